@@ -1,0 +1,146 @@
+"""Engines: normalised words → fingerprint and sketch; found by name, dotted path or class."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+from scrapy_neardup.errors import SpecError
+
+if TYPE_CHECKING:
+    from scrapy_neardup.kernels.numpy_twin import U64Array
+
+Weighting = Literal["count", "set"]
+Tie = Literal["gt", "ge"]
+
+MAX_BITS = 1024
+MAX_SHINGLE = 16
+MAX_KEY = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FingerprintSpec:
+    """What exactly a fingerprint is; two of different specs must never be compared.
+
+    bits       width: a multiple of 64, 64 to 1,024
+    shingle    words in a feature, 1 to 16; a shorter text is one feature
+    mix        fmix64 (MurmurHash3) after sdbm; False is the paper's plain sdbm
+    weighting  "count": a feature votes as often as it occurs; "set": once
+    tie        "gt": bit i is 1 where V[i] > 0 (the paper's text); "ge": where V[i] >= 0
+               (its Figure 3). A text without words has fingerprint 0 under both.
+    key        secret that keys the mix, 0 for none; needs mix
+
+    Source: Luo, Najjar, Hristidis, Efficient Near-Duplicate Document Detection using
+    FPGAs, section II.B. The mix, the key, shingles, sets and widths above 64 are ours.
+    Raises SpecError.
+    """
+
+    bits: int = 64
+    shingle: int = 1
+    mix: bool = True
+    weighting: Weighting = "count"
+    tie: Tie = "gt"
+    key: int = 0
+
+    def __post_init__(self) -> None:
+        if self.bits % 64 or not 64 <= self.bits <= MAX_BITS:
+            raise SpecError(f"bits={self.bits}: take a multiple of 64 from 64 to {MAX_BITS}")
+        if not 1 <= self.shingle <= MAX_SHINGLE:
+            raise SpecError(f"shingle={self.shingle}: take 1 to {MAX_SHINGLE} words")
+        if self.weighting not in ("count", "set"):
+            raise SpecError(f"weighting={self.weighting!r}: take 'count' or 'set'")
+        if self.tie not in ("gt", "ge"):
+            raise SpecError(f"tie={self.tie!r}: take 'gt' or 'ge'")
+        if not 0 <= self.key <= MAX_KEY:
+            raise SpecError("key: take a whole number of 64 bits, 0 for none")
+        if not self.mix and (self.key or self.shingle > 1 or self.bits > 64):
+            raise SpecError(
+                "mix=False is the paper's plain sdbm: 64 bits, single words, no key; "
+                "set mix=True for anything else"
+            )
+
+    @property
+    def n_words(self) -> int:
+        """uint64 words that a fingerprint takes."""
+        return self.bits // 64
+
+    @property
+    def arguments(self) -> tuple[int, int, bool, bool, bool, int]:
+        """The fields as kernels take them: n_words, shingle, mix, distinct, tie_ge, key."""
+        distinct, tie_ge = self.weighting == "set", self.tie == "ge"
+        return self.n_words, self.shingle, self.mix, distinct, tie_ge, self.key
+
+    def describe(self) -> dict[str, int | bool | str]:
+        """The fields as plain values; the key as its id, never itself."""
+        fields = asdict(self)
+        fields["key"] = key_id(self.key)
+        return fields
+
+
+PAPER = FingerprintSpec(mix=False)
+FINGERPRINT = FingerprintSpec()
+SKETCH = FingerprintSpec(bits=256, shingle=3, weighting="set")
+
+
+def key_id(key: int) -> str:
+    """A name for a key that does not give the key away; "none" for 0."""
+    if not key:
+        return "none"
+    return blake2b(key.to_bytes(8, "little"), digest_size=6, person=b"neardup-key-id").hexdigest()
+
+
+class Signatures(NamedTuple):
+    """What one pass over a page's words gives."""
+
+    fingerprint: int
+    sketch: "U64Array"  # shape (sketch.n_words,), least significant word first
+    n_words: int
+
+
+class Engine(Protocol):
+    """Words as bytes (text.py) in, fingerprints out. All engines of one spec agree bit for bit."""
+
+    spec: FingerprintSpec
+    sketch_spec: FingerprintSpec
+
+    def fingerprint(self, words: bytes) -> int:
+        """The fingerprint of one text, 0 <= fp < 2**bits."""
+
+    def fingerprint_many(self, texts: Sequence[bytes]) -> "U64Array":
+        """Fingerprints, shape (len(texts), n_words), least significant word first."""
+
+    def signatures(self, words: bytes) -> Signatures:
+        """Fingerprint, sketch and number of words in one pass."""
+
+
+NAMES = {
+    "reference": "scrapy_neardup.engines.reference.ReferenceEngine",
+    "numpy": "scrapy_neardup.engines.arrays.ArraysEngine",
+}
+
+
+def load_engine(
+    name: str | type[Engine],
+    spec: FingerprintSpec = FINGERPRINT,
+    sketch_spec: FingerprintSpec = SKETCH,
+) -> Engine:
+    """The engine of a short name, a dotted path or a class, made for the two specs.
+
+    "auto" is the fastest that is there. Raises SpecError for a name that is neither,
+    EngineUnavailable for one that cannot run here.
+    """
+    if not isinstance(name, str):
+        return name(spec, sketch_spec)  # type: ignore[call-arg]
+    path = NAMES.get(fastest() if name == "auto" else name, name)
+    module, _, attribute = path.rpartition(".")
+    if not module:
+        known = ", ".join(sorted(NAMES))
+        raise SpecError(f"engine {name!r}: take auto, {known}, or the dotted path of a class")
+    engine: Engine = getattr(import_module(module), attribute)(spec, sketch_spec)
+    return engine
+
+
+def fastest() -> str:
+    """The name of the fastest engine that can run here."""
+    return "numpy"

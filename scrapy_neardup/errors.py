@@ -1,0 +1,45 @@
+"""The exception tree: everything this package raises on purpose."""
+
+
+class NearDupError(Exception):
+    """The root: catch it to catch whatever scrapy_neardup refuses."""
+
+
+class SettingsError(NearDupError, ValueError):
+    """A NEARDUP_* setting has a value that cannot be honoured."""
+
+
+class SpecError(NearDupError, ValueError):
+    """A fingerprint specification is impossible, or two that must agree differ."""
+
+
+class DistanceTooLarge(NearDupError, ValueError):
+    """A query asks for a distance at which the index is not exact."""
+
+
+class ScanLimitReached(NearDupError):
+    """A bucket is too full to be scanned; the caller keeps the page and counts it."""
+
+
+class EngineUnavailable(NearDupError, ImportError):
+    """An engine was asked for by name and cannot run here."""
+
+
+class KernelsUnavailable(NearDupError, ImportError):
+    """NEARDUP_KERNELS forces an implementation that is not installed."""
+
+
+class BrokenInvariant(NearDupError):
+    """A structure's check() found it damaged: a defect of ours or of its file."""
+
+
+class StateError(NearDupError):
+    """The state folder cannot be used as it is."""
+
+
+class SnapshotError(StateError):
+    """A snapshot is damaged, or of another version or specification."""
+
+
+class StateLocked(StateError):
+    """Another crawl holds the state folder."""

@@ -1,0 +1,74 @@
+"""Indexes: fingerprints → those within a distance; found by name, dotted path or class."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+if TYPE_CHECKING:
+    from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+
+
+class Matches(NamedTuple):
+    """Ids ascending, without repeats, and how many bits each differs from the query."""
+
+    ids: "I64Array"  # shape (n,)
+    distances: "I64Array"  # shape (n,), bits
+
+
+class BulkMatches(NamedTuple):
+    """Matches of many queries: those of query i are [offsets[i] : offsets[i + 1]]."""
+
+    offsets: "I64Array"  # shape (queries + 1,)
+    ids: "I64Array"
+    distances: "I64Array"
+
+
+class Index(Protocol):
+    """Which stored signatures differ from a query in at most `distance` bits (inclusive).
+
+    Exact for every distance <= max_distance; DistanceTooLarge, naming the limit, above it.
+    A signature of 64 bits is an int or a uint64; wider ones are ints, or rows of uint64
+    words, least significant first. Ids are whole numbers from 0 to 2**32 - 2, given by the
+    caller; one signature may be stored under several ids.
+    """
+
+    bits: int
+    max_distance: int
+
+    def add(self, fp: int, id: int) -> None:
+        """Store a signature under an id."""
+
+    def add_many(self, fps: "U64Array", ids: "I64Array") -> None:
+        """Store many; shapes (n,) or (n, words), and (n,)."""
+
+    def remove(self, fp: int, id: int) -> bool:
+        """Forget a signature stored under an id; whether it was there."""
+
+    def remove_many(self, fps: "U64Array", ids: "I64Array") -> int:
+        """Forget many; how many were there."""
+
+    def first_within(self, fp: int, distance: int) -> int | None:
+        """The smallest id within the distance, None where there is none."""
+
+    def first_within_many(self, fps: "U64Array", distance: int) -> "I64Array":
+        """The smallest id for each query, -1 where there is none; shape (n,)."""
+
+    def all_within(self, fp: int, distance: int) -> Matches:
+        """Every id within the distance. May raise ScanLimitReached."""
+
+    def all_within_many(self, fps: "U64Array", distance: int) -> BulkMatches:
+        """Every id within the distance, for each query."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+
+    def check(self) -> None:
+        """Every invariant, at any cost. Raises BrokenInvariant."""
+
+    def arrays(self) -> dict[str, Any]:
+        """The state as named arrays, for a snapshot; views, not copies."""
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> Self:
+        """The index that arrays() described; takes read-only, memory-mapped arrays as they are."""

@@ -1,0 +1,1 @@
+"""The compiled kernels; empty where the package was built without a compiler."""

@@ -1,0 +1,8 @@
+"""Every kernel in NumPy: the fallback where nothing is compiled, and the oracle where it is."""
+
+import numpy as np
+import numpy.typing as npt
+
+U64Array = npt.NDArray[np.uint64]
+I64Array = npt.NDArray[np.int64]
+U8Array = npt.NDArray[np.uint8]

@@ -1,0 +1,15 @@
+"""Fixtures shared by all tests."""
+
+from pathlib import Path
+
+import pytest
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real pages and URLs beside the project; skips where it is absent."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"real pages and URLs are not at {SHARED_DATA}")
+    return SHARED_DATA
