@@ -1,8 +1,10 @@
 """Fixtures shared by all tests."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mock_site import MockSite, running_site
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -13,3 +15,10 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"real pages and URLs are not at {SHARED_DATA}")
     return SHARED_DATA
+
+
+@pytest.fixture
+def mock_site() -> Iterator[MockSite]:
+    """A small site on loopback that counts its hits; see MockSite for its routes."""
+    with running_site() as site:
+        yield site
