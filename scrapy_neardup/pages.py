@@ -1,0 +1,325 @@
+"""The page table: what the detector remembers of each page, one row a page id."""
+
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from scrapy_neardup.errors import BrokenInvariant
+from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+
+FREE, REMOVED = 2**32 - 1, 2**32 - 2  # what a slot of an id table holds besides ids
+
+
+class Page(NamedTuple):
+    """One row."""
+
+    fingerprint: int
+    sketch: U64Array  # shape (sketch words,)
+    digest: bytes  # 16 bytes: of the normalised words
+    site: int  # 64-bit name of the site (site_number)
+    url: str
+    time: float  # seconds since the epoch
+
+
+def digest_of(words: bytes) -> bytes:
+    """The 128-bit digest of normalised words (BLAKE2b)."""
+    return blake2b(words, digest_size=16, person=b"neardup-words").digest()
+
+
+def site_number(site: str) -> int:
+    """A 64-bit number for a site's name."""
+    return _number(site.encode("utf-8", "surrogatepass"), b"neardup-site")
+
+
+def _number(name: bytes, person: bytes) -> int:
+    return int.from_bytes(blake2b(name, digest_size=8, person=person).digest(), "little")
+
+
+class Column:
+    """A growing array whose first rows may be a read-only, memory-mapped array.
+
+    Rows are appended and read, never changed. Growth doubles the live part only.
+    """
+
+    def __init__(self, dtype: str, *shape: int) -> None:
+        self._base: Any = np.empty((0, *shape), dtype=dtype)
+        self._live: Any = np.empty((0, *shape), dtype=dtype)
+        self._n_live = 0
+
+    def map(self, rows: Any) -> None:
+        """Start over from an array, which is kept as it is."""
+        self._base, self._n_live = rows, 0
+
+    def __len__(self) -> int:
+        return len(self._base) + self._n_live
+
+    def __getitem__(self, row: int) -> Any:
+        row_live = row - len(self._base)
+        return self._base[row] if row_live < 0 else self._live[row_live]
+
+    def extend(self, values: Any) -> None:
+        """Append rows."""
+        end = self._n_live + len(values)
+        if end > len(self._live):
+            grown = np.empty((max(end, 2 * len(self._live), 64), *self._live.shape[1:]), self.dtype)
+            grown[: self._n_live] = self._live[: self._n_live]
+            self._live = grown
+        self._live[self._n_live : end] = values
+        self._n_live = end
+
+    def take(self, rows: Any) -> Any:
+        """The rows of an int array; shape (len(rows), ...)."""
+        if not len(self._base):
+            return self._live[rows]
+        if not self._n_live:
+            return self._base[rows]
+        in_base = rows < len(self._base)
+        out = np.empty((len(rows), *self._live.shape[1:]), self.dtype)
+        out[in_base] = self._base[rows[in_base]]
+        out[~in_base] = self._live[rows[~in_base] - len(self._base)]
+        return out
+
+    def span(self, start: int, end: int) -> Any:
+        """Rows start to end (exclusive); a view unless they straddle mapped and live rows."""
+        n_base = len(self._base)
+        if end <= n_base:
+            return self._base[start:end]
+        if start >= n_base:
+            return self._live[start - n_base : end - n_base]
+        return np.concatenate([self._base[start:], self._live[: end - n_base]])
+
+    @property
+    def dtype(self) -> Any:
+        return self._live.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, spare room and mapped rows included."""
+        return int(self._base.nbytes + self._live.nbytes)
+
+
+class IdTable:
+    """64-bit keys → ids: open addressing over 4-byte ids, at most half full.
+
+    Keys are not stored: a look-up gives candidates and the caller compares the real thing.
+    A read-only table is copied at its first change.
+    """
+
+    def __init__(self, slots: Any = None) -> None:
+        self.slots = np.full(64, FREE, dtype=np.uint32) if slots is None else slots
+        self._used = int(np.count_nonzero(self.slots != FREE))
+
+    def candidates(self, key: int) -> Iterator[int]:
+        """Every id that was put under the key, and perhaps some that were put under others."""
+        mask = len(self.slots) - 1
+        slot = key & mask
+        while (found := int(self.slots[slot])) != FREE:
+            if found != REMOVED:
+                yield found
+            slot = (slot + 1) & mask
+
+    def put(self, key: int, id: int, keys_of: Callable[[I64Array], U64Array]) -> None:
+        """Store an id under a key; keys_of gives the keys of ids that are in, to grow."""
+        if 2 * (self._used + 1) > len(self.slots):
+            self._rebuild(keys_of)
+        mask = len(self.slots) - 1
+        slot = key & mask
+        while self.slots[slot] < REMOVED:
+            slot = (slot + 1) & mask
+        self._used += int(self.slots[slot]) == FREE
+        self._writable()[slot] = id
+
+    def remove(self, key: int, id: int) -> bool:
+        """Take an id out; whether it was there."""
+        mask = len(self.slots) - 1
+        slot = key & mask
+        while (found := int(self.slots[slot])) != FREE:
+            if found == id:
+                self._writable()[slot] = REMOVED
+                return True
+            slot = (slot + 1) & mask
+        return False
+
+    def ids(self) -> I64Array:
+        """The ids that are in, ascending."""
+        return np.sort(self.slots[self.slots < REMOVED]).astype(np.int64)
+
+    def _writable(self) -> Any:
+        if not self.slots.flags.writeable:
+            self.slots = self.slots.copy()
+        return self.slots
+
+    def _rebuild(self, keys_of: Callable[[I64Array], U64Array]) -> None:
+        """Room for twice the ids, without the slots of removed ones."""
+        ids = self.ids()
+        size = max(64, 1 << (4 * len(ids)).bit_length())
+        self.slots = np.full(size, FREE, dtype=np.uint32)
+        self._used = len(ids)
+        slots = (keys_of(ids) & np.uint64(size - 1)).astype(np.int64)
+        while len(ids):
+            free = self.slots[slots] == FREE
+            self.slots[slots[free]] = ids[free]  # of several for one slot, the last stays
+            left = self.slots[slots] != ids
+            ids, slots = ids[left], (slots[left] + 1) & (size - 1)
+
+
+class PageTable:
+    """What the detector remembers of each page: one row a page id, ids from 0 upwards.
+
+    Rows are never changed: a page that is read again with other words gets a new row. A
+    forgotten row stays as dead bytes, found by neither digest nor URL. About 150 bytes a page
+    with 256-bit sketches and URLs of 60 characters.
+    """
+
+    def __init__(self, sketch_words: int) -> None:
+        self.fingerprints = Column("<u8")
+        self.sketches = Column("<u8", sketch_words)
+        self.digests = Column("<u8", 2)
+        self.sites = Column("<u8")
+        self.times = Column("<f8")
+        self._url_keys = Column("<u8")
+        self._url_ends = Column("<u8")
+        self._url_bytes = Column("u1")
+        self._by_digest = IdTable()
+        self._by_url = IdTable()
+        self._n_alive = 0
+
+    def __len__(self) -> int:
+        """Pages that are not forgotten."""
+        return self._n_alive
+
+    @property
+    def n_rows(self) -> int:
+        """Rows, forgotten ones included: the next page's id."""
+        return len(self.fingerprints)
+
+    def add(self, page: Page) -> int:
+        """Store a page and return its id."""
+        id, url = self.n_rows, page.url.encode("utf-8", "surrogatepass")
+        if id >= REMOVED:
+            raise OverflowError(f"the page table is full: it holds {REMOVED:,} pages")
+        low, high = digest_words(page.digest)
+        url_key = _number(url, b"neardup-url")
+        self.fingerprints.extend((page.fingerprint,))
+        self.sketches.extend(page.sketch.reshape(1, -1))
+        self.digests.extend(((low, high),))
+        self.sites.extend((page.site,))
+        self.times.extend((page.time,))
+        self._url_keys.extend((url_key,))
+        self._url_ends.extend((len(self._url_bytes) + len(url),))
+        self._url_bytes.extend(np.frombuffer(url, dtype=np.uint8))
+        self._by_digest.put(low ^ page.site, id, self._digest_keys)
+        self._by_url.put(url_key, id, self._url_keys.take)
+        self._n_alive += 1
+        return id
+
+    def forget(self, id: int) -> bool:
+        """Forget a page; whether it was known. Its id is not used again."""
+        if not 0 <= id < self.n_rows:
+            return False
+        if not self._by_url.remove(int(self._url_keys[id]), id):
+            return False
+        self._by_digest.remove(int(self.digests[id][0]) ^ int(self.sites[id]), id)
+        self._n_alive -= 1
+        return True
+
+    def with_digest(self, digest: bytes, site: int) -> int | None:
+        """The smallest id of a page of a site with these words, None where there is none."""
+        low, high = digest_words(digest)
+        found = [
+            id
+            for id in self._by_digest.candidates(low ^ site)
+            if tuple(self.digests[id]) == (low, high) and self.sites[id] == site
+        ]
+        return min(found, default=None)
+
+    def with_url(self, url: str) -> int | None:
+        """The id of the page that was last stored under a URL, None where there is none."""
+        key = _number(url.encode("utf-8", "surrogatepass"), b"neardup-url")
+        found = [
+            id
+            for id in self._by_url.candidates(key)
+            if self._url_keys[id] == key and self.url(id) == url
+        ]
+        return max(found, default=None)
+
+    def url(self, id: int) -> str:
+        """A page's URL."""
+        start = int(self._url_ends[id - 1]) if id else 0
+        url: bytes = self._url_bytes.span(start, int(self._url_ends[id])).tobytes()
+        return url.decode("utf-8", "surrogatepass")
+
+    def page(self, id: int) -> Page:
+        """A row. Raises IndexError."""
+        return Page(
+            int(self.fingerprints[id]),
+            self.sketches[id],
+            self.digests[id].astype("<u8").tobytes(),
+            int(self.sites[id]),
+            self.url(id),
+            float(self.times[id]),
+        )
+
+    def ids(self) -> I64Array:
+        """The ids of all pages that are not forgotten, ascending."""
+        return self._by_url.ids()
+
+    def _digest_keys(self, ids: I64Array) -> U64Array:
+        keys: U64Array = self.digests.take(ids)[:, 0] ^ self.sites.take(ids)
+        return keys
+
+    def _columns(self) -> dict[str, Column]:
+        return {
+            "fingerprints": self.fingerprints,
+            "sketches": self.sketches,
+            "digests": self.digests,
+            "sites": self.sites,
+            "times": self.times,
+            "url_keys": self._url_keys,
+            "url_ends": self._url_ends,
+            "url_bytes": self._url_bytes,
+        }
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, spare room included."""
+        columns = sum(column.nbytes for column in self._columns().values())
+        return columns + self._by_digest.slots.nbytes + self._by_url.slots.nbytes
+
+    def arrays(self) -> dict[str, Any]:
+        """The state as named arrays; views where a column is not half mapped, half live."""
+        arrays = {name: column.span(0, len(column)) for name, column in self._columns().items()}
+        return arrays | {"by_digest": self._by_digest.slots, "by_url": self._by_url.slots}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> Self:
+        """The table that arrays() described; maps read-only arrays and never writes to them."""
+        table = cls(arrays["sketches"].shape[1])
+        for name, column in table._columns().items():
+            column.map(arrays[name])
+        table._by_digest = IdTable(arrays["by_digest"])
+        table._by_url = IdTable(arrays["by_url"])
+        table._n_alive = len(table.ids())
+        return table
+
+    def check(self) -> None:
+        """Every page is found by its digest and its URL; O(pages). Raises BrokenInvariant."""
+        lengths = {name: len(c) for name, c in self._columns().items() if name != "url_bytes"}
+        if len(set(lengths.values())) != 1:
+            raise BrokenInvariant(f"the page table's columns differ in length: {lengths}")
+        ids = self.ids()
+        if len(ids) != len(self) or not np.array_equal(ids, self._by_digest.ids()):
+            raise BrokenInvariant("the page table's digests and URLs do not name the same pages")
+        for id in ids.tolist():
+            page = self.page(id)
+            if id not in self._by_digest.candidates(digest_words(page.digest)[0] ^ page.site):
+                raise BrokenInvariant(f"page {id} ({page.url}) is not found by its digest")
+            if id not in self._by_url.candidates(_number(page.url.encode(), b"neardup-url")):
+                raise BrokenInvariant(f"page {id} ({page.url}) is not found by its URL")
+
+
+def digest_words(digest: bytes) -> tuple[int, int]:
+    """A 16-byte digest as two 64-bit numbers, low first."""
+    return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
