@@ -41,5 +41,9 @@ class SnapshotError(StateError):
     """A snapshot is damaged, or of another version or specification."""
 
 
+class JournalError(StateError):
+    """A journal is damaged before its end, or of another version or specification."""
+
+
 class StateLocked(StateError):
     """Another crawl holds the state folder."""

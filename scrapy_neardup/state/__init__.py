@@ -1,0 +1,1 @@
+"""State that survives the end of a crawl, however it ends."""

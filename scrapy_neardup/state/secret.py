@@ -1,0 +1,41 @@
+"""The secret of a state: keys its fingerprints and seeds its filters, so that nobody outside
+can craft collisions."""
+
+import secrets
+from hashlib import blake2b
+from pathlib import Path
+
+from scrapy_neardup.errors import StateError
+from scrapy_neardup.state.files import write_atomically
+
+MAX_KEY = 2**64 - 1
+_DIGITS = 16
+
+
+def new_key() -> int:
+    """A random key of 64 bits, never 0 (0 means none)."""
+    return secrets.randbelow(MAX_KEY) + 1
+
+
+def kept_key(folder: Path) -> int:
+    """The key of a state folder, made at the first call; readable by its owner only.
+
+    Raises StateError for a damaged file, OSError where it cannot be read or made.
+    """
+    path = folder / "key"
+    if not path.exists():
+        write_atomically(path, [f"{new_key():0{_DIGITS}x}\n".encode()], mode=0o600)
+    text = path.read_bytes().decode("ascii", "replace")
+    if len(text) != _DIGITS + 1 or text[-1] != "\n" or set(text[:-1]) - set("0123456789abcdef"):
+        raise StateError(
+            f"{path} is damaged: found {len(text)} characters, expected {_DIGITS} hexadecimal "
+            f"digits and a line end. Restore it from a copy, set NEARDUP_KEY, or delete the "
+            f"folder {folder} to start afresh"
+        )
+    return int(text, 16)
+
+
+def seed_for(key: int, purpose: str) -> int:
+    """A seed of 32 bits for one purpose; it does not give the key away."""
+    digest = blake2b(purpose.encode(), digest_size=4, key=key.to_bytes(8, "little"))
+    return int.from_bytes(digest.digest(), "little")

@@ -1,0 +1,36 @@
+"""The secret of a state stays the same, is its owner's, and is never silently replaced."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from scrapy_neardup.errors import StateError
+from scrapy_neardup.state.secret import MAX_KEY, kept_key, new_key, seed_for
+
+
+def test_a_folder_keeps_its_key(tmp_path: Path) -> None:
+    key = kept_key(tmp_path)
+    assert 0 < key <= MAX_KEY
+    assert kept_key(tmp_path) == key
+
+
+def test_two_keys_differ() -> None:
+    assert new_key() != new_key()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_only_the_owner_may_read_the_key(tmp_path: Path) -> None:
+    kept_key(tmp_path)
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("text", [b"", b"12", b"g" * 16 + b"\n", b"0" * 17, b"\xff" * 17])
+def test_a_damaged_key_is_refused_by_name(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "key").write_bytes(text)
+    with pytest.raises(StateError, match="key is damaged: found"):
+        kept_key(tmp_path)
+
+
+def test_seeds_differ_by_purpose_and_key() -> None:
+    assert len({seed_for(1, "a"), seed_for(1, "b"), seed_for(2, "a"), seed_for(2, "b")}) == 4
