@@ -117,6 +117,7 @@ class Engine(Protocol):
 NAMES = {
     "reference": "scrapy_neardup.engines.reference.ReferenceEngine",
     "numpy": "scrapy_neardup.engines.arrays.ArraysEngine",
+    "fpga": "scrapy_neardup.engines.fpga.engine.FpgaEngine",
 }
 
 

@@ -1,0 +1,57 @@
+"""SimHashCore: the paper's SHC (Figures 7 and 8), one character at a time."""
+
+from scrapy_neardup.engines.fpga.design import NUL, SPACE, Design
+from scrapy_neardup.engines.reference import MASK, fmix64
+
+N_BITS = 64
+
+
+class SimHashCore:
+    """Letters update the hash, a space updates the counters, NUL gives the fingerprint.
+
+    Departures from Figure 8, whose code cannot run as printed (its first condition is true
+    of every character): the hash restarts after a word, the word before NUL counts, a space
+    that ends no word counts nothing, and a document without words has fingerprint 0.
+    """
+
+    def __init__(self, design: Design) -> None:
+        self.design = design
+        self._half = 1 << design.counter_bits - 1
+        self._restart()
+
+    def _restart(self) -> None:
+        self.hash = 0
+        self.in_word = False
+        self.any_word = False
+        # Counts zeros up and ones down, as Figure 8 does: V[i] > 0 is then just the sign bit.
+        self.counters = [0] * N_BITS
+
+    def consume(self, char: int) -> int | None:
+        """Take one character; the fingerprint if it was the NUL, else None."""
+        if char not in (SPACE, NUL):
+            self.hash = (char + (self.hash << 6) + (self.hash << 16) - self.hash) & MASK
+            self.in_word = True
+            return None
+        if self.in_word:
+            self._count(self._mixed(self.hash))
+        self.hash, self.in_word = 0, False
+        return self._finish() if char == NUL else None
+
+    def _mixed(self, word_hash: int) -> int:
+        if self.design.mixer == "fmix64":
+            return fmix64(word_hash ^ self.design.key)
+        return word_hash
+
+    def _count(self, feature: int) -> None:
+        self.any_word = True
+        for i in range(N_BITS):
+            self.counters[i] = self._wrapped(self.counters[i] + (-1 if feature >> i & 1 else 1))
+
+    def _wrapped(self, value: int) -> int:
+        return (value + self._half) % (2 * self._half) - self._half
+
+    def _finish(self) -> int:
+        highest = 0 if self.design.tie == "ge" and self.any_word else -1
+        fingerprint = sum(1 << i for i, u in enumerate(self.counters) if u <= highest)
+        self._restart()
+        return fingerprint

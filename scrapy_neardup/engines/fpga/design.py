@@ -1,0 +1,128 @@
+"""What is built: the parameters of core and engine, the document layout, the fixed delays.
+
+Every choice that the paper leaves open is made here; docs/fpga.md has them as a table.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from scrapy_neardup.engines import FingerprintSpec, Tie
+from scrapy_neardup.errors import SpecError
+
+SPACE = 0x20
+NUL = 0
+WORD_BYTES = 8  # a memory channel is 64 bits wide
+FLOOR = 7  # characters; with its NUL no document is shorter than "at least eight characters"
+
+Mixer = Literal["none", "fmix64"]
+Output = Literal["latched", "slots"]
+
+# Registers between a word's hash and the counters.
+MIXER_STAGES: dict[Mixer, int] = {"none": 0, "fmix64": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """One fingerprint engine (FE): how its cores are built and how it hands over results.
+
+    mixer            what happens to a word's sdbm before it is counted, see MIXER_STAGES
+    tie              as in FingerprintSpec; "gt" is Figure 8's sign bit
+    key              xored to the hash before the mixer
+    counter_bits     width of the 64 signed counters; they wrap like two's complement
+    n_cores          cores (lanes) behind one 64-bit channel
+    bytes_per_cycle  characters that a core takes in a cycle, 1 (the paper) or 2
+    output           "latched": a latch per lane and a priority multiplexer, Figure 6;
+                     "slots": a lane hands over only in its own cycle of the rotation
+
+    Source: sections III.A and III.B of the paper. Mixer, key, two bytes and slots are ours.
+    """
+
+    mixer: Mixer = "none"
+    tie: Tie = "gt"
+    key: int = 0
+    counter_bits: int = 24
+    n_cores: int = 8
+    bytes_per_cycle: int = 1
+    output: Output = "latched"
+
+    @property
+    def rotation(self) -> int:
+        """Cycles between two turns of a lane at the channel."""
+        return max(self.n_cores, WORD_BYTES // self.bytes_per_cycle)
+
+    @property
+    def shares_mixer(self) -> bool:
+        """Whether lanes 2i and 2i + 1 take turns at one mixer.
+
+        A word of one byte and its space take a one-byte core two cycles, so half of a
+        mixer is enough for it.
+        """
+        return self.mixer != "none" and self.bytes_per_cycle == 1
+
+    @property
+    def max_words(self) -> int:
+        """The most words in a document whose counters cannot wrap."""
+        return (1 << self.counter_bits - 1) - 1
+
+    def exact_for(self, length: int) -> bool:
+        """Whether no text of so many bytes can make a counter wrap."""
+        return (length + 1) // 2 <= self.max_words
+
+    def nul_after(self, length: int) -> int:
+        """Cycles from a document's first fetch to the cycle that consumes its NUL."""
+        word, byte = divmod(padded_length(length), WORD_BYTES)
+        return word * self.rotation + 1 + byte // self.bytes_per_cycle
+
+    def ready(self, nul_cycle: int, lane: int) -> int:
+        """The first cycle in which the fingerprint can leave a "latched" engine.
+
+        Four cycles after NUL: registers for the word's hash, the counters, the sign and
+        the latch. A mixer adds its stages, and a cycle where the lane's turn is the next.
+        """
+        hashed = nul_cycle + 1
+        if self.shares_mixer and (hashed - lane) % 2 == 0:
+            hashed += 1
+        return hashed + MIXER_STAGES[self.mixer] + 3
+
+    @property
+    def slot_delay(self) -> int:
+        """Cycles from the fetch of a document's last word to its result, output "slots"."""
+        return WORD_BYTES // self.bytes_per_cycle + MIXER_STAGES[self.mixer] + 3
+
+
+def design_for(spec: FingerprintSpec) -> Design:
+    """The design that computes a spec's fingerprints. Raises SpecError where none can."""
+    if (spec.bits, spec.shingle, spec.weighting) != (64, 1, "count"):
+        raise SpecError(
+            f"the FPGA core counts single words into 64 bits; it cannot compute bits={spec.bits}, "
+            f"shingle={spec.shingle}, weighting={spec.weighting!r}: choose another engine, or "
+            "bits=64, shingle=1, weighting='count'"
+        )
+    return Design(mixer="fmix64" if spec.mix else "none", tie=spec.tie, key=spec.key)
+
+
+def padded_length(length: int) -> int:
+    """Characters before the NUL: the floor keeps results of a lane a rotation apart."""
+    return max(length, FLOOR)
+
+
+def channel_words(length: int) -> int:
+    """64-bit words that a document of so many bytes takes, its NUL and padding included."""
+    return padded_length(length) // WORD_BYTES + 1
+
+
+def pack(text: bytes, floor: int = FLOOR) -> list[int]:
+    """A document as the channel delivers it: little-endian 64-bit words.
+
+    The text, spaces up to `floor` characters, NUL, zeros to a whole word. text: no NUL
+    inside; only 0x20 separates words, so its trailing spaces never change a fingerprint.
+    Raises SpecError for a NUL.
+    """
+    if NUL in text:
+        raise SpecError("NUL ends a document on the channel: replace it in the text by a space")
+    padded = text.ljust(floor, b" ") + b"\0"
+    padded += bytes(-len(padded) % WORD_BYTES)
+    return [
+        int.from_bytes(padded[i : i + WORD_BYTES], "little")
+        for i in range(0, len(padded), WORD_BYTES)
+    ]

@@ -1,0 +1,51 @@
+"""FpgaEngine: the paper's board as an engine of a crawl: every engine's bits, counted cycles."""
+
+from collections.abc import Sequence
+
+from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, Signatures, load_engine
+from scrapy_neardup.engines.fpga.board import Board
+from scrapy_neardup.engines.fpga.design import design_for
+from scrapy_neardup.kernels.numpy_twin import U64Array
+
+
+class FpgaEngine:
+    """The model in its fast form: values from the fastest kernels, cycles from the lengths.
+
+    The step-by-step form in fingerprint_engine gives the same values and cycles. The sketch
+    is not the core's work and costs no cycles. A text so long that the core's counters could
+    wrap is answered by the kernels alone, counted in the report and not given to the board.
+
+    words: no NUL, as text.py makes them. Raises SpecError for a spec the core cannot compute.
+    """
+
+    def __init__(
+        self, spec: FingerprintSpec = FINGERPRINT, sketch_spec: FingerprintSpec = SKETCH
+    ) -> None:
+        self.spec = spec
+        self.sketch_spec = sketch_spec
+        self.board = Board(design_for(spec))
+        self.n_beyond_counters = 0
+        self._values = load_engine("auto", spec, sketch_spec)
+
+    def fingerprint(self, words: bytes) -> int:
+        self._count(words)
+        return self._values.fingerprint(words)
+
+    def fingerprint_many(self, texts: Sequence[bytes]) -> U64Array:
+        for words in texts:
+            self._count(words)
+        return self._values.fingerprint_many(texts)
+
+    def signatures(self, words: bytes) -> Signatures:
+        self._count(words)
+        return self._values.signatures(words)
+
+    def report(self) -> dict[str, float | int | str]:
+        """What the board would have taken so far, see Board.report."""
+        return self.board.report() | {"beyond_counters": self.n_beyond_counters}
+
+    def _count(self, words: bytes) -> None:
+        if self.board.design.exact_for(len(words)):
+            self.board.add(len(words))
+        else:
+            self.n_beyond_counters += 1
