@@ -1,1 +1,207 @@
-"""Placeholder."""
+"""The bits of URL filters in plain Python over uint64 words: fallback and oracle.
+
+Digest of a segment: SipHash-1-3 with 128 bits over the number of its layer (8 bytes, least
+significant first) and its bytes, under a secret key. The running XOR of the digests is the
+digest of each prefix, at the end of the whole URL; fmix64, taking in how many segments
+there are, turns it into two words h1, h2.
+
+Bits of a key, n_hashes of them: classic, the upper word of (h1 + i * h2) * size_bits; blocked,
+9-bit slices of the stream h2, fmix64(h2 + GOLDEN), … inside the block of 512 bits that the
+upper word of h1 * n_blocks names. Fresh slices, because double hashing inside a block has an
+error floor of 4e-4.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+
+MASK = 2**64 - 1
+GOLDEN = 0x9E3779B97F4A7C15
+FULL = -1
+
+BLOCK_BITS = 512
+SLICE_BITS = 9
+SLICES_IN_WORD = 7
+
+
+def sip_round(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
+    """One round of SipHash (Aumasson and Bernstein 2012, section 2)."""
+    v0 = (v0 + v1) & MASK
+    v1 = ((v1 << 13) & MASK | v1 >> 51) ^ v0
+    v0 = (v0 << 32) & MASK | v0 >> 32
+    v2 = (v2 + v3) & MASK
+    v3 = ((v3 << 16) & MASK | v3 >> 48) ^ v2
+    v0 = (v0 + v3) & MASK
+    v3 = ((v3 << 21) & MASK | v3 >> 43) ^ v0
+    v2 = (v2 + v1) & MASK
+    v1 = ((v1 << 17) & MASK | v1 >> 47) ^ v2
+    v2 = (v2 << 32) & MASK | v2 >> 32
+    return v0, v1, v2, v3
+
+
+@lru_cache(maxsize=2**14)
+def digest(k0: int, k1: int, layer: int, segment: bytes) -> tuple[int, int]:
+    """SipHash-1-3-128 of a segment in its layer, as two 64-bit words.
+
+    Cached, because hosts and directories come again and again.
+    """
+    data = layer.to_bytes(8, "little") + segment
+    tail = len(data) % 8
+    last = int.from_bytes(data[len(data) - tail :], "little") | (len(data) & 0xFF) << 56
+    v0, v1 = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D ^ 0xEE
+    v2, v3 = k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573
+    for at in range(0, len(data) - tail, 8):
+        word = int.from_bytes(data[at : at + 8], "little")
+        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3 ^ word)
+        v0 ^= word
+    v0, v1, v2, v3 = sip_round(v0, v1, v2, v3 ^ last)
+    v0, v2 = v0 ^ last, v2 ^ 0xEE
+    for _ in range(3):
+        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
+    low = v0 ^ v1 ^ v2 ^ v3
+    v1 ^= 0xDD
+    for _ in range(3):
+        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
+    return low, v0 ^ v1 ^ v2 ^ v3
+
+
+def fmix64(x: int) -> int:
+    """The finaliser of MurmurHash3."""
+    x = (x ^ x >> 33) * 0xFF51AFD7ED558CCD & MASK
+    x = (x ^ x >> 33) * 0xC4CEB9FE1A85EC53 & MASK
+    return x ^ x >> 33
+
+
+def split(key: bytes) -> list[bytes]:
+    """The segments of a key: cut at `/`, up to the first `?`."""
+    path, mark, query = key.partition(b"?")
+    segments = path.split(b"/")
+    segments[-1] += mark + query
+    return segments
+
+
+def prefixes(seed: tuple[int, int], key: bytes, layers: int) -> list[tuple[int, int, int]]:
+    """(layer, h1, h2) of each directory above the page, `layers` at most, then of the URL.
+
+    The URL is layer `layers + 1` at any depth.
+    """
+    segments = split(key)
+    depth, low, high = len(segments), 0, 0
+    found = []
+    for n, segment in enumerate(segments, start=1):
+        a, b = digest(*seed, n, segment)
+        low, high = low ^ a, high ^ b
+        if n == depth or n <= layers:
+            layer = layers + 1 if n == depth else n
+            found.append((layer, fmix64(low ^ n), fmix64(high ^ n)))
+    return found
+
+
+def classic_positions(h1: int, h2: int, size_bits: int, n_hashes: int) -> list[int]:
+    """Double hashing (Kirsch and Mitzenmacher 2006) over any number of bits."""
+    step = h2 | 1
+    return [((h1 + i * step) & MASK) * size_bits >> 64 for i in range(n_hashes)]
+
+
+def blocked_positions(h1: int, h2: int, size_bits: int, n_hashes: int) -> list[int]:
+    """Independent bits inside one block of 512, a cache line."""
+    start = (h1 * (size_bits // BLOCK_BITS) >> 64) * BLOCK_BITS
+    positions = []
+    for i in range(n_hashes):
+        if i and i % SLICES_IN_WORD == 0:
+            h2 = fmix64((h2 + GOLDEN) & MASK)
+        positions.append(start + (h2 >> SLICE_BITS * (i % SLICES_IN_WORD) & (BLOCK_BITS - 1)))
+    return positions
+
+
+class LayeredBits:
+    """The bit arrays of a layered Bloom filter, bound once for calls with single keys.
+
+    seed    two secret words
+    layout  uint64, shape (slices, 4): layer, n_hashes, blocked, limit; by layer, then age.
+            The layers are 1, 2, … and the last one holds whole URLs.
+    counts  of each slice uint64, shape (2,): keys and bits set
+    words   of each slice its bits; counts and words of a layer's newest slice are written to
+
+    Not for two threads at once.
+    """
+
+    def __init__(
+        self,
+        seed: U64Array,
+        layout: U64Array,
+        counts: Sequence[U64Array],
+        words: Sequence[U64Array],
+    ) -> None:
+        self.seed = (int(seed[0]), int(seed[1]))
+        self.layers = int(layout[-1, 0]) - 1
+        self.counts = counts
+        self.slices: list[list[tuple[int, memoryview, int, bool, int]]] = [
+            [] for _ in range(self.layers + 2)
+        ]
+        for number, (layer, n_hashes, blocked, limit) in enumerate(layout.tolist()):
+            view = words[number].data
+            self.slices[layer].append((number, view, n_hashes, bool(blocked), limit))
+
+    def find(self, key: bytes) -> int:
+        """0 if the key may have been added, else the first layer that has not seen it."""
+        for layer, h1, h2 in prefixes(self.seed, key, self.layers):
+            if not self.holds(layer, h1, h2):
+                return layer
+        return 0
+
+    def add(self, key: bytes) -> int:
+        """Like find, and adds the key.
+
+        FULL, and nothing is changed, where the newest slice of a layer has reached its limit.
+        """
+        if any(self.is_full(layer) for layer in range(1, self.layers + 2)):
+            return FULL
+        first = 0
+        for layer, h1, h2 in prefixes(self.seed, key, self.layers):
+            if self.put(layer, h1, h2) and not first:
+                first = layer
+        return first
+
+    def find_many(self, keys: Sequence[bytes]) -> I64Array:
+        """find for each key."""
+        return np.fromiter(map(self.find, keys), np.int64, len(keys))
+
+    def add_many(self, keys: Sequence[bytes]) -> I64Array:
+        """add for each key in turn; from the first FULL on, all are FULL."""
+        answers = np.full(len(keys), FULL, np.int64)
+        for i, key in enumerate(keys):
+            answers[i] = self.add(key)
+            if answers[i] == FULL:
+                break
+        return answers
+
+    def is_full(self, layer: int) -> bool:
+        number, _, _, _, limit = self.slices[layer][-1]
+        return int(self.counts[number][0]) >= limit
+
+    def holds(self, layer: int, h1: int, h2: int) -> bool:
+        return any(
+            all(view[at >> 6] >> (at & 63) & 1 for at in positions(h1, h2, view, n_hashes, blocked))
+            for _, view, n_hashes, blocked, _ in reversed(self.slices[layer])
+        )
+
+    def put(self, layer: int, h1: int, h2: int) -> bool:
+        """Add to the newest slice what no slice holds; whether it was new."""
+        if self.holds(layer, h1, h2):
+            return False
+        number, view, n_hashes, blocked, _ = self.slices[layer][-1]
+        n_set = 0
+        for at in positions(h1, h2, view, n_hashes, blocked):
+            n_set += not view[at >> 6] >> (at & 63) & 1
+            view[at >> 6] |= 1 << (at & 63)
+        self.counts[number][:] += np.array([1, n_set], np.uint64)
+        return True
+
+
+def positions(h1: int, h2: int, view: memoryview, n_hashes: int, blocked: bool) -> list[int]:
+    place = blocked_positions if blocked else classic_positions
+    return place(h1, h2, len(view) * 64, n_hashes)
