@@ -47,3 +47,7 @@ class JournalError(StateError):
 
 class StateLocked(StateError):
     """Another crawl holds the state folder."""
+
+
+class LedgerError(StateError):
+    """The decision ledger is absent, damaged, of another version, or cannot be written."""

@@ -1,0 +1,217 @@
+"""The decision ledger gives back what went in, rotates, survives damage, and never holds up."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_neardup import ledger as ledger_module
+from scrapy_neardup.errors import LedgerError
+from scrapy_neardup.ledger import ACTIONS, KINDS, Entry, Ledger, LedgerReader, ledger_files
+
+RULES = {"distance": 3, "confirm_distance": 40}
+NEAR = Entry(
+    "http://a.example/2",
+    "near",
+    "dropped",
+    original="http://a.example/1",
+    elsewhere="http://b.example/1",
+    fingerprint=2**64 - 1,
+    distance=2,
+    sketch_distance=31,
+    similarity=0.93,
+    words=512,
+    size_bytes=30_000,
+    latency_ms=120,
+)
+NEW = Entry("http://a.example/1", "new", "kept", fingerprint=5, words=500)
+
+
+def write(state: Path, *entries: Entry, policy: str = "all", **options: object) -> None:
+    ledger = Ledger.open(state, policy, rules=RULES, **options)  # type: ignore[arg-type]
+    assert ledger is not None
+    for entry in entries:
+        ledger.record(entry)
+    ledger.close()
+
+
+def test_decisions_come_back_as_they_went_in(tmp_path: Path) -> None:
+    write(tmp_path, NEW, NEAR)
+    new, near = LedgerReader(tmp_path).decisions()
+    assert (new.url, new.kind, new.original, new.distance) == (NEW.url, "new", None, None)
+    assert near[3:5] + near[5:] == (*NEAR[1:3], NEAR.url, *NEAR[3:12])
+    assert new.position < near.position
+
+
+@given(
+    st.lists(
+        st.builds(
+            Entry,
+            url=st.text(min_size=1),
+            kind=st.sampled_from(KINDS),
+            action=st.sampled_from(ACTIONS),
+            original=st.none() | st.text(),
+            elsewhere=st.none() | st.text(),
+            fingerprint=st.none() | st.integers(0, 2**64 - 1),
+            distance=st.none() | st.integers(0, 64),
+            sketch_distance=st.none() | st.integers(0, 1024),
+            similarity=st.none() | st.floats(0, 1),
+            words=st.none() | st.integers(0, 2**40),
+            size_bytes=st.none() | st.integers(0, 2**40),
+            latency_ms=st.none() | st.integers(0, 2**40),
+            text=st.text(),
+        ),
+        max_size=20,
+    )
+)
+def test_any_text_and_any_fingerprint_is_stored(
+    tmp_path_factory: pytest.TempPathFactory, entries: list[Entry]
+) -> None:
+    state = tmp_path_factory.mktemp("state")
+    write(state, *entries)
+    read = list(LedgerReader(state).decisions())
+    assert [(d.kind, d.action, d.fingerprint, d.distance) for d in read] == [
+        (e.kind, e.action, e.fingerprint, e.distance) for e in entries
+    ]
+    assert all(LedgerReader(state).of_url(e.url) for e in entries)
+
+
+def test_duplicates_policy_leaves_out_pages_that_were_kept(tmp_path: Path) -> None:
+    write(tmp_path, NEW, NEAR, Entry("http://a.example/1", "seen", "dropped"), policy="duplicates")
+    assert [d.kind for d in LedgerReader(tmp_path).decisions()] == ["near", "seen"]
+
+
+def test_off_opens_nothing(tmp_path: Path) -> None:
+    assert Ledger.open(tmp_path, "off", rules=RULES) is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_url_and_its_duplicates_are_found(tmp_path: Path) -> None:
+    write(tmp_path, NEW, NEAR)
+    reader = LedgerReader(tmp_path)
+    assert [d.kind for d in reader.of_url(NEAR.url)] == ["near"]
+    assert [d.url for d in reader.duplicates_of(NEW.url)] == [NEAR.url]
+    assert reader.of_url("http://a.example/3") == []
+
+
+def test_rules_of_the_run_stay_with_its_decisions(tmp_path: Path) -> None:
+    write(tmp_path, NEW)
+    again = Ledger.open(tmp_path, "all", rules={"distance": 6})
+    assert again is not None
+    again.record(NEAR)
+    again.close()
+    reader = LedgerReader(tmp_path)
+    assert [reader.rules_of(d)["distance"] for d in reader.decisions()] == [3, 6]
+
+
+def test_texts_are_kept_for_possible_originals_too(tmp_path: Path) -> None:
+    page = NEW._replace(text="Ein schöner Tag. " * 50)
+    write(tmp_path, page, NEAR._replace(text="x"), policy="duplicates", keep_text=True)
+    reader = LedgerReader(tmp_path)
+    assert reader.text(NEW.url) == page.text
+    assert reader.text("http://a.example/3") is None
+    assert [d.url for d in reader.decisions()] == [NEAR.url]
+
+
+def test_texts_are_not_kept_unless_asked_for(tmp_path: Path) -> None:
+    write(tmp_path, NEAR._replace(text="secret"))
+    assert LedgerReader(tmp_path).text(NEAR.url) is None
+
+
+def test_a_full_file_is_followed_by_a_new_one_and_old_ones_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "BATCH", 100)
+    entries = [NEAR._replace(url=f"http://a.example/{i}") for i in range(1_000)]
+    write(tmp_path, *entries, rotate_bytes=1, keep_files=3)
+    assert len(ledger_files(tmp_path / "ledger")) == 3
+    urls = [d.url for d in LedgerReader(tmp_path).decisions()]
+    assert urls == [e.url for e in entries[1_000 - len(urls) :]]
+    assert len(urls) >= 200
+    reader = LedgerReader(tmp_path)
+    assert {d.original for d in reader.decisions()} == {NEW.url}
+    assert len(reader.duplicates_of(NEW.url)) == len(urls)
+
+
+def test_an_old_file_is_followed_by_a_new_one(tmp_path: Path) -> None:
+    write(tmp_path, NEW, rotate_s=0)
+    write(tmp_path, NEAR, rotate_s=3_600)
+    assert len(ledger_files(tmp_path / "ledger")) == 2
+    assert [d.kind for d in LedgerReader(tmp_path).decisions()] == ["new", "near"]
+
+
+def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    write(tmp_path, *[NEW] * 10, rotate_s=0)
+    write(tmp_path, *[NEAR] * 10)
+    reader = LedgerReader(tmp_path)
+    everything = list(reader.decisions())
+    for i in (0, 5, 9, 10, 19):
+        assert list(reader.decisions(everything[i].position)) == everything[i + 1 :]
+
+
+def test_a_reader_sees_what_a_running_crawl_has_written(tmp_path: Path) -> None:
+    write(tmp_path, NEW)
+    ledger = Ledger.open(tmp_path, "all", rules=RULES)
+    assert ledger is not None
+    reader = LedgerReader(tmp_path)
+    assert len(list(reader.decisions())) == 1
+    ledger.record(NEAR)
+    ledger.close()
+    ledger.close()
+    assert len(list(reader.decisions())) == 2
+
+
+def test_entries_are_counted_as_lost_when_the_disk_fails(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = Ledger.open(tmp_path, "all", rules=RULES)
+    assert ledger is not None
+    with sqlite3.connect(tmp_path / "ledger" / "000001.sqlite") as damage:
+        damage.execute("DROP TABLE original")
+    ledger.record(NEAR)
+    ledger.close()
+    assert (ledger.recorded, ledger.lost) == (0, 1)
+    assert "the crawl goes on" in caplog.text
+
+
+def test_entries_beyond_what_may_wait_are_counted_as_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "MAX_WAITING", 0)
+    ledger = Ledger.open(tmp_path, "all", rules=RULES)
+    assert ledger is not None
+    ledger.record(NEAR)
+    ledger.close()
+    assert ledger.lost == 1
+
+
+def test_no_ledger_is_an_error_that_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="NEARDUP_LEDGER='all'"):
+        LedgerReader(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database, but long enough to be one" * 100])
+def test_a_file_that_is_no_ledger_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    folder = tmp_path / "ledger"
+    folder.mkdir()
+    (folder / "000001.sqlite").write_bytes(content)
+    with pytest.raises(LedgerError, match=r"000001\.sqlite"):
+        list(LedgerReader(tmp_path).decisions())
+
+
+def test_a_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, NEW)
+    with sqlite3.connect(tmp_path / "ledger" / "000001.sqlite") as other:
+        other.execute("PRAGMA user_version = 99")
+    with pytest.raises(LedgerError, match="format 99"):
+        list(LedgerReader(tmp_path).decisions())
+    with pytest.raises(LedgerError, match="format 99"):
+        Ledger.open(tmp_path, "all", rules=RULES)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LedgerError, match="file/ledger"):
+        Ledger.open(tmp_path / "file", "all", rules=RULES)
