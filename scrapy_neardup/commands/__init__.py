@@ -1,0 +1,77 @@
+"""`scrapy neardup …` and `python -m scrapy_neardup …`: one module per subcommand.
+
+Such a module has a docstring whose first line is its help, EXAMPLES, add_arguments(parser)
+and run(options) -> exit code. It is imported with every call of the command, so what is
+heavy is imported inside run.
+"""
+
+import argparse
+import sys
+from importlib import import_module
+
+from scrapy_neardup.commands.terminal import complain
+from scrapy_neardup.errors import NearDupError
+
+SUBCOMMANDS = ("stats",)
+
+DONE = 0
+NOTHING_FOUND = 1
+WRONG_USE = 2
+
+DESCRIPTION = "See, explain and undo what scrapy_neardup decided; judge it on your own pages."
+EPILOG = """\
+exit codes:
+  0  done
+  1  nothing found: no such URL, no decision to undo
+  2  wrong use, or a file that cannot be read; the message says which
+
+examples:
+  scrapy neardup stats crawls/shop
+  scrapy neardup explain https://shop.example/item?id=7 --state crawls/shop
+  scrapy neardup report crawls/shop -o report.html
+"""
+
+
+def add_subcommands(parser: argparse.ArgumentParser, prog: str) -> None:
+    """Give a parser every subcommand; `prog` is what their usage lines begin with."""
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    subparsers = parser.add_subparsers(
+        title="subcommands", metavar="SUBCOMMAND", required=True, prog=prog
+    )
+    for name in SUBCOMMANDS:
+        module = import_module(f"scrapy_neardup.commands.{name}")
+        summary, _, details = (module.__doc__ or "").partition("\n")
+        subparser = subparsers.add_parser(
+            name,
+            help=summary,
+            description=f"{summary}\n{details.rstrip()}",
+            epilog=f"examples:\n{module.EXAMPLES}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(subparser)
+        subparser.set_defaults(run_subcommand=module.run)
+
+
+def run_subcommand(options: argparse.Namespace) -> int:
+    """Run what was parsed and give its exit code; our own errors become one line."""
+    try:
+        exit_code: int = options.run_subcommand(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough; Python must not complain at exit.
+        sys.stdout = None
+        return DONE
+    except NearDupError as error:
+        complain(str(error))
+        return WRONG_USE
+    return exit_code
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command without Scrapy's front: parse, run, give the exit code."""
+    prog = "python -m scrapy_neardup"
+    parser = argparse.ArgumentParser(prog=prog)
+    add_subcommands(parser, prog)
+    return run_subcommand(parser.parse_args(arguments))

@@ -1,0 +1,55 @@
+"""What commands write: free of control sequences, coloured only where a person reads it."""
+
+import json
+import os
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+COLOURS = {"red": 31, "green": 32, "yellow": 33, "bold": 1, "dim": 2}
+
+
+def clean(text: str) -> str:
+    """A text of crawled origin, safe to show: control and format characters become U+FFFD.
+
+    Otherwise a page's URL could move the cursor, recolour the screen or reverse the reading
+    direction. Spaces of any kind become one space, and lone surrogates U+FFFD too.
+    """
+    spaced = (" " if char.isspace() else char for char in text)
+    return "".join("\ufffd" if unicodedata.category(c)[0] == "C" else c for c in spaced)
+
+
+def say(line: str = "") -> None:
+    """Write one line that holds nothing uncleaned but our own colours."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(line.encode(encoding, "replace").decode(encoding) + "\n")
+
+
+def complain(message: str) -> None:
+    """Write an error, cleaned, to the error stream."""
+    sys.stderr.write(f"scrapy neardup: {clean(message)}\n")
+
+
+def say_json(value: object) -> None:
+    """Write a value as JSON in ASCII, so that nothing in it can act on a terminal."""
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def colour(text: str, name: str) -> str:
+    """The text in a colour, or as it is where no person or no colour is wanted (NO_COLOR)."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{COLOURS[name]}m{text}\x1b[0m"
+
+
+def say_table(header: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1) -> None:
+    """Write a table; the first `left` columns are aligned left, the others right."""
+    lines = [tuple(header), *(tuple(clean(str(cell)) for cell in row) for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    for number, line in enumerate(lines):
+        cells = [
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        text = "  ".join(cells).rstrip()
+        say(colour(text, "bold") if number == 0 else text)

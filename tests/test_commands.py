@@ -1,0 +1,111 @@
+"""The command's frame: help, exit codes, errors in one line, clean output, both fronts."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_neardup import commands
+from scrapy_neardup.commands.terminal import clean
+from scrapy_neardup.ledger import Entry, Ledger
+
+HOSTILE = "http://a.example/\x1b[2J\x1b]0;owned\x07\u202egpj.exe\ud800"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A state folder with one decision about a hostile URL."""
+    ledger = Ledger(tmp_path / "ledger", "all", rules={})
+    ledger.record(Entry(HOSTILE, "near", "dropped", original="http://a.example/", distance=2))
+    ledger.close()
+    return tmp_path
+
+
+def run(*arguments: str, front: tuple[str, ...] = ("scrapy_neardup",)) -> tuple[int, str, str]:
+    """Exit code, output and errors of the command in a process of its own."""
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-m", *front, *arguments], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("front", [("scrapy_neardup",), ("scrapy.cmdline", "neardup")])
+def test_both_fronts_give_the_same_answer(front: tuple[str, ...], state: Path) -> None:
+    exit_code, output, _ = run("stats", str(state), "--json", front=front)
+    assert exit_code == 0
+    assert json.loads(output)["kinds"]["near"] == 1
+
+
+@pytest.mark.parametrize("front", [("scrapy_neardup",), ("scrapy.cmdline", "neardup")])
+def test_wrong_use_has_its_own_exit_code(front: tuple[str, ...], tmp_path: Path) -> None:
+    assert run("stats", str(tmp_path), front=front)[0] == commands.WRONG_USE
+    exit_code, _, errors = run("stats", str(tmp_path), "--nonsense", front=front)
+    assert exit_code == commands.WRONG_USE
+    assert "--nonsense" in errors
+
+
+@pytest.mark.parametrize("name", commands.SUBCOMMANDS)
+def test_every_subcommand_has_help_with_examples(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit:
+        commands.main([name, "--help"])
+    assert exit.value.code == 0
+    help = capsys.readouterr().out
+    assert f"scrapy neardup {name}" in help.partition("examples:")[2]
+    assert "--json" in help
+
+
+def test_help_lists_every_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        commands.main(["--help"])
+    help = capsys.readouterr().out
+    assert all(f"    {name} " in help for name in commands.SUBCOMMANDS)
+
+
+def test_an_error_is_one_line_that_names_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert commands.main(["stats", str(tmp_path)]) == commands.WRONG_USE
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    assert str(tmp_path) in errors
+    assert "NEARDUP_LEDGER" in errors
+
+
+def test_the_command_loads_nothing_heavy_before_it_is_used() -> None:
+    program = (
+        "import sys; from scrapy_neardup.commands.scrapy_command import NearDupCommand;"
+        "sys.exit(bool({'numpy', 'sqlite3', 'scrapy_neardup.commands.stats'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0  # noqa: S603
+
+
+def test_a_jobdir_is_taken_for_the_state_folder_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Ledger(tmp_path / "neardup" / "ledger", "all", rules={}).close()
+    assert commands.main(["stats", str(tmp_path)]) == 0
+    assert "near" in capsys.readouterr().out
+
+
+def test_a_reader_that_stops_early_is_no_error(state: Path) -> None:
+    command = f"'{sys.executable}' -m scrapy_neardup stats '{state}' --json | true"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@given(st.text())
+def test_cleaned_text_has_no_character_that_acts_on_a_terminal(text: str) -> None:
+    cleaned = clean(text)
+    assert len(cleaned) == len(text)
+    assert not set(cleaned) & set(map(chr, [*range(32), *range(127, 160), 0x202E, 0x2028]))
+    cleaned.encode("utf-8")
+
+
+def test_cleaned_text_keeps_letters_of_every_script() -> None:
+    assert clean("Grüße, 漢字 और עברית") == "Grüße, 漢字 और עברית"
