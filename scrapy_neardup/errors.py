@@ -17,6 +17,14 @@ class DistanceTooLarge(NearDupError, ValueError):
     """A query asks for a distance at which the index is not exact."""
 
 
+class SignatureError(NearDupError, ValueError):
+    """A signature has the wrong type or width for an index."""
+
+
+class IdError(NearDupError, ValueError):
+    """An id is not a whole number that an index can hold."""
+
+
 class ScanLimitReached(NearDupError):
     """A bucket is too full to be scanned; the caller keeps the page and counts it."""
 

@@ -1,6 +1,9 @@
 """Indexes: fingerprints → those within a distance; found by name, dotted path or class."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+from scrapy_neardup.errors import SpecError
 
 if TYPE_CHECKING:
     from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
@@ -72,3 +75,30 @@ class Index(Protocol):
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:
         """The index that arrays() described; takes read-only, memory-mapped arrays as they are."""
+
+
+NAMES = {
+    "permuted": "scrapy_neardup.index.permuted.PermutedIndex",
+    "slices": "scrapy_neardup.index.slices.SliceIndex",
+    "scan": "scrapy_neardup.index.scan.ScanIndex",
+}
+
+
+def index_class(name: str | type[Index]) -> type[Index]:
+    """The class of a short name, a dotted path or a class. Raises SpecError for none of these."""
+    if not isinstance(name, str):
+        return name
+    module, _, attribute = NAMES.get(name, name).rpartition(".")
+    if not module:
+        known = ", ".join(sorted(NAMES))
+        raise SpecError(f"index {name!r}: take {known}, or the dotted path of a class")
+    found: type[Index] = getattr(import_module(module), attribute)
+    return found
+
+
+def load_index(name: str | type[Index], **options: Any) -> Index:
+    """An empty index of a short name, a dotted path or a class.
+
+    options: what its class takes, such as blocks, distance and bits for "permuted".
+    """
+    return index_class(name)(**options)

@@ -1,0 +1,146 @@
+"""How permuted tables cut a signature: blocks, leading choices, what they cost; no data."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from scrapy_neardup.errors import SpecError
+from scrapy_neardup.index.inputs import check_bits
+from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.fingerprint import GOLDEN
+
+MAX_TABLES = 1024
+MAX_DIRECTORY_BITS = 26
+WINDOW = 32  # bits of a signature that a table entry repeats
+BUCKET_BITS = 4  # a directory is sized for buckets of 16 to 32 entries: one or two vectors
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`bits` cut into `blocks`, and a table for every choice of blocks - distance of them.
+
+    Two signatures that differ in at most `distance` bits agree in at least blocks - distance
+    blocks, so at least one table finds the one by the leading blocks of the other (Manku, Jain,
+    Das Sarma 2007, section 3). Block 0 holds the most significant bits. Widths differ by at
+    most one bit where `blocks` does not divide `bits`.
+
+    A leading choice of one block is its own directory; of several, they are hashed to one:
+    only equality matters. Raises SpecError.
+    """
+
+    blocks: int
+    distance: int
+    bits: int = 64
+    tables: tuple[tuple[int, ...], ...] = ()  # leading blocks of each table; () means all choices
+
+    def __post_init__(self) -> None:
+        check_bits(self.bits)
+        if self.distance < 0:
+            raise SpecError(f"distance={self.distance}: take 0 or more")
+        if not self.distance < self.blocks <= self.bits:
+            raise SpecError(
+                f"blocks={self.blocks}: take more than the distance, {self.distance}, "
+                f"and at most {self.bits}, the bits"
+            )
+        n_tables = comb(self.blocks, self.distance)
+        if n_tables > MAX_TABLES:
+            raise SpecError(
+                f"blocks={self.blocks} with distance={self.distance} needs {n_tables} tables, "
+                f"more than {MAX_TABLES}: take fewer blocks"
+            )
+        if not self.tables:
+            choices = combinations(range(self.blocks), self.blocks - self.distance)
+            object.__setattr__(self, "tables", tuple(choices))
+
+    @cached_property
+    def edges(self) -> tuple[int, ...]:
+        """The blocks' borders, in bits from the least significant, highest first."""
+        return tuple(self.bits * i // self.blocks for i in range(self.blocks, -1, -1))
+
+    def mask(self, block: int) -> int:
+        """The bits of a block."""
+        high, low = self.edges[block], self.edges[block + 1]
+        return (1 << high) - (1 << low)
+
+    @property
+    def permutations(self) -> tuple[tuple[int, ...], ...]:
+        """The order of blocks in each table: the leading ones, then the rest."""
+        everything = range(self.blocks)
+        return tuple(
+            (*leading, *(b for b in everything if b not in leading)) for leading in self.tables
+        )
+
+    @cached_property
+    def leading_masks(self) -> tuple[int, ...]:
+        """The bits that lead in each table."""
+        return tuple(sum(self.mask(block) for block in leading) for leading in self.tables)
+
+    def leading_bits(self, table: int) -> int:
+        """How many bits lead in a table."""
+        return self.leading_masks[table].bit_count()
+
+    @cached_property
+    def masks(self) -> U64Array:
+        """leading_masks as rows of words, shape (tables, words)."""
+        rows = [
+            np.frombuffer(m.to_bytes(self.bits // 8, "little"), "<u8") for m in self.leading_masks
+        ]
+        return np.array(rows, dtype=np.uint64)
+
+    @cached_property
+    def multipliers(self) -> U64Array:
+        """What masked words are multiplied with, so that the sum's high bits name a bucket.
+
+        One block within a word is shifted to the top: its value is its place. Otherwise
+        odd numbers spread the leading bits (Fibonacci hashing). Shape (tables, words).
+        """
+        spread = [(GOLDEN * (2 * word + 1)) % 2**64 for word in range(self.bits // 64)]
+        rows = np.array([spread] * len(self.tables), dtype=np.uint64)
+        for table, leading in enumerate(self.tables):
+            high, low = self.edges[leading[0]] - 1, self.edges[leading[-1] + 1]
+            if len(leading) == 1 and high // 64 == low // 64:
+                rows[table] = 1 << (63 - high % 64)
+        return rows
+
+    @cached_property
+    def windows(self) -> I64Array:
+        """Where each table's entries take their 32 bits: (word, rotation to the right).
+
+        The window with the fewest leading bits, for these are equal anyway; among those the
+        first above the leading block. Shape (tables, 2).
+        """
+        return np.array([self._window(mask) for mask in self.leading_masks], dtype=np.int64)
+
+    def _window(self, mask: int) -> tuple[int, int]:
+        start = mask.bit_length()
+        places = [(start + step) % self.bits for step in range(self.bits)]
+        return min(
+            ((place // 64, place % 64) for place in places),
+            key=lambda place: _rotated(mask >> 64 * place[0], place[1]).bit_count(),
+        )
+
+    def directory_bits(self, n: int) -> int:
+        """Bits of a table's directory for n signatures."""
+        wanted = max(1, n.bit_length() - 1 - BUCKET_BITS)
+        narrowest = min(self.leading_bits(table) for table in range(len(self.tables)))
+        return min(wanted, narrowest, MAX_DIRECTORY_BITS)
+
+    def nbytes(self, n: int) -> int:
+        """Bytes of the frozen tables of n signatures; exact."""
+        n_tables, n_words = len(self.tables), self.bits // 64
+        directory = 4 * ((1 << self.directory_bits(n)) + 1)
+        return n * (8 * n_words + 4) + 8 * n * (n_tables - 1) + n_tables * directory
+
+    def scanned(self, n: int) -> float:
+        """Entries that a query compares on average, if n fingerprints are random."""
+        in_bucket = (self.leading_bits(t) for t in range(len(self.tables)))
+        return sum(n / (1 << min(bits, self.directory_bits(n))) for bits in in_bucket)
+
+
+def _rotated(word: int, places: int) -> int:
+    """The low 32 bits of a word of 64 bits rotated to the right."""
+    word &= 2**64 - 1
+    return (word >> places | word << (64 - places)) & ((1 << WINDOW) - 1)

@@ -1,0 +1,238 @@
+"""Permuted tables: exact within a few bits, one bucket a table (Manku et al. 2007)."""
+
+from typing import Any, Self
+
+import numpy as np
+
+import scrapy_neardup.kernels as kernels
+from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError, SpecError
+from scrapy_neardup.index import BulkMatches, Matches
+from scrapy_neardup.index.inputs import (
+    check_distance,
+    checked_id,
+    ids_of,
+    rows_of,
+    signature_bytes,
+)
+from scrapy_neardup.index.layout import Layout
+from scrapy_neardup.index.parallel import in_parallel
+from scrapy_neardup.index.tiers import Tiers
+from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, Parts, Tables
+
+VERSION = 1
+NO_LIMIT = 2**62
+
+
+class PermutedIndex:
+    """Finds every signature that differs in at most `distance` bits by equal leading blocks.
+
+    blocks, distance, bits: see Layout, which also says tables, permutations and bytes before
+    anything is built. scan_limit: entries that one look-up may be compared with, None for any
+    number; ScanLimitReached beyond, so that a crawl of near-identical pages stays fast. A pair
+    stored twice counts twice, is found once and removed at once.
+
+    add is O(tables); a look-up O(tables x bucket). Frozen pairs take Layout.nbytes, live ones
+    about twice that. Source: Manku, Jain, Das Sarma 2007, section 3; departure: buckets behind
+    a direct directory of the leading blocks instead of sorted tables and search in them.
+    """
+
+    def __init__(
+        self, blocks: int = 4, distance: int = 3, bits: int = 64, scan_limit: int | None = None
+    ) -> None:
+        self._assume(Layout(blocks, distance, bits), scan_limit)
+        nothing = np.zeros((0, self.layout.bits // 64), dtype=np.uint64)
+        self._start(self._freeze(nothing, np.zeros(0, dtype=np.uint32)))
+
+    @classmethod
+    def of_layout(cls, layout: Layout) -> Self:
+        """An empty index of a layout, which may choose some of the tables only."""
+        index = cls.__new__(cls)
+        index._assume(layout, None)
+        nothing = np.zeros((0, layout.bits // 64), dtype=np.uint64)
+        index._start(index._freeze(nothing, np.zeros(0, dtype=np.uint32)))
+        return index
+
+    def _assume(self, layout: Layout, scan_limit: int | None) -> None:
+        self.layout = layout
+        self.bits, self.max_distance = layout.bits, layout.distance
+        self.scan_limit = scan_limit
+        self._tables = Tables(layout.masks, layout.multipliers, layout.windows)
+
+    def _start(self, frozen: Any) -> None:
+        self._tiers = Tiers(frozen, self._freeze, self._make_live)
+
+    def _freeze(self, rows: U64Array, ids: U32Array) -> Any:
+        bits = self.layout.directory_bits(len(rows))
+        return kernels.hamming.Frozen(
+            self._tables, kernels.hamming.build(self._tables, rows, ids, bits)
+        )
+
+    def _make_live(self, n_frozen: int) -> Any:
+        capacity = kernels.hamming.live_capacity(n_frozen)
+        bits = self.layout.directory_bits(capacity)
+        return kernels.hamming.Live(self._tables, capacity, bits)
+
+    def add(self, fp: int, id: int) -> None:
+        self._tiers.add(signature_bytes(fp, self.bits), checked_id(id))
+
+    def add_many(self, fps: U64Array, ids: I64Array) -> None:
+        rows = rows_of(fps, self.bits)
+        self._tiers.add_many(rows, ids_of(ids, len(rows)))
+
+    def remove(self, fp: int, id: int) -> bool:
+        row = np.frombuffer(signature_bytes(fp, self.bits), dtype="<u8").reshape(1, -1)
+        return self.remove_many(row, np.array([checked_id(id)])) > 0
+
+    def remove_many(self, fps: U64Array, ids: I64Array) -> int:
+        rows = rows_of(fps, self.bits)
+        return self._tiers.remove_many(rows, ids_of(ids, len(rows)))
+
+    def expire(self, before: int) -> int:
+        """Forget every id below `before`; how many pairs there were. O(n)."""
+        return self._tiers.expire(before)
+
+    def merge(self, other: "PermutedIndex") -> None:
+        """Take in every pair of another index. Raises SpecError unless the layouts are equal."""
+        if self.layout != other.layout:
+            raise SpecError(f"merge: {other.layout} is not {self.layout}")
+        self._tiers.add_many(*other._tiers.pairs())
+
+    def compact(self) -> None:
+        """Freeze everything now, dropping what was removed; O(tables x n)."""
+        self._tiers.compact()
+
+    def pairs(self) -> tuple[U64Array, U32Array]:
+        """Every signature, shape (n, words), and its id; fresh arrays, order unspecified."""
+        return self._tiers.pairs()
+
+    def first_within(self, fp: int, distance: int) -> int | None:
+        check_distance(distance, self.max_distance, self._remedy)
+        query = signature_bytes(fp, self.bits)
+        id = kernels.hamming.first_one(self._tiers.all, query, distance, self._limit)
+        if id == LIMIT:
+            raise self._too_many()
+        return None if id < 0 else id
+
+    def first_within_many(self, fps: U64Array, distance: int) -> I64Array:
+        check_distance(distance, self.max_distance, self._remedy)
+        tiers, limit = self._tiers.all, self._limit
+        found = in_parallel(
+            lambda rows: kernels.hamming.first_many(tiers, rows, distance, limit),
+            rows_of(fps, self.bits),
+        )
+        first: I64Array = np.concatenate(found)
+        if (first == LIMIT).any():
+            raise self._too_many()
+        return first
+
+    def all_within(self, fp: int, distance: int) -> Matches:
+        check_distance(distance, self.max_distance, self._remedy)
+        query = signature_bytes(fp, self.bits)
+        found = kernels.hamming.all_one(self._tiers.all, query, distance, self._limit)
+        if found is None:
+            raise self._too_many()
+        return Matches(*found)
+
+    def all_within_many(self, fps: U64Array, distance: int) -> BulkMatches:
+        check_distance(distance, self.max_distance, self._remedy)
+        tiers, limit = self._tiers.all, self._limit
+        found = in_parallel(
+            lambda rows: kernels.hamming.all_many(tiers, rows, distance, limit),
+            rows_of(fps, self.bits),
+        )
+        counts, ids, distances = (np.concatenate(c) for c in zip(*found, strict=True))
+        if (counts == LIMIT).any():
+            raise self._too_many()
+        return BulkMatches(np.concatenate([[0], np.cumsum(counts)]), ids, distances)
+
+    @property
+    def _limit(self) -> int:
+        return NO_LIMIT if self.scan_limit is None else self.scan_limit
+
+    @property
+    def _remedy(self) -> str:
+        layout = self.layout
+        return f"lower it, or build with a distance above {layout.distance} (and more blocks)"
+
+    def _too_many(self) -> ScanLimitReached:
+        return ScanLimitReached(
+            f"more than scan_limit={self.scan_limit} entries share a look-up's leading blocks "
+            f"(fullest bucket: {self.largest_bucket}): raise the limit or use more blocks than "
+            f"{self.layout.blocks}"
+        )
+
+    def __len__(self) -> int:
+        return len(self._tiers)
+
+    @property
+    def nbytes(self) -> int:
+        return self._tiers.nbytes
+
+    @property
+    def largest_bucket(self) -> int:
+        """Entries of the fullest bucket: the most that one table of one tier compares."""
+        return self._tiers.largest_bucket
+
+    def check(self) -> None:
+        tiers = self._tiers
+        for tier in tiers.all:
+            kernels.hamming.check(tier)
+        if len(tiers.pairs().ids) != len(tiers):
+            raise BrokenInvariant(f"{len(tiers.pairs().ids)} pairs, counted as {len(tiers)}")
+
+    def arrays(self) -> dict[str, Any]:
+        frozen, unfrozen = self._tiers.frozen, self._tiers.unfrozen()
+        nothing = np.zeros(0, dtype=np.uint8)
+        return {
+            "layout": self._identity(),
+            "removed": nothing if frozen.removed is None else frozen.removed,
+            "live_rows": unfrozen.rows,
+            "live_ids": unfrozen.ids,
+            **frozen.parts._asdict(),
+        }
+
+    def _identity(self) -> I64Array:
+        layout = self.layout
+        blocks = [block for leading in layout.tables for block in leading]
+        return np.array([VERSION, layout.bits, layout.blocks, layout.distance, *blocks])
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> Self:
+        index = cls.of_layout(_layout_of(arrays["layout"]))
+        parts = Parts(*(arrays[name] for name in Parts._fields))
+        index._check_shapes(parts, arrays["removed"])
+        frozen = kernels.hamming.Frozen(index._tables, parts)
+        if len(arrays["removed"]):
+            frozen.removed = arrays["removed"]
+        index._start(frozen)
+        index._tiers.add_many(arrays["live_rows"], arrays["live_ids"])
+        return index
+
+    def _check_shapes(self, parts: Parts, removed: Any) -> None:
+        n, n_tables, n_words = len(parts.ids), *self._tables.masks.shape
+        expected = {
+            "rows": (np.uint64, (n, n_words)),
+            "ids": (np.uint32, (n,)),
+            "offsets": (np.uint32, (n_tables, 2 ** self.layout.directory_bits(n) + 1)),
+            "windows": (np.uint32, (n_tables - 1, n)),
+            "slots": (np.uint32, (n_tables - 1, n)),
+        }
+        for name, (dtype, shape) in expected.items():
+            array = getattr(parts, name)
+            if (array.dtype, array.shape) != (dtype, shape):
+                raise SnapshotError(
+                    f"permuted index: array {name} is {array.dtype}{array.shape}, "
+                    f"not {np.dtype(dtype)}{shape}"
+                )
+        if len(removed) not in (0, n):
+            raise SnapshotError(f"permuted index: {len(removed)} marks for {n} pairs")
+
+
+def _layout_of(identity: I64Array) -> Layout:
+    version, bits, blocks, distance, *leading = (int(x) for x in identity)
+    if version != VERSION:
+        raise SnapshotError(f"permuted index of version {version}: this one reads {VERSION}")
+    each = blocks - distance
+    tables = tuple(tuple(leading[i : i + each]) for i in range(0, len(leading), each))
+    return Layout(blocks, distance, bits, tables)

@@ -1,0 +1,321 @@
+"""scrapy_neardup/index/permuted.py: the oracle's answers at every layout."""
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import scrapy_neardup.kernels as kernels
+from scrapy_neardup.errors import (
+    BrokenInvariant,
+    DistanceTooLarge,
+    IdError,
+    ScanLimitReached,
+    SignatureError,
+    SnapshotError,
+    SpecError,
+)
+from scrapy_neardup.index import index_class, load_index
+from scrapy_neardup.index.permuted import PermutedIndex
+from scrapy_neardup.index.scan import ScanIndex
+
+README_QUERY = 0b0100101110111011011000101111101110011100001010011100100110110101
+README_STORED = 0b0100101110111011001000101111101110111100001010011101100110110101
+
+
+def random_rows(n: int, bits: int = 64, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 2**64, (n, bits // 64), dtype=np.uint64)
+
+
+def skewed_rows(n: int, bits: int = 64, seed: int = 0) -> np.ndarray:
+    """Few originals; the rest equal one of them or differ in one to three bits."""
+    rows = random_rows(max(1, n // 50), bits, seed)
+    rng = np.random.default_rng(seed)
+    return flipped(rows[rng.integers(0, len(rows), n)], rng.integers(0, 4, n), seed)
+
+
+def flipped(rows: np.ndarray, n_flips: np.ndarray, seed: int = 0) -> np.ndarray:
+    """The rows with n_flips[i] different bits of row i flipped."""
+    rng = np.random.default_rng(seed)
+    rows = rows.copy()
+    where = rng.permuted(np.tile(np.arange(rows.shape[1] * 64), (len(rows), 1)), axis=1)
+    for i in range(n_flips.max(initial=0)):
+        some = np.flatnonzero(n_flips > i)
+        bit = where[some, i]
+        rows[some, bit // 64] ^= np.uint64(1) << (bit % 64).astype(np.uint64)
+    return rows
+
+
+def assert_same_answers(index, oracle, queries, distance):
+    expected = oracle.all_within_many(queries, distance)
+    found = index.all_within_many(queries, distance)
+    for got, want in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(got, want)
+    first = [
+        int(expected.ids[start]) if start < end else -1
+        for start, end in zip(expected.offsets, expected.offsets[1:], strict=False)
+    ]
+    np.testing.assert_array_equal(index.first_within_many(queries, distance), first)
+
+
+def test_readme_example_is_found_by_the_table_that_leads_with_a_c_f():
+    index = PermutedIndex(blocks=6, distance=3)
+    differing = README_QUERY ^ README_STORED
+    equal = [b for b in range(6) if not differing & index.layout.mask(b)]
+    assert ["ABCDEF"[b] for b in equal] == ["A", "C", "F"]
+    assert (0, 2, 5, 1, 3, 4) in index.layout.permutations
+    index.add(README_STORED, 7)
+    assert index.first_within(README_QUERY, 3) == 7
+    assert index.all_within(README_QUERY, 3).distances.tolist() == [3]
+    assert index.first_within(README_QUERY, 2) is None
+
+
+@pytest.mark.parametrize("bits", [64, 128, 256])
+@pytest.mark.parametrize("rows", [random_rows, skewed_rows])
+def test_answers_are_the_oracles_before_and_after_freezing(bits, rows):
+    stored = rows(3000, bits)
+    ids = np.random.default_rng(1).permutation(6000)[:3000]
+    index, oracle = PermutedIndex(blocks=5, distance=3, bits=bits), ScanIndex(bits)
+    index.add_many(stored, ids)
+    oracle.add_many(stored, ids)
+    queries = np.concatenate([flipped(stored[:300], np.arange(300) % 6), random_rows(100, bits, 9)])
+    assert_same_answers(index, oracle, queries, 3)
+    index.compact()
+    index.check()
+    assert_same_answers(index, oracle, queries, 3)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "distance"), [(d + more, d) for d in range(7) for more in (1, 2, 3)]
+)
+def test_nothing_within_the_distance_is_missed(blocks, distance):
+    n = 100_000 if blocks <= 7 else 20_000
+    stored = np.concatenate([random_rows(n // 2), skewed_rows(n // 2, seed=1)])
+    index, oracle = PermutedIndex(blocks, distance), ScanIndex()
+    index.add_many(stored, np.arange(n))
+    oracle.add_many(stored, np.arange(n))
+    queries = np.concatenate([flipped(stored[:: n // 100], np.arange(100) % (distance + 2))])
+    assert_same_answers(index, oracle, queries, distance)
+
+
+def test_one_signature_under_several_ids_gives_them_all_in_order():
+    index = PermutedIndex()
+    for id in (9, 4, 2**32 - 2, 0):
+        index.add(5, id)
+    index.add(4, 4)
+    assert index.all_within(5, 3).ids.tolist() == [0, 4, 9, 2**32 - 2]
+    assert index.all_within(4, 3).distances.tolist() == [1, 0, 1, 1]
+    assert index.first_within(5, 0) == 0
+    assert index.remove(5, 0)
+    assert not index.remove(5, 0)
+    assert index.first_within(5, 0) == 4
+
+
+def test_expired_ids_are_gone():
+    index = PermutedIndex()
+    index.add_many(random_rows(100), np.arange(100))
+    assert index.expire(40) == 40
+    assert len(index) == 60
+    assert index.first_within_many(random_rows(100), 0).tolist() == [-1] * 40 + list(range(40, 100))
+
+
+def test_merged_index_holds_the_pairs_of_both():
+    one, other = PermutedIndex(), PermutedIndex()
+    one.add_many(random_rows(50), np.arange(50))
+    other.add_many(random_rows(50, seed=2), np.arange(50, 100))
+    one.merge(other)
+    assert len(one) == 100
+    assert one.first_within_many(random_rows(50, seed=2), 0).tolist() == list(range(50, 100))
+    with pytest.raises(SpecError, match="blocks=5"):
+        one.merge(PermutedIndex(blocks=5))
+
+
+def test_reopened_read_only_index_answers_and_takes_changes():
+    index = PermutedIndex()
+    stored = random_rows(1000)
+    index.add_many(stored[:900], np.arange(900))
+    index.compact()
+    index.add_many(stored[900:], np.arange(900, 1000))
+    index.remove(int(stored[3, 0]), 3)
+    arrays = {name: array.copy() for name, array in index.arrays().items()}
+    for array in arrays.values():
+        array.flags.writeable = False
+    again = PermutedIndex.from_arrays(arrays)
+    again.check()
+    assert len(again) == 999
+    assert again.remove(int(stored[5, 0]), 5)
+    again.add(77, 1000)
+    expected = [-1 if i in (3, 5) else i for i in range(1000)]
+    assert again.first_within_many(stored, 0).tolist() == expected
+    assert again.first_within(77, 1) == 1000
+
+
+def test_snapshot_with_arrays_of_another_shape_is_refused():
+    arrays = PermutedIndex().arrays()
+    with pytest.raises(SnapshotError, match="array ids"):
+        PermutedIndex.from_arrays({**arrays, "ids": np.zeros(0, dtype=np.int64)})
+    with pytest.raises(SnapshotError, match="version 0"):
+        PermutedIndex.from_arrays({**arrays, "layout": arrays["layout"] * 0})
+
+
+def test_damaged_tables_are_noticed():
+    index = PermutedIndex()
+    index.add_many(random_rows(5000), np.arange(5000))
+    index.compact()
+    arrays = {name: array.copy() for name, array in index.arrays().items()}
+    arrays["windows"][1, 17] ^= 1
+    with pytest.raises(BrokenInvariant, match="windows of table 2"):
+        PermutedIndex.from_arrays(arrays).check()
+
+
+def test_scan_limit_stops_a_look_up_that_would_compare_more():
+    index = PermutedIndex(scan_limit=20)
+    for id in range(5):
+        index.add(1, id)
+    assert len(index.all_within(1, 3).ids) == 5
+    index.add(1, 5)
+    with pytest.raises(ScanLimitReached, match="scan_limit=20"):
+        index.all_within(1, 3)
+    with pytest.raises(ScanLimitReached):
+        index.first_within_many(np.array([1], dtype=np.uint64), 3)
+    assert index.largest_bucket == 6
+    assert index.first_within(2**63 - 1, 0) is None
+
+
+@pytest.mark.parametrize("name", ["permuted", "scan"])
+def test_bad_input_is_named_with_its_limit(name):
+    index = load_index(name)
+    with pytest.raises(
+        DistanceTooLarge, match=f"distance=65: exact from 0 to {index.max_distance}"
+    ):
+        index.first_within(1, 65)
+    with pytest.raises(DistanceTooLarge, match="distance=-1"):
+        index.all_within_many(random_rows(1), -1)
+    with pytest.raises(IdError, match="4294967295: take 0 to 4294967294"):
+        index.add(1, 2**32 - 1)
+    with pytest.raises(IdError, match="id -1"):
+        index.add_many(random_rows(2), np.array([0, -1]))
+    with pytest.raises(IdError, match="dtype float64"):
+        index.add_many(random_rows(2), np.array([0.0, 1.0]))
+    with pytest.raises(IdError, match="shape"):
+        index.add_many(random_rows(2), np.array([1]))
+    with pytest.raises(SignatureError, match=r"2\*\*64 - 1"):
+        index.add(2**64, 0)
+    with pytest.raises(SignatureError, match="int64"):
+        index.first_within_many(np.array([1]), 0)
+    with pytest.raises(SignatureError, match=r"shape \(1, 2\)"):
+        index.first_within_many(random_rows(1, 128), 0)
+    assert len(index) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ({"blocks": 3}, "blocks=3: take more than the distance, 3"),
+        ({"blocks": 65}, "at most 64"),
+        ({"blocks": 40}, "9880 tables"),
+        ({"bits": 100}, "bits=100"),
+        ({"distance": -1}, "distance=-1"),
+    ],
+)
+def test_impossible_layout_is_refused(arguments, what):
+    with pytest.raises(SpecError, match=what):
+        PermutedIndex(**arguments)
+
+
+def test_lookup_takes_names_paths_and_classes():
+    assert index_class("permuted") is PermutedIndex
+    assert index_class("scrapy_neardup.index.scan.ScanIndex") is ScanIndex
+    assert load_index(PermutedIndex, blocks=6).layout.blocks == 6
+    with pytest.raises(SpecError, match="permuted, scan, slices"):
+        load_index("fast")
+
+
+def test_pages_added_one_by_one_survive_every_compaction(monkeypatch):
+    monkeypatch.setattr(kernels.hamming, "live_capacity", lambda n_frozen: 50)
+    index, stored = PermutedIndex(), random_rows(1000)
+    for id, row in enumerate(stored[:, 0].tolist()):
+        index.add(row, id)
+        if id % 7 == 0:
+            assert index.remove(row, id)
+    index.check()
+    expected = [-1 if id % 7 == 0 else id for id in range(1000)]
+    assert index.first_within_many(stored, 3).tolist() == expected
+
+
+class Against(RuleBasedStateMachine):
+    """A permuted index and the pairs it should hold, through every change."""
+
+    fps = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 7), st.integers(2**64 - 8, 2**64 - 1))
+    ids = st.integers(0, 20)
+
+    @initialize(blocks=st.integers(3, 6))
+    def start(self, blocks):
+        self.index = PermutedIndex(blocks, 2)
+        self.pairs = []
+
+    @rule(fp=fps, id=ids)
+    def add(self, fp, id):
+        self.index.add(fp, id)
+        self.pairs.append((fp, id))
+
+    @rule(pairs=st.lists(st.tuples(fps, ids), max_size=20))
+    def add_many(self, pairs):
+        fps = np.array([fp for fp, _ in pairs], dtype=np.uint64)
+        self.index.add_many(fps, np.array([id for _, id in pairs], dtype=np.int64))
+        self.pairs += pairs
+
+    @precondition(lambda self: self.pairs)
+    @rule(data=st.data())
+    def remove(self, data):
+        pair = data.draw(st.sampled_from(self.pairs))
+        assert self.index.remove(*pair)
+        self.pairs = [p for p in self.pairs if p != pair]
+
+    @rule(pairs=st.lists(st.tuples(fps, ids), max_size=5))
+    def remove_many(self, pairs):
+        fps = np.array([fp for fp, _ in pairs], dtype=np.uint64)
+        n = self.index.remove_many(fps, np.array([id for _, id in pairs], dtype=np.int64))
+        assert n == sum(p in pairs for p in self.pairs)
+        self.pairs = [p for p in self.pairs if p not in pairs]
+
+    @rule(before=ids)
+    def expire(self, before):
+        assert self.index.expire(before) == sum(id < before for _, id in self.pairs)
+        self.pairs = [p for p in self.pairs if p[1] >= before]
+
+    @rule()
+    def compact(self):
+        self.index.compact()
+
+    @rule()
+    def reopen(self):
+        self.index = PermutedIndex.from_arrays(self.index.arrays())
+
+    @rule(fp=fps, distance=st.integers(0, 2))
+    def look_up(self, fp, distance):
+        near = {}
+        for stored, id in self.pairs:
+            bits = (stored ^ fp).bit_count()
+            if bits <= distance:
+                near[id] = min(bits, near.get(id, 64))
+        found = self.index.all_within(fp, distance)
+        assert dict(zip(found.ids.tolist(), found.distances.tolist(), strict=True)) == near
+        assert found.ids.tolist() == sorted(near)
+        assert self.index.first_within(fp, distance) == min(near, default=None)
+
+    @invariant()
+    def holds(self):
+        if hasattr(self, "index"):
+            self.index.check()
+            assert len(self.index) == len(self.pairs)
+
+
+class TestAgainst(Against.TestCase):
+    settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+    @pytest.fixture(autouse=True)
+    def seal_often(self, monkeypatch):
+        monkeypatch.setattr(kernels.hamming, "live_capacity", lambda n_frozen: 8)
