@@ -1,3 +1,45 @@
 """scrapy_neardup: never fetch a URL twice, never keep a page twice. The public names; no logic."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scrapy_neardup.addon import NearDupAddon
+    from scrapy_neardup.detector import Decision, Detector
+    from scrapy_neardup.dupefilter import LayeredBloomDupeFilter
+    from scrapy_neardup.middleware import SeenUrlMiddleware, UrlAlreadyFetched
+    from scrapy_neardup.pipeline import NearDuplicate, NearDuplicatePipeline
+    from scrapy_neardup.spidermiddleware import NearDuplicateSpiderMiddleware
+
 __version__ = "0.1.0"
+
+# Loaded when first used: Scrapy imports this package for every command it runs.
+_MODULES = {
+    "Decision": "detector",
+    "Detector": "detector",
+    "LayeredBloomDupeFilter": "dupefilter",
+    "NearDupAddon": "addon",
+    "NearDuplicate": "pipeline",
+    "NearDuplicatePipeline": "pipeline",
+    "NearDuplicateSpiderMiddleware": "spidermiddleware",
+    "SeenUrlMiddleware": "middleware",
+    "UrlAlreadyFetched": "middleware",
+}
+
+__all__ = [
+    "Decision",
+    "Detector",
+    "LayeredBloomDupeFilter",
+    "NearDupAddon",
+    "NearDuplicate",
+    "NearDuplicatePipeline",
+    "NearDuplicateSpiderMiddleware",
+    "SeenUrlMiddleware",
+    "UrlAlreadyFetched",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -44,6 +44,7 @@ class Decision:
     fingerprint      of the page
     words            how many it has
     original         URL of the page it repeats, None unless exact or near
+    original_id      that page's row
     distance         fingerprint bits that differ from the original's
     sketch_distance  sketch bits that differ
     similarity       estimated Jaccard similarity of the shingles; 1.0 where exact
@@ -55,6 +56,7 @@ class Decision:
     fingerprint: int
     words: int
     original: str | None = None
+    original_id: int | None = None
     distance: int | None = None
     sketch_distance: int | None = None
     similarity: float | None = None
@@ -212,6 +214,7 @@ class Detector:
             signatures.fingerprint,
             signatures.n_words,
             original=self.pages.url(match.id) if match else None,
+            original_id=match.id if match else None,
             distance=match.distance if match else None,
             sketch_distance=match.sketch_distance if match else None,
             similarity=self._similarity(match) if match else None,

@@ -33,7 +33,7 @@ def test_lock_can_be_taken_again_after_close(tmp_path: Path) -> None:
 
 def test_killed_process_gives_its_lock_back(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:  # noqa: S603
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         with pytest.raises(StateLocked, match=f"process {holder.pid}"):

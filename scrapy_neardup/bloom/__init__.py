@@ -16,6 +16,8 @@ class UrlFilter(Protocol):
     layers: int
     error_rate: float
 
+    def __init__(self, capacity: int, error_rate: float) -> None: ...
+
     def add(self, key: bytes) -> bool:
         """Add a key; whether it was there already."""
 

@@ -1,0 +1,22 @@
+"""NearDupAddon: one ADDONS line switches everything on."""
+
+from scrapy.settings import BaseSettings
+
+from scrapy_neardup.middleware import SeenUrlMiddleware
+from scrapy_neardup.pipeline import NearDuplicatePipeline
+from scrapy_neardup.spidermiddleware import NearDuplicateSpiderMiddleware
+
+COMPONENTS = (
+    ("DOWNLOADER_MIDDLEWARES", SeenUrlMiddleware, 150),
+    ("SPIDER_MIDDLEWARES", NearDuplicateSpiderMiddleware, 10),
+    ("ITEM_PIPELINES", NearDuplicatePipeline, 0),
+)
+
+
+class NearDupAddon:
+    """Adds the three components where they belong; a user's own entries, None included, win."""
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        """Called by Scrapy for each crawler before its settings are frozen."""
+        for name, component, order in COMPONENTS:
+            settings.setdefault_in_component_priority_dict(name, component, order)

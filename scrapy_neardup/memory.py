@@ -1,0 +1,306 @@
+"""What one crawl remembers: URL filter, detector and pages under way; shared by its components."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Self, TypeVar
+from weakref import WeakKeyDictionary
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Request, Response
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.misc import load_object
+
+import scrapy_neardup.kernels as kernels
+from scrapy_neardup import extract, stats
+from scrapy_neardup.bloom import UrlFilter, load_filter
+from scrapy_neardup.detector import Decision, Detector, PageReading
+from scrapy_neardup.engines import FINGERPRINT, FingerprintSpec, load_engine
+from scrapy_neardup.index import load_index
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.urlkey import UrlKeyRules, own_fingerprinter, request_key
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# First layer of the URL filter that had never seen a new URL's prefix → what that says of it.
+NOVELTY = {1: stats.URLS_NEW_HOST, 2: stats.URLS_NEW_DIRECTORY}
+
+_memories: WeakKeyDictionary[Crawler, "CrawlMemory"] = WeakKeyDictionary()
+
+
+@dataclass(eq=False, slots=True)
+class PageVisit:
+    """One response on its way through the spider and the pipelines, and what became of it."""
+
+    response: Response
+    decision: Decision | None = None
+    read: bool = False
+    new_pages: list[int] = field(default_factory=list)  # page ids that this visit brought
+    handed: list[int] = field(default_factory=list)  # id() of items the pipeline has not seen
+    items_out: int = 0
+    items_done: int = 0
+    items_kept: int = 0
+    items_dropped: int = 0  # by NearDuplicatePipeline
+    exhausted: bool = False  # the callback has yielded everything
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more can happen to the page's items."""
+        return self.exhausted and self.items_done == self.items_out
+
+
+class CrawlMemory:
+    """The structures of one crawl; every component of a crawler gets the same from `of`.
+
+    Nothing here raises into the crawl: what fails is counted under neardup/errors/…, logged
+    once, and answered in favour of the page.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.settings = NearDupSettings.from_settings(crawler.settings)
+        if not self.settings.enabled:
+            raise NotConfigured("NEARDUP_ENABLED is False")
+        assert crawler.stats
+        self.stats: StatsCollector = crawler.stats
+        self.is_inspection = is_inspection(crawler)
+        self.rules = UrlKeyRules(
+            **{f.name: getattr(self.settings, f"url_{f.name}") for f in fields(UrlKeyRules)}
+        )
+        self.fingerprinter = own_fingerprinter(crawler.request_fingerprinter)
+        self.urls: UrlFilter = load_filter(self.settings.url_filter)(
+            self.settings.url_capacity, self.settings.url_error_rate
+        )
+        self.extractor = load_extractor(self.settings.extractor)
+        self.detector = make_detector(self.settings)
+        self.itemless: set[int] = set()  # ids of pages that were read for their links only
+        self.visits: dict[int, PageVisit] = {}
+        self.handed: dict[int, tuple[Any, PageVisit]] = {}
+        self._failed: set[str] = set()
+        self._connect(crawler)
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> Self:
+        """The memory of a crawler, made when first asked for.
+
+        Raises NotConfigured, SettingsError.
+        """
+        if crawler not in _memories:
+            _memories[crawler] = cls(crawler)
+        memory = _memories[crawler]
+        assert isinstance(memory, cls)
+        return memory
+
+    def _connect(self, crawler: Crawler) -> None:
+        for handler, signal in (
+            (self.spider_opened, signals.spider_opened),
+            (self.item_scraped, signals.item_scraped),
+            (self.item_dropped, signals.item_dropped),
+            (self.item_error, signals.item_error),
+            (self.spider_closed, signals.spider_closed),
+        ):
+            crawler.signals.connect(handler, signal=signal)
+
+    # --- URLs
+
+    def key(self, request: Request) -> bytes | None:
+        """The key of a request; None, counted, for one that has none."""
+        return self.attempt("url_key", lambda: request_key(request, self.rules, self.fingerprinter))
+
+    def remember_url(self, key: bytes) -> None:
+        """A final 2xx response came for this key: from now on it is dropped in this run."""
+        layer = self.urls.add_reporting(key)
+        if layer:
+            self.stats.inc_value(stats.URLS_MARKED)
+        if layer in NOVELTY:
+            self.stats.inc_value(NOVELTY[layer])
+
+    # --- pages
+
+    def read(self, response: Response) -> PageReading | None:
+        """Text, words, fingerprint and sketch of a page; None where it cannot be compared.
+
+        Safe in a thread: touches no structure of the crawl but counters.
+        """
+        if len(response.body) > self.settings.max_page_bytes:
+            self.stats.inc_value(stats.PAGES_TOO_LONG)
+            return None
+        text = self.attempt("extract", lambda: self.extractor(response))
+        if text is None:
+            self.stats.inc_value(stats.PAGES_WITHOUT_TEXT)
+            return None
+        return self.read_text(response.url, text)
+
+    def read_text(self, url: str, text: str) -> PageReading | None:
+        """The reading of a text that stands at a URL; None, counted, where the engine fails."""
+        return self.attempt("engine", lambda: self.detector.read(url, text))
+
+    def decide(self, reading: PageReading, visit: PageVisit | None) -> Decision | None:
+        """Look the page up and remember it, in one step on the loop's thread; counted."""
+        first_new = self.detector.pages.n_rows
+        decision = self.attempt("index", lambda: self.detector.decide(reading))
+        if decision is None:
+            return None
+        self._count(decision)
+        if visit is not None and decision.page_id is not None and decision.page_id >= first_new:
+            visit.new_pages.append(decision.page_id)
+        return decision
+
+    def stand_in(self, visit: PageVisit) -> None:
+        """Keep the items of a page whose original was read for its links and brought none.
+
+        From now on this page's items stand for both.
+        """
+        if visit.decision is None or visit.decision.original_id not in self.itemless:
+            return
+        self.itemless.discard(visit.decision.original_id)
+        visit.decision = None
+        self.stats.inc_value(stats.PAGES_FIRST_WITH_ITEM)
+
+    def _count(self, decision: Decision) -> None:
+        self.stats.inc_value(stats.PAGES_READ)
+        self.stats.inc_value(stats.PAGES_BY_KIND.format(decision.kind.replace("-", "_")))
+        if decision.kind == "near":
+            self.stats.inc_value(stats.PAGES_NEAR_BY_DISTANCE.format(decision.distance))
+        if decision.elsewhere is not None:
+            self.stats.inc_value(stats.PAGES_ELSEWHERE)
+        if not decision.words:
+            self.stats.inc_value(stats.PAGES_WITHOUT_WORDS)
+
+    # --- visits: a page is known only after one of its items has left the pipelines
+
+    def visit(self, response: Response) -> PageVisit:
+        """Begin to follow a response whose callback is about to yield."""
+        visit = self.visits[id(response)] = PageVisit(response)
+        return visit
+
+    def hand_over(self, item: Any, visit: PageVisit) -> None:
+        """Let the pipeline find the visit that an item came from."""
+        visit.items_out += 1
+        visit.handed.append(id(item))
+        self.handed[id(item)] = (item, visit)
+
+    def take_over(self, item: Any) -> PageVisit | None:
+        """The visit an item came from; None if it came from none or was replaced on its way."""
+        kept_item, visit = self.handed.pop(id(item), (None, None))
+        if visit is None or kept_item is not item:
+            return None
+        visit.handed.remove(id(item))
+        return visit
+
+    def item_scraped(self, response: Response | None) -> None:
+        self._item_done(response, kept=True)
+
+    def item_dropped(self, response: Response | None) -> None:
+        self._item_done(response, kept=False)
+
+    def item_error(self, response: Response | None) -> None:
+        self._item_done(response, kept=False)
+
+    def _item_done(self, response: Response | None, kept: bool) -> None:
+        visit = self.visits.get(id(response))
+        if visit is None or visit.response is not response:
+            return
+        visit.items_done += 1
+        visit.items_kept += kept
+        self.settle(visit)
+
+    def settle(self, visit: PageVisit) -> None:
+        """End a visit once nothing more can happen to it: its pages are known, or forgotten."""
+        if not visit.settled:
+            return
+        self.visits.pop(id(visit.response), None)
+        for identity in visit.handed:
+            del self.handed[identity]
+            self.stats.inc_value(stats.ITEMS_REPLACED)
+        if not visit.items_out:
+            self.itemless.update(visit.new_pages)
+        elif not visit.items_kept:
+            for page in visit.new_pages:
+                self.detector.forget(page)
+                self.stats.inc_value(stats.PAGES_FORGOTTEN)
+
+    # --- failures and reports
+
+    def attempt(self, what: str, action: Callable[[], T]) -> T | None:
+        """The action's result; None if it fails, counted under its name and logged once."""
+        try:
+            return action()
+        except Exception:
+            self.stats.inc_value(stats.ERRORS.format(what))
+            if what not in self._failed:
+                self._failed.add(what)
+                logger.exception(
+                    "neardup: %s failed; the page is kept. Further failures of this kind are only "
+                    "counted, under %s",
+                    what,
+                    stats.ERRORS.format(what),
+                )
+            return None
+
+    def spider_opened(self) -> None:
+        names = {
+            stats.ENGINE: type(self.detector.engine).__name__,
+            stats.KERNELS: kernels.implementation,
+            stats.INDEX_NAME: type(self.detector.index).__name__,
+            stats.FILTER_NAME: type(self.urls).__name__,
+        }
+        for key, value in names.items():
+            self.stats.set_value(key, value)
+        logger.info("neardup: %s", ", ".join(f"{k.split('/', 1)[1]} {v}" for k, v in names.items()))
+
+    def spider_closed(self) -> None:
+        sizes = {
+            stats.FILTER_SIZE: len(self.urls),
+            stats.FILTER_BYTES: self.urls.nbytes,
+            stats.FILTER_ERROR_RATE: self.urls.expected_error_rate,
+            stats.FILTER_LOST: self.urls.expected_lost,
+            stats.INDEX_SIZE: len(self.detector.index),
+            stats.INDEX_BYTES: self.detector.index.nbytes,
+            stats.MEMORY_BYTES: self.urls.nbytes + self.detector.nbytes,
+        }
+        for key, value in sizes.items():
+            self.stats.set_value(key, value)
+        logger.info("neardup stats:\n%s", stats.table(self.stats.get_stats()))
+
+
+def is_inspection(crawler: Crawler) -> bool:
+    """Whether somebody looks at single pages by `scrapy shell`, `fetch`, `parse` or `check`.
+
+    Those commands put their own start method into the spider class; the shell, which has
+    none, is the only one that sets KEEP_ALIVE.
+    """
+    by_command: bool = crawler.spidercls.start.__module__.startswith("scrapy.commands.")
+    return by_command or crawler.settings.getbool("KEEP_ALIVE")
+
+
+def load_extractor(given: str | type | None) -> extract.Extractor:
+    """The extractor of a dotted path, or the visible text."""
+    if given is None:
+        return extract.visible_text
+    extractor: extract.Extractor = load_object(given)
+    return extractor
+
+
+def make_detector(settings: NearDupSettings) -> Detector:
+    """The detector that the settings describe. Raises SpecError, EngineUnavailable."""
+    spec = FingerprintSpec(
+        bits=FINGERPRINT.bits,
+        shingle=settings.shingle,
+        mix=settings.mix,
+        weighting=settings.weighting,  # type: ignore[arg-type]
+        tie=settings.tie,  # type: ignore[arg-type]
+    )
+    engine = load_engine(settings.engine, spec)
+    blocks = {"blocks": settings.blocks or settings.distance + 1, "distance": settings.distance}
+    index = load_index(settings.index, **(blocks if settings.index == "permuted" else {}))
+    return Detector(
+        engine,
+        index,
+        distance=settings.distance,
+        confirm_distance=settings.confirm_distance,
+        min_words=settings.min_words,
+    )

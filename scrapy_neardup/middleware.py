@@ -1,0 +1,102 @@
+"""SeenUrlMiddleware: request → key → filter; a URL fetched before is not fetched again."""
+
+from typing import Self
+from urllib.parse import urlsplit
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Request, Response
+from scrapy.http.request import NO_CALLBACK
+
+from scrapy_neardup import stats
+from scrapy_neardup.memory import CrawlMemory
+
+# In request.meta, because meta follows a request through retries, redirects and disk queues.
+ORIGINAL_DONT_FILTER = "neardup_dont_filter"  # as first scheduled: retries set dont_filter
+
+
+class UrlAlreadyFetched(IgnoreRequest):
+    """The URL of a request was fetched before: in this run or, with a state folder, earlier."""
+
+
+class SeenUrlMiddleware:
+    """Drops requests whose URL was fetched before; remembers a URL on its final 2xx response.
+
+    A downloader middleware for an order of about 150: after the offsite and robots.txt
+    middlewares, so that nothing is remembered that they drop, and before retries and
+    redirects, so that only final responses are seen. Requests that come back on purpose
+    are exempt, each kind counted under neardup/urls/exempt/….
+    """
+
+    def __init__(self, memory: CrawlMemory) -> None:
+        self.memory = memory
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        middleware = cls(CrawlMemory.of(crawler))
+        crawler.signals.connect(middleware.request_scheduled, signal=signals.request_scheduled)
+        return middleware
+
+    def request_scheduled(self, request: Request) -> None:
+        """Note that a request goes through the scheduler, and its dont_filter before any retry."""
+        request.meta.setdefault(ORIGINAL_DONT_FILTER, request.dont_filter)
+
+    def process_request(self, request: Request) -> None:
+        """Let a request pass. Raises UrlAlreadyFetched for a URL fetched before."""
+        memory = self.memory
+        memory.stats.inc_value(stats.URLS_ASKED)
+        reason = exemption(request, memory)
+        if reason is not None:
+            memory.stats.inc_value(stats.URLS_EXEMPT.format(reason))
+            return
+        key = memory.key(request)
+        if key is not None and memory.attempt("filter", lambda: key in memory.urls):
+            memory.stats.inc_value(stats.URLS_DROPPED)
+            raise UrlAlreadyFetched(f"already fetched: {request.url}")
+        memory.stats.inc_value(stats.URLS_NEW)
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Remember the URL of a final 2xx response to an ordinary request."""
+        ordinary = request.meta.pop(ORIGINAL_DONT_FILTER, True) is False
+        if ordinary and 200 <= response.status < 300 and not request.meta.get("neardup_skip"):
+            self._mark(request)
+        return response
+
+    def _mark(self, request: Request) -> None:
+        key = self.memory.key(request)
+        if key is not None:
+            self.memory.attempt("filter", lambda: self.memory.remember_url(key))
+
+
+def exemption(request: Request, memory: CrawlMemory) -> str | None:
+    """Why a request may pass whether or not its URL was fetched; None for an ordinary one."""
+    meta = request.meta
+    if memory.is_inspection:
+        return "inspection"
+    if request.callback is NO_CALLBACK:
+        return "media_or_robots"
+    if urlsplit(request.url).scheme not in ("http", "https"):
+        return "scheme"
+    if meta.get("neardup_skip") or meta.get("neardup_refresh"):
+        return "meta"
+    if meta.get("is_start_request"):
+        return "start"
+    if meta.get("retry_times"):
+        return "retry"
+    if request.dont_filter or meta.get(ORIGINAL_DONT_FILTER):
+        return "dont_filter"
+    if ORIGINAL_DONT_FILTER not in meta:
+        return "inline"
+    if returns_to_its_chain(request, memory):
+        return "redirect"
+    return None
+
+
+def returns_to_its_chain(request: Request, memory: CrawlMemory) -> bool:
+    """Whether a redirect leads back to a URL it came through, as cookie walls do."""
+    chain = request.meta.get("redirect_urls")
+    if not chain:
+        return False
+    key = memory.key(request)
+    return any(memory.key(request.replace(url=url)) == key for url in chain)

@@ -1,0 +1,243 @@
+"""The only reader of NEARDUP_* settings: a frozen dataclass, every check in one place."""
+
+import difflib
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, Self
+
+from scrapy.settings import BaseSettings
+
+from scrapy_neardup.errors import SettingsError
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "NEARDUP_"
+NO_RAW = (None, "")  # what a command line or an environment gives for "not set"
+
+Reader = Callable[[str, Any], Any]
+
+
+def setting(default: Any, reader: Reader, doc: str) -> Any:
+    """A dataclass field that says how its setting is read and what it is for."""
+    return field(default=default, metadata={"reader": reader, "doc": doc})
+
+
+def refuse(name: str, value: object, takes: str, remedy: str = "") -> SettingsError:
+    """The error for a value that cannot be honoured: name, value, limit and remedy."""
+    hint = f". {remedy}" if remedy else ""
+    return SettingsError(f"{PREFIX}{name}={value!r}: takes {takes}{hint}")
+
+
+def flag(name: str, raw: Any) -> bool:
+    """True or False, also as 1 and 0 or in words, as Scrapy reads them."""
+    words = {"true": True, "1": True, "false": False, "0": False}
+    try:
+        return words[str(raw).lower()]
+    except KeyError:
+        raise refuse(name, raw, "True or False") from None
+
+
+def whole(low: int, high: int, unit: str = "") -> Reader:
+    """A whole number from low to high, both inclusive."""
+
+    def read(name: str, raw: Any) -> int:
+        takes = f"a whole number from {low:,} to {high:,}{unit and ' ' + unit}"
+        try:
+            value = int(str(raw))
+        except ValueError:
+            raise refuse(name, raw, takes) from None
+        if isinstance(raw, bool) or not low <= value <= high:
+            raise refuse(name, raw, takes)
+        return value
+
+    return read
+
+
+def between(low: float, high: float) -> Reader:
+    """A number above low and below high, both exclusive; NaN is refused."""
+
+    def read(name: str, raw: Any) -> float:
+        takes = f"a number above {low:g} and below {high:g}"
+        try:
+            value = float(raw)
+        except (TypeError, ValueError):
+            raise refuse(name, raw, takes) from None
+        if not low < value < high:
+            raise refuse(name, raw, takes)
+        return value
+
+    return read
+
+
+def one_of(*values: str) -> Reader:
+    """One of a few words."""
+
+    def read(name: str, raw: Any) -> str:
+        if raw not in values:
+            closest = difflib.get_close_matches(str(raw), values, n=1)
+            remedy = f"Did you mean {closest[0]!r}?" if closest else ""
+            raise refuse(name, raw, "one of " + ", ".join(values), remedy)
+        return str(raw)
+
+    return read
+
+
+def component(name: str, raw: Any) -> Any:
+    """A short name, a dotted path or a class; whether it exists is seen when it is loaded."""
+    if callable(raw) or (isinstance(raw, str) and raw):
+        return raw
+    raise refuse(name, raw, "a short name, a dotted path or a class")
+
+
+def names(name: str, raw: Any) -> tuple[str, ...]:
+    """A list of names, or one string with commas between them."""
+    parts = raw.split(",") if isinstance(raw, str) else raw
+    if not isinstance(parts, (list, tuple, set, frozenset)):
+        raise refuse(name, raw, "a list of names")
+    if not all(isinstance(part, str) for part in parts):
+        raise refuse(name, raw, "a list of names, each a string")
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def optional(reader: Reader) -> Reader:
+    """None (also as a word), or what the reader takes."""
+
+    def read(name: str, raw: Any) -> Any:
+        return None if raw in ("None", "none") else reader(name, raw)
+
+    return read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearDupSettings:
+    """Everything an operator can set, checked. Defaults are what operators can leave on."""
+
+    enabled: bool = setting(True, flag, "False switches every component off.")
+    action: str = setting(
+        "drop",
+        one_of("drop", "tag", "dry-run"),
+        "What happens to an item of a near-duplicate page: `drop` it, `tag` it and let it pass, "
+        "or only count it (`dry-run`).",
+    )
+    item_fields: tuple[str, ...] = setting(
+        (),
+        names,
+        "Item fields whose text is compared instead of the page's, each item by itself.",
+    )
+    follow_duplicates: bool = setting(
+        True, flag, "False stops following links out of near-duplicate pages."
+    )
+    extractor: str | type | None = setting(
+        None,
+        optional(component),
+        "Dotted path of a function `response -> str | None` that replaces the visible text.",
+    )
+    max_page_bytes: int = setting(
+        16_777_216,
+        whole(1, 2**31 - 1, "bytes"),
+        "Pages with a longer body are kept without being compared.",
+    )
+    engine: str | type = setting(
+        "auto",
+        component,
+        "Who computes fingerprints: `auto`, `native`, `numpy`, `reference`, `fpga`, `rtl`, a "
+        "dotted path or a class.",
+    )
+    mix: bool = setting(True, flag, "False is the paper's plain sdbm without the avalanche mix.")
+    shingle: int = setting(1, whole(1, 16, "words"), "Words in a feature of the fingerprint.")
+    weighting: str = setting(
+        "count", one_of("count", "set"), "A feature votes as often as it occurs, or once."
+    )
+    tie: str = setting(
+        "gt", one_of("gt", "ge"), "Bit i is set where V[i] > 0 (`gt`) or V[i] >= 0 (`ge`)."
+    )
+    index: str | type = setting(
+        "permuted",
+        component,
+        "Where fingerprints are looked up: `permuted`, `slices`, `scan`, a dotted path or a class.",
+    )
+    blocks: int | None = setting(
+        None,
+        optional(whole(1, 64)),
+        "Blocks that the permuted index cuts fingerprints into; None: one more than the distance.",
+    )
+    distance: int = setting(
+        3, whole(0, 63, "bits"), "Fingerprints that differ in at most so many bits are candidates."
+    )
+    confirm_distance: int | None = setting(
+        36,
+        optional(whole(0, 256, "bits")),
+        "Sketches (256 bits) that differ in at most so many bits confirm a candidate; None: trust "
+        "the fingerprint.",
+    )
+    min_words: int = setting(
+        20, whole(0, 1_000_000), "Pages with fewer words are dropped only as exact duplicates."
+    )
+    url_filter: str | type = setting(
+        "layered",
+        component,
+        "Who remembers URLs: `layered` (Bloom filters), `exact` (a table), a path or a class.",
+    )
+    url_capacity: int = setting(
+        1_000_000, whole(1, 2**40), "URLs that the filter holds before it grows."
+    )
+    url_error_rate: float = setting(
+        1e-6, between(0, 0.5), "Upper bound of the share of new URLs taken for seen ones."
+    )
+
+    url_normalise: bool = setting(
+        True, flag, "RFC 3986 normalisation of URLs, and default ports dropped."
+    )
+    url_ignore_scheme: bool = setting(True, flag, "http and https are one site.")
+    url_sort_query: bool = setting(True, flag, "The order of query arguments says nothing.")
+    url_drop_tracking: bool = setting(
+        True, flag, "Arguments that only say where a visitor came from are dropped."
+    )
+    url_ignore_params: tuple[str, ...] = setting(
+        (), names, "More arguments to drop; `name*` is a prefix."
+    )
+    url_drop_sessions: bool = setting(True, flag, "Session ids in query or path are dropped.")
+    url_keep_hashbang: bool = setting(True, flag, "A fragment that starts with `#!` names a page.")
+    url_method_and_body: bool = setting(
+        True, flag, "Anything but a GET without a body is a request of its own."
+    )
+    url_strip_www: bool = setting(False, flag, "`www.` in front of a host says nothing.")
+    url_strip_index: bool = setting(False, flag, "`/index.html` and its like are the folder.")
+    url_strip_slash: bool = setting(False, flag, "A slash at the end says nothing.")
+    url_collapse_slashes: bool = setting(False, flag, "Several slashes in a row are one.")
+    url_fold_case: bool = setting(False, flag, "Upper and lower case are one, also in paths.")
+
+    def __post_init__(self) -> None:
+        if self.blocks is not None and self.blocks <= self.distance:
+            raise refuse(
+                "BLOCKS",
+                self.blocks,
+                f"more blocks than {PREFIX}DISTANCE={self.distance}",
+                f"Set {self.distance + 1} or more, or lower the distance",
+            )
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        """Read and check every setting; warn of unknown ones. Raises SettingsError."""
+        values = {f.name: f for f in fields(cls)}
+        warn_of_unknown(settings, values)
+        given = ((f, settings.get(PREFIX + f.name.upper())) for f in values.values())
+        return cls(**dict(read_given(given)))
+
+
+def read_given(given: Iterator[tuple[Field[Any], Any]]) -> Iterator[tuple[str, Any]]:
+    """Name and checked value of each setting that was given."""
+    for f, raw in given:
+        if raw not in NO_RAW:
+            yield f.name, f.metadata["reader"](f.name.upper(), raw)
+
+
+def warn_of_unknown(settings: BaseSettings, known: dict[str, Any]) -> None:
+    """One warning for each NEARDUP_* name nobody reads, with the closest known one."""
+    known_names = [PREFIX + name.upper() for name in known]
+    for name in settings:
+        if str(name).startswith(PREFIX) and name not in known_names:
+            closest = difflib.get_close_matches(str(name), known_names, n=1)
+            hint = f"; did you mean {closest[0]}?" if closest else ""
+            logger.warning("Unknown setting %s has no effect%s", name, hint)

@@ -1,0 +1,77 @@
+"""NearDuplicateSpiderMiddleware: hands each page's verdict to its items, prunes links of copies."""
+
+from collections.abc import AsyncIterator
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+from scrapy.http import Request, Response
+from scrapy.utils.asyncio import run_in_thread
+
+from scrapy_neardup import stats
+from scrapy_neardup.memory import CrawlMemory, PageVisit
+
+THREAD_BYTES = 200_000  # a body from which reading takes more than about 1 ms
+
+
+class NearDuplicateSpiderMiddleware:
+    """Reads a page once, when its first item comes, and lets all its items share the verdict.
+
+    For a low order, about 10: nearer the engine than the others, it sees the output that
+    really leaves. A page without items is read only to prune its links, under
+    NEARDUP_FOLLOW_DUPLICATES=False.
+    """
+
+    def __init__(self, memory: CrawlMemory) -> None:
+        self.memory = memory
+        self.prune = not memory.settings.follow_duplicates
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(CrawlMemory.of(crawler))
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        """Pass on what the callback yields, judging the page before its first item."""
+        visit = self.memory.visit(response)
+        try:
+            async for output in result:
+                if isinstance(output, Request):
+                    if not await self.is_pruned(visit):
+                        yield output
+                else:
+                    await self.hand_over(output, visit)
+                    yield output
+        finally:
+            visit.exhausted = True
+            self.memory.settle(visit)
+
+    async def hand_over(self, item: Any, visit: PageVisit) -> None:
+        """Judge the page if that has not happened, and let the pipeline find the verdict."""
+        if not self.memory.settings.item_fields:
+            await self.judge(visit)
+        if not visit.items_out:
+            self.memory.stand_in(visit)
+        self.memory.hand_over(item, visit)
+
+    async def is_pruned(self, visit: PageVisit) -> bool:
+        """Whether links out of this page are not to be followed; counted."""
+        if not self.prune:
+            return False
+        await self.judge(visit)
+        pruned = visit.decision is not None and visit.decision.kind in ("exact", "near")
+        if pruned:
+            self.memory.stats.inc_value(stats.LINKS_PRUNED)
+        return pruned
+
+    async def judge(self, visit: PageVisit) -> None:
+        """Read and decide once; long pages are read off the event loop's thread."""
+        if visit.read or visit.response.meta.get("neardup_skip"):
+            return
+        visit.read = True
+        if len(visit.response.body) < THREAD_BYTES:
+            reading = self.memory.read(visit.response)
+        else:
+            reading = await run_in_thread(self.memory.read, visit.response)
+        if reading is not None:
+            visit.decision = self.memory.decide(reading, visit)

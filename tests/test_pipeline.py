@@ -1,0 +1,263 @@
+"""The page question: near-duplicates are dropped, tagged or counted, and nothing else is."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import scrapy
+from crawls import PagesSpider, crawl, crawl_requests
+from mock_site import MockSite
+from scrapy import Request
+from scrapy.http import Response
+
+from scrapy_neardup import NearDuplicate
+
+
+def pages(site: MockSite, spider: type[PagesSpider], *paths: str, **settings: Any) -> Any:
+    requests = [Request(site.url(p), priority=-i) for i, p in enumerate(paths)]
+    neardup = {f"NEARDUP_{k}": v for k, v in settings.items()}
+    return crawl(spider, neardup, seed=site.url("/page/seed"), requests=lambda: iter(requests))
+
+
+def test_an_exact_copy_is_dropped_and_names_its_original(mock_site: MockSite) -> None:
+    outcome = crawl_requests(mock_site, "/page/1", "/copy/1", "/page/2")
+    assert outcome.urls == [mock_site.url("/page/1"), mock_site.url("/page/2")]
+    (item, error) = outcome.dropped[0]
+    assert item == {"url": mock_site.url("/copy/1")}
+    assert isinstance(error, NearDuplicate)
+    assert str(error) == (f"exact duplicate of {mock_site.url('/page/1')}")
+    assert outcome.stat("pages/exact") == 1
+    assert outcome.stats["item_dropped_reasons_count/NearDuplicate"] == 1
+
+
+def test_a_near_copy_is_dropped_with_its_distance(mock_site: MockSite) -> None:
+    outcome = crawl_requests(mock_site, "/page/2", "/near/2")
+    assert outcome.urls == [mock_site.url("/page/2")]
+    error = outcome.dropped[0][1]
+    assert isinstance(error, NearDuplicate)
+    distance = error.decision.distance
+    assert f"near-duplicate of {mock_site.url('/page/2')}: {distance} bits apart" in str(error)
+    assert outcome.stat(f"pages/near/distance/{distance}") == 1
+
+
+def test_tiny_pages_are_kept_unless_they_are_equal(mock_site: MockSite) -> None:
+    mock_site.add("/tiny/again", mock_site.reply("GET", "/tiny/1", "", b"").body)
+    outcome = crawl_requests(mock_site, "/tiny/1", "/tiny/2", "/tiny/again")
+    assert outcome.urls == [mock_site.url("/tiny/1"), mock_site.url("/tiny/2")]
+
+
+class ThreeItems(PagesSpider):
+    def parse(self, response: Response) -> Iterator[Any]:
+        for n in range(3):
+            yield {"url": response.url, "n": n}
+
+
+def test_all_items_of_a_page_share_its_verdict(mock_site: MockSite) -> None:
+    outcome = pages(mock_site, ThreeItems, "/page/1", "/copy/1")
+    assert [item["n"] for item in outcome.items] == [0, 1, 2]
+    assert outcome.stat("items/dropped") == 3
+    assert outcome.stat("pages/read") == 2
+
+
+def test_a_page_read_again_is_no_duplicate_of_itself(mock_site: MockSite) -> None:
+    again = Request(mock_site.url("/page/1"), dont_filter=True)
+    outcome = crawl_requests(mock_site, "/page/1", again)
+    assert len(outcome.items) == 2
+
+
+def test_tag_lets_items_pass_with_the_decision(mock_site: MockSite) -> None:
+    outcome = crawl_requests(mock_site, "/page/1", "/copy/1", settings={"NEARDUP_ACTION": "tag"})
+    assert "neardup" not in outcome.items[0]
+    assert outcome.items[1]["neardup"]["original"] == mock_site.url("/page/1")
+    assert outcome.stat("items/tagged") == 1
+
+
+def test_dry_run_only_counts(mock_site: MockSite) -> None:
+    outcome = crawl_requests(
+        mock_site, "/page/1", "/copy/1", settings={"NEARDUP_ACTION": "dry-run"}
+    )
+    assert outcome.items == [{"url": mock_site.url(p)} for p in ("/page/1", "/copy/1")]
+    assert outcome.stat("items/would_drop") == 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    url: str
+
+
+class Declared(scrapy.Item):
+    url = scrapy.Field()
+
+
+@pytest.mark.parametrize("make", [Frozen, Declared], ids=["slotted dataclass", "scrapy.Item"])
+def test_items_of_every_type_are_dropped_and_those_without_room_pass_untagged(
+    mock_site: MockSite, make: Any
+) -> None:
+    class Typed(PagesSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield make(url=response.url)
+
+    assert len(pages(mock_site, Typed, "/page/1", "/copy/1").items) == 1
+    tagged = pages(mock_site, Typed, "/page/1", "/copy/1", ACTION="tag")
+    assert len(tagged.items) == 2
+    assert tagged.stat("items/untaggable") == 1
+
+
+class WithBody(PagesSpider):
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "body": "".join(response.css("p::text").getall())}
+        yield {"url": response.url, "other": "no body here"}
+
+
+def test_item_fields_are_compared_instead_of_pages(mock_site: MockSite) -> None:
+    outcome = pages(mock_site, WithBody, "/page/1", "/copy/1", ITEM_FIELDS=["body"])
+    assert [("body" in item) for item in outcome.items] == [True, False, False]
+    assert outcome.stat("items/without_fields") == 2
+
+
+class LinksOnly(PagesSpider):
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        yield response.follow("/page/9", self.parse_linked)
+
+    def parse_linked(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+def test_links_of_duplicates_are_followed_by_default(mock_site: MockSite) -> None:
+    class OwnLink(PagesSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield {"url": response.url}
+            if response.url.endswith("/copy/1"):
+                yield response.follow("/page/9")
+
+    followed = pages(mock_site, OwnLink, "/page/1", "/copy/1")
+    assert mock_site.url("/page/9") in followed.urls
+    pruned = pages(mock_site, OwnLink, "/page/1", "/copy/1", FOLLOW_DUPLICATES=False)
+    assert mock_site.url("/page/9") not in pruned.urls
+    assert pruned.stat("links/pruned") == 1
+
+
+def test_an_endless_trap_of_equal_pages_ends_when_its_links_are_pruned(
+    mock_site: MockSite,
+) -> None:
+    for n in range(30):
+        mock_site.add(f"/trap/{n}", f"<p>{'same words every day ' * 20}</p>")
+
+    class Trapped(PagesSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            n = int(response.url.rpartition("/")[2])
+            yield Request(mock_site.url(f"/trap/{n + 1}"))
+
+    pages(mock_site, Trapped, "/trap/0", FOLLOW_DUPLICATES=False)
+    assert sum(mock_site.gets(f"/trap/{n}") for n in range(30)) == 2
+
+
+class Invalid(PagesSpider):
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "valid": "copy" in response.url}
+
+
+class DropInvalid:
+    def process_item(self, item: Any) -> Any:
+        if not item["valid"]:
+            raise scrapy.exceptions.DropItem("invalid")
+        return item
+
+
+class FailOnInvalid:
+    def process_item(self, item: Any) -> Any:
+        if not item["valid"]:
+            raise ValueError("broken pipeline")
+        return item
+
+
+@pytest.mark.parametrize("later", [DropInvalid, FailOnInvalid])
+def test_a_page_whose_item_no_pipeline_kept_is_no_original(
+    mock_site: MockSite, later: type
+) -> None:
+    requests = [
+        Request(mock_site.url(p), priority=-i) for i, p in enumerate(("/page/1", "/copy/1"))
+    ]
+    outcome = crawl(
+        Invalid,
+        {"ITEM_PIPELINES": {later: 300}, "LOG_LEVEL": "CRITICAL"},
+        seed=mock_site.url("/page/seed"),
+        requests=lambda: iter(requests),
+    )
+    assert outcome.urls == [mock_site.url("/copy/1")]
+    assert outcome.stat("pages/forgotten") == 1
+
+
+class Replace:
+    def process_item(self, item: Any) -> Any:
+        return dict(item)
+
+
+def test_items_replaced_before_the_pipeline_are_kept_and_counted(mock_site: MockSite) -> None:
+    outcome = crawl_requests(
+        mock_site, "/page/1", "/copy/1", settings={"ITEM_PIPELINES": {Replace: -10}}
+    )
+    assert len(outcome.items) == 2
+    assert outcome.stat("items/replaced_before_pipeline") == 2
+
+
+HOSTILE = {
+    "/binary": (b"\x00\x01\xff" * 100, "application/octet-stream"),
+    "/empty": (b"", "text/html"),
+    "/wordless": (b"<p>!!! --- ...</p>", "text/html"),
+    "/wrong-encoding": (b"<p>caf\xe9 \xff\xfe</p>", "text/html; charset=utf-8"),
+    "/nested": (b"<div>" * 50_000 + b"deep", "text/html"),
+    "/long": (b"<p>" + b"word " * 10_000_000 + b"</p>", "text/html"),
+}
+
+
+def test_hostile_pages_are_kept_and_the_crawl_goes_on(mock_site: MockSite) -> None:
+    for path, (body, content_type) in HOSTILE.items():
+        mock_site.add(path, body, content_type=content_type)
+        mock_site.add(path + "/copy", body + b" ", content_type=content_type)
+    outcome = crawl_requests(mock_site, *HOSTILE, "/page/1", "/copy/1")
+    kept = [mock_site.url(path) for path in (*HOSTILE, "/page/1")]
+    assert outcome.urls == kept
+    assert outcome.stat("pages/without_text") == 1
+    assert outcome.stat("pages/too_long") == 1
+
+
+def broken_extractor(response: Response) -> str:
+    raise ValueError("no idea how to read this")
+
+
+def test_an_extractor_that_fails_is_counted_and_logged_once(
+    mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcome = pages(mock_site, PagesSpider, "/page/1", "/copy/1", EXTRACTOR=broken_extractor)
+    assert len(outcome.items) == 2
+    assert outcome.stat("errors/extract") == 2
+    assert caplog.text.count("neardup: extract failed; the page is kept") == 1
+    assert "no idea how to read this" in caplog.text
+
+
+class BrokenEngine:
+    def __init__(self, spec: Any, sketch_spec: Any) -> None:
+        self.spec, self.sketch_spec = spec, sketch_spec
+
+    def signatures(self, words: bytes) -> Any:
+        raise MemoryError("no room")
+
+
+def test_an_engine_that_fails_keeps_the_page(mock_site: MockSite) -> None:
+    outcome = pages(mock_site, PagesSpider, "/page/1", "/copy/1", ENGINE=BrokenEngine)
+    assert len(outcome.items) == 2
+    assert outcome.stat("errors/engine") == 2
+
+
+def test_a_callback_that_fails_midway_does_not_stop_the_crawl(mock_site: MockSite) -> None:
+    class Failing(PagesSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield {"url": response.url}
+            if response.url.endswith("/page/1"):
+                raise ValueError("broken callback")
+
+    outcome = pages(mock_site, Failing, "/page/1", "/page/2")
+    assert len(outcome.items) == 2
