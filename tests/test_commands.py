@@ -27,7 +27,7 @@ def state(tmp_path: Path) -> Path:
 
 def run(*arguments: str, front: tuple[str, ...] = ("scrapy_neardup",)) -> tuple[int, str, str]:
     """Exit code, output and errors of the command in a process of its own."""
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [sys.executable, "-m", *front, *arguments], capture_output=True, text=True, check=False
     )
     return done.returncode, done.stdout, done.stderr
@@ -82,7 +82,7 @@ def test_the_command_loads_nothing_heavy_before_it_is_used() -> None:
         "import sys; from scrapy_neardup.commands.scrapy_command import NearDupCommand;"
         "sys.exit(bool({'numpy', 'sqlite3', 'scrapy_neardup.commands.stats'} & set(sys.modules)))"
     )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0  # noqa: S603
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_a_jobdir_is_taken_for_the_state_folder_in_it(
@@ -95,7 +95,7 @@ def test_a_jobdir_is_taken_for_the_state_folder_in_it(
 
 def test_a_reader_that_stops_early_is_no_error(state: Path) -> None:
     command = f"'{sys.executable}' -m scrapy_neardup stats '{state}' --json | true"
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)  # noqa: S603
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 

@@ -13,18 +13,18 @@ import scrapy_neardup
 PACKAGE = Path(scrapy_neardup.__file__).parent
 # Highest first. A room may import from its own layer and from those below it.
 LAYERS = (
-    ("addon",),
+    ("addon", "commands"),
     ("middleware", "spidermiddleware", "pipeline", "dupefilter"),
     ("memory",),
     ("settings", "extract", "stats"),
-    ("detector", "state"),
+    ("detector", "state", "ledger"),
     ("engines", "index", "bloom", "urlkey", "text", "pages", "similarity"),
     ("kernels",),
     ("errors",),
 )
 SCRAPY_ROOMS = {
     *("addon", "middleware", "spidermiddleware", "pipeline", "dupefilter", "memory"),
-    *("settings", "extract", "urlkey"),
+    *("settings", "extract", "urlkey", "commands"),
 }
 RANK = {room: rank for rank, layer in enumerate(LAYERS) for room in layer}
 
