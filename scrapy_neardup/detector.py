@@ -136,6 +136,24 @@ class Detector:
             return self._conclude(reading, "undecided", own)
         return self._conclude(reading, "near" if match else "new", own, match, elsewhere)
 
+    def restore(self, page: Page, indexed: bool) -> int:
+        """Remember a page as the state kept it, in place of its URL's earlier one; its id.
+
+        indexed: whether other pages may be near it, as with kinds "new" and "near".
+        """
+        own = self.pages.with_url(page.url)
+        if own is not None:
+            if self.pages.page(own).digest == page.digest:
+                return own
+            self.forget(own)
+        return self._add(page, indexed)
+
+    def forget_before(self, time: float) -> int:
+        """Forget every page stored before a time (seconds since the epoch); how many."""
+        ids = self.pages.ids()
+        old = ids[self.pages.times.take(ids) < time]
+        return sum(self.forget(id) for id in old.tolist())
+
     def forget(self, page_id: int) -> bool:
         """Forget a page, so that nothing repeats it any more; whether it was known."""
         if not self.pages.forget(page_id):
@@ -225,9 +243,12 @@ class Detector:
     def _remember(self, reading: PageReading, indexed: bool) -> int:
         fingerprint, sketch, _ = reading.signatures
         page = Page(fingerprint, sketch, reading.digest, reading.site, reading.url, time.time())
+        return self._add(page, indexed)
+
+    def _add(self, page: Page, indexed: bool) -> int:
         id = self.pages.add(page)
         if indexed:
-            self.index.add(fingerprint, id)
+            self.index.add(page.fingerprint, id)
         return id
 
     def _similarity(self, match: Match) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_neardup.errors import StateError
-from scrapy_neardup.state.secret import MAX_KEY, kept_key, new_key, seed_for
+from scrapy_neardup.state.secret import MAX_KEY, kept_key, new_key
 
 
 def test_a_folder_keeps_its_key(tmp_path: Path) -> None:
@@ -30,7 +30,3 @@ def test_a_damaged_key_is_refused_by_name(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "key").write_bytes(text)
     with pytest.raises(StateError, match="key is damaged: found"):
         kept_key(tmp_path)
-
-
-def test_seeds_differ_by_purpose_and_key() -> None:
-    assert len({seed_for(1, "a"), seed_for(1, "b"), seed_for(2, "a"), seed_for(2, "b")}) == 4

@@ -1,1 +1,247 @@
-"""State that survives the end of a crawl, however it ends."""
+"""What a crawl knows of URLs and pages, kept so that the next one knows it, too.
+
+A URL counts as seen when its page is done (lineage.py), a page as known when its item left
+the pipelines. What is in between, State holds in memory only: a crash forgets it, and it is
+fetched again.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from scrapy_neardup.bloom import UrlFilter
+from scrapy_neardup.detector import Decision, Detector, PageReading
+from scrapy_neardup.errors import BrokenInvariant, JournalError, SnapshotError
+from scrapy_neardup.state import records
+from scrapy_neardup.state.generations import Generations, under
+from scrapy_neardup.state.header import Identity
+from scrapy_neardup.state.journal import Fsync, Record
+from scrapy_neardup.state.lineage import Lineage
+from scrapy_neardup.state.secret import new_key
+from scrapy_neardup.state.snapshot import Array
+from scrapy_neardup.state.store import Store
+
+Arrays = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How to make what the state holds: anew, or from the arrays of a snapshot.
+
+    identity takes the secret key, as do the makers of the detector. new_urls makes a filter
+    for one generation of URLs (generations.py).
+    """
+
+    identity: Callable[[int], Identity]
+    new_urls: Callable[[], UrlFilter]
+    urls_from: Callable[[Arrays], UrlFilter]
+    new_detector: Callable[[int], Detector]
+    detector_from: Callable[[int, Arrays], Detector]
+
+
+class Frozen(NamedTuple):
+    """A snapshot that is taken and not yet written."""
+
+    number: int
+    arrays: Mapping[str, Array]
+
+
+class State:
+    """URLs seen, pages known, and what is between fetched and done.
+
+    Everything but write() belongs to the thread of the crawl's loop. Nothing here raises
+    because of the disk once the state is open; see Store.
+    """
+
+    def __init__(
+        self,
+        urls: Generations,
+        detector: Detector,
+        store: Store | None = None,
+        ttl_s: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Without a store: in memory only. ttl_s: after so many seconds URLs and pages age out."""
+        self.urls = urls
+        self.detector = detector
+        self.store = store
+        self.lineage = Lineage(self._url_done)
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._unkept: dict[int, bool] = {}  # page id → indexed
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path | None,
+        parts: Parts,
+        *,
+        key: int | None = None,
+        fsync: Fsync = "everysec",
+        ttl_s: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Self:
+        """The state of a folder, made where there is none; without a folder, in memory only.
+
+        key: the secret of 64 bits, None for the folder's own.
+
+        Raises StateLocked where another crawl has it, SnapshotError and JournalError for
+        damage or another specification, StateError for a damaged key.
+        """
+        urls = Generations(parts.new_urls, ttl_s, clock)
+        if folder is None:
+            detector = parts.new_detector(new_key() if key is None else key)
+            return cls(urls, detector, None, ttl_s, clock)
+        store = Store(folder, fsync)
+        with _closed_on_error(store):
+            key = store.key() if key is None else key
+            arrays, journalled = store.load(parts.identity(key))
+            detector = _detector(parts, key, arrays, folder)
+            state = cls(urls, detector, store, ttl_s, clock)
+            if arrays:
+                with _refused_if_broken(folder):
+                    urls.restore(under("urls.", arrays), parts.urls_from)
+            state._restore(arrays, journalled)
+        return state
+
+    def seen(self, key: bytes) -> bool:
+        """Whether a URL was handled, in this crawl or an earlier one."""
+        return key in self.lineage or key in self.urls
+
+    def _url_done(self, key: bytes) -> None:
+        self.urls.add(key)
+        self._record(records.URL, records.pack_url(key, self._clock()))
+
+    def decide(self, reading: PageReading) -> Decision:
+        """The detector's decision; a page it remembers waits for keep() or drop()."""
+        n_rows = self.detector.pages.n_rows
+        decision = self.detector.decide(reading)
+        if decision.page_id is not None and decision.page_id >= n_rows:
+            self._unkept[decision.page_id] = decision.kind in ("new", "near")
+        return decision
+
+    def keep(self, page_id: int) -> None:
+        """The page's item left the pipelines: from now on the page is known for good."""
+        indexed = self._unkept.pop(page_id, None)
+        if indexed is not None:
+            kept = records.KeptPage(self.detector.pages.page(page_id), indexed)
+            self._record(records.PAGE, records.pack_page(kept))
+
+    def drop(self, page_id: int) -> None:
+        """No item of the page left the pipelines: nothing shall count as its repeat."""
+        if self._unkept.pop(page_id, None) is not None:
+            self.detector.forget(page_id)
+
+    def _record(self, kind: int, payload: bytes) -> None:
+        if self.store is not None:
+            self.store.append(kind, payload)
+
+    def expire(self) -> int:
+        """Forget URLs and pages older than the time to live; how many pages."""
+        self.urls.expire()
+        if self._ttl_s is None:
+            return 0
+        return self.detector.forget_before(self._clock() - self._ttl_s)
+
+    def freeze(self, with_lineage: bool = False) -> Frozen | None:
+        """A consistent copy of everything, for write(); None where no file can be made.
+
+        Arrays that nobody will write to are taken as they are, the others copied: that is all
+        the loop waits for. with_lineage: the waiting requests outlive this crawl.
+        """
+        number = self.store.rotate() if self.store is not None else None
+        if number is None:
+            return None
+        arrays = {
+            **{f"urls.{name}": array for name, array in self.urls.arrays().items()},
+            **{f"detector.{name}": array for name, array in self.detector.arrays().items()},
+            "unkept": np.array(list(self._unkept), np.int64),
+        }
+        if with_lineage:
+            arrays |= {f"lineage.{name}": a for name, a in self.lineage.arrays().items()}
+        return Frozen(number, {name: _lasting(array) for name, array in arrays.items()})
+
+    def write(self, frozen: Frozen) -> bool:
+        """Write what freeze() took; in any thread, one at a time. Whether it succeeded."""
+        assert self.store is not None  # noqa: S101  # freeze() gave it
+        return self.store.write(frozen.number, frozen.arrays)
+
+    def close(self, keep_lineage: bool) -> None:
+        """Save everything and give the folder back.
+
+        keep_lineage: the requests still waiting will be made by the next crawl (JOBDIR).
+        Without it, the pages that led to them are read again.
+        """
+        if self.store is None:
+            return
+        frozen = self.freeze(keep_lineage)
+        if frozen is not None:
+            self.write(frozen)
+        self.store.close()
+
+    def check(self) -> None:
+        """Every invariant of every part, at any cost. Raises BrokenInvariant."""
+        self.urls.check()
+        self.detector.check()
+
+    def _restore(self, arrays: Arrays, journalled: Iterable[Record]) -> None:
+        """Bring the parts, which hold the snapshot, up to the end of the journal."""
+        for page_id in arrays["unkept"].tolist() if arrays else ():
+            self.detector.forget(page_id)
+        n_records = self._replay(journalled)
+        # Records after the snapshot: a crawl came after the one whose requests wait, and crashed.
+        if "lineage.ids" in arrays and not n_records:
+            self.lineage.restore(under("lineage.", arrays))
+        self._record(records.OPENED, b"")
+        self.expire()
+
+    def _replay(self, journalled: Iterable[Record]) -> int:
+        n_records, keys, times = 0, [], []
+        for record in journalled:
+            n_records += 1
+            if record.kind == records.URL:
+                key, seen_at = records.unpack_url(record.payload)
+                keys.append(key)
+                times.append(seen_at)
+            elif record.kind == records.PAGE:
+                self.detector.restore(*records.unpack_page(record.payload))
+            elif record.kind != records.OPENED:
+                raise JournalError(f"a record of unknown kind {record.kind}")
+        self.urls.add_at(keys, times)
+        return n_records
+
+
+def _detector(parts: Parts, key: int, arrays: Arrays, folder: Path) -> Detector:
+    if not arrays:
+        return parts.new_detector(key)
+    with _refused_if_broken(folder):
+        return parts.detector_from(key, under("detector.", arrays))
+
+
+def _lasting(array: Array) -> Array:
+    return array.copy() if array.flags.writeable else array
+
+
+@contextmanager
+def _closed_on_error(store: Store) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        store.close()
+        raise
+
+
+@contextmanager
+def _refused_if_broken(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (BrokenInvariant, KeyError, ValueError) as error:
+        raise SnapshotError(
+            f"the snapshot in {folder} is whole but makes no sense ({error!r}): delete the folder "
+            f"to start afresh, and report the message"
+        ) from error

@@ -1,8 +1,6 @@
-"""The secret of a state: keys its fingerprints and seeds its filters, so that nobody outside
-can craft collisions."""
+"""The secret of a state: it keys the fingerprints, so that nobody outside can craft collisions."""
 
 import secrets
-from hashlib import blake2b
 from pathlib import Path
 
 from scrapy_neardup.errors import StateError
@@ -33,9 +31,3 @@ def kept_key(folder: Path) -> int:
             f"folder {folder} to start afresh"
         )
     return int(text, 16)
-
-
-def seed_for(key: int, purpose: str) -> int:
-    """A seed of 32 bits for one purpose; it does not give the key away."""
-    digest = blake2b(purpose.encode(), digest_size=4, key=key.to_bytes(8, "little"))
-    return int.from_bytes(digest.digest(), "little")

@@ -1,0 +1,111 @@
+"""Which pages still wait for what was found on them, so that a crash cannot cut off a branch.
+
+A crash loses the requests that were waiting. A page found only on pages that count as seen
+would then never be found again. So a page is done, and may count as seen for ever, only when
+everything first found on it is done: handled, dropped on purpose, or given up. After a crash
+the pages on the way to what was lost are read once more, and nothing else.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from secrets import randbits
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(slots=True)
+class _Waiting:
+    key: bytes | None
+    parent: int | None
+    n_open: int
+
+
+class Lineage:
+    """Counts, for each page in the making, what it still waits for.
+
+    O(1) an event; memory for pages that wait, not for requests. A page that never hears of
+    something it waits for is never done: it is read again by the next crawl, which is the
+    safe side.
+    """
+
+    def __init__(self, on_done: Callable[[bytes], None]) -> None:
+        """on_done: called with the key of each page that is done."""
+        self._on_done = on_done
+        self._pages: dict[int, _Waiting] = {}
+        self._ids_by_key: dict[bytes, int] = {}
+        # Requests in Scrapy's queue outlive a crash with their ids: none may come again.
+        self._ids = count(randbits(30) << 32)
+
+    def begin(self, key: bytes | None, parent: int | None) -> int:
+        """A response is about to be handled; its id.
+
+        key     of its URL, None where the URL is not to count as seen
+        parent  id of the page that its request was found on, if known: begin() ends the
+                parent's wait for the request and starts that for the page
+        """
+        id = next(self._ids)
+        self._pages[id] = _Waiting(key, parent if parent in self._pages else None, 1)
+        if key is not None:
+            self._ids_by_key[key] = id
+        return id
+
+    def expect(self, id: int) -> None:
+        """The page gave a request or an item: wait for it."""
+        self._pages[id].n_open += 1
+
+    def settle(self, id: int | None) -> None:
+        """One thing the page waited for is done; so is its own handling, which begin() opened.
+
+        Unknown ids are ignored: a queue may hold requests of a crawl that crashed.
+        """
+        while id is not None and (page := self._pages.get(id)) is not None:
+            page.n_open -= 1
+            if page.n_open:
+                return
+            self._done(id, page)
+            id = page.parent
+
+    def _done(self, id: int, page: _Waiting) -> None:
+        del self._pages[id]
+        if page.key is None:
+            return
+        self._on_done(page.key)
+        if self._ids_by_key.get(page.key) == id:
+            del self._ids_by_key[page.key]
+
+    def __contains__(self, key: bytes) -> bool:
+        """Whether a page of this key was begun and is not done."""
+        return key in self._ids_by_key
+
+    def __len__(self) -> int:
+        """Pages that are not done."""
+        return len(self._pages)
+
+    def arrays(self) -> dict[str, Any]:
+        """The pages that wait, for a crawl that goes on with the same queue of requests."""
+        pages = self._pages.values()
+        keys = [b"" if page.key is None else page.key for page in pages]
+        return {
+            "ids": np.array(list(self._pages), np.int64),
+            "parents": np.array([-1 if p.parent is None else p.parent for p in pages], np.int64),
+            "n_open": np.array([page.n_open for page in pages], np.int64),
+            "key_ends": np.cumsum([len(key) for key in keys], dtype=np.int64),
+            "key_bytes": np.frombuffer(b"".join(keys), np.uint8),
+        }
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Wait for what arrays() described."""
+        columns = (arrays[name].tolist() for name in ("ids", "parents", "n_open"))
+        for id, parent, n_open, key in zip(*columns, _keys(arrays), strict=True):
+            self._pages[id] = _Waiting(key or None, None if parent < 0 else parent, n_open)
+            if key:
+                self._ids_by_key[key] = id
+
+
+def _keys(arrays: dict[str, Any]) -> Iterator[bytes]:
+    data, start = arrays["key_bytes"].tobytes(), 0
+    for end in arrays["key_ends"].tolist():
+        yield data[start:end]
+        start = end

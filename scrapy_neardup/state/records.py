@@ -1,0 +1,45 @@
+"""What the journal says: a URL was seen, a page was kept, a crawl began."""
+
+import struct
+from typing import NamedTuple
+
+import numpy as np
+
+from scrapy_neardup.pages import Page
+
+URL, PAGE, OPENED = 1, 2, 3
+
+_URL = struct.Struct("<I")  # time, in seconds since the epoch; then the key
+_PAGE = struct.Struct("<QQd?B16s")  # then the sketch, then the URL
+
+
+class KeptPage(NamedTuple):
+    """A page that the detector remembers."""
+
+    page: Page
+    indexed: bool  # whether other pages may be near it
+
+
+def pack_url(key: bytes, time: float) -> bytes:
+    """The payload of a URL record."""
+    return _URL.pack(int(time)) + key
+
+
+def unpack_url(payload: bytes) -> tuple[bytes, float]:
+    """The key and the time that pack_url was given, the time in whole seconds."""
+    return payload[_URL.size :], float(_URL.unpack_from(payload)[0])
+
+
+def pack_page(kept: KeptPage) -> bytes:
+    """The payload of a page record."""
+    page, sketch = kept.page, np.asarray(kept.page.sketch, dtype="<u8")
+    numbers = page.fingerprint, page.site, page.time, kept.indexed, sketch.size, page.digest
+    return _PAGE.pack(*numbers) + sketch.tobytes() + page.url.encode("utf-8", "surrogatepass")
+
+
+def unpack_page(payload: bytes) -> KeptPage:
+    """The page that pack_page was given."""
+    fingerprint, site, time, indexed, n_words, digest = _PAGE.unpack_from(payload)
+    sketch = np.frombuffer(payload, "<u8", n_words, _PAGE.size)
+    url = payload[_PAGE.size + sketch.nbytes :].decode("utf-8", "surrogatepass")
+    return KeptPage(Page(fingerprint, sketch, digest, site, url, time), indexed)
