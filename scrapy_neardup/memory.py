@@ -252,6 +252,11 @@ class CrawlMemory:
             self.stats.set_value(key, value)
         logger.info("neardup: %s", ", ".join(f"{k.split('/', 1)[1]} {v}" for k, v in names.items()))
 
+    def _engine_report(self) -> dict[str, Any]:
+        """What an engine that counts more than fingerprints has to tell at the end."""
+        report = getattr(self.detector.engine, "report", dict)()
+        return {stats.ENGINE_REPORT.format(name): value for name, value in report.items()}
+
     def spider_closed(self) -> None:
         sizes = {
             stats.FILTER_SIZE: len(self.urls),
@@ -262,7 +267,7 @@ class CrawlMemory:
             stats.INDEX_BYTES: self.detector.index.nbytes,
             stats.MEMORY_BYTES: self.urls.nbytes + self.detector.nbytes,
         }
-        for key, value in sizes.items():
+        for key, value in (sizes | self._engine_report()).items():
             self.stats.set_value(key, value)
         logger.info("neardup stats:\n%s", stats.table(self.stats.get_stats()))
 

@@ -42,6 +42,7 @@ BYTES_SAVED = "neardup/bytes_saved"
 ERRORS = "neardup/errors/{}"  # url_key, extract, engine, index, item_fields
 
 ENGINE = "neardup/engine"
+ENGINE_REPORT = "neardup/fpga/{}"  # cycles, seconds, utilisation, …: what the board would take
 KERNELS = "neardup/kernels"
 INDEX_NAME = "neardup/index/name"
 INDEX_SIZE = "neardup/index/size"

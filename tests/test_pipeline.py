@@ -252,6 +252,14 @@ def test_an_engine_that_fails_keeps_the_page(mock_site: MockSite) -> None:
     assert outcome.stat("errors/engine") == 2
 
 
+def test_the_fpga_engine_decides_alike_and_reports_the_boards_time(mock_site: MockSite) -> None:
+    outcome = pages(mock_site, PagesSpider, "/page/1", "/copy/1", "/near/1", ENGINE="fpga")
+    plain = pages(mock_site, PagesSpider, "/page/1", "/copy/1", "/near/1", ENGINE="reference")
+    assert outcome.items == plain.items
+    assert outcome.stat("fpga/documents") == 3
+    assert outcome.stat("fpga/assumes") == "all pages resident, as in the paper"
+
+
 def test_a_callback_that_fails_midway_does_not_stop_the_crawl(mock_site: MockSite) -> None:
     class Failing(PagesSpider):
         def parse(self, response: Response) -> Iterator[Any]:
