@@ -185,10 +185,12 @@ class CrawlMemory:
 
     def take_over(self, item: Any) -> PageVisit | None:
         """The visit an item came from; None if it came from none or was replaced on its way."""
-        kept_item, visit = self.handed.pop(id(item), (None, None))
-        if visit is None or kept_item is not item:
+        handed_item, visit = self.handed.get(id(item), (None, None))
+        if visit is None or handed_item is not item:
             return None
         visit.handed.remove(id(item))
+        if id(item) not in visit.handed:  # a spider may yield one object several times
+            del self.handed[id(item)]
         return visit
 
     def item_scraped(self, response: Response | None) -> None:
@@ -214,7 +216,8 @@ class CrawlMemory:
             return
         self.visits.pop(id(visit.response), None)
         for identity in visit.handed:
-            del self.handed[identity]
+            if self.handed.get(identity, (None, None))[1] is visit:
+                del self.handed[identity]
             self.stats.inc_value(stats.ITEMS_REPLACED)
         if not visit.items_out:
             self.itemless.update(visit.new_pages)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import scrapy
@@ -58,6 +58,24 @@ def test_all_items_of_a_page_share_its_verdict(mock_site: MockSite) -> None:
     assert [item["n"] for item in outcome.items] == [0, 1, 2]
     assert outcome.stat("items/dropped") == 3
     assert outcome.stat("pages/read") == 2
+
+
+class OneObject(PagesSpider):
+    item: ClassVar[dict[str, Any]] = {}
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for n in range(3):
+            self.item.update(url=response.url, n=n)
+            yield self.item
+
+
+def test_an_item_object_that_is_yielded_again_and_again_keeps_its_verdict(
+    mock_site: MockSite,
+) -> None:
+    outcome = pages(mock_site, OneObject, "/page/1", "/copy/1", "/page/2")
+    assert len(outcome.items) == 6
+    assert outcome.stat("items/dropped") == 3
+    assert outcome.stat("items/replaced_before_pipeline") == 0
 
 
 def test_a_page_read_again_is_no_duplicate_of_itself(mock_site: MockSite) -> None:
