@@ -351,27 +351,27 @@ def check(tier: Tier) -> None:
     if isinstance(tier, Live):
         for table in range(len(tier.tables.masks)):
             own = buckets(tier.tables, table, tier.rows, tier.bits)
-            _demand(np.array_equal(own, tier._buckets[table, : len(tier)]), "live buckets", table)
+            demand(np.array_equal(own, tier._buckets[table, : len(tier)]), "live buckets", table)
         return
     n, everything = len(tier), np.arange(len(tier))
     for table in range(len(tier.tables.masks)):
         slots = tier.slots[table - 1] if table else everything
-        _demand(np.array_equal(np.sort(slots), everything), "slots", table)
+        demand(np.array_equal(np.sort(slots), everything), "slots", table)
         offsets = tier.offsets[table].astype(np.int64)
-        _demand(
+        demand(
             offsets[0] == 0 and offsets[-1] == n and (np.diff(offsets) >= 0).all(), "offsets", table
         )
         own = buckets(tier.tables, table, tier.rows[slots], tier.bits)
-        _demand(
+        demand(
             np.array_equal(own, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))),
             "buckets",
             table,
         )
         if table:
             repeated = windows(tier.tables, table, tier.rows[slots])
-            _demand(np.array_equal(repeated, tier.windows[table - 1]), "windows", table)
+            demand(np.array_equal(repeated, tier.windows[table - 1]), "windows", table)
 
 
-def _demand(holds: Any, what: str, table: int) -> None:
+def demand(holds: Any, what: str, table: int) -> None:
     if not holds:
         raise BrokenInvariant(f"permuted index: {what} of table {table} do not fit the rows")
