@@ -37,7 +37,7 @@ def run(*arguments: str, front: tuple[str, ...] = ("scrapy_neardup",)) -> tuple[
 def test_both_fronts_give_the_same_answer(front: tuple[str, ...], state: Path) -> None:
     exit_code, output, _ = run("stats", str(state), "--json", front=front)
     assert exit_code == 0
-    assert json.loads(output)["kinds"]["near"] == 1
+    assert json.loads(output)["total"]["kinds"]["near"] == 1
 
 
 @pytest.mark.parametrize("front", [("scrapy_neardup",), ("scrapy.cmdline", "neardup")])

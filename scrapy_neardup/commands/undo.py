@@ -1,0 +1,69 @@
+"""Undo decisions: the next run fetches the URLs again and keeps their pages.
+
+PATTERN is a URL in which * stands for any characters; it is matched against the URLs of
+recorded drops. A URL without * is undone whether or not its drop is on record.
+"""
+
+import argparse
+import re
+
+from scrapy_neardup.commands.state_folder import add_state_option, state_folder
+from scrapy_neardup.commands.terminal import clean, complain, say, say_json
+from scrapy_neardup.errors import StateError
+from scrapy_neardup.ledger import DUPLICATE_KINDS, LedgerReader
+from scrapy_neardup.undone import undo
+
+EXAMPLES = """\
+  scrapy neardup undo 'https://shop.example/item?id=7' --state crawls/shop
+  scrapy neardup undo 'https://shop.example/manuals/*' --state crawls/shop --dry-run
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """URL or pattern, state folder, form."""
+    parser.add_argument("pattern", metavar="URL|PATTERN", help="what to undo; * matches anything")
+    add_state_option(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be undone")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Enter the URLs into the state's list of exceptions; exit code 1 if there are none."""
+    state = state_folder(options)
+    if not state.is_dir():
+        raise StateError(f"{state}: no such state folder; name JOBDIR or NEARDUP_STATE_DIR")
+    urls = [options.pattern]
+    if "*" in options.pattern:
+        urls = dropped_urls(LedgerReader(state), options.pattern)
+    if not urls:
+        complain(f"{options.pattern}: matches no recorded drop")
+        return 1
+    if not options.dry_run:
+        undo(state, urls)
+    tell(urls, options)
+    return 0
+
+
+def dropped_urls(reader: LedgerReader, pattern: str) -> list[str]:
+    """URLs of recorded drops that match, each once, oldest first."""
+    matches = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL).fullmatch
+    return list(
+        dict.fromkeys(
+            decided.url
+            for decided in reader.decisions()
+            if decided.kind in DUPLICATE_KINDS
+            and decided.action == "dropped"
+            and matches(decided.url)
+        )
+    )
+
+
+def tell(urls: list[str], options: argparse.Namespace) -> None:
+    """Print what was undone."""
+    if options.json:
+        say_json({"undone": urls, "dry_run": options.dry_run})
+        return
+    for url in urls:
+        say(clean(url))
+    verb = "would be" if options.dry_run else "will be"
+    say(f"{len(urls):,} URL{'s' * (len(urls) != 1)} {verb} fetched and kept by the next run")

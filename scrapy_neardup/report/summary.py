@@ -1,0 +1,230 @@
+"""Decisions → totals, by site, by URL pattern, by minute, and clusters to look at first."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import log10
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from scrapy_neardup.ledger import Decided, LedgerReader
+from scrapy_neardup.report.patterns import url_pattern
+
+# Beyond these, sites and patterns are counted together and clusters are not ranked: a summary
+# of any crawl fits into some 200 MB.
+MAX_GROUPS = 50_000
+MAX_CLUSTERS = 200_000
+MAX_PATTERNS_SEEN = 4
+OTHERS = "(others)"
+
+# A pair this close to its limit is worth a look.
+CLOSE_TO_LIMIT = 0.8
+LARGE_CLUSTER = 20
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was decided about the URLs and pages of one group."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    dropped: int = 0  # pages, not URLs
+    dropped_bytes: int = 0
+    sized: int = 0  # pages whose size is known
+    size_bytes: int = 0
+    timed: int = 0  # pages whose download was timed
+    latency_ms: int = 0
+
+    def add(self, decided: Decided) -> None:
+        """Count one decision."""
+        self.kinds[decided.kind] += 1
+        if decided.size_bytes is not None:
+            self.sized += 1
+            self.size_bytes += decided.size_bytes
+        if decided.latency_ms is not None:
+            self.timed += 1
+            self.latency_ms += decided.latency_ms
+        if decided.action == "dropped" and decided.kind != "seen":
+            self.dropped += 1
+            self.dropped_bytes += decided.size_bytes or 0
+
+    @property
+    def pages(self) -> int:
+        """Pages that were read."""
+        return self.kinds.total() - self.kinds["seen"]
+
+    @property
+    def duplicates(self) -> int:
+        """Pages that repeat another."""
+        return self.kinds["exact"] + self.kinds["near"]
+
+    def as_dict(self) -> dict[str, object]:
+        """The counts by name, for JSON."""
+        return {
+            "pages": self.pages,
+            "duplicates": self.duplicates,
+            "dropped": self.dropped,
+            "kinds": dict(self.kinds),
+        }
+
+
+@dataclass(slots=True)
+class Cluster:
+    """An original and what was judged to repeat it."""
+
+    original: str
+    exact: int = 0
+    near: int = 0
+    farthest: int = 0  # largest sketch distance of a near member, bits
+    nearest_limit: float = 0.0  # how much of a limit the worst member uses, 0 to 1
+    patterns: set[str] = field(default_factory=set)
+
+    @property
+    def size(self) -> int:
+        """Members, the original not counted."""
+        return self.exact + self.near
+
+    def reasons(self) -> list[str]:
+        """Why a person should look at it: "near-limit", "patterns", "large"; none if exact."""
+        if not self.near:
+            return []
+        reasons = {
+            "near-limit": self.nearest_limit >= CLOSE_TO_LIMIT,
+            "patterns": len(self.patterns) > 1,
+            "large": self.near >= LARGE_CLUSTER,
+        }
+        return [reason for reason, holds in reasons.items() if holds]
+
+    def suspicion(self) -> float:
+        """The order of looking: one point a reason, then how near the limit, then the size."""
+        if not self.near:
+            return 0.0
+        return len(self.reasons()) + self.nearest_limit + log10(self.size) / 10
+
+
+class Savings(NamedTuple):
+    """What the crawl did not spend. Of URLs never fetched it can only be estimated."""
+
+    urls: int  # requests not made
+    estimated_bytes: int | None  # of those, at the mean of their sites' pages; None: none known
+    estimated_seconds: float | None
+    pages: int  # downloaded and not kept
+    bytes: int  # of those, measured
+
+
+class Summary:
+    """Counts decisions one by one; asked at any time. Memory is bounded, see MAX_GROUPS.
+
+    `rules` are those of the newest crawl; NEARDUP_DISTANCE and NEARDUP_CONFIRM_DISTANCE in
+    them say how near its limit a pair is.
+    """
+
+    def __init__(self, rules: Mapping[str, object]) -> None:
+        self.rules = rules
+        self.total = Tally()
+        self.sites: dict[str, Tally] = {}
+        self.patterns: dict[str, Tally] = {}
+        self.clusters: dict[str, Cluster] = {}
+        self.unranked_clusters = 0
+        self.minutes: dict[int, Counter[str]] = defaultdict(Counter)
+        self.distances: Counter[int] = Counter()
+        self.sketch_distances: Counter[int] = Counter()
+        self.last: tuple[int, int] = (0, 0)
+
+    def extend(self, decisions: Iterable[Decided]) -> None:
+        """Count many decisions."""
+        for decided in decisions:
+            self.add(decided)
+
+    def add(self, decided: Decided) -> None:
+        """Count one decision."""
+        pattern = url_pattern(decided.url)
+        self.total.add(decided)
+        _group(self.sites, host_of(decided.url)).add(decided)
+        _group(self.patterns, pattern).add(decided)
+        self.minutes[int(decided.time // 60)][decided.kind] += 1
+        if decided.kind == "near":
+            self.distances[decided.distance or 0] += 1
+            if decided.sketch_distance is not None:
+                self.sketch_distances[decided.sketch_distance] += 1
+        if decided.original and decided.kind in ("exact", "near"):
+            self._add_to_cluster(decided.original, decided, pattern)
+        self.last = decided.position
+
+    def savings(self) -> Savings:
+        """What was not fetched and what was not kept."""
+        bytes_of = [(t.kinds["seen"], t.size_bytes, t.sized) for t in self.sites.values()]
+        ms_of = [(t.kinds["seen"], t.latency_ms, t.timed) for t in self.sites.values()]
+        size = _estimate(bytes_of, self.total.size_bytes, self.total.sized)
+        ms = _estimate(ms_of, self.total.latency_ms, self.total.timed)
+        return Savings(
+            self.total.kinds["seen"],
+            None if size is None else round(size),
+            None if ms is None else ms / 1000,
+            self.total.dropped,
+            self.total.dropped_bytes,
+        )
+
+    def suspicious_clusters(self) -> list[Cluster]:
+        """All clusters, those that a person should judge first in front."""
+        return sorted(self.clusters.values(), key=lambda c: (-c.suspicion(), -c.size, c.original))
+
+    def largest_clusters(self) -> list[Cluster]:
+        """All clusters, the largest first."""
+        return sorted(self.clusters.values(), key=lambda c: (-c.size, c.original))
+
+    def _add_to_cluster(self, original: str, decided: Decided, pattern: str) -> None:
+        cluster = self.clusters.get(original)
+        if cluster is None:
+            if len(self.clusters) >= MAX_CLUSTERS:
+                self.unranked_clusters += 1
+                return
+            cluster = self.clusters[original] = Cluster(original, patterns={url_pattern(original)})
+        if len(cluster.patterns) < MAX_PATTERNS_SEEN:
+            cluster.patterns.add(pattern)
+        if decided.kind == "exact":
+            cluster.exact += 1
+            return
+        cluster.near += 1
+        cluster.farthest = max(cluster.farthest, decided.sketch_distance or 0)
+        cluster.nearest_limit = max(cluster.nearest_limit, self._share_of_limit(decided))
+
+    def _share_of_limit(self, decided: Decided) -> float:
+        """The part of the deciding limit that a pair uses: the sketch's, if that confirms."""
+        confirm = self.rules.get("NEARDUP_CONFIRM_DISTANCE")
+        if decided.sketch_distance is not None and isinstance(confirm, int) and confirm:
+            return min(1.0, decided.sketch_distance / confirm)
+        limit = self.rules.get("NEARDUP_DISTANCE")
+        if isinstance(limit, int) and limit:
+            return min(1.0, (decided.distance or 0) / limit)
+        return 0.0
+
+
+def summarise(state: Path) -> Summary:
+    """The summary of all decisions of a state folder. Raises LedgerError."""
+    reader = LedgerReader(state)
+    runs = reader.runs()
+    summary = Summary(runs[-1].rules if runs else {})
+    summary.extend(reader.decisions())
+    return summary
+
+
+def host_of(url: str) -> str:
+    """The host of a URL: what reports call its site."""
+    try:
+        return urlsplit(url).netloc or "(no host)"
+    except ValueError:  # "http://["
+        return "(no host)"
+
+
+def _group(groups: dict[str, Tally], name: str) -> Tally:
+    if name not in groups and len(groups) >= MAX_GROUPS:
+        name = OTHERS
+    return groups.setdefault(name, Tally())
+
+
+def _estimate(sites: list[tuple[int, int, int]], total: int, known: int) -> float | None:
+    """URLs not fetched times the mean of their site, or of all sites where it has none."""
+    if not known:
+        return None
+    return sum(seen * (sum_ / n if n else total / known) for seen, sum_, n in sites)

@@ -1,0 +1,182 @@
+"""stats, explain, undo and export say what the ledger knows, and nothing a page can abuse."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from ledgers import HOSTILE_TEXT, HOSTILE_URL, near, page, shop, write
+
+from scrapy_neardup.commands import NOTHING_FOUND, WRONG_USE, main
+from scrapy_neardup.commands.text_diff import differences
+from scrapy_neardup.ledger import Entry
+from scrapy_neardup.undone import Undone
+
+ORIGINAL = "https://shop.example/item/1"
+COPY = "https://shop.example/item/1?print=1"
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A shop, a pair with its texts, a repeated URL, and a hostile page."""
+    pair = [
+        page(ORIGINAL, text="The red chair costs ten euros and is made of oak."),
+        near(COPY, ORIGINAL, 31, text="The red chair costs nine euros and is made of oak."),
+        Entry(ORIGINAL, "seen", "dropped"),
+        near(HOSTILE_URL, HOSTILE_URL + "#", text=HOSTILE_TEXT),
+        page(HOSTILE_URL + "#", text=HOSTILE_TEXT.replace("words", "terms")),
+        page("=cmd|' /C calc'!A0"),
+        page("http://a.example/short", kind="too-short", words=3),
+    ]
+    return write(tmp_path, [*shop(200), *pair], keep_text=True)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What the command printed; nothing in it may act on a terminal."""
+    assert main([str(argument) for argument in arguments]) == 0
+    output = capsys.readouterr().out
+    assert not CONTROL.search(output)
+    return output
+
+
+def test_stats_counts_sites_patterns_and_savings(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = said(capsys, "stats", state)
+    assert "www1.shop.example/item/{n}" in output
+    assert "URLs: about" in output
+    told = json.loads(said(capsys, "stats", state, "--json", "--top", "3"))
+    assert told["total"]["pages"] == sum(
+        n for kind, n in told["total"]["kinds"].items() if kind != "seen"
+    )
+    assert len(told["clusters"]) == len(told["patterns"]) == 3
+
+
+def test_explain_names_original_distances_and_the_setting_that_decides_otherwise(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = said(capsys, "explain", COPY, "--state", state)
+    assert ORIGINAL in output
+    assert "2 bits apart, limit NEARDUP_DISTANCE=3" in output
+    assert "31 bits apart, limit NEARDUP_CONFIRM_DISTANCE=36" in output
+    assert "NEARDUP_CONFIRM_DISTANCE=30 or NEARDUP_DISTANCE=1" in output
+    assert "[-ten-] {+nine+}" in output
+
+
+def test_explain_tells_of_an_original_what_repeats_it(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = said(capsys, "explain", ORIGINAL, "--state", state)
+    assert "1 duplicates of it" in output
+    assert COPY in output
+    assert "URL fetched before" in output
+
+
+def test_explain_in_json_says_the_same(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(said(capsys, "explain", COPY, "--state", state, "--json"))
+    (decision,) = told["decisions"]
+    assert decision["original"] == ORIGINAL
+    assert decision["rules"]["NEARDUP_DISTANCE"] == 3
+    assert [d[1:3] for d in decision["differences"]] == [["ten", "nine"]]
+
+
+def test_explain_of_a_short_page_names_the_limit(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "NEARDUP_MIN_WORDS=3" in said(
+        capsys, "explain", "http://a.example/short", "--state", state
+    )
+
+
+def test_explain_of_a_hostile_page_is_clean(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "[-terms-]" in said(capsys, "explain", HOSTILE_URL, "--state", state)
+
+
+def test_explain_of_an_unknown_url_finds_nothing_and_says_why(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", "http://nowhere.example/", "--state", str(state)]) == NOTHING_FOUND
+    assert "NEARDUP_LEDGER" in capsys.readouterr().err
+
+
+def test_equal_texts_have_no_differences_and_long_ones_end() -> None:
+    assert not list(differences("a b c", "a b c"))
+    assert [d[1:3] for d in differences("", "a")] == [("", "a")]
+    assert list(differences("a " * 100_000, "b " * 100_000))
+
+
+def test_undo_of_a_url_needs_no_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "undo", "http://a.example/x", "--state", tmp_path)
+    assert Undone(tmp_path).wants("http://a.example/x")
+
+
+def test_undo_of_a_pattern_takes_recorded_drops_only(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = said(capsys, "undo", "https://shop.example/item/*", "--state", state)
+    assert output.splitlines()[:2] == [COPY, ORIGINAL]
+    undone = Undone(state)
+    assert undone.keeps(COPY)
+    assert undone.wants(ORIGINAL)
+    assert len(undone) == 2
+
+
+def test_undo_can_be_tried_first(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(said(capsys, "undo", "*print=1", "--state", state, "--dry-run", "--json"))
+    assert COPY in told["undone"]
+    assert len(Undone(state)) == 0
+
+
+def test_undo_of_a_pattern_without_drops_finds_nothing(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["undo", "*nowhere*", "--state", str(state)]) == NOTHING_FOUND
+
+
+def test_undo_in_a_folder_that_is_not_there_is_wrong_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["undo", "http://a.example/", "--state", str(tmp_path / "x")]) == WRONG_USE
+
+
+def test_exports_hold_every_decision_and_agree(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [json.loads(line) for line in said(capsys, "export", state).splitlines()]
+    assert len(lines) == 207
+    said(capsys, "export", state, "-o", tmp_path / "d.csv")
+    with (tmp_path / "d.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 207
+    assert [row["fingerprint"] for row in rows] == [line["fingerprint"] or "" for line in lines]
+    assert {line["key_id"] for line in lines} == {"3f2a9c"}
+
+
+def test_csv_has_no_cell_that_a_spreadsheet_computes(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = said(capsys, "export", state, "--format", "csv")
+    cells = [cell for row in csv.reader(output.splitlines()) for cell in row]
+    assert any(cell.startswith("'=cmd") for cell in cells)
+    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)
+
+
+def test_parquet_holds_the_same(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    said(capsys, "export", state, "-o", tmp_path / "d.parquet", "--json")
+    lines = [json.loads(line) for line in said(capsys, "export", state).splitlines()]
+    table = pq.read_table(tmp_path / "d.parquet").to_pylist()
+    assert [row["url"] for row in table] == [line["url"] for line in lines]
+
+
+def test_an_unknown_format_is_wrong_use(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(state), "-o", str(tmp_path / "d.xlsx")]) == WRONG_USE
+    assert main(["export", str(state), "--format", "parquet"]) == WRONG_USE
