@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from scrapy_neardup.errors import SpecError
+from scrapy_neardup.kernels import choose
 
 if TYPE_CHECKING:
     from scrapy_neardup.kernels.numpy_twin import U64Array
@@ -117,6 +118,7 @@ class Engine(Protocol):
 NAMES = {
     "reference": "scrapy_neardup.engines.reference.ReferenceEngine",
     "numpy": "scrapy_neardup.engines.arrays.ArraysEngine",
+    "native": "scrapy_neardup.engines.native.NativeEngine",
     "fpga": "scrapy_neardup.engines.fpga.engine.FpgaEngine",
 }
 
@@ -144,4 +146,4 @@ def load_engine(
 
 def fastest() -> str:
     """The name of the fastest engine that can run here."""
-    return "numpy"
+    return choose("fingerprint")

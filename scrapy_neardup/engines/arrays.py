@@ -1,27 +1,38 @@
 """The NumPy engine: whole-array arithmetic, always available."""
 
 from collections.abc import Sequence
+from types import ModuleType
 
+import scrapy_neardup.kernels.numpy_twin.fingerprint as numpy_kernel
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, Signatures
 from scrapy_neardup.kernels.numpy_twin import U64Array
-from scrapy_neardup.kernels.numpy_twin import fingerprint as kernel
 
 
 class ArraysEngine:
     """Fingerprints by the NumPy kernels, whichever kernels the rest of the package runs on."""
+
+    kernel: ModuleType = numpy_kernel
 
     def __init__(
         self, spec: FingerprintSpec = FINGERPRINT, sketch_spec: FingerprintSpec = SKETCH
     ) -> None:
         self.spec = spec
         self.sketch_spec = sketch_spec
+        self._arguments = spec.arguments
+        self._sketch_arguments = sketch_spec.arguments
 
     def fingerprint(self, words: bytes) -> int:
-        return int.from_bytes(kernel.fingerprint(words, *self.spec.arguments).tobytes(), "little")
+        return as_int(self.kernel.fingerprint(words, *self._arguments))
 
     def fingerprint_many(self, texts: Sequence[bytes]) -> U64Array:
-        return kernel.fingerprint_many(texts, *self.spec.arguments)
+        many: U64Array = self.kernel.fingerprint_many(texts, *self._arguments)
+        return many
 
     def signatures(self, words: bytes) -> Signatures:
-        sketch = kernel.fingerprint(words, *self.sketch_spec.arguments)
-        return Signatures(self.fingerprint(words), sketch, kernel.count_words(words))
+        fp, sketch, n_words = self.kernel.signatures(words, self._arguments, self._sketch_arguments)
+        return Signatures(as_int(fp), sketch, n_words)
+
+
+def as_int(words: U64Array) -> int:
+    """uint64 words, least significant first, as one integer."""
+    return int.from_bytes(words.astype("<u8", copy=False).tobytes(), "little")

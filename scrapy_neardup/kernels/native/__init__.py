@@ -6,5 +6,7 @@ it in NAME*.h; what several areas need is in simd.h (levels and how to build for
 
 To add an area: write NAME.pyx, name it in AREAS of CMakeLists.txt and of kernels/__init__.py.
 If it has code for several SIMD levels, `include "simd.pxi"` and pass `simd_level` to C, which
-switches on SIMD_PORTABLE, SIMD_AVX2 and SIMD_AVX512. Then `pip install -e .` builds it.
+switches on SIMD_PORTABLE, SIMD_AVX2 and SIMD_AVX512. `NEARDUP_REQUIRE_NATIVE=1 pip install -e .`
+builds it and fails if that fails. NEARDUP_SIMD=portable|avx2|avx512 in the environment forces a
+lower level; tests/kernel_levels.py runs tests at every level.
 """

@@ -1,12 +1,17 @@
 """Words → fingerprints with whole-array arithmetic: no loop over words or bytes in Python."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
 from scrapy_neardup.kernels.numpy_twin import I64Array, U8Array, U64Array
 
+Arguments = tuple[int, int, bool, bool, bool, int]
+
 SPACE = 32
+BLOCK = 1 << 15  # bytes of text whose arrays stay in the second-level cache
+PART = 255 << 6  # voters counted together: what unpacks to a megabyte
 BASE = 65599  # sdbm: (h << 6) + (h << 16) - h = 65599 h
 INVERSE_BASE = pow(BASE, -1, 2**64)
 GOLDEN = 0x9E3779B97F4A7C15
@@ -22,42 +27,51 @@ def fmix64(h: U64Array) -> U64Array:
     return h ^ (h >> _33)
 
 
-def powers(base: int, n: int) -> U64Array:
-    """base**0 … base**(n - 1) modulo 2**64."""
-    steps = np.full(n, base % 2**64, dtype=np.uint64)
-    if n:
-        steps[0] = 1
+@cache
+def powers(base: int) -> U64Array:
+    """base**0 … base**BLOCK modulo 2**64; shared, so never written to."""
+    steps = np.full(BLOCK + 1, base, dtype=np.uint64)
+    steps[0] = 1
     return np.multiply.accumulate(steps)
 
 
 def word_bounds(text: U8Array) -> tuple[I64Array, I64Array]:
     """Start and end (exclusive) of each run of bytes that are not spaces."""
-    inside = np.zeros(len(text) + 2, dtype=np.int8)
-    inside[1:-1] = text != SPACE
-    edges = np.diff(inside)
-    return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    spaces = np.flatnonzero(text == SPACE)
+    starts = np.concatenate(([0], spaces + 1))
+    ends = np.append(spaces, len(text))
+    inside = ends > starts
+    return starts[inside], ends[inside]
 
 
-def sdbm_words(words: bytes) -> U64Array:
-    """sdbm of every word, in order.
+def sdbm_block(block: U8Array) -> tuple[U64Array, I64Array]:
+    """sdbm and length of every word in at most BLOCK bytes, in order; fresh arrays.
 
     A word is a polynomial in BASE; with prefix sums S of c[i] * BASE**-i it is
     BASE**(end - 1) * (S[end] - S[start]), exact modulo 2**64 because BASE is odd.
     """
+    starts, ends = word_bounds(block)
+    sums = np.zeros(len(block) + 1, dtype=np.uint64)
+    np.cumsum(block * powers(INVERSE_BASE)[: len(block)], out=sums[1:])
+    return powers(BASE)[ends - 1] * (sums[ends] - sums[starts]), ends - starts
+
+
+def sdbm_words(words: bytes) -> U64Array:
+    """sdbm of every word, in order; a word that reaches into another block is put together."""
     text = np.frombuffer(words, dtype=np.uint8)
-    starts, ends = word_bounds(text)
-    if not len(starts):
-        return np.zeros(0, dtype=np.uint64)
-    sums = np.zeros(len(text) + 1, dtype=np.uint64)
-    np.cumsum(text * powers(INVERSE_BASE, len(text)), out=sums[1:])
-    return powers(BASE, len(text))[ends - 1] * (sums[ends] - sums[starts])
+    done = [np.zeros(0, dtype=np.uint64)]
+    for start in range(0, len(text), BLOCK):
+        hashes, lengths = sdbm_block(text[start : start + BLOCK])
+        if start and text[start - 1] != SPACE and text[start] != SPACE:
+            hashes[:1] += done[-1][-1:] * powers(BASE)[lengths[:1]]
+            done[-1] = done[-1][:-1]
+        done.append(hashes)
+    return np.concatenate(done)
 
 
-def features(words: bytes, shingle: int, mix: bool, distinct: bool, key: int) -> U64Array:
-    """The features that vote, as engines/reference.py defines them."""
-    singles = sdbm_words(words)
-    if mix:
-        singles = fmix64(singles ^ np.uint64(key))
+def features(hashes: U64Array, shingle: int, mix: bool, distinct: bool, key: int) -> U64Array:
+    """The features that vote, as engines/reference.py defines them, of words' sdbm."""
+    singles = fmix64(hashes ^ np.uint64(key)) if mix else hashes
     size = min(shingle, len(singles))
     if size > 1:
         rolled = np.zeros(len(singles) - size + 1, dtype=np.uint64)
@@ -67,12 +81,33 @@ def features(words: bytes, shingle: int, mix: bool, distinct: bool, key: int) ->
     return np.unique(singles) if distinct else singles
 
 
+def count_bits(voters: U64Array) -> I64Array:
+    """How many voters have bit i set, for each i; bytes count up to 255 of them."""
+    rows = np.zeros((-(-len(voters) // 255), 255), dtype="<u8")
+    rows.ravel()[: len(voters)] = voters
+    bits = np.unpackbits(rows.view(np.uint8), bitorder="little").reshape(-1, 255, 64)
+    ones: I64Array = bits.sum(axis=1, dtype=np.uint8).sum(axis=0, dtype=np.int64)
+    return ones
+
+
 def majority(voters: U64Array, tie_ge: bool) -> np.uint64:
     """Bit i is set where more than half (at least half, with tie_ge) of the voters set it."""
-    ones = np.unpackbits(voters.astype("<u8").view(np.uint8).reshape(-1, 8), axis=1).sum(axis=0)
-    balance = 2 * ones.astype(np.int64) - len(voters)
-    bits = balance >= 0 if tie_ge else balance > 0
-    return np.uint64(np.packbits(bits).view("<u8")[0])
+    twice = 2 * sum(count_bits(voters[i : i + PART]) for i in range(0, len(voters), PART))
+    bits = twice >= len(voters) if tie_ge else twice > len(voters)
+    return np.uint64(np.packbits(bits, bitorder="little").view("<u8")[0])
+
+
+def vote(
+    hashes: U64Array, n_words: int, shingle: int, mix: bool, distinct: bool, tie_ge: bool, key: int
+) -> U64Array:
+    """The fingerprint of a text whose words have these sdbm."""
+    out = np.zeros(n_words, dtype=np.uint64)
+    voters = features(hashes, shingle, mix, distinct, key)
+    if len(voters):
+        out[0] = majority(voters, tie_ge)
+        for i in range(1, n_words):
+            out[i] = majority(fmix64(voters + np.uint64(i * GOLDEN % 2**64)), tie_ge)
+    return out
 
 
 def fingerprint(
@@ -88,13 +123,18 @@ def fingerprint(
 
     words: any bytes; only 0x20 separates. Zeros for a text without words. O(len(words)).
     """
-    out = np.zeros(n_words, dtype=np.uint64)
-    voters = features(words, shingle, mix, distinct, key)
-    if len(voters):
-        out[0] = majority(voters, tie_ge)
-        for i in range(1, n_words):
-            out[i] = majority(fmix64(voters + np.uint64(i * GOLDEN % 2**64)), tie_ge)
-    return out
+    return vote(sdbm_words(words), n_words, shingle, mix, distinct, tie_ge, key)
+
+
+def signatures(
+    words: bytes, fingerprint: Arguments, sketch: Arguments
+) -> tuple[U64Array, U64Array, int]:
+    """The fingerprints of one text under two specs, and its number of words, in one pass.
+
+    fingerprint, sketch: the arguments of fingerprint() after the words, all six.
+    """
+    hashes = sdbm_words(words)
+    return vote(hashes, *fingerprint), vote(hashes, *sketch), len(hashes)
 
 
 def fingerprint_many(

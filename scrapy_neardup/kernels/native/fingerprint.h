@@ -1,0 +1,209 @@
+/* Text → fingerprint: words, features, votes, majority. engines/reference.py defines it. */
+#ifndef NEARDUP_FINGERPRINT_H
+#define NEARDUP_FINGERPRINT_H
+
+#include <stdlib.h>
+
+#include "fingerprint_votes.h"
+#include "fingerprint_words.h"
+
+#define MAX_SHINGLE 16
+#define MAX_FINGERPRINT 16 /* uint64 words of a fingerprint */
+#define VOTES_ROOM (WORDS_ROOM + STEP + MAX_SHINGLE)
+
+typedef struct {
+    int n_words, shingle, mix, distinct, tie_ge;
+    uint64_t key;
+} Spec;
+
+/* The distinct features so far: open addressing, never more than half full, 0 marks a free
+ * slot. The secret multiplier keeps hostile texts from choosing their slots. */
+typedef struct {
+    uint64_t *slots, multiplier;
+    size_t used;
+    int bits, has_zero;
+} Set;
+
+/* The features of one text and how they voted so far. */
+typedef struct {
+    Spec spec;
+    Set seen;
+    size_t carried; /* features of the last words, fewer than a shingle, kept for the next */
+    uint64_t n;     /* features that voted */
+    uint64_t words[VOTES_ROOM], features[VOTES_ROOM], wide[VOTES_ROOM];
+    uint64_t ones[MAX_FINGERPRINT][64];
+} Votes;
+
+static int set_start(Set *set, uint64_t multiplier, int bits) {
+    set->slots = calloc((size_t)1 << bits, sizeof *set->slots);
+    set->multiplier = multiplier;
+    set->bits = bits;
+    set->used = 0;
+    set->has_zero = 0;
+    return set->slots ? 0 : -1;
+}
+
+/* Whether the feature is new; it is a member afterwards. */
+INLINE int set_add(Set *set, uint64_t feature) {
+    size_t mask = ((size_t)1 << set->bits) - 1;
+    size_t slot = (size_t)(feature * set->multiplier >> (64 - set->bits));
+    if (!feature) return !set->has_zero && (set->has_zero = 1);
+    while (set->slots[slot] != feature) {
+        if (!set->slots[slot]) {
+            set->slots[slot] = feature;
+            set->used++;
+            return 1;
+        }
+        slot = (slot + 1) & mask;
+    }
+    return 0;
+}
+
+/* Makes room for n more. Returns -1 if memory is short. */
+static int set_reserve(Set *set, size_t n) {
+    Set grown;
+    int bits = set->bits;
+    while (set->used + n > (size_t)1 << (bits - 1)) bits++;
+    if (bits == set->bits) return 0;
+    if (set_start(&grown, set->multiplier, bits) < 0) return -1;
+    grown.has_zero = set->has_zero;
+    for (size_t i = 0; i < (size_t)1 << set->bits; i++)
+        if (set->slots[i]) set_add(&grown, set->slots[i]);
+    free(set->slots);
+    *set = grown;
+    return 0;
+}
+
+/* Keeps those of n features that are new, in place; how many. */
+INLINE size_t keep_new(Set *set, uint64_t *features, size_t n) {
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t feature = features[i];
+        features[kept] = feature;
+        kept += (size_t)set_add(set, feature);
+    }
+    return kept;
+}
+
+/* Pads features with zeros, which vote for nothing, to whole steps; the padded number. */
+INLINE size_t pad(uint64_t *features, size_t n) {
+    size_t padded = (n + STEP - 1) / STEP * STEP;
+    memset(features + n, 0, (padded - n) * sizeof *features);
+    return padded;
+}
+
+INLINE int cast(Votes *votes, uint64_t *features, size_t n) {
+    if (votes->spec.distinct) {
+        if (set_reserve(&votes->seen, n) < 0) return -1;
+        n = keep_new(&votes->seen, features, n);
+    }
+    votes->n += n;
+    count_bits(features, pad(features, n), votes->ones[0]);
+    for (int i = 1; i < votes->spec.n_words; i++) {
+        widen_all(features, n, GOLDEN * (uint64_t)i, votes->wide);
+        count_bits(votes->wide, pad(votes->wide, n), votes->ones[i]);
+    }
+    return 0;
+}
+
+/* The next n words of the text, at most MAX_WORDS, vote. Returns -1 if memory is short. */
+INLINE int vote(Votes *votes, const uint64_t *hashes, size_t n) {
+    uint64_t *words = votes->words + votes->carried;
+    size_t size = (size_t)votes->spec.shingle, total = votes->carried + n;
+    if (votes->spec.mix)
+        mix_all(hashes, n, votes->spec.key, words);
+    else
+        memcpy(words, hashes, n * sizeof *words);
+    if (size == 1) return cast(votes, votes->words, n);
+    votes->carried = total < size ? total : size - 1;
+    if (total < size) return 0;
+    shingle_all(votes->words, total - size + 1, size, votes->features);
+    memmove(votes->words, votes->words + total - votes->carried,
+            votes->carried * sizeof *votes->words);
+    return cast(votes, votes->features, total - size + 1);
+}
+
+/* A text shorter than a shingle is one; nothing voted for it yet. */
+static int vote_short(Votes *votes) {
+    if (votes->n || !votes->carried) return 0;
+    votes->features[0] = votes->words[0];
+    if (votes->carried > 1) shingle_all(votes->words, 1, votes->carried, votes->features);
+    return cast(votes, votes->features, 1);
+}
+
+static int start_votes(Votes *votes, const Spec *spec, size_t length, uint64_t multiplier) {
+    int bits = 10;
+    votes->spec = *spec;
+    votes->carried = 0;
+    votes->n = 0;
+    votes->seen.slots = NULL;
+    memset(votes->ones, 0, (size_t)spec->n_words * sizeof votes->ones[0]);
+    while (bits < 20 && (size_t)4 << bits < length) bits++;
+    return spec->distinct ? set_start(&votes->seen, multiplier, bits) : 0;
+}
+
+static void majority(const Votes *votes, uint64_t *out) {
+    for (int i = 0; i < votes->spec.n_words; i++) {
+        out[i] = 0;
+        for (int bit = 0; votes->n && bit < 64; bit++) {
+            uint64_t twice = 2 * votes->ones[i][bit];
+            uint64_t set = votes->spec.tie_ge ? twice >= votes->n : twice > votes->n;
+            out[i] |= set << bit;
+        }
+    }
+}
+
+typedef struct {
+    const uint8_t *bytes;
+    size_t length;
+} Text;
+
+typedef struct {
+    size_t (*scan)(Scanner *, uint64_t *);
+    int (*vote)(Votes *, const uint64_t *, size_t);
+} Level;
+
+static int vote_portable(Votes *votes, const uint64_t *hashes, size_t n) {
+    return vote(votes, hashes, n);
+}
+#if SIMD_X86
+TARGET_AVX2 static int vote_avx2(Votes *votes, const uint64_t *hashes, size_t n) {
+    return vote(votes, hashes, n);
+}
+TARGET_AVX512 static int vote_avx512(Votes *votes, const uint64_t *hashes, size_t n) {
+    return vote(votes, hashes, n);
+}
+#endif
+
+static const Level LEVELS[] = {
+    {scan_portable, vote_portable},
+#if SIMD_X86
+    {scan_avx2, vote_avx2},
+    {scan_avx512, vote_avx512},
+#endif
+};
+
+/* The fingerprints of one text under each of n_specs specs, in one pass over its words, out[i]
+ * having room for specs[i].n_words; votes for as many. Returns its words, -1 if memory is short. */
+static int64_t fingerprints(Text text, const Spec *specs, int n_specs, uint64_t multiplier,
+                            int simd, Votes *votes, uint64_t **out) {
+    Scanner scanner = {text.bytes, text.length, 0, 0};
+    const Level *level = &LEVELS[simd];
+    uint64_t hashes[WORDS_ROOM];
+    int64_t n_words = 0;
+    int failed = 0, i;
+    for (i = 0; i < n_specs; i++) failed |= start_votes(&votes[i], &specs[i], text.length, multiplier);
+    while (!failed && scanner.at <= text.length) {
+        size_t n = level->scan(&scanner, hashes);
+        n_words += (int64_t)n;
+        for (i = 0; i < n_specs; i++) failed |= level->vote(&votes[i], hashes, n);
+    }
+    for (i = 0; i < n_specs && !failed; i++) failed |= vote_short(&votes[i]);
+    for (i = 0; i < n_specs; i++) {
+        majority(&votes[i], out[i]);
+        free(votes[i].seen.slots);
+    }
+    return failed ? -1 : n_words;
+}
+
+#endif

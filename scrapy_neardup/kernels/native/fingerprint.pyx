@@ -1,0 +1,156 @@
+# cython: boundscheck=False, wraparound=False
+"""Words → fingerprints, compiled: the contract is kernels/numpy_twin/fingerprint.py."""
+
+from concurrent.futures import ThreadPoolExecutor
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, malloc
+
+import numpy as np
+
+include "simd.pxi"
+
+cdef extern from "fingerprint.h":
+    enum:
+        MAX_FINGERPRINT
+        MAX_SHINGLE
+
+    ctypedef struct Spec:
+        int n_words
+        int shingle
+        int mix
+        int distinct
+        int tie_ge
+        uint64_t key
+
+    ctypedef struct Text:
+        const uint8_t *bytes
+        size_t length
+
+    ctypedef struct Votes:
+        pass
+
+    int64_t fingerprints(Text text, const Spec *specs, int n_specs, uint64_t multiplier,
+                         int simd, Votes *votes, uint64_t **out) nogil
+
+PART = 1 << 20  # bytes of text that are worth a thread's attention
+
+cdef object empty = np.empty, u64 = np.dtype(np.uint64)
+cdef uint64_t multiplier = int.from_bytes(os.urandom(8), "little") | 1
+
+
+def fingerprint(bytes words, int n_words=1, int shingle=1, bint mix=True, bint distinct=False,
+                bint tie_ge=False, uint64_t key=0):
+    """The fingerprint of one text, shape (n_words,), least significant word first."""
+    cdef Spec spec = as_spec(n_words, shingle, mix, distinct, tie_ge, key)
+    out = empty(n_words, u64)
+    cdef uint64_t *row = data(out)
+    one_pass(words, &spec, 1, &row)
+    return out
+
+
+def signatures(bytes words, tuple fingerprint, tuple sketch):
+    """The fingerprints of one text under two specs, and its number of words, in one pass."""
+    cdef Spec specs[2]
+    cdef uint64_t *rows[2]
+    specs[0], specs[1] = unpacked(fingerprint), unpacked(sketch)
+    first, second = empty(specs[0].n_words, u64), empty(specs[1].n_words, u64)
+    rows[0], rows[1] = data(first), data(second)
+    return first, second, one_pass(words, specs, 2, rows)
+
+
+def fingerprint_many(texts, int n_words=1, int shingle=1, bint mix=True, bint distinct=False,
+                     bint tie_ge=False, uint64_t key=0):
+    """Fingerprints of many texts, shape (len(texts), n_words); on all cores if it is worth it."""
+    cdef Spec spec = as_spec(n_words, shingle, mix, distinct, tie_ge, key)
+    cdef list kept = list(texts)  # so that nobody takes a text away from the threads
+    out = empty((len(kept), n_words), u64)
+    parts = cut(kept)
+    if len(parts) <= 1:
+        for part in parts:
+            fill(kept, part, out, spec)
+        return out
+    with ThreadPoolExecutor(cores()) as pool:
+        for _ in pool.map(lambda part: fill(kept, part, out, spec), parts):
+            pass
+    return out
+
+
+def count_words(bytes words):
+    """How many words a text has."""
+    return one_pass(words, NULL, 0, NULL)
+
+
+cdef Spec as_spec(int n_words, int shingle, bint mix, bint distinct, bint tie_ge,
+                  uint64_t key) except *:
+    if not 1 <= n_words <= MAX_FINGERPRINT:
+        raise ValueError(f"n_words={n_words}: take 1 to {MAX_FINGERPRINT}")
+    if not 1 <= shingle <= MAX_SHINGLE:
+        raise ValueError(f"shingle={shingle}: take 1 to {MAX_SHINGLE}")
+    return Spec(n_words, shingle, mix, distinct, tie_ge, key)
+
+
+cdef Spec unpacked(tuple arguments) except *:
+    n_words, shingle, mix, distinct, tie_ge, key = arguments
+    return as_spec(n_words, shingle, mix, distinct, tie_ge, key)
+
+
+cdef uint64_t *data(array) except NULL:
+    """The memory of an array of ours, which lives as long as the array."""
+    cdef Py_buffer buffer
+    PyObject_GetBuffer(array, &buffer, PyBUF_WRITABLE)
+    cdef uint64_t *memory = <uint64_t *>buffer.buf
+    PyBuffer_Release(&buffer)
+    return memory
+
+
+cdef int64_t one_pass(bytes words, const Spec *specs, int n_specs, uint64_t **out) except -1:
+    cdef Text text = Text(words, len(words))
+    cdef Votes *votes = <Votes *>malloc((n_specs or 1) * sizeof(Votes))
+    cdef int64_t n = -1
+    if votes is not NULL:
+        with nogil:
+            n = fingerprints(text, specs, n_specs, multiplier, simd_level, votes, out)
+            free(votes)
+    if n < 0:
+        raise MemoryError("no memory to fingerprint a text")
+    return n
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cut(list texts) -> list[range]:
+    """Consecutive texts in parts of about PART bytes, so that threads end together."""
+    parts, start, size = [], 0, 0
+    for i, text in enumerate(texts):
+        size += len(text)
+        if size >= PART or i == len(texts) - 1:
+            parts.append(range(start, i + 1))
+            start, size = i + 1, 0
+    return parts
+
+
+cdef fill(list texts, part, out, Spec spec):
+    """Fingerprints of one part of the texts into their rows; gives the GIL away once."""
+    cdef size_t i, start = part.start, n = len(part)
+    cdef uint64_t *row = data(out) + start * spec.n_words
+    cdef Text *views = <Text *>malloc(n * sizeof(Text))
+    cdef Votes *votes = <Votes *>malloc(sizeof(Votes))
+    cdef bint failed = views is NULL or votes is NULL
+    try:
+        for i in range(0 if failed else n):
+            views[i] = Text(<bytes?>texts[start + i], len(texts[start + i]))
+        with nogil:
+            for i in range(0 if failed else n):
+                failed |= fingerprints(views[i], &spec, 1, multiplier, simd_level, votes, &row) < 0
+                row += spec.n_words
+    finally:
+        free(views)
+        free(votes)
+    if failed:
+        raise MemoryError("no memory to fingerprint texts")

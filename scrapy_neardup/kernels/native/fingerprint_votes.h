@@ -1,0 +1,132 @@
+/* How many features have each of 64 bits set, and the arithmetic that makes features.
+ *
+ * Counters are bit-sliced: plane k holds bit k of 64 counters, one for each bit position, in
+ * every lane. Carry-save adders put eight features into them at a time, so that a feature
+ * costs a few operations and not 64. Written for lanes of any number; compilers that know
+ * vectors take eight. Method: positional population count (Klarqvist, Muła, Lemire 2019).
+ */
+#ifndef NEARDUP_FINGERPRINT_VOTES_H
+#define NEARDUP_FINGERPRINT_VOTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "simd.h"
+
+#define GOLDEN ((uint64_t)0x9E3779B97F4A7C15)
+
+#if defined(__GNUC__)
+typedef uint64_t Lanes __attribute__((vector_size(64)));
+#define LANES 8
+#else
+typedef uint64_t Lanes;
+#define LANES 1
+#endif
+
+#define STEP (8 * LANES) /* features are counted by so many */
+#define PLANES 11        /* counters up to 2047 */
+
+/* MurmurHash3's 64-bit finaliser, in place. */
+#define FMIX64(h)                         \
+    do {                                  \
+        h ^= h >> 33;                     \
+        h *= (uint64_t)0xFF51AFD7ED558CCD; \
+        h ^= h >> 33;                     \
+        h *= (uint64_t)0xC4CEB9FE1A85EC53; \
+        h ^= h >> 33;                     \
+    } while (0)
+
+/* out[i] = fmix64(in[i] ^ key) */
+INLINE void mix_all(const uint64_t *in, size_t n, uint64_t key, uint64_t *out) {
+    for (size_t i = 0; i < n; i++) {
+        uint64_t h = in[i] ^ key;
+        FMIX64(h);
+        out[i] = h;
+    }
+}
+
+/* out[i] = fmix64(in[i] + step) */
+INLINE void widen_all(const uint64_t *in, size_t n, uint64_t step, uint64_t *out) {
+    for (size_t i = 0; i < n; i++) {
+        uint64_t h = in[i] + step;
+        FMIX64(h);
+        out[i] = h;
+    }
+}
+
+/* Features of n shingles of `size` consecutive words' features each. */
+INLINE void shingle_all(const uint64_t *in, size_t n, size_t size, uint64_t *out) {
+    for (size_t i = 0; i < n; i++) {
+        uint64_t h = in[i];
+        for (size_t j = 1; j < size; j++) h = h * GOLDEN + in[i + j];
+        FMIX64(h);
+        out[i] = h;
+    }
+}
+
+/* sum, carry = a + b + c; carry may be any of them */
+#define ADD3(carry, sum, a, b, c)            \
+    do {                                     \
+        Lanes a_ = a, b_ = b, c_ = c;        \
+        Lanes differ_ = a_ ^ b_;             \
+        carry = (a_ & b_) | (differ_ & c_);  \
+        sum = differ_ ^ c_;                  \
+    } while (0)
+
+/* Byte j of out is column j of an 8 x 8 matrix of bits whose row k is byte k of `rows`. */
+INLINE uint64_t transpose8(uint64_t x) {
+    uint64_t t = (x ^ x >> 7) & 0x00AA00AA00AA00AA;
+    x ^= t ^ t << 7;
+    t = (x ^ x >> 14) & 0x0000CCCC0000CCCC;
+    x ^= t ^ t << 14;
+    t = (x ^ x >> 28) & 0x00000000F0F0F0F0;
+    return x ^ t ^ t << 28;
+}
+
+/* ones[b] += the counter of bit b, for 64 counters given by bit planes. */
+INLINE void add_counters(const uint64_t *planes, uint64_t *ones) {
+    for (int byte = 0; byte < 8; byte++) {
+        uint64_t low = 0, high = 0;
+        for (int k = 0; k < 8; k++) low |= (planes[k] >> 8 * byte & 0xFF) << 8 * k;
+        for (int k = 8; k < PLANES; k++) high |= (planes[k] >> 8 * byte & 0xFF) << 8 * (k - 8);
+        low = transpose8(low), high = transpose8(high);
+        for (int bit = 0; bit < 8; bit++)
+            ones[8 * byte + bit] += (low >> 8 * bit & 0xFF) | (high >> 8 * bit & 0xFF) << 8;
+    }
+}
+
+/* Adds lanes [half, 2 * half) of bit-sliced counters to lanes [0, half). */
+INLINE void fold(uint64_t planes[PLANES][LANES], int half) {
+    for (int lane = 0; lane < half; lane++) {
+        uint64_t carry = 0;
+        for (int k = 0; k < PLANES; k++) {
+            uint64_t a = planes[k][lane], b = planes[k][lane + half], differ = a ^ b;
+            planes[k][lane] = differ ^ carry;
+            carry = (a & b) | (differ & carry);
+        }
+    }
+}
+
+/* ones[b] += how many of n features have bit b; n a multiple of STEP, at most 2047. */
+INLINE void count_bits(const uint64_t *features, size_t n, uint64_t *ones) {
+    Lanes plane[PLANES] = {0}, f[8], two[4], four[2], carry;
+    uint64_t lanes[PLANES][LANES], sums[PLANES];
+    for (size_t i = 0; i < n; i += STEP) {
+        memcpy(f, features + i, sizeof f);
+        for (int j = 0; j < 4; j++) ADD3(two[j], plane[0], plane[0], f[2 * j], f[2 * j + 1]);
+        for (int j = 0; j < 2; j++) ADD3(four[j], plane[1], plane[1], two[2 * j], two[2 * j + 1]);
+        ADD3(carry, plane[2], plane[2], four[0], four[1]);
+        for (int k = 3; k < PLANES; k++) {
+            Lanes next = plane[k] & carry;
+            plane[k] ^= carry;
+            carry = next;
+        }
+    }
+    memcpy(lanes, plane, sizeof lanes);
+    for (int half = LANES / 2; half; half /= 2) fold(lanes, half);
+    for (int k = 0; k < PLANES; k++) sums[k] = lanes[k][0];
+    add_counters(sums, ones);
+}
+
+#endif

@@ -1,0 +1,256 @@
+/* Text → sdbm of its words, in order: the part of a fingerprint that reads bytes.
+ *
+ * sdbm is a polynomial in BASE modulo 2^64, so eight bytes are hashed at once: four pairs,
+ * then two multiplications by powers of BASE. Zero bytes in front do not count, hence a word
+ * of up to eight bytes is the eight bytes that end with it, what precedes it set to zero.
+ */
+#ifndef NEARDUP_FINGERPRINT_WORDS_H
+#define NEARDUP_FINGERPRINT_WORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "simd.h"
+
+#define SPACE 32
+#define BLOCK 64
+#define MAX_WORDS 1024 /* hashes that one call gives at most */
+#define WORDS_ROOM (MAX_WORDS + BLOCK)
+
+#define BASE ((uint64_t)65599)
+#define BASE2 (BASE * BASE)
+#define BASE4 (BASE2 * BASE2)
+#define BASE6 (BASE4 * BASE2)
+#define BASE8 (BASE4 * BASE4)
+#define BASE16 (BASE8 * BASE8)
+
+typedef struct {
+    const uint8_t *text;
+    size_t length;
+    size_t at;    /* the first byte not read yet; a multiple of BLOCK, or past the end */
+    size_t start; /* of the word that is open at `at`; `at` itself if none is */
+} Scanner;
+
+INLINE uint64_t load8(const uint8_t *bytes) {
+    uint64_t x;
+    memcpy(&x, bytes, 8);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    x = __builtin_bswap64(x);
+#endif
+    return x;
+}
+
+/* sdbm of eight bytes, the first one lowest. */
+INLINE uint64_t sdbm8(uint64_t x) {
+    const uint64_t two = 0x000000FF000000FF; /* the same byte of both halves */
+    uint64_t a = (x & two) * BASE + (x >> 8 & two);        /* bytes 0 1, and 4 5 */
+    uint64_t b = (x >> 16 & two) * BASE + (x >> 24 & two); /* bytes 2 3, and 6 7 */
+    return (uint32_t)a * BASE6 + (uint32_t)b * BASE4 + (a >> 32) * BASE2 + (b >> 32);
+}
+
+INLINE uint64_t sdbm(const uint8_t *text, size_t start, size_t end) {
+    size_t length = end - start, head = (length - 1) % 8 + 1;
+    uint64_t h = 0;
+    if (length >= 8) {
+        h = sdbm8(load8(text + start) << 8 * (8 - head));
+        for (start += head; start < end; start += 8) h = h * BASE8 + sdbm8(load8(text + start));
+    } else if (end >= 8) {
+        int before = 8 * (int)(8 - length);
+        h = sdbm8(load8(text + end - 8) >> before << before);
+    } else {
+        for (; start < end; start++) h = h * BASE + text[start];
+    }
+    return h;
+}
+
+/* Bit i is set where byte i of a block is a space. */
+INLINE uint64_t spaces_portable(const uint8_t *block) {
+    const uint64_t low7 = 0x7F7F7F7F7F7F7F7F;
+    uint64_t mask = 0;
+    for (int i = 0; i < BLOCK; i += 8) {
+        uint64_t x = load8(block + i) ^ 0x2020202020202020;
+        uint64_t zeros = ~(((x & low7) + low7) | x | low7) >> 7;
+        mask |= (zeros * 0x0102040810204080 >> 56) << i;
+    }
+    return mask;
+}
+
+/* The block at `at`; past its end, a text goes on with spaces, put into `tail`. */
+INLINE const uint8_t *block_at(const Scanner *scanner, uint8_t *tail) {
+    size_t left = scanner->length - scanner->at;
+    if (left >= BLOCK) return scanner->text + scanner->at;
+    memset(tail, SPACE, BLOCK);
+    if (left) memcpy(tail, scanner->text + scanner->at, left);
+    return tail;
+}
+
+/* Hashes of the words that end in the next blocks, at most MAX_WORDS; 0 at the end of the text.
+ * hashes has WORDS_ROOM. */
+INLINE size_t scan(Scanner *scanner, uint64_t *hashes, uint64_t (*spaces)(const uint8_t *)) {
+    size_t n = 0, start = scanner->start;
+    for (; scanner->at <= scanner->length && n <= MAX_WORDS - BLOCK / 2; scanner->at += BLOCK) {
+        uint8_t tail[BLOCK];
+        uint64_t mask = spaces(block_at(scanner, tail));
+        for (; mask; mask &= mask - 1) {
+            size_t end = scanner->at + (size_t)trailing_zeros(mask);
+            if (end > start) hashes[n++] = sdbm(scanner->text, start, end);
+            start = end + 1;
+        }
+    }
+    scanner->start = start;
+    return n;
+}
+
+static size_t scan_portable(Scanner *scanner, uint64_t *hashes) {
+    return scan(scanner, hashes, spaces_portable);
+}
+
+#if SIMD_X86
+
+TARGET_AVX2 static uint64_t spaces_avx2(const uint8_t *block) {
+    const __m256i space = _mm256_set1_epi8(SPACE);
+    __m256i low = _mm256_loadu_si256((const __m256i *)block);
+    __m256i high = _mm256_loadu_si256((const __m256i *)(block + 32));
+    uint32_t l = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, space));
+    uint32_t h = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, space));
+    return l | (uint64_t)h << 32;
+}
+
+TARGET_AVX2 static size_t scan_avx2(Scanner *scanner, uint64_t *hashes) {
+    return scan(scanner, hashes, spaces_avx2);
+}
+
+/* AVX-512: the words of a block by byte permutation, eight at a time.
+ *
+ * Positions in a block are bytes: 64..127 in this block, 0..63 in the one before, so that they
+ * index the two registers. A word's last eight bytes are its window; what is longer than that
+ * leaves a second window, and what is longer than two is hashed byte by byte and added. */
+
+typedef struct {
+    uint64_t second[WORDS_ROOM]; /* windows before the last, of words longer than 8 bytes */
+    uint16_t second_of[WORDS_ROOM];
+    uint64_t rest[WORDS_ROOM]; /* sdbm of all but the last 16 bytes of longer words */
+    uint16_t rest_of[WORDS_ROOM];
+    size_t n_second, n_rest;
+} LongWords;
+
+TARGET_AVX512 INLINE __m512i sdbm8_avx512(__m512i x) {
+    const __m512i high = _mm512_set1_epi64((int64_t)0xFFFFFFFF00000000);
+    const __m512i third = _mm512_set1_epi32(0x00FF0000);
+    const __m512i base2 = _mm512_set1_epi64((int64_t)(BASE2 & 0xFFFFFFFF)); /* + 2^32 */
+    const __m512i base4 = _mm512_set1_epi64((int64_t)BASE4);
+    __m512i pairs = _mm512_maddubs_epi16(x, _mm512_set1_epi16(1 << 8 | 63));
+    __m512i a = _mm512_ternarylogic_epi32(_mm512_slli_epi32(x, 16), third,
+                                          _mm512_maskz_mov_epi16(0x55555555, pairs), 0xEA);
+    __m512i b = _mm512_ternarylogic_epi32(x, third, _mm512_srli_epi32(pairs, 16), 0xEA);
+    __m512i a1 = _mm512_srli_epi64(a, 32), b1 = _mm512_srli_epi64(b, 32);
+    __m512i low_sum = _mm512_ternarylogic_epi64(high, _mm512_slli_epi64(a, 32), b, 0xCA);
+    __m512i high_sum = _mm512_ternarylogic_epi64(high, a, b1, 0xCA);
+    __m512i low4 = _mm512_add_epi64(_mm512_mul_epu32(a, base2), low_sum);
+    __m512i high4 = _mm512_add_epi64(_mm512_mul_epu32(a1, base2), high_sum);
+    return _mm512_add_epi64(_mm512_mullo_epi64(low4, base4), high4);
+}
+
+/* Eight bytes for each of up to eight words: those `before` + 8 to `before` bytes before its end. */
+TARGET_AVX512 INLINE __m512i windows(__m512i previous, __m512i block, __m512i starts,
+                                     __m512i ends, int from, int before) {
+    const __m512i lanes = _mm512_set_epi64(0x0707070707070707, 0x0606060606060606,
+                                           0x0505050505050505, 0x0404040404040404,
+                                           0x0303030303030303, 0x0202020202020202,
+                                           0x0101010101010101, 0);
+    const __m512i bytes = _mm512_set1_epi64((int64_t)0xFFFEFDFCFBFAF9F8);
+    __m512i lane = _mm512_add_epi8(lanes, _mm512_set1_epi8((char)from));
+    __m512i at = _mm512_add_epi8(_mm512_permutexvar_epi8(lane, ends),
+                                 _mm512_sub_epi8(bytes, _mm512_set1_epi8((char)before)));
+    __mmask64 inside = _mm512_cmpge_epu8_mask(at, _mm512_permutexvar_epi8(lane, starts));
+    return _mm512_maskz_permutex2var_epi8(inside, previous, at, block);
+}
+
+TARGET_AVX512 INLINE void long_words(const Scanner *scanner, LongWords *longer, size_t n,
+                                     __mmask64 mask, __m512i previous, __m512i block,
+                                     __m512i starts, __m512i ends, __m512i iota) {
+    __m512i s = _mm512_maskz_compress_epi8(mask, starts);
+    __m512i e = _mm512_maskz_compress_epi8(mask, ends);
+    __m512i of = _mm512_maskz_compress_epi8(mask, iota);
+    int count = popcount(mask);
+    uint16_t *second_of = longer->second_of + longer->n_second;
+    _mm512_storeu_si512(second_of, _mm512_add_epi16(_mm512_set1_epi16((short)n),
+                            _mm512_cvtepu8_epi16(_mm512_castsi512_si256(of))));
+    for (int from = 0; from < count; from += 8)
+        _mm512_storeu_si512(longer->second + longer->n_second + from,
+                            windows(previous, block, s, e, from, 8));
+    longer->n_second += (size_t)count;
+    mask &= _mm512_cmpgt_epu8_mask(_mm512_sub_epi8(ends, starts), _mm512_set1_epi8(16));
+    if (mask) {
+        uint8_t first[BLOCK], last[BLOCK];
+        _mm512_storeu_si512(first, starts);
+        _mm512_storeu_si512(last, ends);
+        for (; mask; mask &= mask - 1) {
+            size_t word = (size_t)trailing_zeros(mask);
+            size_t start = first[word] < BLOCK ? scanner->start : scanner->at + first[word] - BLOCK;
+            size_t end = scanner->at + last[word] - BLOCK;
+            longer->rest[longer->n_rest] = sdbm(scanner->text, start, end - 16);
+            longer->rest_of[longer->n_rest++] = (uint16_t)(n + word);
+        }
+    }
+}
+
+TARGET_AVX512 INLINE void add_long_words(LongWords *longer, uint64_t *hashes) {
+    const __m512i base8 = _mm512_set1_epi64((int64_t)BASE8);
+    for (size_t i = 0; i < longer->n_second; i += 8) {
+        __m512i h = sdbm8_avx512(_mm512_loadu_si512(longer->second + i));
+        _mm512_storeu_si512(longer->second + i, _mm512_mullo_epi64(h, base8));
+    }
+    for (size_t i = 0; i < longer->n_second; i++)
+        hashes[longer->second_of[i]] += longer->second[i];
+    for (size_t i = 0; i < longer->n_rest; i++)
+        hashes[longer->rest_of[i]] += longer->rest[i] * BASE16;
+}
+
+TARGET_AVX512 static size_t scan_avx512(Scanner *scanner, uint64_t *hashes) {
+    const __m512i space = _mm512_set1_epi8(SPACE);
+    __m512i iota, here, previous = space;
+    LongWords longer;
+    uint8_t tail[BLOCK];
+    size_t n = 0;
+    for (int i = 0; i < BLOCK; i++) tail[i] = (uint8_t)i;
+    iota = _mm512_loadu_si512(tail);
+    here = _mm512_add_epi8(iota, _mm512_set1_epi8(BLOCK));
+    longer.n_second = longer.n_rest = 0;
+    if (scanner->at) previous = _mm512_loadu_si512(scanner->text + scanner->at - BLOCK);
+    for (; scanner->at <= scanner->length && n <= MAX_WORDS - BLOCK / 2; scanner->at += BLOCK) {
+        __m512i block = _mm512_loadu_si512(block_at(scanner, tail));
+        uint64_t mask = _mm512_cmpeq_epi8_mask(block, space);
+        uint64_t open = scanner->start < scanner->at;
+        uint64_t after_space = mask << 1 | !open;
+        uint64_t ending = mask & ~after_space, starting = ~mask & after_space;
+        int count = popcount(ending);
+        size_t back = scanner->at - scanner->start;
+        uint8_t open_start = (uint8_t)(back < BLOCK ? BLOCK - back : 0);
+        __m512i starts = _mm512_maskz_compress_epi8(
+            starting | open, _mm512_mask_set1_epi8(here, open, (char)open_start));
+        __m512i ends = _mm512_maskz_compress_epi8(ending, here);
+        __mmask64 words = _bzhi_u64(~(uint64_t)0, (unsigned)count);
+        __mmask64 longs = _mm512_mask_cmpgt_epu8_mask(words, _mm512_sub_epi8(ends, starts),
+                                                      _mm512_set1_epi8(8));
+        for (int from = 0; from < count; from += 8)
+            _mm512_storeu_si512(hashes + n + from,
+                                windows(previous, block, starts, ends, from, 0));
+        if (longs)
+            long_words(scanner, &longer, n, longs, previous, block, starts, ends, iota);
+        n += (size_t)count;
+        if (mask >> 63)
+            scanner->start = scanner->at + BLOCK;
+        else if (starting)
+            scanner->start = scanner->at + 63 - (size_t)_lzcnt_u64(starting);
+        previous = block;
+    }
+    for (size_t i = 0; i < n; i += 8)
+        _mm512_storeu_si512(hashes + i, sdbm8_avx512(_mm512_loadu_si512(hashes + i)));
+    add_long_words(&longer, hashes);
+    return n;
+}
+
+#endif
+#endif
