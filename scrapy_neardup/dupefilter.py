@@ -43,7 +43,7 @@ class LayeredBloomDupeFilter(BaseDupeFilter):
     def _seen(self, request: Request, key: bytes) -> bool:
         queued = self.queued.add(key)
         wanted_again = request.meta.get("neardup_refresh") or request.meta.get("is_start_request")
-        return queued or (not wanted_again and key in self.memory.urls)
+        return queued or (not wanted_again and self.memory.state.seen(key))
 
     def log(self, request: Request, spider: Spider) -> None:
         """Count a filtered request; Scrapy calls this for each."""

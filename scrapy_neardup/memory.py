@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -11,16 +12,18 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Request, Response
 from scrapy.statscollectors import StatsCollector
+from scrapy.utils.asyncio import create_looping_call
+from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup import extract, stats
-from scrapy_neardup.bloom import UrlFilter, load_filter
-from scrapy_neardup.detector import Decision, Detector, PageReading
-from scrapy_neardup.engines import FINGERPRINT, FingerprintSpec, load_engine
-from scrapy_neardup.index import load_index
+from scrapy_neardup.bloom import load_filter
+from scrapy_neardup.detector import Decision, PageReading
+from scrapy_neardup.parts import make_rules, open_state
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.urlkey import UrlKeyRules, own_fingerprinter, request_key
+from scrapy_neardup.trail import Trail
+from scrapy_neardup.urlkey import own_fingerprinter, request_key
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +40,7 @@ class PageVisit:
     """One response on its way through the spider and the pipelines, and what became of it."""
 
     response: Response
+    page: int | None = None  # in the lineage
     decision: Decision | None = None
     read: bool = False
     new_pages: list[int] = field(default_factory=list)  # page ids that this visit brought
@@ -45,7 +49,8 @@ class PageVisit:
     items_done: int = 0
     items_kept: int = 0
     items_dropped: int = 0  # by NearDuplicatePipeline
-    exhausted: bool = False  # the callback has yielded everything
+    exhausted: bool = False  # the callback yields nothing more
+    failed: bool = False  # the callback or an item's pipeline raised
 
     @property
     def settled(self) -> bool:
@@ -67,16 +72,17 @@ class CrawlMemory:
         assert crawler.stats
         self.stats: StatsCollector = crawler.stats
         self.is_inspection = is_inspection(crawler)
-        self.rules = UrlKeyRules(
-            **{f.name: getattr(self.settings, f"url_{f.name}") for f in fields(UrlKeyRules)}
-        )
+        self.rules = make_rules(self.settings)
         self.fingerprinter = own_fingerprinter(crawler.request_fingerprinter)
-        self.urls: UrlFilter = load_filter(self.settings.url_filter)(
-            self.settings.url_capacity, self.settings.url_error_rate
-        )
         self.extractor = load_extractor(self.settings.extractor)
-        self.detector = make_detector(self.settings)
+        self.keeps_queue = job_dir(crawler.settings) is not None
+        folder = None if self.is_inspection else state_folder(self.settings, crawler)
+        self.state = open_state(self.settings, folder, self._count_seen)
+        self.detector = self.state.detector
+        self.trail = Trail(self.state.lineage, crawler)
+        self.saving = create_looping_call(self.save)
         self.itemless: set[int] = set()  # ids of pages that were read for their links only
+        self.unkept_copies: dict[int, list[int | None]] = {}  # id of original → pages in lineage
         self.visits: dict[int, PageVisit] = {}
         self.handed: dict[int, tuple[Any, PageVisit]] = {}
         self._failed: set[str] = set()
@@ -110,9 +116,11 @@ class CrawlMemory:
         """The key of a request; None, counted, for one that has none."""
         return self.attempt("url_key", lambda: request_key(request, self.rules, self.fingerprinter))
 
-    def remember_url(self, key: bytes) -> None:
-        """A final 2xx response came for this key: from now on it is dropped in this run."""
-        layer = self.urls.add_reporting(key)
+    def seen(self, key: bytes) -> bool:
+        """Whether the page of a key was fetched before; not if that cannot be told."""
+        return bool(self.attempt("filter", lambda: self.state.seen(key)))
+
+    def _count_seen(self, layer: int) -> None:
         if layer:
             self.stats.inc_value(stats.URLS_MARKED)
         if layer in NOVELTY:
@@ -141,7 +149,7 @@ class CrawlMemory:
     def decide(self, reading: PageReading, visit: PageVisit | None) -> Decision | None:
         """Look the page up and remember it, in one step on the loop's thread; counted."""
         first_new = self.detector.pages.n_rows
-        decision = self.attempt("index", lambda: self.detector.decide(reading))
+        decision = self.attempt("index", lambda: self.state.decide(reading))
         if decision is None:
             return None
         self._count(decision)
@@ -157,6 +165,7 @@ class CrawlMemory:
         if visit.decision is None or visit.decision.original_id not in self.itemless:
             return
         self.itemless.discard(visit.decision.original_id)
+        visit.new_pages.append(visit.decision.original_id)
         visit.decision = None
         self.stats.inc_value(stats.PAGES_FIRST_WITH_ITEM)
 
@@ -174,7 +183,8 @@ class CrawlMemory:
 
     def visit(self, response: Response) -> PageVisit:
         """Begin to follow a response whose callback is about to yield."""
-        visit = self.visits[id(response)] = PageVisit(response)
+        visit = PageVisit(response, self.trail.page_of(response))
+        self.visits[id(response)] = visit
         return visit
 
     def hand_over(self, item: Any, visit: PageVisit) -> None:
@@ -194,21 +204,25 @@ class CrawlMemory:
         return visit
 
     def item_scraped(self, response: Response | None) -> None:
-        self._item_done(response, kept=True)
+        if visit := self._item_done(response):
+            visit.items_kept += 1
+            self.settle(visit)
 
     def item_dropped(self, response: Response | None) -> None:
-        self._item_done(response, kept=False)
+        if visit := self._item_done(response):
+            self.settle(visit)
 
     def item_error(self, response: Response | None) -> None:
-        self._item_done(response, kept=False)
+        if visit := self._item_done(response):
+            visit.failed = True
+            self.settle(visit)
 
-    def _item_done(self, response: Response | None, kept: bool) -> None:
+    def _item_done(self, response: Response | None) -> PageVisit | None:
         visit = self.visits.get(id(response))
         if visit is None or visit.response is not response:
-            return
+            return None
         visit.items_done += 1
-        visit.items_kept += kept
-        self.settle(visit)
+        return visit
 
     def settle(self, visit: PageVisit) -> None:
         """End a visit once nothing more can happen to it: its pages are known, or forgotten."""
@@ -219,12 +233,30 @@ class CrawlMemory:
             if self.handed.get(identity, (None, None))[1] is visit:
                 del self.handed[identity]
             self.stats.inc_value(stats.ITEMS_REPLACED)
+        self._settle_pages(visit)
+        if not visit.failed:
+            self._settle_trail(visit)
+
+    def _settle_pages(self, visit: PageVisit) -> None:
         if not visit.items_out:
             self.itemless.update(visit.new_pages)
-        elif not visit.items_kept:
-            for page in visit.new_pages:
-                self.detector.forget(page)
+            return
+        for page in visit.new_pages:
+            if visit.items_kept:
+                self.state.keep(page)
+                for copy in self.unkept_copies.pop(page, ()):
+                    self.trail.handled(copy)
+            else:
+                self.state.drop(page)
                 self.stats.inc_value(stats.PAGES_FORGOTTEN)
+
+    def _settle_trail(self, visit: PageVisit) -> None:
+        """The page is handled; a dropped copy only when the original's item is out, too."""
+        original = visit.decision.original_id if visit.decision else None
+        if original is not None and visit.items_dropped and not self.state.is_kept(original):
+            self.unkept_copies.setdefault(original, []).append(visit.page)
+        else:
+            self.trail.handled(visit.page)
 
     # --- failures and reports
 
@@ -245,11 +277,13 @@ class CrawlMemory:
             return None
 
     def spider_opened(self) -> None:
+        if self.state.store is not None:
+            self.saving.start(self.settings.snapshot_interval, now=False)
         names = {
             stats.ENGINE: type(self.detector.engine).__name__,
             stats.KERNELS: kernels.implementation,
             stats.INDEX_NAME: type(self.detector.index).__name__,
-            stats.FILTER_NAME: type(self.urls).__name__,
+            stats.FILTER_NAME: load_filter(self.settings.url_filter).__name__,
         }
         for key, value in names.items():
             self.stats.set_value(key, value)
@@ -257,22 +291,47 @@ class CrawlMemory:
 
     def _engine_report(self) -> dict[str, Any]:
         """What an engine that counts more than fingerprints has to tell at the end."""
-        report = getattr(self.detector.engine, "report", dict)()
+        report: dict[str, Any] = getattr(self.detector.engine, "report", dict)()
         return {stats.ENGINE_REPORT.format(name): value for name, value in report.items()}
 
-    def spider_closed(self) -> None:
+    def save(self) -> None:
+        """Called every NEARDUP_SNAPSHOT_INTERVAL seconds."""
+        self.attempt("state", self.state.expire)
+        self.attempt("state", self.state.snapshot)
+
+    def spider_closed(self, reason: str) -> None:
+        if self.saving.running:
+            self.saving.stop()
+        urls = self.state.urls
         sizes = {
-            stats.FILTER_SIZE: len(self.urls),
-            stats.FILTER_BYTES: self.urls.nbytes,
-            stats.FILTER_ERROR_RATE: self.urls.expected_error_rate,
-            stats.FILTER_LOST: self.urls.expected_lost,
+            stats.FILTER_SIZE: len(urls),
+            stats.FILTER_BYTES: urls.nbytes,
+            stats.FILTER_ERROR_RATE: urls.expected_error_rate,
+            stats.FILTER_LOST: urls.expected_lost,
             stats.INDEX_SIZE: len(self.detector.index),
             stats.INDEX_BYTES: self.detector.index.nbytes,
-            stats.MEMORY_BYTES: self.urls.nbytes + self.detector.nbytes,
+            stats.MEMORY_BYTES: urls.nbytes + self.detector.nbytes,
+            stats.STATE_UNFINISHED: len(self.state.lineage),
         }
-        for key, value in (sizes | self._engine_report()).items():
+        keeps_queue = self.keeps_queue and reason != "finished"
+        self.attempt("state", lambda: self.state.close(keeps_queue))
+        for key, value in (sizes | self._engine_report() | self._state_report()).items():
             self.stats.set_value(key, value)
         logger.info("neardup stats:\n%s", stats.table(self.stats.get_stats()))
+
+    def _state_report(self) -> dict[str, int]:
+        store = self.state.store
+        return (
+            {stats.STATE_ERRORS: store.errors, stats.STATE_TORN: store.torn_bytes} if store else {}
+        )
+
+
+def state_folder(settings: NearDupSettings, crawler: Crawler) -> Path | None:
+    """NEARDUP_STATE_DIR, or a folder in JOBDIR, or none."""
+    if settings.state_dir:
+        return Path(settings.state_dir)
+    job = job_dir(crawler.settings)
+    return Path(job) / "neardup" if job else None
 
 
 def is_inspection(crawler: Crawler) -> bool:
@@ -291,24 +350,3 @@ def load_extractor(given: str | type | None) -> extract.Extractor:
         return extract.visible_text
     extractor: extract.Extractor = load_object(given)
     return extractor
-
-
-def make_detector(settings: NearDupSettings) -> Detector:
-    """The detector that the settings describe. Raises SpecError, EngineUnavailable."""
-    spec = FingerprintSpec(
-        bits=FINGERPRINT.bits,
-        shingle=settings.shingle,
-        mix=settings.mix,
-        weighting=settings.weighting,  # type: ignore[arg-type]
-        tie=settings.tie,  # type: ignore[arg-type]
-    )
-    engine = load_engine(settings.engine, spec)
-    blocks = {"blocks": settings.blocks or settings.distance + 1, "distance": settings.distance}
-    index = load_index(settings.index, **(blocks if settings.index == "permuted" else {}))
-    return Detector(
-        engine,
-        index,
-        distance=settings.distance,
-        confirm_distance=settings.confirm_distance,
-        min_words=settings.min_words,
-    )

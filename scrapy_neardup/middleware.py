@@ -51,22 +51,26 @@ class SeenUrlMiddleware:
             memory.stats.inc_value(stats.URLS_EXEMPT.format(reason))
             return
         key = memory.key(request)
-        if key is not None and memory.attempt("filter", lambda: key in memory.urls):
+        if key is not None and memory.seen(key):
             memory.stats.inc_value(stats.URLS_DROPPED)
             raise UrlAlreadyFetched(f"already fetched: {request.url}")
         memory.stats.inc_value(stats.URLS_NEW)
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Remember the URL of a final 2xx response to an ordinary request."""
-        ordinary = request.meta.pop(ORIGINAL_DONT_FILTER, True) is False
-        if ordinary and 200 <= response.status < 300 and not request.meta.get("neardup_skip"):
-            self._mark(request)
+        """Let the page begin; the URL of a 2xx response to an ordinary request counts as seen."""
+        dont_filter = request.meta.pop(ORIGINAL_DONT_FILTER, None)
+        if dont_filter is not None:  # else the request did not come through the scheduler
+            ordinary = not dont_filter and not request.meta.get("neardup_skip")
+            marked = ordinary and 200 <= response.status < 300
+            self.memory.trail.answered(
+                request, response, self.memory.key(request) if marked else None
+            )
         return response
 
-    def _mark(self, request: Request) -> None:
-        key = self.memory.key(request)
-        if key is not None:
-            self.memory.attempt("filter", lambda: self.memory.remember_url(key))
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        """Wait no longer for a request that was dropped on purpose."""
+        if isinstance(exception, IgnoreRequest):
+            self.memory.trail.ended(request)
 
 
 def exemption(request: Request, memory: CrawlMemory) -> str | None:

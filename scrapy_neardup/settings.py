@@ -4,6 +4,7 @@ import difflib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import Field, dataclass, field, fields
+from os import PathLike, fspath
 from typing import Any, Self
 
 from scrapy.settings import BaseSettings
@@ -100,6 +101,24 @@ def names(name: str, raw: Any) -> tuple[str, ...]:
     return tuple(part.strip() for part in parts if part.strip())
 
 
+def path(name: str, raw: Any) -> str:
+    """The path of a folder."""
+    if isinstance(raw, (str, PathLike)):
+        return fspath(raw)
+    raise refuse(name, raw, "the path of a folder")
+
+
+def key_of_64_bits(name: str, raw: Any) -> int:
+    """A whole number of 64 bits, decimal or hexadecimal; never shown."""
+    try:
+        value = int(str(raw), 0)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 2**64:
+        raise refuse(name, "…", "a whole number of 64 bits, decimal or 0x…")
+    return value
+
+
 def optional(reader: Reader) -> Reader:
     """None (also as a word), or what the reader takes."""
 
@@ -184,6 +203,33 @@ class NearDupSettings:
     )
     url_error_rate: float = setting(
         1e-6, between(0, 0.5), "Upper bound of the share of new URLs taken for seen ones."
+    )
+
+    state_dir: str | None = setting(
+        None,
+        optional(path),
+        "Folder of the state, for memory across runs and spiders; None: `neardup` in JOBDIR, and "
+        "without JOBDIR in memory only.",
+    )
+    snapshot_interval: float = setting(
+        300.0, between(0, 1e6), "Seconds between two snapshots of the state."
+    )
+    fsync: str = setting(
+        "everysec",
+        one_of("always", "everysec", "no"),
+        "How soon the journal is on the disk: after each record, within about a second, or when "
+        "the operating system likes. Only a power cut can tell the difference.",
+    )
+    ttl: float | None = setting(
+        None,
+        optional(between(0, 36_500)),
+        "Days after which URLs and pages are fetched and read again; None: never.",
+    )
+    key: int | None = setting(
+        None,
+        optional(key_of_64_bits),
+        "Secret that keys the fingerprints, 64 bits, also as 0x…; None: one is drawn and kept in "
+        "the state's folder; 0: none, so that fingerprints can be compared between states.",
     )
 
     url_normalise: bool = setting(

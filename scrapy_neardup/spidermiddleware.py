@@ -38,10 +38,14 @@ class NearDuplicateSpiderMiddleware:
             async for output in result:
                 if isinstance(output, Request):
                     if not await self.is_pruned(visit):
+                        self.memory.trail.found(output, visit.page)
                         yield output
                 else:
                     await self.hand_over(output, visit)
                     yield output
+        except BaseException:
+            visit.failed = True
+            raise
         finally:
             visit.exhausted = True
             self.memory.settle(visit)

@@ -37,6 +37,10 @@ ITEMS_WITHOUT_PAGE = "neardup/items/without_page"
 ITEMS_WITHOUT_FIELDS = "neardup/items/without_fields"
 ITEMS_REPLACED = "neardup/items/replaced_before_pipeline"
 
+STATE_ERRORS = "neardup/state/errors"
+STATE_TORN = "neardup/state/torn_bytes"
+STATE_UNFINISHED = "neardup/state/unfinished_pages"
+
 LINKS_PRUNED = "neardup/links/pruned"
 BYTES_SAVED = "neardup/bytes_saved"
 ERRORS = "neardup/errors/{}"  # url_key, extract, engine, index, item_fields

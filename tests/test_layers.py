@@ -16,6 +16,7 @@ LAYERS = (
     ("addon", "commands"),
     ("middleware", "spidermiddleware", "pipeline", "dupefilter"),
     ("memory",),
+    ("parts", "trail"),
     ("settings", "extract", "stats", "report"),
     ("detector", "state", "ledger", "undone"),
     ("engines", "index", "bloom", "urlkey", "text", "pages", "similarity"),
@@ -23,7 +24,7 @@ LAYERS = (
     ("errors",),
 )
 SCRAPY_ROOMS = {
-    *("addon", "middleware", "spidermiddleware", "pipeline", "dupefilter", "memory"),
+    *("addon", "middleware", "spidermiddleware", "pipeline", "dupefilter", "memory", "trail"),
     *("settings", "extract", "urlkey", "commands"),
 }
 RANK = {room: rank for rank, layer in enumerate(LAYERS) for room in layer}

@@ -219,7 +219,7 @@ def test_a_full_disk_keeps_whole_records_and_a_later_snapshot_saves_all(
 ) -> None:
     root = Path(__file__).resolve().parents[1]
     command = [sys.executable, "-c", FILL, str(tmp_path), then]
-    subprocess.run(command, check=True, cwd=root)  # noqa: S603
+    subprocess.run(command, check=True, cwd=root)
     store, found = opened(tmp_path)
     assert store.torn_bytes == 0
     assert found == list(range(1000 if then == "disk freed" else len(found)))

@@ -6,11 +6,12 @@ fetched again.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Fsync, Record
 from scrapy_neardup.state.lineage import Lineage
 from scrapy_neardup.state.secret import new_key
-from scrapy_neardup.state.snapshot import Array
 from scrapy_neardup.state.store import Store
 
 Arrays = dict[str, Any]
@@ -44,18 +44,11 @@ class Parts:
     detector_from: Callable[[int, Arrays], Detector]
 
 
-class Frozen(NamedTuple):
-    """A snapshot that is taken and not yet written."""
-
-    number: int
-    arrays: Mapping[str, Array]
-
-
 class State:
     """URLs seen, pages known, and what is between fetched and done.
 
-    Everything but write() belongs to the thread of the crawl's loop. Nothing here raises
-    because of the disk once the state is open; see Store.
+    For one thread, that of the crawl's loop. Nothing here raises because of the disk once the
+    state is open; see Store.
     """
 
     def __init__(
@@ -64,16 +57,25 @@ class State:
         detector: Detector,
         store: Store | None = None,
         ttl_s: float | None = None,
+        on_seen: Callable[[int], None] = lambda layer: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Without a store: in memory only. ttl_s: after so many seconds URLs and pages age out."""
+        """Without a store: in memory only.
+
+        ttl_s    after so many seconds URLs and pages are forgotten; None: never
+        on_seen  called for each URL that counts as seen from now on, with what the filter's
+                 add_reporting says of it
+        """
         self.urls = urls
         self.detector = detector
         self.store = store
         self.lineage = Lineage(self._url_done)
         self._ttl_s = ttl_s
+        self._on_seen = on_seen
         self._clock = clock
         self._unkept: dict[int, bool] = {}  # page id → indexed
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="neardup-snapshot")
+        self._writing: Future[bool] | None = None
 
     @classmethod
     def open(
@@ -84,6 +86,7 @@ class State:
         key: int | None = None,
         fsync: Fsync = "everysec",
         ttl_s: float | None = None,
+        on_seen: Callable[[int], None] = lambda layer: None,
         clock: Callable[[], float] = time.time,
     ) -> Self:
         """The state of a folder, made where there is none; without a folder, in memory only.
@@ -96,13 +99,13 @@ class State:
         urls = Generations(parts.new_urls, ttl_s, clock)
         if folder is None:
             detector = parts.new_detector(new_key() if key is None else key)
-            return cls(urls, detector, None, ttl_s, clock)
+            return cls(urls, detector, None, ttl_s, on_seen, clock)
         store = Store(folder, fsync)
         with _closed_on_error(store):
             key = store.key() if key is None else key
             arrays, journalled = store.load(parts.identity(key))
             detector = _detector(parts, key, arrays, folder)
-            state = cls(urls, detector, store, ttl_s, clock)
+            state = cls(urls, detector, store, ttl_s, on_seen, clock)
             if arrays:
                 with _refused_if_broken(folder):
                     urls.restore(under("urls.", arrays), parts.urls_from)
@@ -114,7 +117,7 @@ class State:
         return key in self.lineage or key in self.urls
 
     def _url_done(self, key: bytes) -> None:
-        self.urls.add(key)
+        self._on_seen(self.urls.add(key))
         self._record(records.URL, records.pack_url(key, self._clock()))
 
     def decide(self, reading: PageReading) -> Decision:
@@ -124,6 +127,10 @@ class State:
         if decision.page_id is not None and decision.page_id >= n_rows:
             self._unkept[decision.page_id] = decision.kind in ("new", "near")
         return decision
+
+    def is_kept(self, page_id: int) -> bool:
+        """Whether keep() was called for a page that is known."""
+        return page_id not in self._unkept
 
     def keep(self, page_id: int) -> None:
         """The page's item left the pipelines: from now on the page is known for good."""
@@ -148,28 +155,14 @@ class State:
             return 0
         return self.detector.forget_before(self._clock() - self._ttl_s)
 
-    def freeze(self, with_lineage: bool = False) -> Frozen | None:
-        """A consistent copy of everything, for write(); None where no file can be made.
+    def snapshot(self) -> None:
+        """Save everything without stopping the crawl.
 
-        Arrays that nobody will write to are taken as they are, the others copied: that is all
-        the loop waits for. with_lineage: the waiting requests outlive this crawl.
+        Copies here what may change, and writes in a thread; nothing while the last snapshot
+        is still being written.
         """
-        number = self.store.rotate() if self.store is not None else None
-        if number is None:
-            return None
-        arrays = {
-            **{f"urls.{name}": array for name, array in self.urls.arrays().items()},
-            **{f"detector.{name}": array for name, array in self.detector.arrays().items()},
-            "unkept": np.array(list(self._unkept), np.int64),
-        }
-        if with_lineage:
-            arrays |= {f"lineage.{name}": a for name, a in self.lineage.arrays().items()}
-        return Frozen(number, {name: _lasting(array) for name, array in arrays.items()})
-
-    def write(self, frozen: Frozen) -> bool:
-        """Write what freeze() took; in any thread, one at a time. Whether it succeeded."""
-        assert self.store is not None  # noqa: S101  # freeze() gave it
-        return self.store.write(frozen.number, frozen.arrays)
+        if self._writing is None or self._writing.done():
+            self._begin_writing(self._frozen())
 
     def close(self, keep_lineage: bool) -> None:
         """Save everything and give the folder back.
@@ -179,10 +172,28 @@ class State:
         """
         if self.store is None:
             return
-        frozen = self.freeze(keep_lineage)
-        if frozen is not None:
-            self.write(frozen)
+        self._begin_writing(self._frozen() | (self._lineage() if keep_lineage else {}))
+        self._writer.shutdown()
         self.store.close()
+        if self._writing is not None:
+            self._writing.result()
+
+    def _begin_writing(self, arrays: Arrays) -> None:
+        number = self.store.rotate() if self.store is not None else None
+        if self.store is not None and number is not None:
+            self._writing = self._writer.submit(self.store.write, number, arrays)
+
+    def _frozen(self) -> Arrays:
+        """A consistent copy; arrays that nobody will write to are taken as they are."""
+        arrays = {
+            **{f"urls.{name}": array for name, array in self.urls.arrays().items()},
+            **{f"detector.{name}": array for name, array in self.detector.arrays().items()},
+            "unkept": np.array(list(self._unkept), np.int64),
+        }
+        return {name: a.copy() if a.flags.writeable else a for name, a in arrays.items()}
+
+    def _lineage(self) -> Arrays:
+        return {f"lineage.{name}": a for name, a in self.lineage.arrays().items()}
 
     def check(self) -> None:
         """Every invariant of every part, at any cost. Raises BrokenInvariant."""
@@ -221,10 +232,6 @@ def _detector(parts: Parts, key: int, arrays: Arrays, folder: Path) -> Detector:
         return parts.new_detector(key)
     with _refused_if_broken(folder):
         return parts.detector_from(key, under("detector.", arrays))
-
-
-def _lasting(array: Array) -> Array:
-    return array.copy() if array.flags.writeable else array
 
 
 @contextmanager

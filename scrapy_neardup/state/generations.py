@@ -38,9 +38,9 @@ class Generations:
         self._make, self._ttl_s, self._clock = make, ttl_s, clock
         self._generations: list[Generation] = []
 
-    def add(self, key: bytes) -> None:
-        """Add a key, as of now."""
-        self._newest(self._clock()).add(key)
+    def add(self, key: bytes) -> int:
+        """Add a key, as of now; what its filter's add_reporting says of it."""
+        return self._newest(self._clock()).add_reporting(key)
 
     def add_at(self, keys: Sequence[bytes], times: Sequence[float]) -> None:
         """Add keys as of earlier times, the earliest first."""
@@ -73,6 +73,21 @@ class Generations:
     def __len__(self) -> int:
         """Keys in all generations; one added again in a later generation counts again."""
         return sum(len(generation.urls) for generation in self._generations)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(urls.nbytes for urls in self.filters)
+
+    @property
+    def expected_error_rate(self) -> float:
+        """At most this share of keys never added is claimed to be there, as of now."""
+        return sum(urls.expected_error_rate for urls in self.filters)
+
+    @property
+    def expected_lost(self) -> float:
+        """At most this many keys, on average, were taken for known when they were new."""
+        return sum(urls.expected_lost for urls in self.filters)
 
     @property
     def filters(self) -> list[UrlFilter]:

@@ -1,0 +1,103 @@
+"""Settings → the structures they describe: URL filter, detector, and the state that keeps them."""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from scrapy_neardup.bloom import UrlFilter, load_filter
+from scrapy_neardup.detector import Detector
+from scrapy_neardup.engines import FINGERPRINT, SKETCH, Engine, FingerprintSpec, load_engine
+from scrapy_neardup.index import index_class, load_index
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import Parts, State
+from scrapy_neardup.state.generations import N_GENERATIONS
+from scrapy_neardup.state.header import Identity
+from scrapy_neardup.urlkey import UrlKeyRules
+
+DAY_S = 86_400.0
+
+
+def open_state(
+    settings: NearDupSettings, folder: Path | None, on_seen: Callable[[int], None]
+) -> State:
+    """The state that the settings describe; in memory only without a folder.
+
+    on_seen: see State. Raises what State.open raises, SpecError and EngineUnavailable.
+    """
+    parts = Parts(
+        identity=lambda key: make_identity(settings, key),
+        new_urls=lambda: make_urls(settings),
+        urls_from=load_filter(settings.url_filter).from_arrays,
+        new_detector=lambda key: make_detector(settings, key),
+        detector_from=lambda key, arrays: Detector.from_arrays(
+            arrays, make_engine(settings, key), index_class(settings.index), **rules(settings)
+        ),
+    )
+    return State.open(
+        folder,
+        parts,
+        key=settings.key,
+        fsync=settings.fsync,  # type: ignore[arg-type]
+        ttl_s=None if settings.ttl is None else settings.ttl * DAY_S,
+        on_seen=on_seen,
+    )
+
+
+def make_rules(settings: NearDupSettings) -> UrlKeyRules:
+    """What counts as the same page."""
+    return UrlKeyRules(**{f.name: getattr(settings, f"url_{f.name}") for f in fields(UrlKeyRules)})
+
+
+def make_urls(settings: NearDupSettings) -> UrlFilter:
+    """An empty URL filter for one generation of URLs."""
+    share = 1 if settings.ttl is None else N_GENERATIONS
+    return load_filter(settings.url_filter)(
+        max(1, settings.url_capacity // share), settings.url_error_rate / share
+    )
+
+
+def make_engine(settings: NearDupSettings, key: int) -> Engine:
+    """The engine, keyed; the paper's plain sdbm takes no key."""
+    spec = FingerprintSpec(
+        bits=FINGERPRINT.bits,
+        shingle=settings.shingle,
+        mix=settings.mix,
+        weighting=settings.weighting,  # type: ignore[arg-type]
+        tie=settings.tie,  # type: ignore[arg-type]
+        key=key if settings.mix else 0,
+    )
+    return load_engine(settings.engine, spec, replace(SKETCH, key=key))
+
+
+def make_detector(settings: NearDupSettings, key: int) -> Detector:
+    """A detector that knows no page. Raises SpecError, EngineUnavailable."""
+    blocks = {"blocks": settings.blocks or settings.distance + 1, "distance": settings.distance}
+    index = load_index(settings.index, **(blocks if settings.index == "permuted" else {}))
+    return Detector(make_engine(settings, key), index, **rules(settings))
+
+
+def rules(settings: NearDupSettings) -> dict[str, Any]:
+    """The detector's rules, which may change from crawl to crawl."""
+    return {
+        "distance": settings.distance,
+        "confirm_distance": settings.confirm_distance,
+        "min_words": settings.min_words,
+    }
+
+
+def make_identity(settings: NearDupSettings, key: int) -> Identity:
+    """What crawls that share a state must have in common.
+
+    The rules for URLs are part of it: under looser ones, a key stood for more pages.
+    """
+    engine = make_engine(settings, key)
+    specs = {"fingerprint": engine.spec, "sketch": engine.sketch_spec}
+    return {
+        **{f"{s}.{name}": v for s, spec in specs.items() for name, v in spec.describe().items()},
+        **{f"url.{f.name}": str(getattr(settings, f"url_{f.name}")) for f in fields(UrlKeyRules)},
+        "url_filter": str(settings.url_filter),
+        "index": str(settings.index),
+        "distance": settings.distance,
+        "blocks": settings.blocks or settings.distance + 1,
+    }

@@ -1,0 +1,67 @@
+"""Requests and responses as the lineage sees them: which page was each request found on?"""
+
+from typing import Any
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
+from scrapy.http import Request, Response
+
+from scrapy_neardup.state.lineage import Lineage
+
+# Whole numbers in request.meta, because meta follows a request through retries, redirects and
+# queues of any kind. Each is taken out when it has served, so that copies of meta repeat nothing.
+FOUND_ON = "neardup_found_on"
+PAGE = "neardup_page"
+
+
+class Trail:
+    """Tells the lineage what happens to requests.
+
+    What it does not hear of (a request that an unknown component swallows, a download that
+    failed, a callback or an item that raised) leaves its page, and those it was found
+    through, unfinished: the next crawl reads them again.
+    """
+
+    def __init__(self, lineage: Lineage, crawler: Crawler) -> None:
+        self._lineage = lineage
+        self._crawler = crawler
+        crawler.signals.connect(self.request_scheduled, signal=signals.request_scheduled)
+        crawler.signals.connect(self.ended, signal=signals.request_dropped)
+
+    def found(self, request: Request, page: int | None) -> None:
+        """A page yielded a request."""
+        if page is not None:
+            request.meta[FOUND_ON] = page
+            self._lineage.expect(page)
+
+    def request_scheduled(self, request: Request, spider: Any) -> None:
+        # OffsiteMiddleware drops at this signal, and no signal says so.
+        offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
+        exempt = request.dont_filter or request.meta.get("allow_offsite")
+        if offsite is not None and not exempt and not offsite.should_follow(request, spider):
+            self.ended(request)
+
+    def ended(self, request: Request) -> None:
+        """A request was dropped on purpose: its page need not wait for it."""
+        self._lineage.settle(request.meta.pop(FOUND_ON, None))
+
+    def answered(self, request: Request, response: Response, key: bytes | None) -> None:
+        """The final response came; key: of its URL, if that is to count as seen."""
+        request.meta.pop(PAGE, None)
+        if not is_transient(response.status):
+            request.meta[PAGE] = self._lineage.begin(key, request.meta.pop(FOUND_ON, None))
+
+    def page_of(self, response: Response) -> int | None:
+        """The page that answered() began; told once."""
+        page: int | None = response.meta.pop(PAGE, None)
+        return page
+
+    def handled(self, page: int | None) -> None:
+        """The callback is exhausted, and what became of its items is settled."""
+        self._lineage.settle(page)
+
+
+def is_transient(status: int) -> bool:
+    """Whether a later crawl may well get another answer."""
+    return status >= 500 or status in (408, 429)
