@@ -20,8 +20,9 @@ import scrapy_neardup.kernels as kernels
 from scrapy_neardup import extract, stats
 from scrapy_neardup.bloom import load_filter
 from scrapy_neardup.detector import Decision, PageReading
-from scrapy_neardup.parts import make_rules, open_state
+from scrapy_neardup.parts import make_parts, make_rules
 from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import State
 from scrapy_neardup.trail import Trail
 from scrapy_neardup.urlkey import own_fingerprinter, request_key
 
@@ -31,6 +32,8 @@ T = TypeVar("T")
 
 # First layer of the URL filter that had never seen a new URL's prefix → what that says of it.
 NOVELTY = {1: stats.URLS_NEW_HOST, 2: stats.URLS_NEW_DIRECTORY}
+
+DAY_S = 86_400.0
 
 _memories: WeakKeyDictionary[Crawler, "CrawlMemory"] = WeakKeyDictionary()
 
@@ -77,7 +80,14 @@ class CrawlMemory:
         self.extractor = load_extractor(self.settings.extractor)
         self.keeps_queue = job_dir(crawler.settings) is not None
         folder = None if self.is_inspection else state_folder(self.settings, crawler)
-        self.state = open_state(self.settings, folder, self._count_seen)
+        self.state = State.open(
+            folder,
+            make_parts(self.settings),
+            key=self.settings.key,
+            fsync=self.settings.fsync,  # type: ignore[arg-type]
+            ttl_s=None if self.settings.ttl is None else self.settings.ttl * DAY_S,
+            on_seen=self._count_seen,
+        )
         self.detector = self.state.detector
         self.trail = Trail(self.state.lineage, crawler)
         self.saving = create_looping_call(self.save)

@@ -1,8 +1,6 @@
-"""Settings → the structures they describe: URL filter, detector, and the state that keeps them."""
+"""Settings → the structures they describe: URL filter, detector, and what tells them apart."""
 
-from collections.abc import Callable
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 from scrapy_neardup.bloom import UrlFilter, load_filter
@@ -10,22 +8,15 @@ from scrapy_neardup.detector import Detector
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, Engine, FingerprintSpec, load_engine
 from scrapy_neardup.index import index_class, load_index
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state import Parts, State
+from scrapy_neardup.state import Parts
 from scrapy_neardup.state.generations import N_GENERATIONS
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.urlkey import UrlKeyRules
 
-DAY_S = 86_400.0
 
-
-def open_state(
-    settings: NearDupSettings, folder: Path | None, on_seen: Callable[[int], None]
-) -> State:
-    """The state that the settings describe; in memory only without a folder.
-
-    on_seen: see State. Raises what State.open raises, SpecError and EngineUnavailable.
-    """
-    parts = Parts(
+def make_parts(settings: NearDupSettings) -> Parts:
+    """What a state is made of."""
+    return Parts(
         identity=lambda key: make_identity(settings, key),
         new_urls=lambda: make_urls(settings),
         urls_from=load_filter(settings.url_filter).from_arrays,
@@ -33,14 +24,6 @@ def open_state(
         detector_from=lambda key, arrays: Detector.from_arrays(
             arrays, make_engine(settings, key), index_class(settings.index), **rules(settings)
         ),
-    )
-    return State.open(
-        folder,
-        parts,
-        key=settings.key,
-        fsync=settings.fsync,  # type: ignore[arg-type]
-        ttl_s=None if settings.ttl is None else settings.ttl * DAY_S,
-        on_seen=on_seen,
     )
 
 
