@@ -120,6 +120,7 @@ NAMES = {
     "numpy": "scrapy_neardup.engines.arrays.ArraysEngine",
     "native": "scrapy_neardup.engines.native.NativeEngine",
     "fpga": "scrapy_neardup.engines.fpga.engine.FpgaEngine",
+    "rtl": "scrapy_neardup.engines.fpga.rtl.RtlEngine",
 }
 
 

@@ -1,9 +1,34 @@
 """SimHashCore: the paper's SHC (Figures 7 and 8), one character at a time."""
 
-from scrapy_neardup.engines.fpga.design import NUL, SPACE, Design
+from collections.abc import Callable
+
+from scrapy_neardup.engines.fpga.design import NUL, SPACE, Design, Mixer
 from scrapy_neardup.engines.reference import MASK, fmix64
 
 N_BITS = 64
+
+
+def plain(word_hash: int) -> int:
+    """The paper's: sdbm as it is."""
+    return word_hash
+
+
+def light(h: int) -> int:
+    """A bijection of 64 bits for 160 LUTs: exclusive-or, half an addition, exclusive-or.
+
+    Rotations chosen by what they do to a vocabulary, see docs/fpga.md.
+    """
+    h ^= rotated(h, 17) ^ rotated(h, 41)
+    h = (h + (h << 32)) & MASK
+    return h ^ rotated(h, 27) ^ rotated(h, 15)
+
+
+def rotated(h: int, bits: int) -> int:
+    """64 bits turned to the left."""
+    return (h << bits | h >> 64 - bits) & MASK
+
+
+MIXERS: dict[Mixer, Callable[[int], int]] = {"none": plain, "light": light, "fmix64": fmix64}
 
 
 class SimHashCore:
@@ -38,9 +63,7 @@ class SimHashCore:
         return self._finish() if char == NUL else None
 
     def _mixed(self, word_hash: int) -> int:
-        if self.design.mixer == "fmix64":
-            return fmix64(word_hash ^ self.design.key)
-        return word_hash
+        return MIXERS[self.design.mixer](word_hash ^ self.design.key)
 
     def _count(self, feature: int) -> None:
         self.any_word = True

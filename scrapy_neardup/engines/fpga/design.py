@@ -14,11 +14,11 @@ NUL = 0
 WORD_BYTES = 8  # a memory channel is 64 bits wide
 FLOOR = 7  # characters; with its NUL no document is shorter than "at least eight characters"
 
-Mixer = Literal["none", "fmix64"]
+Mixer = Literal["none", "light", "fmix64"]
 Output = Literal["latched", "slots"]
 
 # Registers between a word's hash and the counters.
-MIXER_STAGES: dict[Mixer, int] = {"none": 0, "fmix64": 8}
+MIXER_STAGES: dict[Mixer, int] = {"none": 0, "light": 3, "fmix64": 10}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Design:
     tie              as in FingerprintSpec; "gt" is Figure 8's sign bit
     key              xored to the hash before the mixer
     counter_bits     width of the 64 signed counters; they wrap like two's complement
-    n_cores          cores (lanes) behind one 64-bit channel
+    n_cores          cores (lanes) behind one 64-bit channel, 8 / bytes_per_cycle at most
     bytes_per_cycle  characters that a core takes in a cycle, 1 (the paper) or 2
-    output           "latched": a latch per lane and a priority multiplexer, Figure 6;
+    output           "latched": results wait, the lowest lane goes first, Figure 6;
                      "slots": a lane hands over only in its own cycle of the rotation
 
     Source: sections III.A and III.B of the paper. Mixer, key, two bytes and slots are ours.
@@ -45,10 +45,26 @@ class Design:
     bytes_per_cycle: int = 1
     output: Output = "latched"
 
+    def __post_init__(self) -> None:
+        if self.bytes_per_cycle not in (1, 2):
+            raise SpecError(f"bytes_per_cycle={self.bytes_per_cycle}: take 1 or 2")
+        if not 1 <= self.n_cores <= self.rotation:
+            raise SpecError(
+                f"n_cores={self.n_cores}: {self.rotation} cores of {self.bytes_per_cycle} bytes a "
+                f"cycle use up a channel; take 1 to {self.rotation}"
+            )
+        if self.shares_mixer and self.n_cores % 2:
+            raise SpecError(f"n_cores={self.n_cores}: two share a mixer, take an even number")
+
     @property
     def rotation(self) -> int:
         """Cycles between two turns of a lane at the channel."""
-        return max(self.n_cores, WORD_BYTES // self.bytes_per_cycle)
+        return WORD_BYTES // self.bytes_per_cycle
+
+    @property
+    def stages(self) -> int:
+        """Registers before the counters beyond the plain one-byte core's."""
+        return MIXER_STAGES[self.mixer] + self.bytes_per_cycle - 1
 
     @property
     def shares_mixer(self) -> bool:
@@ -77,17 +93,18 @@ class Design:
         """The first cycle in which the fingerprint can leave a "latched" engine.
 
         Four cycles after NUL: registers for the word's hash, the counters, the sign and
-        the latch. A mixer adds its stages, and a cycle where the lane's turn is the next.
+        the output. A two-byte core adds one, a mixer its stages, and a cycle more where the
+        other lane of the two that share it goes first.
         """
         hashed = nul_cycle + 1
         if self.shares_mixer and (hashed - lane) % 2 == 0:
             hashed += 1
-        return hashed + MIXER_STAGES[self.mixer] + 3
+        return hashed + self.stages + 3
 
     @property
     def slot_delay(self) -> int:
         """Cycles from the fetch of a document's last word to its result, output "slots"."""
-        return WORD_BYTES // self.bytes_per_cycle + MIXER_STAGES[self.mixer] + 3
+        return self.rotation + self.stages + 4
 
 
 def design_for(spec: FingerprintSpec) -> Design:
@@ -118,11 +135,16 @@ def pack(text: bytes, floor: int = FLOOR) -> list[int]:
     inside; only 0x20 separates words, so its trailing spaces never change a fingerprint.
     Raises SpecError for a NUL.
     """
-    if NUL in text:
-        raise SpecError("NUL ends a document on the channel: replace it in the text by a space")
+    check_text(text)
     padded = text.ljust(floor, b" ") + b"\0"
     padded += bytes(-len(padded) % WORD_BYTES)
     return [
         int.from_bytes(padded[i : i + WORD_BYTES], "little")
         for i in range(0, len(padded), WORD_BYTES)
     ]
+
+
+def check_text(text: bytes) -> None:
+    """Raises SpecError for a text that would end before its last byte."""
+    if NUL in text:
+        raise SpecError("NUL ends a document on the channel: replace it in the text by a space")

@@ -1,0 +1,200 @@
+"""The Verilog against the model, in value, lane and cycle: Icarus for small cases, Verilator.
+
+NEARDUP_REQUIRE_RTL=1 in the environment turns the skips for missing tools into failures.
+"""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+from itertools import product
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from scrapy_neardup.engines import FINGERPRINT, PAPER, load_engine
+from scrapy_neardup.engines.fpga.design import Design, pack
+from scrapy_neardup.engines.fpga.fingerprint_engine import simulate
+from scrapy_neardup.engines.fpga.rtl import (
+    SAMPLE,
+    SOURCES,
+    RtlEngine,
+    Verilated,
+    modules,
+    parameters,
+    trace_text,
+    words_hex,
+    write_rtl,
+)
+from scrapy_neardup.engines.fpga.scheduler import schedule
+from scrapy_neardup.errors import EngineUnavailable, SpecError
+from scrapy_neardup.text import normalise
+
+MIXED = Design(mixer="fmix64")
+DESIGNS = [
+    Design(),
+    MIXED,
+    Design(mixer="light", tie="ge", key=0xFEEDFACECAFEBEEF),
+    Design(output="slots", n_cores=3, counter_bits=6),
+    Design(mixer="light", output="slots"),
+    Design(bytes_per_cycle=2, n_cores=4),
+    Design(bytes_per_cycle=2, n_cores=4, mixer="fmix64", key=3, output="slots"),
+    Design(bytes_per_cycle=2, n_cores=1, tie="ge"),
+]
+EDGES = [*SAMPLE, b"       ", b"1234567", b"12345678", b" a b c d e f ", b"\xff" * 40, b"x " * 40]
+
+
+def needs(*tools: str) -> None:
+    """Skip the test where a tool is missing; fail where it was promised."""
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing and os.environ.get("NEARDUP_REQUIRE_RTL") == "1":
+        pytest.fail(f"NEARDUP_REQUIRE_RTL=1, but {', '.join(missing)} not on PATH")
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not on PATH")
+
+
+def needs_verilator() -> None:
+    needs("verilator", "make", "g++")
+
+
+def run(*command: str) -> str:
+    """What a program prints; its failure is the test's."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def icarus(design: Design, words: str, folder: Path, *options: str) -> str:
+    """The trace that the test bench prints for documents in hexadecimal words."""
+    program, stimulus = folder / "testbench", folder / "words.hex"
+    stimulus.write_text(words)
+    sources = map(str, [*modules(), SOURCES / "testbench.v"])
+    values = [f"-Ptestbench.{name}={value}" for name, value in parameters(design).items()]
+    run("iverilog", "-g2005", "-s", "testbench", "-o", str(program), *values, *sources)
+    count = len(words.splitlines())
+    arguments = [f"+words={stimulus}", f"+count={count}", f"+key={design.key:x}", *options]
+    return run("vvp", "-n", str(program), *arguments)
+
+
+def random_texts(seed: int, count: int) -> list[bytes]:
+    """Short texts of few different letters, so that words, ties and spaces meet often."""
+    random = Random(seed)
+    sizes = [0, 1, 6, 7, 8, 9, 15, 16, 17, 40, 100]
+    return [bytes(random.choices(b"ab\xff  c", k=random.choice(sizes))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def build_cache(tmp_path_factory):
+    """A cache of our own, so that a stale library of the user's cannot pass for ours."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def pages(shared_data) -> list[bytes]:
+    """The normalised words of 200 real pages."""
+    with gzip.open(shared_data / "pairs" / "pages.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line)["html"] for _, line in zip(range(2000), lines, strict=False)]
+    return [normalise(re.sub(r"<[^>]*>", " ", html)) for html in rows[::10]]
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=str)
+def test_lint_finds_nothing(design):
+    needs("verilator")
+    values = [f"-G{name}={value}" for name, value in parameters(design).items()]
+    top = ("--top-module", "fingerprint_engine")
+    assert run("verilator", "--lint-only", "-Wall", *top, *values, *map(str, modules())) == ""
+
+
+@pytest.mark.parametrize("dispatch", ["queue", "static"])
+@pytest.mark.parametrize("design", DESIGNS, ids=str)
+def test_icarus_gives_the_models_trace(design, dispatch, tmp_path):
+    needs("iverilog", "vvp")
+    texts = EDGES + random_texts(7, 40)
+    options = ["+static"] if dispatch == "static" else []
+    trace = icarus(design, words_hex(texts), tmp_path, *options)
+    assert trace == trace_text(simulate(texts, design, dispatch))
+
+
+@pytest.mark.parametrize(("output", "lost"), [("latched", True), ("slots", False)])
+def test_without_the_floor_the_multiplexer_loses_fingerprints_and_slots_do_not(
+    output, lost, tmp_path
+):
+    needs("iverilog", "vvp")
+    texts = [b"abcdefg"] * 8 + [b""] * 8
+    words = "".join(f"{word:016x}\n" for text in texts for word in pack(text, floor=0))
+    trace = icarus(Design(output=output), words, tmp_path)
+    assert trace.endswith("overflow: a fingerprint was lost\n") is lost
+    assert (len(trace.splitlines()) == 16) is not lost
+
+
+def test_written_rtl_reproduces_its_sample(tmp_path):
+    needs("iverilog", "vvp")
+    written = write_rtl(tmp_path / "rtl")
+    words, trace = written[-2:]
+    sources = [str(path) for path in written if path.suffix == ".v"]
+    run("iverilog", "-g2005", "-o", str(tmp_path / "sample"), *sources)
+    count = len(words.read_text().splitlines())
+    printed = run("vvp", "-n", str(tmp_path / "sample"), f"+words={words}", f"+count={count}")
+    assert printed == trace.read_text()
+
+
+def test_written_rtl_is_complete_without_any_tool(tmp_path):
+    names = {path.name for path in write_rtl(tmp_path)}
+    assert names >= {path.name for path in SOURCES.iterdir()}
+    assert "36 0 0024228508310ab0\n" in (tmp_path / "sample_trace.txt").read_text()
+
+
+@pytest.mark.parametrize(("design", "spec"), [(Design(), PAPER), (MIXED, FINGERPRINT)])
+def test_verilator_agrees_with_model_and_kernels_on_real_pages(design, spec, pages, build_cache):
+    needs_verilator()
+    results = Verilated(design).run(pages)
+    emissions = schedule([len(page) for page in pages], design)
+    assert [(r.lane, r.cycle) for r in results] == [(e.lane, e.cycle) for e in emissions]
+    values = load_engine("auto", spec).fingerprint_many(pages)[:, 0]
+    assert [r.fingerprint for r in results] == values.tolist()
+
+
+@pytest.mark.parametrize("design", [Design(), MIXED], ids=["plain", "mixed"])
+def test_no_arrival_pattern_of_two_lanes_loses_or_doubles_a_fingerprint(design, build_cache):
+    """All ways in which two documents in a row can end on each of two lanes, 8**4.
+
+    A sequence in which every pair of rounds occurs; the other six lanes end at random.
+    The same for all lanes and all patterns is proved by rtl/no_loss.v, see docs/fpga.md.
+    """
+    needs_verilator()
+    random = Random(5)
+    ends = list(product(range(8), repeat=2))
+    rounds = [r for i, a in enumerate(ends) for b in ends[i:] for r in (a, b)] + [ends[0]]
+    texts = [b"y" * (8 + end) for r in rounds for end in (*r, *random.choices(range(8), k=6))]
+    results = Verilated(design).run(texts, "static")
+    emissions = schedule([len(text) for text in texts], design, "static")
+    assert [(r.lane, r.cycle) for r in results] == [(e.lane, e.cycle) for e in emissions]
+
+
+def test_engine_gives_the_reference_signatures(build_cache):
+    needs_verilator()
+    engine, oracle = load_engine("rtl"), load_engine("reference")
+    for words in EDGES:
+        given, expected = engine.signatures(words), oracle.signatures(words)
+        assert (given.fingerprint, given.n_words) == (expected.fingerprint, expected.n_words)
+        np.testing.assert_array_equal(given.sketch, expected.sketch)
+    np.testing.assert_array_equal(engine.fingerprint_many(EDGES), oracle.fingerprint_many(EDGES))
+    assert engine.report()["documents"] == 2 * len(EDGES)
+
+
+def test_text_with_a_nul_is_refused_before_it_reaches_the_engine(build_cache):
+    needs_verilator()
+    with pytest.raises(SpecError, match="replace it in the text by a space"):
+        load_engine("rtl").fingerprint(b"one\0two")
+
+
+def test_without_the_tools_the_engine_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineUnavailable, match="apt-get install verilator"):
+        RtlEngine()
