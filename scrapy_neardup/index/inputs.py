@@ -1,10 +1,17 @@
-"""What callers hand to an index, checked: signatures, ids and distances."""
+"""What callers hand to an index, checked: signatures, ids, distances, a snapshot's arrays."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from scrapy_neardup.errors import DistanceTooLarge, IdError, SignatureError, SpecError
+from scrapy_neardup.errors import (
+    DistanceTooLarge,
+    IdError,
+    SignatureError,
+    SnapshotError,
+    SpecError,
+)
 from scrapy_neardup.kernels.numpy_twin import U32Array, U64Array
 
 MAX_BITS = 1024
@@ -69,3 +76,21 @@ def ids_of(ids: Any, n: int) -> U32Array:
     for id in (wide.min(), wide.max()):
         checked_id(int(id))
     return wide.astype(np.uint32)
+
+
+def check_arrays(
+    what: str, arrays: Mapping[str, Any], expected: Mapping[str, tuple[type, tuple[int, ...]]]
+) -> None:
+    """Raises SnapshotError unless each array has its dtype and shape."""
+    for name, (dtype, shape) in expected.items():
+        found = arrays[name]
+        if (found.dtype, found.shape) != (np.dtype(dtype), shape):
+            raise SnapshotError(
+                f"{what}: array {name} is {found.dtype}{found.shape}, not {np.dtype(dtype)}{shape}"
+            )
+
+
+def check_marks(what: str, removed: Any, n: int) -> None:
+    """Raises SnapshotError unless there is a mark for each of n pairs, or none at all."""
+    if removed.dtype != np.uint8 or removed.shape not in ((0,), (n,)):
+        raise SnapshotError(f"{what}: marks {removed.dtype}{removed.shape} for {n} pairs")

@@ -9,7 +9,7 @@ from scrapy_neardup.kernels.numpy_twin import U64Array
 
 Result = TypeVar("Result")
 
-WORTH_A_THREAD = 4096  # queries: some milliseconds of work, ten times what a thread costs
+WORTH_A_THREAD = 4096  # look-ups: some milliseconds of work, ten times what a thread costs
 
 
 def cores() -> int:
@@ -19,9 +19,14 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def in_parallel(work: Callable[[U64Array], Result], rows: U64Array) -> list[Result]:
-    """The results of work on slices of the rows, in order. work must release the GIL to gain."""
-    n_slices = max(1, min(cores(), len(rows) // WORTH_A_THREAD))
+def in_parallel(
+    work: Callable[[U64Array], Result], rows: U64Array, worth: int = WORTH_A_THREAD
+) -> list[Result]:
+    """The results of work on slices of the rows, in order. work must release the GIL to gain.
+
+    worth: how many rows make a thread worth while.
+    """
+    n_slices = max(1, min(cores(), len(rows) // worth))
     size = -(-len(rows) // n_slices)
     slices = [rows[i * size : (i + 1) * size] for i in range(n_slices)]
     if n_slices == 1:

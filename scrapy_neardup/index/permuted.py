@@ -8,7 +8,9 @@ import scrapy_neardup.kernels as kernels
 from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError, SpecError
 from scrapy_neardup.index import BulkMatches, Matches
 from scrapy_neardup.index.inputs import (
+    check_arrays,
     check_distance,
+    check_marks,
     checked_id,
     ids_of,
     rows_of,
@@ -60,7 +62,7 @@ class PermutedIndex:
         self._tables = Tables(layout.masks, layout.multipliers, layout.windows)
 
     def _start(self, frozen: Any) -> None:
-        self._tiers = Tiers(frozen, self._freeze, self._make_live)
+        self._tiers = Tiers(kernels.hamming, frozen, self._freeze, self._make_live)
 
     def _freeze(self, rows: U64Array, ids: U32Array) -> Any:
         bits = self.layout.directory_bits(len(rows))
@@ -218,15 +220,8 @@ class PermutedIndex:
             "windows": (np.uint32, (n_tables - 1, n)),
             "slots": (np.uint32, (n_tables - 1, n)),
         }
-        for name, (dtype, shape) in expected.items():
-            array = getattr(parts, name)
-            if (array.dtype, array.shape) != (dtype, shape):
-                raise SnapshotError(
-                    f"permuted index: array {name} is {array.dtype}{array.shape}, "
-                    f"not {np.dtype(dtype)}{shape}"
-                )
-        if len(removed) not in (0, n):
-            raise SnapshotError(f"permuted index: {len(removed)} marks for {n} pairs")
+        check_arrays("permuted index", parts._asdict(), expected)
+        check_marks("permuted index", removed, n)
 
 
 def _layout_of(identity: I64Array) -> Layout:

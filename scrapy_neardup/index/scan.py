@@ -69,6 +69,12 @@ class ScanIndex:
     def all_within(self, fp: int, distance: int) -> Matches:
         return self._matches(self._row(fp)[0], distance)
 
+    def nearest(self, signature: int, n: int) -> Matches:
+        """The n nearest ids, nearest first, then by id."""
+        ids, distances = self.all_within(signature, self.bits)
+        order = np.lexsort((ids, distances))[:n]
+        return Matches(ids[order], distances[order])
+
     def all_within_many(self, fps: U64Array, distance: int) -> BulkMatches:
         found = [self._matches(row, distance) for row in rows_of(fps, self.bits)]
         none = Matches(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import scrapy_neardup.kernels as kernels
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 
 Freeze = Callable[[U64Array, U32Array], Any]
@@ -28,8 +27,9 @@ class Pairs(NamedTuple):
 class Tiers:
     """One frozen tier, at most one sealed, one live; changed by one thread at a time."""
 
-    def __init__(self, frozen: Any, freeze: Freeze, make_live: MakeLive) -> None:
-        self._freeze, self._make_live = freeze, make_live
+    def __init__(self, area: Any, frozen: Any, freeze: Freeze, make_live: MakeLive) -> None:
+        """area: the kernels that the tiers belong to, kernels.hamming or kernels.slices."""
+        self._area, self._freeze, self._make_live = area, freeze, make_live
         self._freezing: Future[Any] | None = None
         self._changes: list[Callable[[Any], int]] = []  # made to frozen and sealed meanwhile
         self._start(frozen)
@@ -42,6 +42,8 @@ class Tiers:
 
     def add(self, signature: bytes, id: int) -> None:
         """Append one pair; O(tables), now and then the start of a thread."""
+        if self._freezing:
+            self._adopt()
         if len(self.live) == self.live.capacity:
             self._seal()
         self.live.add(signature, id)
@@ -55,6 +57,7 @@ class Tiers:
             self._abandon()
             self._start(self._freeze(*pairs))
             return
+        self._adopt()
         room = self.live.capacity - len(self.live)
         self.live.add_many(rows[:room], ids[:room])
         if room < len(rows):
@@ -65,12 +68,12 @@ class Tiers:
     def remove_many(self, rows: U64Array, ids: U32Array) -> int:
         """Forget every copy of the pairs; how many there were."""
         self._adopt()
-        return self._change(lambda tier: kernels.hamming.remove_many([tier], rows, ids))
+        return self._change(lambda tier: self._area.remove_many([tier], rows, ids))
 
     def expire(self, before: int) -> int:
         """Forget every id below `before`; how many pairs there were. O(n)."""
         self._adopt()
-        return self._change(lambda tier: kernels.hamming.expire(tier, before))
+        return self._change(lambda tier: self._area.expire(tier, before))
 
     def _change(self, change: Callable[[Any], int]) -> int:
         if self._freezing:

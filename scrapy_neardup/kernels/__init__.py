@@ -1,8 +1,8 @@
 """Picks the compiled kernels or their NumPy twins, once, and says which in `implementation`.
 
 Each area is a module with the same functions in both: `kernels.fingerprint`, `kernels.hamming`,
-`kernels.bloom`, `kernels.words`, loaded when first used. NEARDUP_KERNELS=numpy|native in the
-environment forces one; KernelsUnavailable if it is not there.
+`kernels.bloom`, `kernels.slices`, `kernels.words`, loaded when first used.
+NEARDUP_KERNELS=numpy|native in the environment forces one; KernelsUnavailable if it is not there.
 """
 
 import os
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from scrapy_neardup.errors import KernelsUnavailable
 
 if TYPE_CHECKING:
-    from scrapy_neardup.kernels.numpy_twin import bloom, fingerprint, hamming, words
+    from scrapy_neardup.kernels.numpy_twin import bloom, fingerprint, hamming, slices, words
 
     implementation: str
 
-__all__ = ["bloom", "fingerprint", "hamming", "implementation", "words"]
+__all__ = ["bloom", "fingerprint", "hamming", "implementation", "slices", "words"]
 
-AREAS = ("bloom", "fingerprint", "hamming", "words")
+AREAS = ("bloom", "fingerprint", "hamming", "slices", "words")
 PACKAGES = {
     "native": "scrapy_neardup.kernels.native",
     "numpy": "scrapy_neardup.kernels.numpy_twin",
