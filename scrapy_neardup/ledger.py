@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -250,7 +250,7 @@ class Ledger:
             )
             if self._keep_text:
                 transaction.executemany(
-                    "INSERT OR IGNORE INTO page_text VALUES (?, ?)",
+                    "INSERT OR REPLACE INTO page_text VALUES (?, ?)",
                     [(url_id(e.url), squeezed(e.text)) for _, e in batch if e.text],
                 )
         self.recorded += len(decided)
@@ -370,13 +370,20 @@ class LedgerReader:
 
     def text(self, url: str) -> str | None:
         """The newest kept text of a page; None where none was kept."""
+        return self.texts([url]).get(url)
+
+    def texts(self, urls: Iterable[str]) -> dict[str, str]:
+        """The newest kept text of each page that has one."""
+        missing, found = list(urls), {}
         for path in reversed(ledger_files(self.folder)):
             with reading(path) as connection:
-                query = "SELECT body FROM page_text WHERE id = ?"
-                row = connection.execute(query, (url_id(url),)).fetchone()
-            if row:
-                return zlib.decompress(row[0]).decode("utf-8")
-        return None
+                for url in missing:
+                    query = "SELECT body FROM page_text WHERE id = ?"
+                    row = connection.execute(query, (url_id(url),)).fetchone()
+                    if row:
+                        found[url] = zlib.decompress(row[0]).decode("utf-8")
+            missing = [url for url in missing if url not in found]
+        return found
 
     def _everywhere(self, clause: str, *arguments: int | str) -> list[Decided]:
         files = ledger_files(self.folder)

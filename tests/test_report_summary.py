@@ -82,7 +82,7 @@ def test_pages_that_were_only_tagged_are_not_counted_as_dropped(tmp_path: Path) 
     [
         ([near("https://shop.example/item/2", ORIGINAL, 5)], []),
         ([near("https://shop.example/item/2", ORIGINAL, 36)], ["near-limit"]),
-        ([near("https://shop.example/blog/x", ORIGINAL, 5)], ["patterns"]),
+        ([near("https://shop.example/blog/x", ORIGINAL, 5)], ["paths"]),
         ([near(f"https://shop.example/item/{i}", ORIGINAL, 5) for i in range(20)], ["large"]),
         ([near("https://shop.example/blog/x", ORIGINAL, 0, kind="exact")], []),
     ],

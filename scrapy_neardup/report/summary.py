@@ -15,7 +15,7 @@ from scrapy_neardup.report.patterns import url_pattern
 # of any crawl fits into some 200 MB.
 MAX_GROUPS = 50_000
 MAX_CLUSTERS = 200_000
-MAX_PATTERNS_SEEN = 4
+MAX_PATHS_SEEN = 4
 OTHERS = "(others)"
 
 # A pair this close to its limit is worth a look.
@@ -77,7 +77,7 @@ class Cluster:
     near: int = 0
     farthest: int = 0  # largest sketch distance of a near member, bits
     nearest_limit: float = 0.0  # how much of a limit the worst member uses, 0 to 1
-    patterns: set[str] = field(default_factory=set)
+    paths: set[str] = field(default_factory=set)  # patterns without their queries
 
     @property
     def size(self) -> int:
@@ -85,12 +85,12 @@ class Cluster:
         return self.exact + self.near
 
     def reasons(self) -> list[str]:
-        """Why a person should look at it: "near-limit", "patterns", "large"; none if exact."""
+        """Why a person should look at it: "near-limit", "paths", "large"; none if exact."""
         if not self.near:
             return []
         reasons = {
             "near-limit": self.nearest_limit >= CLOSE_TO_LIMIT,
-            "patterns": len(self.patterns) > 1,
+            "paths": len(self.paths) > 1,
             "large": self.near >= LARGE_CLUSTER,
         }
         return [reason for reason, holds in reasons.items() if holds]
@@ -179,9 +179,10 @@ class Summary:
             if len(self.clusters) >= MAX_CLUSTERS:
                 self.unranked_clusters += 1
                 return
-            cluster = self.clusters[original] = Cluster(original, patterns={url_pattern(original)})
-        if len(cluster.patterns) < MAX_PATTERNS_SEEN:
-            cluster.patterns.add(pattern)
+            cluster = self.clusters[original] = Cluster(original)
+            cluster.paths.add(_path(url_pattern(original)))
+        if len(cluster.paths) < MAX_PATHS_SEEN:
+            cluster.paths.add(_path(pattern))
         if decided.kind == "exact":
             cluster.exact += 1
             return
@@ -215,6 +216,10 @@ def host_of(url: str) -> str:
         return urlsplit(url).netloc or "(no host)"
     except ValueError:  # "http://["
         return "(no host)"
+
+
+def _path(pattern: str) -> str:
+    return pattern.partition("?")[0]
 
 
 def _group(groups: dict[str, Tally], name: str) -> Tally:

@@ -1,0 +1,124 @@
+// Charts as plain SVG, and groups as tables with small bars.
+
+const DROPS = ["near", "exact", "seen"];
+
+function stack(counts, kinds, whole) {
+  const parts = kinds.filter((kind) => counts[kind]);
+  const bar = element("div", { class: "stack", role: "img",
+    "aria-label": parts.map((kind) => `${NAMES[kind]} ${count(counts[kind])}`).join(", ") });
+  for (const kind of parts) {
+    bar.append(element("i", { class: `k-${kind}`, width: `${(100 * counts[kind]) / whole}%`,
+      title: `${NAMES[kind]}: ${count(counts[kind])}` }));
+  }
+  return bar;
+}
+
+function legend(counts, kinds) {
+  return element("div", { class: "legend" }, ...kinds.filter((kind) => counts[kind]).map((kind) =>
+    element("span", {}, element("i", { class: `dot k-${kind}` }), NAMES[kind], " ", element("b", { class: "num" }, count(counts[kind])))));
+}
+
+function niceStep(top, steps = 4) {
+  const raw = Math.max(1, top / steps), power = 10 ** Math.floor(Math.log10(raw));
+  return power * [1, 2, 5, 10].find((factor) => factor * power >= raw);
+}
+
+function frame(width, height, top, label) {
+  const chart = drawn("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  const box = { left: 44, right: width - 8, bottom: height - 24, top: 18 };
+  const step = niceStep(top), ceiling = Math.max(step, Math.ceil(top / step) * step);
+  const y = (value) => box.bottom - ((box.bottom - box.top) * value) / ceiling;
+  for (let value = 0; value <= ceiling; value += step) {
+    chart.append(drawn("line", { class: "grid", x1: box.left, x2: box.right, y1: y(value), y2: y(value) }),
+      drawn("text", { x: box.left - 8, y: y(value) + 4, "text-anchor": "end" }, count(value)));
+  }
+  return { chart, box, y };
+}
+
+function timeline(data) {
+  const { start, span_s: span, kinds } = data.timeline;
+  const n = (kinds.near ?? []).length;
+  const sums = Array.from({ length: n }, (_, i) => DROPS.reduce((sum, kind) => sum + kinds[kind][i], 0));
+  const { chart, box, y } = frame(1160, 230, Math.max(1, ...sums), "Duplicates and dropped URLs over time");
+  const pitch = (box.right - box.left) / Math.max(n, 12);
+  for (let i = 0; i < n; i++) {
+    let base = 0;
+    for (const kind of DROPS) {
+      const number = kinds[kind][i];
+      if (!number) continue;
+      chart.append(drawn("rect", { class: `k-${kind}`, x: box.left + i * pitch + 1, width: Math.max(1, pitch - 2),
+        y: y(base + number), height: y(base) - y(base + number), rx: 1.5 },
+        drawn("title", {}, `${day(start + i * span)} ${clock(start + i * span).slice(0, 5)} UTC · ${NAMES[kind]}: ${count(number)}`)));
+      base += number;
+    }
+  }
+  const labels = Math.min(n, 6);
+  for (let l = 0; l < labels; l++) {
+    const i = Math.round((l * (n - 1)) / Math.max(1, labels - 1));
+    const at = start + i * span, long = n * span > 86400;
+    chart.append(drawn("text", { x: box.left + (i + 0.5) * pitch, y: box.bottom + 18, "text-anchor": l === 0 ? "start" : "middle" },
+      long ? `${day(at).slice(5)} ${clock(at).slice(0, 5)}` : clock(at).slice(0, 5)));
+  }
+  byId("span").textContent = duration(span);
+  fill("timeline", chart, legend(data.total, DROPS));
+}
+
+function histogram(pairs, limit, width, label) {
+  const shown = new Map(pairs);
+  const last = Math.max(limit ?? 0, ...shown.keys(), 3) + 1;
+  const { chart, box, y } = frame(width, 230, Math.max(1, ...shown.values()), label);
+  const pitch = (box.right - box.left) / (last + 1), x = (bit) => box.left + bit * pitch;
+  if (limit) {
+    const zone = Math.ceil(limit * 0.8);
+    chart.prepend(drawn("rect", { class: "zone", x: x(zone), width: x(limit + 1) - x(zone), y: box.top, height: box.bottom - box.top }));
+  }
+  for (const [bit, number] of shown) {
+    chart.append(drawn("rect", { class: "k-near", x: x(bit) + pitch * 0.1, width: pitch * 0.8, y: y(number),
+      height: Math.max(1, box.bottom - y(number)), rx: 1.5 }, drawn("title", {}, `${plural(bit, "bit")}: ${plural(number, "page")}`)));
+  }
+  for (let bit = 0; bit <= last; bit += niceStep(last, 8)) {
+    chart.append(drawn("text", { x: x(bit + 0.5), y: box.bottom + 18, "text-anchor": "middle" }, String(bit)));
+  }
+  if (limit != null) {
+    chart.append(drawn("line", { class: "limit", x1: x(limit + 1), x2: x(limit + 1), y1: box.top - 4, y2: box.bottom }),
+      drawn("text", { class: "limit-label", x: x(limit + 1) - 5, y: box.top - 6, "text-anchor": "end" }, `limit ${limit}`));
+  }
+  return chart;
+}
+
+function histograms(data) {
+  const confirm = data.rules.NEARDUP_CONFIRM_DISTANCE, distance = data.rules.NEARDUP_DISTANCE;
+  byId("sketch-note").textContent = data.sketch_distances.length
+    ? "Sketch bits that differ. Shaded: 80 % of the limit or more, where mistakes would be"
+    : "No sketch confirmed a page: fingerprints were trusted (NEARDUP_CONFIRM_DISTANCE=None), or nothing was near";
+  fill("sketches", histogram(data.sketch_distances, confirm, 680, "Sketch distances of near-duplicates"));
+  fill("fingerprints", histogram(data.distances, distance, 450, "Fingerprint distances of near-duplicates"));
+}
+
+const GROUP_COLUMNS = [["name", ""], ["mix", ""], ["pages", "pages"], ["near", "near"], ["exact", "exact"], ["seen", "not fetched"]];
+const FIRST_GROUPS = 12;
+
+function groupTable(id, groups, total, label, search) {
+  const state = { by: null, all: false };
+  const draw = () => {
+    const sorted = state.by
+      ? [...groups].sort((a, b) => (state.by === "name" ? (a.name < b.name ? -1 : 1) : (b[state.by] ?? 0) - (a[state.by] ?? 0)))
+      : groups;
+    const whole = Math.max(1, ...groups.map((g) => g.pages + (g.seen ?? 0)));
+    const head = element("tr", {}, ...GROUP_COLUMNS.map(([key, title]) => element("th",
+      { scope: "col", class: ["near", "exact"].includes(key) && "minor", "aria-sort": state.by === key && (key === "name" ? "ascending" : "descending") },
+      key === "mix" ? "" : element("button", { type: "button", on: { click: () => { state.by = key; draw(); } } }, key === "name" ? label : title))));
+    const rows = sorted.slice(0, state.all ? undefined : FIRST_GROUPS).map((group) => element("tr", {},
+      element("td", {}, element("button", { type: "button", class: "url", title: "Show its decisions", on: { click: () => search(group.name) } }, group.name)),
+      element("td", {}, stack(group, ["near", "exact", "seen", "undecided", "too-short", "new"], whole)),
+      element("td", { class: "num" }, count(group.pages)),
+      ...["near", "exact"].map((kind) => element("td", { class: "num minor" }, count(group[kind]))),
+      element("td", { class: "num" }, count(group.seen))));
+    const hidden = sorted.length - rows.length;
+    fill(id, element("table", { class: "groups" }, element("thead", {}, head), element("tbody", {}, ...rows)),
+      element("div", { class: "more" }, hidden > 0
+        ? element("button", { type: "button", class: "plain", on: { click: () => { state.all = true; draw(); } } }, `Show ${count(hidden)} more`) : "",
+      total > groups.length ? element("p", { class: "note" }, `${count(total - groups.length)} more with fewer duplicates are not listed`) : ""));
+  };
+  draw();
+}

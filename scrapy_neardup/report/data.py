@@ -1,0 +1,156 @@
+"""What the report's page gets: totals of all decisions, and the newest of them row by row."""
+
+import shlex
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from time import time
+
+from scrapy_neardup.ledger import ACTIONS, KINDS, Decided, LedgerReader
+from scrapy_neardup.report.summary import Cluster, Summary, Tally
+
+ROWS = 200_000
+GROUPS = 300
+CLUSTERS = 1_000
+# Texts make a report large: those of the first clusters, and of a few members each.
+CLUSTERS_WITH_TEXT = 200
+MEMBERS_WITH_TEXT = 8
+TEXT_CHARS = 20_000
+MAX_COLUMNS = 96  # of the chart over time
+
+
+class Collected:
+    """A summary and the newest rows, gathered in one pass; goes on where it stopped."""
+
+    def __init__(self, state: Path, rows: int = ROWS) -> None:
+        self.state = state
+        self.reader = LedgerReader(state)
+        self.summary = Summary({})
+        self.newest: deque[Decided] = deque(maxlen=rows)
+
+    def refresh(self) -> None:
+        """Take in the decisions that were added since the last time."""
+        runs = self.reader.runs()
+        self.summary.rules = runs[-1].rules if runs else {}
+        for decided in self.reader.decisions(self.summary.last):
+            self.summary.add(decided)
+            self.newest.append(decided)
+
+    def as_dict(self, *, texts: bool = True) -> dict[str, object]:
+        """Everything that the page shows, for JSON. Every string in it is crawled and hostile."""
+        summary = self.summary
+        clusters = summary.suspicious_clusters()[:CLUSTERS]
+        rows = self._rows(clusters)
+        return {
+            "state": self.state.name,
+            "state_argument": shlex.quote(str(self.state)),
+            "made": time(),
+            "kind_names": KINDS,
+            "action_names": ACTIONS,
+            "rules": _plain(summary.rules),
+            "total": _counts(summary.total),
+            "savings": summary.savings()._asdict(),
+            "sites": _groups(summary.sites),
+            "patterns": _groups(summary.patterns),
+            "n_sites": len(summary.sites),
+            "n_patterns": len(summary.patterns),
+            "timeline": timeline(summary),
+            "distances": sorted(summary.distances.items()),
+            "sketch_distances": sorted(summary.sketch_distances.items()),
+            "clusters": [_cluster(cluster) for cluster in clusters],
+            "n_clusters": len(summary.clusters) + summary.unranked_clusters,
+            "n_doubtful": sum(bool(c.reasons()) for c in summary.clusters.values()),
+            "n_decisions": summary.total.kinds.total(),
+            "rows": columns(rows),
+            "texts": self._texts(clusters, rows) if texts else {},
+        }
+
+    def _rows(self, clusters: list[Cluster]) -> list[Decided]:
+        """The newest decisions, and older ones where the first clusters need them."""
+        rows = {decided.position: decided for decided in self.newest}
+        if len(rows) < self.summary.total.kinds.total():
+            for cluster in clusters[:CLUSTERS_WITH_TEXT]:
+                for decided in self.reader.duplicates_of(cluster.original):
+                    rows.setdefault(decided.position, decided)
+        return [rows[position] for position in sorted(rows)]
+
+    def _texts(self, clusters: list[Cluster], rows: Iterable[Decided]) -> dict[str, str]:
+        """Kept texts of the originals and first members of the first clusters, by URL."""
+        members: dict[str, list[str]] = {c.original: [] for c in clusters[:CLUSTERS_WITH_TEXT]}
+        for decided in sorted(rows, key=lambda d: -(d.sketch_distance or 0)):
+            if decided.kind == "near" and decided.original in members:
+                members[decided.original].append(decided.url)
+        wanted = [
+            url
+            for original, urls in members.items()
+            if urls
+            for url in (original, *urls[:MEMBERS_WITH_TEXT])
+        ]
+        found = self.reader.texts(dict.fromkeys(wanted))
+        return {url: text[:TEXT_CHARS] for url, text in found.items()}
+
+
+def columns(rows: list[Decided]) -> dict[str, object]:
+    """Rows as columns, originals as places in a list: half the size, and quick to read."""
+    targets: dict[str, int] = {}
+    for decided in rows:
+        for url in (decided.original, decided.elsewhere):
+            if url is not None:
+                targets.setdefault(url, len(targets))
+    return {
+        "time": [round(d.time) for d in rows],
+        "kind": [KINDS.index(d.kind) for d in rows],
+        "action": [ACTIONS.index(d.action) for d in rows],
+        "url": [d.url for d in rows],
+        "original": [-1 if d.original is None else targets[d.original] for d in rows],
+        "elsewhere": {
+            i: targets[d.elsewhere] for i, d in enumerate(rows) if d.elsewhere is not None
+        },
+        "distance": [d.distance for d in rows],
+        "sketch": [d.sketch_distance for d in rows],
+        "similarity": [d.similarity for d in rows],
+        "words": [d.words for d in rows],
+        "targets": list(targets),
+    }
+
+
+def timeline(summary: Summary) -> dict[str, object]:
+    """Decisions by kind in up to MAX_COLUMNS equal spans of whole minutes."""
+    if not summary.minutes:
+        return {"start": 0, "span_s": 60, "kinds": {}}
+    first, last = min(summary.minutes), max(summary.minutes)
+    span = -(-(last - first + 1) // MAX_COLUMNS)
+    n_columns = (last - first) // span + 1
+    kinds = {kind: [0] * n_columns for kind in KINDS}
+    for minute, counts in summary.minutes.items():
+        for kind, number in counts.items():
+            kinds[kind][(minute - first) // span] += number  # type: ignore[index]
+    return {"start": first * 60, "span_s": span * 60, "kinds": kinds}
+
+
+def _counts(tally: Tally) -> dict[str, object]:
+    return {**tally.kinds, "pages": tally.pages, "dropped": tally.dropped}
+
+
+def _groups(groups: dict[str, Tally]) -> list[dict[str, object]]:
+    """The groups with most duplicates and dropped URLs."""
+    first = sorted(groups.items(), key=lambda g: (-g[1].duplicates - g[1].kinds["seen"], g[0]))
+    return [{"name": name, **_counts(tally)} for name, tally in first[:GROUPS]]
+
+
+def _cluster(cluster: Cluster) -> dict[str, object]:
+    return {
+        "original": cluster.original,
+        "exact": cluster.exact,
+        "near": cluster.near,
+        "farthest": cluster.farthest,
+        "limit": round(cluster.nearest_limit, 3),
+        "reasons": cluster.reasons(),
+    }
+
+
+def _plain(rules: object) -> dict[str, object]:
+    """The rules that are single values, as the page lists them."""
+    if not isinstance(rules, dict):
+        return {}
+    return {k: v for k, v in rules.items() if v is None or isinstance(v, (str, int, float, bool))}

@@ -1,0 +1,68 @@
+"""The report's page: one HTML file with its style, its program and its data; no network.
+
+Crawled strings reach the page only as JSON inside an element that is not executed, and the
+page's program sets text, never markup. A content security policy lets nothing run but the
+one script and the one style whose hashes it names.
+"""
+
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+
+from scrapy_neardup.report.data import ROWS, Collected
+
+SELF, NOBODY = "'self'", "'none'"
+SCRIPTS = ("dom", "charts", "diff", "clusters", "decisions", "main")
+# A parser of HTML ends the element at "</", some take "<!--" for a comment, and JavaScript
+# once took U+2028 for the end of a line.
+UNSAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
+def write_report(state: Path, output: Path, rows: int = ROWS) -> int:
+    """Write the report of a state folder; how many bytes. Raises LedgerError, OSError."""
+    collected = Collected(state, rows)
+    collected.refresh()
+    page = render(collected.as_dict())
+    return output.write_bytes(page)
+
+
+def render(data: dict[str, object], live_s: float = 0) -> bytes:
+    """The page of some data; with live_s it asks its server for new data so often."""
+    style, script = asset("style.css"), program()
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        f"connect-src {SELF if live_s else NOBODY}; base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "policy": policy,
+        "style": style,
+        "data": as_json_in_html({**data, "live_s": live_s}),
+        "script": script,
+    }
+    template = asset("template.html")
+    page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+    return page.encode("utf-8", "replace")
+
+
+def as_json_in_html(value: object) -> str:
+    """JSON that may stand inside a script element, whatever strings it holds."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(UNSAFE)
+
+
+def program() -> str:
+    """The page's scripts as one, in a scope of its own."""
+    body = "\n".join(asset(f"{name}.js") for name in SCRIPTS)
+    return f'"use strict";\n(() => {{\n{body}\n}})();\n'
+
+
+def asset(name: str) -> str:
+    """One of the files that the page is made of."""
+    return (files("scrapy_neardup.report") / "assets" / name).read_text("utf-8")
+
+
+def _hash(content: str) -> str:
+    digest = sha256(content.encode("utf-8")).digest()
+    return f"'sha256-{b64encode(digest).decode()}'"

@@ -1,0 +1,139 @@
+"""The report in a real browser: opens clean and fast, finds, sorts, compares, stays deaf."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import chromium, opened
+from ledgers import HOSTILE_TEXT, HOSTILE_URL, near, page, shop, write
+
+from scrapy_neardup.report.page import write_report
+
+pytestmark = pytest.mark.browser
+
+ORIGINAL = "https://shop.example/item/1"
+CHAIR = "A chair of oak\nIt costs ten euros\n" + "\n".join(f"Fact {i}" for i in range(20))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One Chromium for all tests of this file."""
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """URL of a report with a doubtful cluster in front and a hostile page."""
+    state = tmp_path_factory.mktemp("shop-crawl")
+    changed = CHAIR.replace("ten euros", "nine euros").replace("Fact 19", "News")
+    entries = [
+        page(ORIGINAL, text=CHAIR),
+        near("https://shop.example/print/chair", ORIGINAL, 36, text=changed),
+        near(ORIGINAL + "?sid=7", ORIGINAL, 0, kind="exact", distance=0, text=CHAIR),
+        page(HOSTILE_URL + "#", text=HOSTILE_TEXT),
+        near(HOSTILE_URL, HOSTILE_URL + "#", 35, text=HOSTILE_TEXT.replace("words", "terms")),
+        near("javascript:window.owned=1", ORIGINAL, 1),
+        *shop(2_000),
+    ]
+    write_report(write(state, entries, keep_text=True), state / "report.html")
+    return (state / "report.html").as_uri()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_opens_clean_in_both_themes_and_at_phone_width(
+    browser: Any, report: str, scheme: str, width: int
+) -> None:
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 844}}
+    with opened(browser, report, **options) as view:
+        assert view.locator("html").get_attribute("data-theme") == scheme
+        assert view.evaluate("document.documentElement.scrollWidth") <= width
+        assert "pages read" in view.inner_text("#sentence")
+        assert view.locator("#timeline rect").count() > 0
+        assert view.locator("#sketches .limit").count() == 1
+
+
+def test_a_cluster_opens_into_members_and_a_diff(browser: Any, report: str) -> None:
+    with opened(browser, report) as view:
+        view.locator(f'.cluster[data-original="{ORIGINAL}"]').click()
+        assert view.locator(".member").count() == 3
+        assert view.inner_text(".member[aria-current=true] b") == "print/chair"
+        assert view.locator("#compare del").all_inner_texts() == ["ten", "Fact 19"]
+        assert view.locator("#compare ins").all_inner_texts() == ["nine", "News"]
+        view.locator(".fold").click()
+        assert view.get_by_text("Fact 7", exact=True).count() == 2
+        assert "scrapy neardup undo 'https://shop.example/print/chair'" in view.inner_text(
+            ".command"
+        )
+
+
+def test_everything_can_be_done_by_keyboard(browser: Any, report: str) -> None:
+    with opened(browser, report) as view:
+        view.keyboard.press("c")
+        first = view.inner_text("#cluster-title + *")
+        view.keyboard.press("n")
+        assert view.inner_text("#cluster-title + *") != first
+        view.keyboard.press("p")
+        view.keyboard.press("j")
+        assert view.get_attribute(".members li:nth-child(2) .member", "aria-current") == "true"
+        view.keyboard.press("Escape")
+        assert view.locator("dialog[open]").count() == 0
+        view.keyboard.press("/")
+        view.keyboard.type("print/chair")
+        assert view.locator("#table-rows .row").count() == 1
+        view.focus("#table")
+        view.keyboard.press("ArrowDown")
+        view.keyboard.press("Enter")
+        assert view.inner_text(".member[aria-current=true] b") == "print/chair"
+        view.keyboard.press("Escape")
+        view.keyboard.press("t")
+        assert view.get_attribute("html", "data-theme") == "dark"
+
+
+def test_decisions_are_searched_filtered_and_sorted(browser: Any, report: str) -> None:
+    with opened(browser, report) as view:
+        view.fill("#search", "SHOP.example/print/")
+        assert view.inner_text("#decisions-note").startswith("1 of ")
+        view.fill("#search", "")
+        view.get_by_role("button", name="near-duplicate", exact=True).click()
+        assert set(view.locator("#table-rows .kind").all_inner_texts()) == {"near-duplicate"}
+        view.locator("#table-head").get_by_role("button", name="sketch").click()
+        assert view.locator("#table-rows .row").first.inner_text().count("36") >= 1
+        view.locator("#patterns button.url").first.click()
+        assert "{n}" in view.input_value("#search")
+        assert view.locator("#table-rows .row").count() > 1
+
+
+def test_clusters_are_ordered_and_filtered(browser: Any, report: str) -> None:
+    with opened(browser, report) as view:
+        view.select_option("#cluster-order", "size")
+        sizes = [int(text.split()[0]) for text in view.locator(".cluster .count").all_inner_texts()]
+        assert sizes == sorted(sizes, reverse=True)
+        view.get_by_role("button", name="other kind of page").click()
+        assert view.locator(".cluster").first.get_attribute("data-original") == ORIGINAL
+
+
+def test_what_a_page_said_is_shown_and_never_run(browser: Any, report: str) -> None:
+    with opened(browser, report) as view:
+        view.locator(".cluster", has_text="evil.example").click()
+        assert "<img src=x onerror=window.owned=1>" in view.inner_text("#compare")
+        assert view.locator("#compare img, #compare svg, #compare script").count() == 0
+        assert view.locator(".command").count() == 0  # it holds what a terminal would act on
+        view.keyboard.press("Escape")
+        view.locator(f'.cluster[data-original="{ORIGINAL}"]').click()
+        view.locator(".member", has_text="javascript:").click()
+        assert view.locator("#compare a").count() == 0
+        assert view.locator("#compare .url", has_text="javascript:").count() == 1
+
+
+def test_a_hundred_thousand_decisions_make_few_elements(browser: Any, tmp_path: Path) -> None:
+    write_report(write(tmp_path, shop(100_000)), tmp_path / "report.html")
+    with opened(browser, (tmp_path / "report.html").as_uri()) as view:
+        assert "100,000 decisions" in view.inner_text("#decisions-note")
+        assert view.evaluate("document.querySelectorAll('*').length") < 3_000
+        view.evaluate("document.getElementById('table').scrollTop = 1e9")
+        view.wait_for_function(
+            "document.querySelector('#table-rows .row:last-child').dataset.place == 99999"
+        )
