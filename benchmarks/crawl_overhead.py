@@ -1,0 +1,126 @@
+"""What the whole plugin costs a crawl of the real site: CPU time with it over CPU time without.
+
+    python benchmarks/crawl_overhead.py [--rounds 5] [--pages 0] [--engine auto] [--json FILE]
+
+Each crawl runs in a process of its own, with the plugin and without in turn; the site is served
+from another process. Counted is the CPU time (user and system, all threads) of the crawling
+process from the moment its spider opens to the moment it closes, divided by the responses it
+got: start-up, which is the same for both, would only hide the difference. The ratio is taken
+round by round between neighbours in time, and its median reported. The plugin runs with its
+defaults; where a crawl without it stops, so does the crawl with it: they fetch the same pages.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from local_site import crawl_settings, served, start_argument, unpacked
+from scrapy import signals
+from scrapy.crawler import AsyncCrawlerProcess
+
+TARGET = 1.05
+
+
+def crawl_once(root: str, with_plugin: bool, pages: int, engine: str) -> dict[str, float]:
+    """Crawl in this process; CPU seconds between opening and closing, and responses."""
+    changes = {"CLOSESPIDER_PAGECOUNT": pages, "NEARDUP_ENGINE": engine}
+    changes |= {"EXTENSIONS": {"scrapy.extensions.closespider.CloseSpider": 0}} if pages else {}
+    changes |= {} if with_plugin else {"ADDONS": {}}
+    process = AsyncCrawlerProcess(crawl_settings(**changes))
+    crawler = process.create_crawler("demo")
+    clock = {}
+
+    def note(name: str) -> Any:
+        return lambda: clock.setdefault(name, time.process_time())
+
+    opened, closed = note("opened"), note("closed")  # signals hold their receivers weakly
+    crawler.signals.connect(opened, signal=signals.spider_opened)
+    crawler.signals.connect(closed, signal=signals.spider_closed)
+    process.crawl(crawler, start=start_argument(root))
+    process.start()
+    assert crawler.stats is not None
+    responses = crawler.stats.get_value("downloader/response_count")
+    return {"cpu_s": clock["closed"] - clock["opened"], "responses": responses}
+
+
+def crawl_in_process(root: str, with_plugin: bool, options: argparse.Namespace) -> dict[str, float]:
+    """The same in a fresh process."""
+    asked = [root, str(int(with_plugin)), str(options.pages), options.engine]
+    command = [sys.executable, __file__, "--crawl", *asked]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    with unpacked() as folder, served(folder) as root:
+        crawl_in_process(root, True, options)  # warms caches: file system, compiled bytecode
+        rounds = []
+        for number in range(options.rounds):
+            both = {}
+            for with_plugin in (False, True) if number % 2 else (True, False):
+                both[with_plugin] = crawl_in_process(root, with_plugin, options)
+            rounds.append({"without": both[False], "with": both[True]})
+    ratios = [per_response(r["with"]) / per_response(r["without"]) for r in rounds]
+    return {
+        "ratio": round(statistics.median(ratios), 4),
+        "ratios": [round(ratio, 4) for ratio in sorted(ratios)],
+        "target": TARGET,
+        "ms_per_response_without": milliseconds(rounds, "without"),
+        "ms_per_response_with": milliseconds(rounds, "with"),
+        "rounds": rounds,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+
+
+def per_response(figures: Mapping[str, float]) -> float:
+    return figures["cpu_s"] / figures["responses"]
+
+
+def milliseconds(rounds: list[dict[str, dict[str, float]]], which: str) -> float:
+    return round(1000 * statistics.median(per_response(each[which]) for each in rounds), 3)
+
+
+def report(figures: Mapping[str, Any]) -> str:
+    ratios = figures["ratios"]
+    verdict = "met" if figures["ratio"] <= TARGET else "missed"
+    fetched = {int(each[w]["responses"]) for each in figures["rounds"] for w in ("with", "without")}
+    return "\n".join(
+        (
+            f"responses in a crawl    {min(fetched):,} to {max(fetched):,}",
+            f"CPU ms per response     {figures['ms_per_response_without']:.3f} without, "
+            f"{figures['ms_per_response_with']:.3f} with",
+            f"ratio                   {figures['ratio']:.3f}, median of {len(ratios)} rounds "
+            f"({ratios[0]:.3f} to {ratios[-1]:.3f})",
+            f"target                  {TARGET}: {verdict}",
+        )
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5, help="pairs of crawls, default 5")
+    parser.add_argument("--pages", type=int, default=0, help="stop after so many pages; 0: all")
+    parser.add_argument("--engine", default="auto", help="NEARDUP_ENGINE")
+    parser.add_argument("--json", type=Path, help="write all figures to this file, too")
+    options = parser.parse_args()
+    figures = measure(options)
+    print(report(figures))
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--crawl"]:
+        site, plugin, n_pages, engine_name = sys.argv[2:]
+        print(json.dumps(crawl_once(site, plugin == "1", int(n_pages), engine_name)))
+    else:
+        main()
