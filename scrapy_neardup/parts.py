@@ -55,8 +55,12 @@ def make_engine(settings: NearDupSettings, key: int) -> Engine:
 
 def make_detector(settings: NearDupSettings, key: int) -> Detector:
     """A detector that knows no page. Raises SpecError, EngineUnavailable."""
-    blocks = {"blocks": settings.blocks or settings.distance + 1, "distance": settings.distance}
-    index = load_index(settings.index, **(blocks if settings.index == "permuted" else {}))
+    distance = settings.distance
+    options: dict[Any, dict[str, int]] = {
+        "permuted": {"blocks": settings.blocks or distance + 1, "distance": distance},
+        "slices": {"expand": distance // 4},  # four slices: nothing is missed below 4 (expand + 1)
+    }
+    index = load_index(settings.index, **options.get(settings.index, {}))
     return Detector(make_engine(settings, key), index, **rules(settings))
 
 
