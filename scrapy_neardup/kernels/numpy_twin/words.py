@@ -1,1 +1,77 @@
-"""Visible text → normalised words: NumPy has nothing to add, so this is the definition."""
+"""Visible text → normalised words, in Python: NumPy has nothing to add."""
+
+import re
+import unicodedata
+
+# Scripts written without spaces between words. Their runs become character bigrams: a run
+# taken whole would change with every edit anywhere in the sentence.
+UNSPACED = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Myanmar
+    (0x1780, 0x17FF),  # Khmer
+    (0x1A20, 0x1AAF),  # Tai Tham
+    (0x2E80, 0x2FDF),  # CJK and Kangxi radicals
+    (0x3005, 0x312F),  # iteration marks, Hiragana, Katakana, Bopomofo
+    (0x31A0, 0x31FF),  # extended Bopomofo and Katakana
+    (0x3400, 0x4DBF),  # Han, extension A
+    (0x4E00, 0x9FFF),  # Han
+    (0xA9E0, 0xA9FF),  # Myanmar, extension B
+    (0xAA60, 0xAA7F),  # Myanmar, extension A
+    (0xF900, 0xFAFF),  # Han, compatibility
+    (0x1AFF0, 0x1B16F),  # Kana, supplements and extensions
+    (0x20000, 0x3FFFF),  # Han, extensions B and later
+)
+_UNSPACED_CLASS = "".join(f"{chr(low)}-{chr(high)}" for low, high in UNSPACED)
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED_CLASS}]+")
+# bytes.translate takes tables of 256; the upper half is never asked for.
+_ASCII_TABLE = bytes(
+    ord(chr(c).lower()) if c < 128 and chr(c).isalnum() else 32 for c in range(256)
+)
+
+
+class _Separators(dict[int, int]):
+    """Code point → itself in a word, a space elsewhere; each looked up once and kept."""
+
+    def __missing__(self, code: int) -> int:
+        self[code] = kept = code if is_word_char(chr(code)) else ord(" ")
+        return kept
+
+
+_SEPARATORS = _Separators()
+
+
+def normalise(text: str) -> bytes:
+    """The words of a text, in order, joined by single spaces, as UTF-8: see text.py.
+
+    O(len(text)).
+    """
+    # A line break ends a word and composes with nothing, so lines may be taken one by one; most
+    # are ASCII even in pages that are not, and those take a fifth of the time.
+    lines = (_ascii_words(ln) if ln.isascii() else _unicode_words(ln) for ln in text.split("\n"))
+    return b" ".join(filter(None, lines))
+
+
+def _ascii_words(line: str) -> bytes:
+    return b" ".join(line.encode().translate(_ASCII_TABLE).split())
+
+
+def _unicode_words(line: str) -> bytes:
+    folded = unicodedata.normalize("NFKC", line).casefold().translate(_SEPARATORS)
+    return " ".join(_UNSPACED_RUN.sub(_bigrams, folded).split()).encode()
+
+
+def is_word_char(char: str) -> bool:
+    """Whether a character belongs to a word: a letter (L*), a mark (M*) or a decimal digit (Nd)."""
+    category = unicodedata.category(char)
+    return category[0] in "LM" or category == "Nd"
+
+
+def is_unspaced(char: str) -> bool:
+    """Whether a character is of a script that puts no spaces between words."""
+    return any(low <= ord(char) <= high for low, high in UNSPACED)
+
+
+def _bigrams(match: re.Match[str]) -> str:
+    run = match[0]
+    pairs = [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+    return f" {' '.join(pairs)} "

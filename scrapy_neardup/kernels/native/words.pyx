@@ -1,0 +1,164 @@
+# cython: boundscheck=False, wraparound=False
+"""Visible text → normalised words, compiled: the contract is kernels/numpy_twin/words.py."""
+
+import sys
+import unicodedata
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport uint8_t, uint32_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+
+from functools import cache
+
+import numpy as np
+
+from scrapy_neardup.kernels.numpy_twin.words import is_unspaced, is_word_char
+from scrapy_neardup.kernels.numpy_twin.words import normalise as normalise_in_python
+
+cdef extern from "words.h":
+    enum:
+        CONTEXT
+        MAX_EXPANSION
+        PAGE
+        SEPARATOR
+        SLACK
+        SPACE
+        SPACED
+        STRING
+        UNSPACED
+
+    ctypedef enum Status:
+        DONE
+        NEEDS_PAGE
+        NEEDS_PYTHON
+        NEEDS_ROOM
+
+    ctypedef struct Words:
+        const uint8_t *text
+        size_t length
+        size_t at
+        uint8_t *out
+        size_t n
+        size_t room
+        size_t run
+        size_t run_n
+        size_t ascii
+        uint32_t order
+        uint32_t unspaced
+        uint32_t page
+
+    void add_page(int number, uint32_t *page)
+    size_t ascii_words(const uint8_t *text, size_t length, uint8_t *out, size_t n) nogil
+    Status words_until(Words *words) nogil
+
+# Their compositions are a formula (Unicode, section 3.12), not in unicodedata.
+HANGUL_VOWELS_AND_TAILS = frozenset(map(chr, [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]))
+
+
+def normalise(str text):
+    """The words of a text, in order, joined by single spaces, as UTF-8."""
+    cdef bytes encoded = text.encode("utf-8", "surrogatepass")
+    cdef Words w
+    w.text, w.length, w.at = encoded, len(encoded), 0
+    w.out, w.n, w.run, w.run_n = NULL, 1, 0, 1
+    w.ascii = w.order = w.unspaced = 0
+    make_room(&w, w.length + SLACK)
+    try:
+        w.out[0] = SPACE
+        if w.length == <size_t>len(text):
+            with nogil:
+                w.n = ascii_words(w.text, w.length, w.out, w.n)
+        else:
+            any_words(&w, encoded)
+        w.n -= w.n > 1 and w.out[w.n - 1] == SPACE
+        return PyBytes_FromStringAndSize(<char *>w.out + 1, w.n - 1)
+    finally:
+        free(w.out)
+
+
+cdef any_words(Words *w, bytes encoded):
+    cdef Status status = NEEDS_ROOM
+    while status != DONE:
+        with nogil:
+            status = words_until(w)
+        if status == NEEDS_ROOM:
+            make_room(w, w.room + w.length - w.at + SLACK)
+        elif status == NEEDS_PAGE:
+            make_page(w.page)
+        elif status == NEEDS_PYTHON:
+            run_in_python(w, encoded)
+
+
+cdef make_room(Words *w, size_t room):
+    """At least so much room, and half as much again so that a text seldom needs more."""
+    cdef uint8_t *out = <uint8_t *>realloc(w.out, room + room // 2)
+    if out is NULL:
+        raise MemoryError("no memory for the words of a text")
+    w.out, w.room = out, room + room // 2
+
+
+cdef run_in_python(Words *w, bytes encoded):
+    """The words of the run that w is in, which ends at an ASCII space or with the text."""
+    cdef bytes run = encoded[w.run:].split(None, 1)[0]
+    cdef bytes words = normalise_in_python(run.decode("utf-8", "surrogatepass"))
+    w.n = w.run_n
+    make_room(w, w.n + len(words) + SLACK)
+    memcpy(w.out + w.n, <const char *>words, len(words))
+    w.n += len(words)
+    w.at = w.run + len(run)
+    w.order = w.unspaced = 0
+
+
+cdef make_page(uint32_t number):
+    """Publishes what becomes of each of PAGE code points."""
+    cdef uint32_t *page
+    entries, strings = [], []
+    for code in range(number * PAGE, (number + 1) * PAGE):
+        parts = becomes(chr(code))
+        if len(parts) == 1:
+            entries.append(parts[0])
+        else:
+            entries.append(STRING | PAGE + len(strings) << 11)
+            strings += [len(parts), *parts]
+    entries += strings
+    page = <uint32_t *>malloc(len(entries) * sizeof(uint32_t))
+    if page is NULL:
+        raise MemoryError("no memory for a table of characters")
+    for i, entry in enumerate(entries):
+        page[i] = entry
+    add_page(number, page)
+
+
+def becomes(str letter) -> list[int]:
+    """The entries of words.h for what a character becomes, in any company.
+
+    That is its NFKC, folded, if no canonical composition can have any part of that as its
+    second character; and if nothing can change places with it, or it is alone, so that its
+    combining class is looked at.
+    """
+    normal = unicodedata.normalize("NFKC", letter)
+    order = unicodedata.combining(letter) if normal == letter else 0
+    movable = normal != letter and any(map(unicodedata.combining, normal))
+    folded = normal.casefold()
+    if (movable or any(c in composing() for c in normal) or len(folded) > MAX_EXPANSION
+            or order and len(folded) > 1):
+        return [CONTEXT]
+    return [kind(c) | order << 3 | ord(c) << 11 for c in folded]
+
+
+def kind(str letter) -> int:
+    """What a folded character is in a word."""
+    if not is_word_char(letter):
+        return SEPARATOR
+    return UNSPACED if is_unspaced(letter) else SPACED
+
+
+@cache
+def composing() -> frozenset[str]:
+    """Characters that can be the second of a canonical composition."""
+    every = np.arange(sys.maxunicode + 1, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
+    pages = (every[i : i + PAGE] for i in range(0, len(every), PAGE))
+    changed = "".join(p for p in pages if not unicodedata.is_normalized("NFD", p))
+    pairs = (unicodedata.decomposition(c).split() for c in changed)
+    seconds = {chr(int(p[1], 16)) for p in pairs if len(p) == 2 and p[0][0] != "<"}
+    return frozenset(seconds | HANGUL_VOWELS_AND_TAILS)

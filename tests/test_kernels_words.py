@@ -1,0 +1,117 @@
+"""Word kernels: Python and compiled against the plain definition, byte for byte."""
+
+import gzip
+import json
+import sys
+import unicodedata
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kernel_levels import native
+
+import scrapy_neardup.kernels.numpy_twin.words as twin
+from scrapy_neardup.text import normalise_plainly
+
+# Alone, with letters, with marks that compose, change places or do neither, with Hangul in
+# parts, in runs without spaces, after a ligature.
+COMPANY = (
+    *("{}", "a{}b", "é{}", "{0}{0}", "{}\u0301", "{}\u0323\u0301", "\u0301{}", "{}\u05b0\u0301"),
+    *("<{}", "\u1100{}", "{}\u1161", "한{}", "ท{}\u0e49", "か{}字", "ﬁ{}ﬁ", "{}\u093c", "Σ{}ς"),
+    "\u0345{}",
+)
+SEPARATORS = " \t\n\x0b\x0c\r\x1c\x1f\x85\xa0\u2028\u3000.<=>\x00\ud800\udfff"
+
+
+@pytest.fixture(scope="module", params=["python", "native"])
+def kernel(request: pytest.FixtureRequest) -> ModuleType:
+    return twin if request.param == "python" else native("words")
+
+
+@cache
+def difficult() -> list[str]:
+    """Marks, what composes, what NFKC or folding changes, and separators of every kind."""
+    every = [c for c in map(chr, range(0x30000)) if not 0xD800 <= ord(c) < 0xE000]
+    changed = [c for c in every if unicodedata.normalize("NFKD", c).casefold() != c]
+    marks = [c for c in every if unicodedata.category(c)[0] == "M"]
+    jamo = [chr(c) for c in range(0x1100, 0x1200)]
+    return [*changed, *marks * 5, *jamo * 10, *SEPARATORS * 100, *"abcXYZ019漢字かなไท" * 100]
+
+
+@given(st.text() | st.lists(st.sampled_from(difficult()), max_size=60).map("".join))
+def test_kernels_give_what_the_definition_gives(kernel: ModuleType, text: str) -> None:
+    assert kernel.normalise(text) == normalise_plainly(text)
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_kernels_give_what_the_definition_gives_for_ascii(kernel: ModuleType, text: str) -> None:
+    assert kernel.normalise(text) == normalise_plainly(text)
+
+
+def each_code_point(company: str) -> str:
+    return " ".join(company.format(chr(c)) for c in range(sys.maxunicode + 1))
+
+
+def test_every_code_point_alone_is_what_python_makes_of_it() -> None:
+    text = each_code_point("{}")
+    assert native("words").normalise(text) == twin.normalise(text)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("company", COMPANY)
+def test_every_code_point_in_company_is_what_python_makes_of_it(company: str) -> None:
+    text = each_code_point(company)
+    assert native("words").normalise(text) == twin.normalise(text)
+
+
+@pytest.mark.parametrize("company", COMPANY)
+def test_code_points_that_change_are_what_the_definition_makes_of_them(
+    kernel: ModuleType, company: str
+) -> None:
+    text = " ".join(map(company.format, difficult()[::7]))
+    assert kernel.normalise(text) == normalise_plainly(text)
+
+
+@pytest.mark.parametrize("end", ["", " ", "é", " é", "\u0301", "漢字"])
+def test_every_length_of_ascii_before_something_else(kernel: ModuleType, end: str) -> None:
+    for filling in ("a", "Ab ", "ab.", " "):
+        for length in range(80):
+            text = (filling * 80)[:length] + end
+            assert kernel.normalise(text) == normalise_plainly(text)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "\ufdfa",
+        "Abcdefghij" * 9,
+        "漢",
+        "é",
+        "é ",
+        "\u0301",
+        "각\u11a8",
+        "a\ud800",
+        "\u1100\u1161 ",
+        "\U00020000",
+    ],
+    ids=ascii,
+)
+def test_long_texts_of_one_piece(kernel: ModuleType, piece: str) -> None:
+    text = piece * 5_000
+    assert kernel.normalise(text) == normalise_plainly(text)
+
+
+def test_what_is_not_text_is_refused() -> None:
+    with pytest.raises(TypeError):
+        native("words").normalise(b"bytes")
+
+
+def test_real_pages_give_what_the_twin_gives(shared_data: Path) -> None:
+    kernel = native("words")
+    with gzip.open(shared_data / "pairs" / "pages.jsonl.gz", "rt", encoding="utf-8") as lines:
+        texts = [json.loads(line)["html"] for line in lines][::10]
+    for text in texts:
+        assert kernel.normalise(text) == twin.normalise(text)
