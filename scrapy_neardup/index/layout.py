@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 
@@ -136,8 +137,55 @@ class Layout:
 
     def scanned(self, n: int) -> float:
         """Entries that a query compares on average, if n fingerprints are random."""
-        in_bucket = (self.leading_bits(t) for t in range(len(self.tables)))
-        return sum(n / (1 << min(bits, self.directory_bits(n))) for bits in in_bucket)
+        directory = self.directory_bits(n)
+        leading = (self.leading_bits(table) for table in range(len(self.tables)))
+        return sum(n / (1 << min(bits, directory)) for bits in leading)
+
+
+class Proposal(NamedTuple):
+    """A number of blocks, what it costs, and why it and no other."""
+
+    blocks: int
+    tables: int
+    nbytes: int
+    reason: str
+
+
+def propose_blocks(n: int, distance: int, memory_bytes: int, bits: int = 64) -> Proposal:
+    """The blocks that answer fastest for n random fingerprints and fit in memory.
+
+    A look-up costs a cache miss a table and the comparison of what is in its buckets; more
+    blocks mean more tables with emptier buckets. Raises SpecError if nothing fits.
+    """
+    layouts = [Layout(blocks, distance, bits) for blocks in _possible(distance, bits)]
+    fitting = [layout for layout in layouts if layout.nbytes(n) <= memory_bytes]
+    if not fitting:
+        least = min(layouts, key=lambda layout: layout.nbytes(n))
+        raise SpecError(
+            f"memory_bytes={memory_bytes}: {n} fingerprints within {distance} bits need at least "
+            f"{least.nbytes(n)}, with {least.blocks} blocks; shard them, or lower the distance"
+        )
+    best = min(fitting, key=lambda layout: _lookup_ns(layout, n))
+    reason = (
+        f"{best.blocks} blocks: {len(best.tables)} tables, {best.nbytes(n)} bytes for {n} "
+        f"fingerprints, about {best.scanned(n):.0f} of them compared in a look-up; the fastest "
+        f"of {len(fitting)} choices that fit in {memory_bytes} bytes ({len(layouts)} considered)"
+    )
+    return Proposal(best.blocks, len(best.tables), best.nbytes(n), reason)
+
+
+def _possible(distance: int, bits: int) -> list[int]:
+    """Blocks above the distance whose tables are not too many."""
+    return [
+        blocks
+        for blocks in range(distance + 1, min(bits, distance + 16) + 1)
+        if comb(blocks, distance) <= MAX_TABLES
+    ]
+
+
+def _lookup_ns(layout: Layout, n: int) -> float:
+    """A look-up among n random fingerprints, as measured in bulk: misses, and entries compared."""
+    return 60 * len(layout.tables) + 0.25 * layout.scanned(n)
 
 
 def _rotated(word: int, places: int) -> int:

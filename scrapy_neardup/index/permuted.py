@@ -1,6 +1,6 @@
 """Permuted tables: exact within a few bits, one bucket a table (Manku et al. 2007)."""
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from scrapy_neardup.index.parallel import in_parallel
 from scrapy_neardup.index.tiers import Tiers
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, Parts, Tables
+
+if TYPE_CHECKING:
+    from scrapy_neardup.index.sharded import Shard
 
 VERSION = 1
 NO_LIMIT = 2**62
@@ -107,6 +110,15 @@ class PermutedIndex:
     def pairs(self) -> tuple[U64Array, U32Array]:
         """Every signature, shape (n, words), and its id; fresh arrays, order unspecified."""
         return self._tiers.pairs()
+
+    def shards(self, n: int) -> "list[Shard]":
+        """The pairs as n shards, which can live in n processes under a ShardedIndex.
+
+        Raises SpecError for n below 1.
+        """
+        from scrapy_neardup.index.sharded import cut
+
+        return cut(self, n)
 
     def first_within(self, fp: int, distance: int) -> int | None:
         check_distance(distance, self.max_distance, self._remedy)

@@ -521,4 +521,68 @@ static void build_other(const tier_t *tier, int table, uint32_t *own, uint32_t *
     restore_offsets(offsets, n_buckets(tier));
 }
 
+/* --- all pairs of a sorted collection ------------------------------------------------------ */
+
+typedef struct {
+    int64_t *triples; /* i, j, bits */
+    size_t n, room;
+} pairs_t;
+
+static int push_pair(pairs_t *pairs, int64_t i, int64_t j, int64_t bits) {
+    if (pairs->n == pairs->room) {
+        const size_t room = pairs->room ? 2 * pairs->room : 1024;
+        int64_t *triples = realloc(pairs->triples, 3 * room * sizeof *triples);
+        if (!triples) return 0;
+        pairs->triples = triples, pairs->room = room;
+    }
+    int64_t *triple = pairs->triples + 3 * pairs->n++;
+    triple[0] = i, triple[1] = j, triple[2] = bits;
+    return 1;
+}
+
+INLINE int join_with(const tables_t *tables, int table, const uint64_t *rows, const int64_t *ends,
+                     int64_t start, int64_t stop, int distance, pairs_t *pairs, int n_words) {
+    for (int64_t i = start; i < stop; i++)
+        for (int64_t j = i + 1; j < ends[i]; j++) {
+            const uint64_t *a = rows + i * n_words, *b = rows + j * n_words;
+            int bits = 0;
+            for (int w = 0; w < n_words; w++) bits += popcount(a[w] ^ b[w]);
+            if (bits <= distance && first_found_by(tables, table, a, b) &&
+                !push_pair(pairs, i, j, bits))
+                return 0;
+        }
+    return 1;
+}
+
+#define JOIN(name, target)                                                                     \
+    target static int join_##name(const tables_t *tables, int table, const uint64_t *rows,     \
+                                  const int64_t *ends, int64_t start, int64_t stop,            \
+                                  int distance, pairs_t *pairs) {                              \
+        if (tables->n_words == 1)                                                              \
+            return join_with(tables, table, rows, ends, start, stop, distance, pairs, 1);      \
+        return join_with(tables, table, rows, ends, start, stop, distance, pairs,              \
+                         tables->n_words);                                                     \
+    }
+
+JOIN(portable, )
+#if SIMD_X86
+JOIN(avx2, TARGET_AVX2)
+JOIN(avx512, TARGET_AVX512)
+#endif
+
+/* Pairs i < j < ends[i] within the distance that no earlier table brings together. 0: no memory. */
+static int join_rows(int simd_level, const tables_t *tables, int table, const uint64_t *rows,
+                     const int64_t *ends, int64_t start, int64_t stop, int distance,
+                     pairs_t *pairs) {
+#if SIMD_X86
+    if (simd_level == SIMD_AVX512)
+        return join_avx512(tables, table, rows, ends, start, stop, distance, pairs);
+    if (simd_level == SIMD_AVX2)
+        return join_avx2(tables, table, rows, ends, start, stop, distance, pairs);
+#else
+    (void)simd_level;
+#endif
+    return join_portable(tables, table, rows, ends, start, stop, distance, pairs);
+}
+
 #endif

@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 import numpy as np
 
 from scrapy_neardup.kernels.numpy_twin import hamming as twin
-from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, NONE, Parts, Tables
+from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, NONE, Parts, Tables, sort_keys
 
 include "simd.pxi"
 
@@ -47,6 +47,10 @@ cdef extern from "hamming.h":
         uint64_t first
         matches_t *matches
     int look_up(int, tier_t *const *, int, const uint64_t *, int64_t, query_t, int64_t *) noexcept nogil
+    ctypedef struct pairs_t:
+        int64_t *triples
+        size_t n, room
+    int join_rows(int, const tables_t *, int, const uint64_t *, const int64_t *, int64_t, int64_t, int, pairs_t *) noexcept nogil
     int append(tier_t *, const uint64_t *, const uint32_t *, int64_t) noexcept nogil
     int64_t remove_pairs(tier_t *, const uint64_t *, const uint32_t *, int64_t) noexcept nogil
     int64_t remove_below(tier_t *, uint64_t) noexcept nogil
@@ -363,6 +367,28 @@ def expire(Tier tier, uint64_t before):
     with nogil:
         n = remove_below(&tier.c, before)
     return n
+
+
+def join(tables, int table, rows, ends, int64_t start, int64_t stop, int distance):
+    """Pairs (i, j, bits) with start <= i < stop and i < j < ends[i], within the distance."""
+    cdef tables_t own = tables_of(tables)
+    cdef const uint64_t *rows_at = words_at(rows)
+    cdef const int64_t[::1] ends_at = ends
+    cdef pairs_t pairs
+    cdef int done = 1
+    pairs.triples, pairs.n, pairs.room = NULL, 0, 0
+    if start < stop:
+        with nogil:
+            done = join_rows(simd_level, &own, table, rows_at, &ends_at[0], start, stop, distance,
+                             &pairs)
+    found = np.empty((pairs.n, 3), dtype=np.int64)
+    cdef int64_t[:, ::1] found_at = found
+    if pairs.n:
+        memcpy(&found_at[0, 0], pairs.triples, found.nbytes)
+    free(pairs.triples)
+    if not done:
+        raise MemoryError("no memory for the pairs")
+    return found[:, 0], found[:, 1], found[:, 2]
 
 
 def check(tier):

@@ -42,8 +42,7 @@ class Parts(NamedTuple):
 
 def buckets(tables: Tables, table: int, rows: U64Array, bits: int) -> I64Array:
     """The bucket of each row in a directory of 2**bits; bits from 1 to 32."""
-    spread = ((rows & tables.masks[table]) * tables.multipliers[table]).sum(axis=1, dtype=np.uint64)
-    own: I64Array = (spread >> np.uint64(64 - bits)).astype(np.int64)
+    own: I64Array = (sort_keys(tables, table, rows) >> np.uint64(64 - bits)).astype(np.int64)
     return own
 
 
@@ -333,6 +332,43 @@ def all_one(
     """all_many for one signature of little-endian bytes; None at the limit."""
     counts, ids, bits = all_many(tiers, _row(signature), distance, limit)
     return None if counts[0] == LIMIT else (ids, bits)
+
+
+def sort_keys(tables: Tables, table: int, rows: U64Array) -> U64Array:
+    """A number for each row that depends on its leading bits only, and differs where they do.
+
+    For signatures of several words two leading values may, very rarely, share a number.
+    """
+    keys: U64Array = ((rows & tables.masks[table]) * tables.multipliers[table]).sum(
+        axis=1, dtype=np.uint64
+    )
+    return keys
+
+
+def join(
+    tables: Tables,
+    table: int,
+    rows: U64Array,
+    ends: I64Array,
+    start: int,
+    stop: int,
+    distance: int,
+) -> tuple[I64Array, I64Array, I64Array]:
+    """Pairs (i, j, bits) with start <= i < stop and i < j < ends[i], within the distance.
+
+    A pair is left out if an earlier table brings it together too. Order unspecified.
+    """
+    found = [np.zeros((3, 0), dtype=np.int64)]
+    left = np.arange(start, stop)
+    for step in range(1, int((ends[start:stop] - left).max(initial=1))):
+        left = left[left + step < ends[left]]
+        differing = rows[left] ^ rows[left + step]
+        bits = np.bitwise_count(differing).sum(axis=1, dtype=np.int64)
+        near = np.flatnonzero(bits <= distance)
+        near = near[first_table(tables, differing[near]) == table]
+        found.append(np.stack([left[near], left[near] + step, bits[near]]))
+    one, other, bits = np.concatenate(found, axis=1)
+    return one, other, bits
 
 
 def _compared(tiers: Sequence[Tier], queries: U64Array) -> I64Array:

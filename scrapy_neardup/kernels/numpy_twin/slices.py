@@ -38,14 +38,18 @@ class Parts(NamedTuple):
     postings: U32Array  # shape (slices, n): rows by value of the slice
 
 
-def values(shape: Shape, s: int, rows: U64Array) -> U32Array:
-    """Slice s of each row."""
-    start, width = int(shape.starts[s]), int(shape.widths[s])
+def bits_of(rows: U64Array, start: int, width: int) -> U32Array:
+    """Bits start to start + width (at most 32) of each row, from the least significant."""
     word, low = divmod(start, 64)
     own = rows[:, word] >> np.uint64(low)
     if low + width > 64:
         own = own | rows[:, word + 1] << np.uint64(64 - low)
     return (own & np.uint64((1 << width) - 1)).astype(np.uint32)
+
+
+def values(shape: Shape, s: int, rows: U64Array) -> U32Array:
+    """Slice s of each row."""
+    return bits_of(rows, int(shape.starts[s]), int(shape.widths[s]))
 
 
 @cache
