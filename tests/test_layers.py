@@ -13,7 +13,7 @@ import scrapy_neardup
 PACKAGE = Path(scrapy_neardup.__file__).parent
 # Highest first. A room may import from its own layer and from those below it.
 LAYERS = (
-    ("addon", "commands"),
+    ("addon", "commands", "spark"),
     ("middleware", "spidermiddleware", "pipeline", "dupefilter"),
     ("memory",),
     ("parts", "trail"),

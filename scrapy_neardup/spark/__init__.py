@@ -1,0 +1,84 @@
+"""Near-duplicates of a corpus on Spark: the local detector's decisions, whatever the partitions.
+
+Needs the extra `spark`. Read in this order: signatures (texts → rows of 60 bytes), candidates
+(rows → pairs within reach), components (pairs → groups that can be decided apart), decisions
+(groups → who is kept), records (files → texts).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from scrapy_neardup.detector import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, Scope
+from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BROADCAST_BYTES = 1 << 30  # an index up to this size is sent to every executor
+
+
+@dataclass(frozen=True)
+class Deduplicated:
+    """What dedup found: every page's signatures, and all pairs within reach."""
+
+    rows: "DataFrame"
+    pairs: "DataFrame"
+    min_words: int
+    sketch_bits: int
+
+    @cached_property
+    def decisions(self) -> "DataFrame":
+        """A row a page: id, kind (new, exact, near, too-short), original, distance,
+        sketch_distance, similarity, words; as detector.Decision has them.
+        """
+        from scrapy_neardup.spark.decisions import decided
+
+        return decided(self.rows, self.pairs, self.min_words, self.sketch_bits)
+
+    @cached_property
+    def clusters(self) -> "DataFrame":
+        """A row a page that a chain of repeats links to another: cluster, id.
+
+        cluster is the id of the chain's first page, which is kept. Found in rounds of their
+        own, run when this is asked for (components.py).
+        """
+        from scrapy_neardup.spark.decisions import clustered
+
+        return clustered(self.rows, self.pairs)
+
+
+def dedup(
+    df: "DataFrame",
+    text: str = "text",
+    id: str = "url",
+    *,
+    order: str | None = None,
+    scope: Scope = "site",
+    distance: int = DISTANCE,
+    confirm_distance: int = CONFIRM_DISTANCE,
+    min_words: int = MIN_WORDS,
+    spec: FingerprintSpec = FINGERPRINT,
+    sketch_spec: FingerprintSpec = SKETCH,
+    broadcast_bytes: int = BROADCAST_BYTES,
+) -> Deduplicated:
+    """Decide for every row whether an earlier one says the same.
+
+    Rows come one after the other by `order`, then by `id` (by `id` alone without it): of pages
+    that say the same the first is kept, and it is the best copy by that rule. Decisions are
+    those of a local Detector that reads the rows in this order with admit="novel"; `elsewhere`
+    is not computed. id: a string, unique; of a URL under scope="site". text: visible text,
+    null for none.
+
+    Candidates are found by an index that is sent to every executor while it takes at most
+    `broadcast_bytes`, by a shuffle of slices beyond. No text is shuffled.
+    """
+    from scrapy_neardup.spark.candidates import Reach, confirmed_pairs
+    from scrapy_neardup.spark.decisions import first_of_each_text
+    from scrapy_neardup.spark.signatures import numbered, signed
+
+    rows = numbered(signed(df, text, id, order, scope, spec, sketch_spec))
+    rows = first_of_each_text(rows).persist()
+    reach = Reach(distance, confirm_distance, broadcast_bytes)
+    pairs = confirmed_pairs(rows, min_words, reach).persist()
+    return Deduplicated(rows, pairs, min_words, sketch_spec.bits)

@@ -1,0 +1,119 @@
+"""Pairs → decisions, as the local detector would, one page after the other; and clusters."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from scrapy_neardup import similarity
+from scrapy_neardup.spark.components import connected_components
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Batches = Iterator[pa.RecordBatch]
+
+NEAR = "first_n long, original_n long, distance long, sketch_distance long"
+PAIR_COLUMNS = ("n", "sketch_distance", "distance", "earlier")  # in the order of preference
+
+
+def first_of_each_text(rows: "DataFrame") -> "DataFrame":
+    """The rows with `first_n`: the place of the first row of the site with the same words.
+
+    A text without words repeats nothing.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as fn
+
+    same_words = Window.partitionBy("site", "digest")
+    first = fn.when(fn.col("words") > 0, fn.min("n").over(same_words)).otherwise(fn.col("n"))
+    return rows.withColumn("first_n", first)
+
+
+def decided(rows: "DataFrame", pairs: "DataFrame", min_words: int, sketch_bits: int) -> "DataFrame":
+    """The decisions of all rows, see Deduplicated."""
+    from pyspark.sql import functions as fn
+
+    repeats = fn.col("n") != fn.col("first_n")
+    kind = (
+        fn.when(fn.col("original_n").isNotNull(), "near")
+        .when(repeats, "exact")
+        .when(fn.col("words") < min_words, "too-short")
+        .otherwise("new")
+    )
+    joined = rows.join(near_a_kept_page(pairs), "first_n", "left").withColumn("kind", kind)
+    exact, estimates = fn.when(fn.col("kind") == "exact", 0), estimate_of_each(sketch_bits)
+    found = joined.select(
+        *("id", "kind", "words"),
+        fn.coalesce("original_n", fn.when(repeats, fn.col("first_n"))).alias("original_n"),
+        fn.coalesce("distance", exact).alias("distance"),
+        fn.coalesce("sketch_distance", exact).alias("sketch_distance"),
+    ).withColumn("similarity", fn.get(fn.lit(estimates), fn.col("sketch_distance").cast("int")))
+    originals = rows.select(fn.col("n").alias("original_n"), fn.col("id").alias("original"))
+    columns = "id kind original distance sketch_distance similarity words"
+    return found.join(originals, "original_n", "left").select(*columns.split())
+
+
+def estimate_of_each(sketch_bits: int) -> list[float]:
+    """The estimated similarity for every number of differing sketch bits."""
+    return [similarity.jaccard(bits, sketch_bits).similarity for bits in range(sketch_bits + 1)]
+
+
+def near_a_kept_page(pairs: "DataFrame") -> "DataFrame":
+    """For each page that is near a kept earlier one, the nearest such page and how near.
+
+    Whether a page is kept depends on those before it, so one task goes through all pairs in
+    order: about a million a second, in a bit of memory for each page.
+    """
+    in_order = pairs.select(*PAIR_COLUMNS).repartition(1).sortWithinPartitions(*PAIR_COLUMNS)
+    return in_order.mapInArrow(keep_in_order, NEAR)
+
+
+def keep_in_order(batches: Batches) -> Batches:
+    """Pairs in order → the pages that are not kept, each with the original that it repeats.
+
+    Of several kept pages the original is the one with the fewest sketch bits, then
+    fingerprint bits, then the first, as in Detector.
+    """
+    dropped = Bits()
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in PAIR_COLUMNS]
+        rows = []
+        for n, sketch_distance, distance, earlier in zip(*columns, strict=True):
+            if n not in dropped and earlier not in dropped:
+                dropped.add(n)
+                rows.append((n, earlier, distance, sketch_distance))
+        arrays = [pa.array([row[i] for row in rows], pa.int64()) for i in range(4)]
+        names = [part.split()[0] for part in NEAR.split(", ")]
+        yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+class Bits:
+    """A set of places, a bit each."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def add(self, n: int) -> None:
+        if n >> 3 >= len(self._bytes):
+            self._bytes.extend(bytes((n >> 3) + 1 + len(self._bytes)))
+        self._bytes[n >> 3] |= 1 << (n & 7)
+
+    def __contains__(self, n: int) -> bool:
+        return n >> 3 < len(self._bytes) and bool(self._bytes[n >> 3] >> (n & 7) & 1)
+
+
+def clustered(rows: "DataFrame", pairs: "DataFrame") -> "DataFrame":
+    """The clusters of all rows, see Deduplicated."""
+    from pyspark.sql import functions as fn
+
+    exact = rows.where("n <> first_n").select(fn.col("n").alias("u"), fn.col("first_n").alias("v"))
+    near = pairs.select(fn.col("n").alias("u"), fn.col("earlier").alias("v"))
+    members = connected_components(exact.union(near))
+    names = rows.select("n", "id")
+    first = names.toDF("component", "cluster")
+    return (
+        members.join(first, "component")
+        .join(names, fn.col("vertex") == fn.col("n"))
+        .select("cluster", "id")
+    )

@@ -1,0 +1,89 @@
+"""Texts → rows of signatures, in Arrow batches; nothing here knows Spark but the last two."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from scrapy_neardup.detector import Scope, site_of
+from scrapy_neardup.engines import FingerprintSpec, load_engine
+from scrapy_neardup.pages import digest_of, site_number
+from scrapy_neardup.text import normalise
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Batches = Iterator[pa.RecordBatch]
+
+SCHEMA = (
+    "id string, rank {rank}, site long, digest binary, fingerprint long, sketch binary, words long"
+)
+
+
+def signer(
+    scope: Scope, spec: FingerprintSpec, sketch_spec: FingerprintSpec
+) -> Callable[[Batches], Batches]:
+    """A function from batches of (id, rank, text) to batches of SCHEMA."""
+
+    def sign(batches: Batches) -> Batches:
+        engine = load_engine("auto", spec, sketch_spec)
+        for batch in batches:
+            ids = batch.column("id").to_pylist()
+            texts = [normalise(text or "") for text in batch.column("text").to_pylist()]
+            signatures = [engine.signatures(words) for words in texts]
+            sites = [site_number(site_of(id)) if scope == "site" else 0 for id in ids]
+            columns = {
+                "id": batch.column("id"),
+                "rank": batch.column("rank"),
+                "site": signed_longs(sites),
+                "digest": pa.array([digest_of(words) for words in texts], pa.binary()),
+                "fingerprint": signed_longs([s.fingerprint for s in signatures]),
+                "sketch": pa.array([s.sketch.tobytes() for s in signatures], pa.binary()),
+                "words": pa.array([s.n_words for s in signatures], pa.int64()),
+            }
+            yield pa.RecordBatch.from_pydict(columns)
+
+    return sign
+
+
+def signed_longs(values: list[int]) -> pa.Array:
+    """64-bit patterns as the signed numbers that Spark has."""
+    return pa.array(np.array(values, dtype=np.uint64).view(np.int64))
+
+
+def signed(
+    df: "DataFrame",
+    text: str,
+    id: str,
+    order: str | None,
+    scope: Scope,
+    spec: FingerprintSpec,
+    sketch_spec: FingerprintSpec,
+) -> "DataFrame":
+    """Every row's signatures, with what orders it as `rank`."""
+    from pyspark.sql import functions as fn
+
+    rank = fn.lit(0) if order is None else fn.col(order)
+    texts = df.select(fn.col(id).alias("id"), rank.alias("rank"), fn.col(text).alias("text"))
+    schema = SCHEMA.format(rank=texts.schema["rank"].dataType.simpleString())
+    return texts.mapInArrow(signer(scope, spec, sketch_spec), schema)
+
+
+def numbered(rows: "DataFrame") -> "DataFrame":
+    """The rows with their place `n` in the order, from 0; sorts signatures, not texts."""
+    from pyspark.sql import functions as fn
+
+    ordered = rows.sort("rank", "id").withColumn("place", fn.monotonically_increasing_id())
+    ordered = ordered.drop("rank").persist()
+    # The upper bits of a place count partitions, the lower 33 the rows in one.
+    sizes = ordered.groupBy(fn.shiftright("place", 33).alias("part")).count().collect()
+    first, offsets = 0, {}
+    for part, size in sorted((row["part"], row["count"]) for row in sizes):
+        offsets[part] = first
+        first += size
+    pairs = [fn.lit(x) for item in offsets.items() for x in item] or [fn.lit(0), fn.lit(0)]
+    offset = fn.create_map(*pairs)[fn.shiftright("place", 33)]
+    return ordered.select(
+        "*", (offset + fn.col("place").bitwiseAND((1 << 33) - 1)).alias("n")
+    ).drop("place")

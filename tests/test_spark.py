@@ -1,0 +1,129 @@
+"""Spark decides as the local detector does, however the rows are spread."""
+
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from mock_site import prose
+
+pyspark = pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+from pyspark.sql import SparkSession  # noqa: E402
+
+from scrapy_neardup.detector import Detector  # noqa: E402
+from scrapy_neardup.engines import FINGERPRINT, SKETCH, load_engine  # noqa: E402
+from scrapy_neardup.index import load_index  # noqa: E402
+from scrapy_neardup.spark import dedup  # noqa: E402
+from scrapy_neardup.spark.candidates import Reach, by_shuffle  # noqa: E402
+from scrapy_neardup.spark.components import connected_components  # noqa: E402
+from scrapy_neardup.spark.decisions import first_of_each_text  # noqa: E402
+from scrapy_neardup.spark.signatures import numbered, signed  # noqa: E402
+
+SPECS = (FINGERPRINT, SKETCH)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """Real Spark on two local cores."""
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.ui.enabled": "false",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        yield session
+        session.stop()
+
+
+def corpus(n: int, seed: int) -> list[tuple[str, str | None]]:
+    """Pages of three sites: new ones, exact and edited copies of earlier ones, edits of edits."""
+    rng = random.Random(seed)
+    texts: list[str] = []
+    for i in range(n):
+        draw = rng.random()
+        if texts and draw < 0.15:
+            texts.append(rng.choice(texts))
+        elif texts and draw < 0.5:
+            words = rng.choice(texts).split()
+            for _ in range(rng.randint(1, 8)):
+                words[rng.randrange(len(words))] = f"edit{rng.randrange(10**6)}"
+            texts.append(" ".join(words))
+        else:
+            texts.append(prose(f"{seed} {i}", n_words=rng.choice((5, 60, 200, 400))))
+    hosts = ("a.example", "b.example", "c.example")
+    rows = [(f"https://{rng.choice(hosts)}/{i:05}", text) for i, text in enumerate(texts)]
+    return [*rows, ("https://a.example/empty", ""), ("https://a.example/null", None)]
+
+
+def local_decisions(rows: list[tuple[str, str | None]]) -> dict[str, tuple[Any, ...]]:
+    detector = Detector(
+        load_engine("auto"), load_index("permuted", blocks=5, distance=4), distance=4
+    )
+    decisions = {}
+    for url, text in sorted(rows):
+        d = detector.decide(detector.read(url, text or ""))
+        decisions[url] = (d.kind, d.original, d.distance, d.sketch_distance, d.similarity, d.words)
+    return decisions
+
+
+COLUMNS = ("kind", "original", "distance", "sketch_distance", "similarity", "words")
+
+
+@pytest.mark.parametrize("partitions", [1, 7])
+@pytest.mark.parametrize("broadcast_bytes", [0, 1 << 30], ids=["shuffle", "broadcast"])
+def test_decisions_are_the_local_detectors(
+    spark: SparkSession, partitions: int, broadcast_bytes: int
+) -> None:
+    rows = corpus(400, seed=5)
+    random.Random(partitions).shuffle(rows)
+    df = spark.createDataFrame(rows, "url string, text string").repartition(partitions)
+    found = dedup(df, distance=4, broadcast_bytes=broadcast_bytes).decisions.collect()
+    decisions = {row["id"]: tuple(row[name] for name in COLUMNS) for row in found}
+    expected = local_decisions(rows)
+    assert len(found) == len(rows)
+    assert {kind for kind, *_ in expected.values()} == {"new", "exact", "near", "too-short"}
+    assert decisions == expected
+
+
+def test_a_hot_slice_that_is_cut_gives_the_same_pairs(spark: SparkSession) -> None:
+    rows = [(f"https://a.example/{i:03}", f"{prose('hot')} edit{i}") for i in range(60)]
+    df = spark.createDataFrame(rows, "url string, text string")
+    signatures = first_of_each_text(numbered(signed(df, "text", "url", None, "site", *SPECS)))
+    taking_part = signatures.select("n", "site", "fingerprint", "sketch")
+    whole, cut = (
+        {tuple(row) for row in by_shuffle(taking_part, Reach(3, 36, 0, cell_rows)).collect()}
+        for cell_rows in (1_000, 7)
+    )
+    assert len(whole) > 1_000
+    assert cut == whole
+
+
+def test_clusters_follow_chains_to_their_first_page(spark: SparkSession) -> None:
+    rows = corpus(60, seed=9)
+    found = dedup(spark.createDataFrame(rows, "url string, text string"), distance=4)
+    clusters: dict[str, set[str]] = {}
+    for row in found.clusters.collect():
+        clusters.setdefault(row["cluster"], set()).add(row["id"])
+    decisions = {row["id"]: row for row in found.decisions.collect()}
+    for first, members in clusters.items():
+        assert first == min(members)
+        assert decisions[first]["original"] is None
+        assert {decisions[m]["original"] for m in members} - {None} <= members
+    copies = {id for id, row in decisions.items() if row["original"]}
+    assert copies <= set().union(*clusters.values())
+
+
+def test_components_of_a_long_chain_are_found(spark: SparkSession) -> None:
+    chain = [(i, i + 1) for i in range(200)] + [(1_000, 1_001)]
+    found = connected_components(spark.createDataFrame(chain, "u long, v long")).collect()
+    assert {row["vertex"]: row["component"] for row in found} == {
+        **dict.fromkeys(range(201), 0),
+        **dict.fromkeys((1_000, 1_001), 1_000),
+    }
