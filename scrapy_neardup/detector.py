@@ -10,19 +10,26 @@ import numpy as np
 from tldextract import TLDExtract
 
 from scrapy_neardup import similarity
+from scrapy_neardup.boilerplate import Blocks, Boilerplate
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached
 from scrapy_neardup.index import Index
-from scrapy_neardup.kernels.numpy_twin import I64Array
+from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
 from scrapy_neardup.pages import Page, PageTable, digest_of, site_number
+from scrapy_neardup.similarity import ROW_WORDS
 from scrapy_neardup.text import normalise
+
+BoolArray = np.typing.NDArray[np.bool_]
 
 Kind = Literal["new", "exact", "near", "too-short", "undecided"]
 Scope = Literal["site", "all"]
 Admit = Literal["novel", "all"]
+Templates = Literal["learn", "keep"]
 
-DISTANCE = 4
-CONFIRM_DISTANCE = 36
+DISTANCE = 6
+CONFIRM_DISTANCE = 44
+SIMILARITY = 0.88
+OWN_SIMILARITY = 0.6  # of what templates leave; unlike pages are below 0.5, near ones above 0.9
 MIN_WORDS = 20
 
 
@@ -30,9 +37,17 @@ class PageReading(NamedTuple):
     """All that a decision needs of a page; made by Detector.read, in any thread."""
 
     url: str
-    site: int
+    site: int  # site_number
+    words: bytes
+    blocks: Blocks
     digest: bytes
     signatures: Signatures
+    odd_row: U64Array  # similarity.py
+
+    @property
+    def sketch(self) -> U64Array:
+        """What the page table keeps: the sketch that confirms, then the row that measures."""
+        return np.concatenate([self.signatures.sketch, self.odd_row])
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +62,7 @@ class Decision:
     original_id      that page's row
     distance         fingerprint bits that differ from the original's
     sketch_distance  sketch bits that differ
-    similarity       estimated Jaccard similarity of the shingles; 1.0 where exact
+    similarity       estimated Jaccard similarity of the 5-word shingles; 1.0 where exact
     page_id          the page's own row, None where it was not admitted
     elsewhere        URL of a page of another site that it repeats; never a reason to drop
     """
@@ -75,21 +90,27 @@ class Match(NamedTuple):
     id: int
     distance: int
     sketch_distance: int
+    similarity: float
 
 
 class Detector:
     """Decides page by page whether an earlier page said the same.
 
     Exact repeats are found by a 128-bit digest of the words. Of the rest, the fingerprint
-    finds pages within `distance` bits, the sketch confirms those within `confirm_distance`
-    bits (None: trust the fingerprint). Pages of fewer than `min_words` words are compared
-    exactly only; a page without words repeats nothing.
+    finds pages within `distance` bits; those whose sketch is within `confirm_distance` bits
+    and whose 5-word shingles are at least `similarity` alike (Jaccard, estimated: see
+    similarity.py) are confirmed. confirm_distance None: trust the fingerprint. Pages of fewer
+    than `min_words` words are compared exactly only; a page without words repeats nothing.
 
-    scope  "site": only pages of the same registrable domain count, others are named in
-           `elsewhere`; "all": every page counts
-    admit  "novel": only pages that repeat nothing are remembered, so that every duplicate
-           is near a page that was kept; "all": duplicates are remembered, too, and a chain
-           of small changes may lead away from the page that was kept
+    boilerplate  "learn": what a site repeats on its pages has no weight. A page that is near
+                 as a whole must also be near in what is left (OWN_SIMILARITY), and on a site
+                 that is known, min_words of it must be left. It can only keep more pages.
+                 "keep": every word counts
+    scope        "site": only pages of the same registrable domain count, others are named in
+                 `elsewhere`; "all": every page counts
+    admit        "novel": only pages that repeat nothing are remembered, so that every duplicate
+                 is near a page that was kept; "all": duplicates are remembered, too, and a chain
+                 of small changes may lead away from the page that was kept
 
     A URL never matches itself: read again unchanged it is judged as before, by the pages
     before it; read again with other words, it replaces its earlier self.
@@ -102,33 +123,43 @@ class Detector:
         *,
         distance: int = DISTANCE,
         confirm_distance: int | None = CONFIRM_DISTANCE,
+        similarity: float = SIMILARITY,
         min_words: int = MIN_WORDS,
         scope: Scope = "site",
         admit: Admit = "novel",
+        boilerplate: Templates = "learn",
     ) -> None:
         self.engine = engine
         self.index = index
-        self.pages = PageTable(engine.sketch_spec.n_words)
+        self.pages = PageTable(engine.sketch_spec.n_words + ROW_WORDS)
+        self.templates = Boilerplate()
         self.distance = distance
         self.confirm_distance = confirm_distance
+        self.similarity = similarity
         self.min_words = min_words
         self.scope = scope
         self.admit = admit
+        self.boilerplate = boilerplate
 
     def read(self, url: str, text: str) -> PageReading:
         """The page's signatures. Pure, and safe in any thread: the slow half of a decision."""
-        words = normalise(text)
-        site = site_number(site_of(url)) if self.scope == "site" else 0
-        return PageReading(url, site, digest_of(words), self.engine.signatures(words))
+        lines = [words for line in text.split("\n") if (words := normalise(line))]
+        words = b" ".join(lines)
+        signatures = self.engine.signatures(words)
+        odd_row = similarity.odd_row(
+            words, similarity.level_of(signatures.n_words), self.engine.sketch_spec.key
+        )
+        site, blocks = site_number(site_of(url)), Blocks.of(lines)
+        return PageReading(url, site, words, blocks, digest_of(words), signatures, odd_row)
 
     def decide(self, reading: PageReading) -> Decision:
         """Look the page up and remember it, in one step; not safe in several threads."""
-        signatures = reading.signatures
+        n_words = reading.signatures.n_words
         own = self._own_row(reading)
-        exact = self.pages.with_digest(reading.digest, reading.site) if signatures.n_words else None
+        exact = self.pages.with_digest(reading.digest, self._scope_of(reading)) if n_words else None
         if exact is not None and exact != own:
-            return self._conclude(reading, "exact", own, Match(exact, 0, 0))
-        if signatures.n_words < self.min_words:
+            return self._conclude(reading, "exact", own, Match(exact, 0, 0, 1.0))
+        if n_words < self.min_words:
             return self._conclude(reading, "too-short", own)
         try:
             match, elsewhere = self._matches(reading, own)
@@ -168,12 +199,16 @@ class Detector:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, the index included."""
-        return self.pages.nbytes + self.index.nbytes
+        return self.pages.nbytes + self.index.nbytes + self.templates.nbytes
 
     def arrays(self) -> dict[str, Any]:
         """The state as named arrays, for a snapshot."""
-        pages = {f"pages.{name}": array for name, array in self.pages.arrays().items()}
-        return pages | {f"index.{name}": array for name, array in self.index.arrays().items()}
+        parts = {
+            "pages.": self.pages.arrays(),
+            "index.": self.index.arrays(),
+            "templates.": self.templates.arrays(),
+        }
+        return {prefix + name: a for prefix, part in parts.items() for name, a in part.items()}
 
     @classmethod
     def from_arrays(
@@ -182,12 +217,14 @@ class Detector:
         """The detector that arrays() described; `rules` are the keywords of the class."""
         detector = cls(engine, index.from_arrays(_under("index.", arrays)), **rules)
         detector.pages = PageTable.from_arrays(_under("pages.", arrays))
+        detector.templates = Boilerplate.from_arrays(_under("templates.", arrays))
         return detector
 
     def check(self) -> None:
         """Every invariant, at any cost. Raises BrokenInvariant."""
         self.pages.check()
         self.index.check()
+        self.templates.check()
         if len(self.index) > len(self.pages):
             raise BrokenInvariant(
                 f"the index holds {len(self.index)} pages, the page table {len(self.pages)}"
@@ -201,19 +238,55 @@ class Detector:
         self.forget(own)
         return None
 
+    def _scope_of(self, reading: PageReading) -> int:
+        """The number that pages must share to be compared."""
+        return reading.site if self.scope == "site" else 0
+
     def _matches(self, reading: PageReading, own: int | None) -> tuple[Match | None, Match | None]:
-        """The nearest confirmed page of the same site, and that of other sites."""
-        ids, distances = self.index.all_within(reading.signatures.fingerprint, self.distance)
-        sketches = self.pages.sketches.take(ids)
-        bits = np.bitwise_count(sketches ^ reading.signatures.sketch).sum(axis=1, dtype=np.int64)
-        confirmed = np.ones(len(ids), dtype=bool) if own is None else ids < own
+        """The nearest confirmed page of the same scope, and that of other sites."""
+        found = self._candidates(reading, own)
+        if not len(found.ids):
+            return None, None
         if self.confirm_distance is not None:
-            confirmed &= bits <= self.confirm_distance
-        same_site = self.pages.sites.take(ids) == reading.site
-        return (
-            _nearest(ids, distances, bits, confirmed & same_site),
-            _nearest(ids, distances, bits, confirmed & ~same_site),
-        )
+            found = found.where(found.similarity >= self.similarity)
+            found = found.where(self._own_parts_agree(reading, found.ids))
+        same_site = self.pages.sites.take(found.ids) == self._scope_of(reading)
+        return found.where(same_site).nearest(), found.where(~same_site).nearest()
+
+    def _candidates(self, reading: PageReading, own: int | None) -> "Candidates":
+        """Earlier pages within both distances, and how similar they are."""
+        ids, distances = self.index.all_within(reading.signatures.fingerprint, self.distance)
+        rows = self.pages.sketches.take(ids)
+        sketch = reading.signatures.sketch
+        bits = np.bitwise_count(rows[:, : len(sketch)] ^ sketch).sum(axis=1, dtype=np.int64)
+        wanted = np.ones(len(ids), dtype=bool) if own is None else ids < own
+        if self.confirm_distance is not None:
+            wanted &= bits <= self.confirm_distance
+        ids, distances, bits = ids[wanted], distances[wanted], bits[wanted]
+        return Candidates(ids, distances, bits, self._similarities(reading, rows[wanted]))
+
+    def _similarities(self, reading: PageReading, rows: U64Array, share: float = 1.0) -> F64Array:
+        """Similarity to rows of the page table; the page is sampled as each of them was."""
+        rows = rows[:, len(reading.signatures.sketch) :]
+        levels, similarities = similarity.levels_of(rows), np.empty(len(rows))
+        for level in np.unique(levels).tolist():
+            row = reading.odd_row
+            if level != int(row[0]) >> 32:
+                row = similarity.odd_row(reading.words, level, self.engine.sketch_spec.key)
+            similarities[levels == level] = similarity.jaccard(row, rows[levels == level], share)
+        return similarities
+
+    def _own_parts_agree(self, reading: PageReading, ids: I64Array) -> BoolArray:
+        """Which pages are also near in what is left without the site's templates."""
+        if self.boilerplate == "keep" or not len(ids):
+            return np.ones(len(ids), dtype=bool)
+        own_words = self.templates.own_words(reading.site, reading.blocks)
+        if own_words < self.min_words:
+            # Little is left: on a known site, too little to judge by; on a new one, where
+            # all that two pages share may look like a template, a small change.
+            return np.full(len(ids), not self.templates.is_warm(reading.site))
+        share = own_words / reading.signatures.n_words
+        return self._similarities(reading, self.pages.sketches.take(ids), share) >= OWN_SIMILARITY
 
     def _conclude(
         self,
@@ -227,6 +300,8 @@ class Detector:
         signatures = reading.signatures
         if own is None and signatures.n_words and (match is None or self.admit == "all"):
             own = self._remember(reading, indexed=kind in ("new", "near"))
+            if match is None and self.boilerplate == "learn":
+                self.templates.learn(reading.site, reading.blocks)
         return Decision(
             kind,
             signatures.fingerprint,
@@ -235,14 +310,14 @@ class Detector:
             original_id=match.id if match else None,
             distance=match.distance if match else None,
             sketch_distance=match.sketch_distance if match else None,
-            similarity=self._similarity(match) if match else None,
+            similarity=match.similarity if match else None,
             page_id=own,
             elsewhere=self.pages.url(elsewhere.id) if elsewhere else None,
         )
 
     def _remember(self, reading: PageReading, indexed: bool) -> int:
-        fingerprint, sketch, _ = reading.signatures
-        page = Page(fingerprint, sketch, reading.digest, reading.site, reading.url, time.time())
+        scope, fingerprint = self._scope_of(reading), reading.signatures.fingerprint
+        page = Page(fingerprint, reading.sketch, reading.digest, scope, reading.url, time.time())
         return self._add(page, indexed)
 
     def _add(self, page: Page, indexed: bool) -> int:
@@ -251,19 +326,31 @@ class Detector:
             self.index.add(page.fingerprint, id)
         return id
 
-    def _similarity(self, match: Match) -> float:
-        return similarity.jaccard(match.sketch_distance, self.engine.sketch_spec.bits).similarity
 
+class Candidates(NamedTuple):
+    """Stored pages and how far they are from a page; all of shape (n,)."""
 
-def _nearest(
-    ids: I64Array, distances: I64Array, bits: I64Array, wanted: "np.typing.NDArray[np.bool_]"
-) -> Match | None:
-    """The wanted id with the fewest sketch bits, then fingerprint bits, then the smallest."""
-    rows = np.flatnonzero(wanted)
-    if not len(rows):
-        return None
-    best = rows[np.lexsort((distances[rows], bits[rows]))[0]]
-    return Match(int(ids[best]), int(distances[best]), int(bits[best]))
+    ids: I64Array
+    distances: I64Array
+    sketch_distances: I64Array
+    similarity: F64Array
+
+    def where(self, wanted: BoolArray) -> "Candidates":
+        """Those that are wanted."""
+        return Candidates(
+            self.ids[wanted],
+            self.distances[wanted],
+            self.sketch_distances[wanted],
+            self.similarity[wanted],
+        )
+
+    def nearest(self) -> Match | None:
+        """The most similar, then the fewest sketch bits, then the smallest id."""
+        if not len(self.ids):
+            return None
+        best = np.lexsort((self.ids, self.sketch_distances, -self.similarity))[0]
+        distances = int(self.distances[best]), int(self.sketch_distances[best])
+        return Match(int(self.ids[best]), *distances, float(self.similarity[best]))
 
 
 def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from scrapy_neardup.bloom import UrlFilter, load_filter
 from scrapy_neardup.detector import Detector
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, Engine, FingerprintSpec, load_engine
 from scrapy_neardup.index import index_class, load_index
+from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import Parts
 from scrapy_neardup.state.generations import N_GENERATIONS
@@ -21,9 +22,7 @@ def make_parts(settings: NearDupSettings) -> Parts:
         new_urls=lambda: make_urls(settings),
         urls_from=load_filter(settings.url_filter).from_arrays,
         new_detector=lambda key: make_detector(settings, key),
-        detector_from=lambda key, arrays: Detector.from_arrays(
-            arrays, make_engine(settings, key), index_class(settings.index), **rules(settings)
-        ),
+        detector_from=lambda key, arrays: restored_detector(settings, key, arrays),
     )
 
 
@@ -57,11 +56,24 @@ def make_detector(settings: NearDupSettings, key: int) -> Detector:
     """A detector that knows no page. Raises SpecError, EngineUnavailable."""
     distance = settings.distance
     options: dict[Any, dict[str, int]] = {
-        "permuted": {"blocks": settings.blocks or distance + 1, "distance": distance},
+        "permuted": {
+            "blocks": settings.blocks or distance + 1,
+            "distance": distance,
+            "scan_limit": settings.scan_limit,
+        },
         "slices": {"expand": distance // 4},  # four slices: nothing is missed below 4 (expand + 1)
     }
     index = load_index(settings.index, **options.get(settings.index, {}))
     return Detector(make_engine(settings, key), index, **rules(settings))
+
+
+def restored_detector(settings: NearDupSettings, key: int, arrays: dict[str, Any]) -> Detector:
+    """The detector of a snapshot."""
+    engine, index = make_engine(settings, key), index_class(settings.index)
+    detector = Detector.from_arrays(arrays, engine, index, **rules(settings))
+    if isinstance(detector.index, PermutedIndex):
+        detector.index.scan_limit = settings.scan_limit
+    return detector
 
 
 def rules(settings: NearDupSettings) -> dict[str, Any]:
@@ -69,7 +81,11 @@ def rules(settings: NearDupSettings) -> dict[str, Any]:
     return {
         "distance": settings.distance,
         "confirm_distance": settings.confirm_distance,
+        "similarity": settings.similarity,
         "min_words": settings.min_words,
+        "scope": settings.scope,
+        "boilerplate": settings.boilerplate,
+        "admit": settings.index_admit,
     }
 
 
@@ -87,4 +103,5 @@ def make_identity(settings: NearDupSettings, key: int) -> Identity:
         "index": str(settings.index),
         "distance": settings.distance,
         "blocks": settings.blocks or settings.distance + 1,
+        "scope": settings.scope,
     }

@@ -181,17 +181,44 @@ class NearDupSettings:
         optional(whole(1, 64)),
         "Blocks that the permuted index cuts fingerprints into; None: one more than the distance.",
     )
+    scan_limit: int = setting(
+        1_000_000,
+        whole(1, 2**40, "pages"),
+        "Stored fingerprints that one look-up of the permuted index may compare; beyond, the page "
+        "is kept undecided.",
+    )
     distance: int = setting(
-        3, whole(0, 63, "bits"), "Fingerprints that differ in at most so many bits are candidates."
+        6, whole(0, 63, "bits"), "Fingerprints that differ in at most so many bits are candidates."
     )
     confirm_distance: int | None = setting(
-        36,
+        44,
         optional(whole(0, 256, "bits")),
         "Sketches (256 bits) that differ in at most so many bits confirm a candidate; None: trust "
         "the fingerprint.",
     )
+    similarity: float = setting(
+        0.88,
+        between(0, 1),
+        "Share of 5-word shingles (Jaccard, estimated) that a confirmed candidate must have in "
+        "common with the page.",
+    )
     min_words: int = setting(
         20, whole(0, 1_000_000), "Pages with fewer words are dropped only as exact duplicates."
+    )
+    scope: str = setting(
+        "site",
+        one_of("site", "all"),
+        "Whose pages a page may repeat: those of its own registrable domain (`site`), or of `all`.",
+    )
+    boilerplate: str = setting(
+        "learn",
+        one_of("learn", "keep"),
+        "What a site repeats on its pages has no weight (`learn`), or the same (`keep`).",
+    )
+    index_admit: str = setting(
+        "novel",
+        one_of("novel", "all"),
+        "Which pages later ones are compared with: those that repeat nothing (`novel`), or `all`.",
     )
     url_filter: str | type = setting(
         "layered",

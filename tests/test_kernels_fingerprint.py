@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from kernel_levels import VARIANTS, kernels_of
 
 import scrapy_neardup.kernels.numpy_twin.fingerprint as twin
-from scrapy_neardup.engines import FINGERPRINT, MAX_SHINGLE, PAPER, SKETCH, FingerprintSpec
+from scrapy_neardup.engines import (
+    FINGERPRINT,
+    MAX_SHINGLE,
+    PAPER,
+    SKETCH,
+    FingerprintSpec,
+    reference,
+)
 from scrapy_neardup.engines.reference import ReferenceEngine, as_words, count_words
 
 kernel = kernels_of("fingerprint")
@@ -58,6 +65,22 @@ def test_kernels_give_what_the_reference_gives(
     kernel: ModuleType, words: bytes, spec: FingerprintSpec
 ) -> None:
     assert kernel.fingerprint(words, *spec.arguments).tolist() == expected(words, spec)
+
+
+@given(
+    words=texts,
+    bits=st.sampled_from([64, 512]),
+    shingle=st.integers(1, 6),
+    key=st.integers(0, 2**64 - 1),
+    level=st.integers(0, 3),
+)
+def test_odd_sketches_are_what_the_reference_gives(
+    kernel: ModuleType, words: bytes, bits: int, shingle: int, key: int, level: int
+) -> None:
+    spec = FingerprintSpec(bits=bits, shingle=shingle, weighting="set", key=key)
+    sketch, n_taken = reference.odd_sketch(words, spec, level)
+    found = kernel.odd_sketch(words, spec.n_words, shingle, key, level)
+    assert (found[0].tolist(), found[1]) == (as_words(sketch, spec.n_words).tolist(), n_taken)
 
 
 @given(words=texts, first=specs, second=specs)

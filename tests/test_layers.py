@@ -19,7 +19,7 @@ LAYERS = (
     ("parts", "trail"),
     ("settings", "extract", "stats", "report"),
     ("detector", "state", "ledger", "undone"),
-    ("engines", "index", "bloom", "urlkey", "text", "pages", "similarity"),
+    ("engines", "index", "bloom", "urlkey", "text", "pages", "similarity", "boilerplate"),
     ("kernels",),
     ("errors",),
 )

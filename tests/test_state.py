@@ -235,7 +235,7 @@ def test_a_second_crawl_is_told_who_holds_the_state(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"shingle": 2}, "fingerprint.shingle is 1 there and 2 here"),
-        ({"distance": 5}, "distance is 3 there and 5 here"),
+        ({"distance": 5}, "distance is 6 there and 5 here"),
         ({"url_strip_www": True}, "url.strip_www is 'False' there and 'True' here"),
         ({"key": 5}, "fingerprint.key is '.*' there and '.*' here"),
     ],

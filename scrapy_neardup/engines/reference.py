@@ -84,6 +84,19 @@ def fingerprint(words: bytes, spec: FingerprintSpec) -> int:
     return sum(1 << i for i, weight in enumerate(v) if weight >= threshold)
 
 
+def odd_sketch(words: bytes, spec: FingerprintSpec, level: int) -> tuple[int, int]:
+    """Bit i: whether an odd number of distinct features are i modulo spec.bits; and of how many.
+
+    Taken are the features whose top `level` bits are 0. Source: Mitzenmacher, Pagh, Pham 2014,
+    section 3; departure: of the features themselves, not of a sample of their minima.
+    """
+    taken = [f for f in set(features(words, spec)) if f >> (64 - level) == 0]
+    sketch = 0
+    for feature in taken:
+        sketch ^= 1 << feature % spec.bits
+    return sketch, len(taken)
+
+
 class ReferenceEngine:
     """Fingerprints by the definitions above, one word and one bit at a time."""
 

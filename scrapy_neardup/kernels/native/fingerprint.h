@@ -24,9 +24,17 @@ typedef struct {
     int bits, has_zero;
 } Set;
 
+/* Where an odd sketch is made: bit `feature & mask` of bits flips, for features whose top
+ * `level` bits are 0. bits NULL: the features vote. */
+typedef struct {
+    uint64_t *bits, mask;
+    int level;
+} Odd;
+
 /* The features of one text and how they voted so far. */
 typedef struct {
     Spec spec;
+    Odd odd;
     Set seen;
     size_t carried; /* features of the last words, fewer than a shingle, kept for the next */
     uint64_t n;     /* features that voted */
@@ -92,12 +100,36 @@ INLINE size_t pad(uint64_t *features, size_t n) {
     return padded;
 }
 
+/* Keeps those of n features that a level takes, in place; how many. */
+INLINE size_t sample(uint64_t *features, size_t n, int level) {
+    size_t kept = 0;
+    if (!level) return n;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t feature = features[i];
+        features[kept] = feature;
+        kept += !(feature >> (64 - level));
+    }
+    return kept;
+}
+
+INLINE void flip(Odd odd, const uint64_t *features, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        uint64_t place = features[i] & odd.mask;
+        odd.bits[place / 64] ^= (uint64_t)1 << place % 64;
+    }
+}
+
 INLINE int cast(Votes *votes, uint64_t *features, size_t n) {
+    if (votes->odd.bits) n = sample(features, n, votes->odd.level);
     if (votes->spec.distinct) {
         if (set_reserve(&votes->seen, n) < 0) return -1;
         n = keep_new(&votes->seen, features, n);
     }
     votes->n += n;
+    if (votes->odd.bits) {
+        flip(votes->odd, features, n);
+        return 0;
+    }
     count_bits(features, pad(features, n), votes->ones[0]);
     for (int i = 1; i < votes->spec.n_words; i++) {
         widen_all(features, n, GOLDEN * (uint64_t)i, votes->wide);
@@ -124,8 +156,8 @@ INLINE int vote(Votes *votes, const uint64_t *hashes, size_t n) {
 }
 
 /* A text shorter than a shingle is one; nothing voted for it yet. */
-static int vote_short(Votes *votes) {
-    if (votes->n || !votes->carried) return 0;
+static int vote_short(Votes *votes, int64_t n_words) {
+    if (!n_words || n_words >= votes->spec.shingle) return 0;
     votes->features[0] = votes->words[0];
     if (votes->carried > 1) shingle_all(votes->words, 1, votes->carried, votes->features);
     return cast(votes, votes->features, 1);
@@ -134,6 +166,7 @@ static int vote_short(Votes *votes) {
 static int start_votes(Votes *votes, const Spec *spec, size_t length, uint64_t multiplier) {
     int bits = 10;
     votes->spec = *spec;
+    votes->odd.bits = NULL;
     votes->carried = 0;
     votes->n = 0;
     votes->seen.slots = NULL;
@@ -198,12 +231,32 @@ static int64_t fingerprints(Text text, const Spec *specs, int n_specs, uint64_t 
         n_words += (int64_t)n;
         for (i = 0; i < n_specs; i++) failed |= level->vote(&votes[i], hashes, n);
     }
-    for (i = 0; i < n_specs && !failed; i++) failed |= vote_short(&votes[i]);
+    for (i = 0; i < n_specs && !failed; i++) failed |= vote_short(&votes[i], n_words);
     for (i = 0; i < n_specs; i++) {
         majority(&votes[i], out[i]);
         free(votes[i].seen.slots);
     }
     return failed ? -1 : n_words;
+}
+
+/* The odd sketch of one text into odd.bits, which are 0 before. Returns how many distinct
+ * features were taken, -1 if memory is short. */
+static int64_t odd_sketch_of(Text text, const Spec *spec, Odd odd, uint64_t multiplier, int simd,
+                             Votes *votes) {
+    Scanner scanner = {text.bytes, text.length, 0, 0};
+    const Level *level = &LEVELS[simd];
+    uint64_t hashes[WORDS_ROOM];
+    int64_t n_words = 0;
+    int failed = start_votes(votes, spec, text.length, multiplier);
+    votes->odd = odd;
+    while (!failed && scanner.at <= text.length) {
+        size_t n = level->scan(&scanner, hashes);
+        n_words += (int64_t)n;
+        failed |= level->vote(votes, hashes, n);
+    }
+    if (!failed) failed |= vote_short(votes, n_words);
+    free(votes->seen.slots);
+    return failed ? -1 : (int64_t)votes->n;
 }
 
 #endif

@@ -27,11 +27,18 @@ cdef extern from "fingerprint.h":
         const uint8_t *bytes
         size_t length
 
+    ctypedef struct Odd:
+        uint64_t *bits
+        uint64_t mask
+        int level
+
     ctypedef struct Votes:
         pass
 
     int64_t fingerprints(Text text, const Spec *specs, int n_specs, uint64_t multiplier,
                          int simd, Votes *votes, uint64_t **out) nogil
+    int64_t odd_sketch_of(Text text, const Spec *spec, Odd odd, uint64_t multiplier, int simd,
+                          Votes *votes) nogil
 
 PART = 1 << 20  # bytes of text that are worth a thread's attention
 
@@ -74,6 +81,26 @@ def fingerprint_many(texts, int n_words=1, int shingle=1, bint mix=True, bint di
         for _ in pool.map(lambda part: fill(kept, part, out, spec), parts):
             pass
     return out
+
+
+def odd_sketch(bytes words, int n_words, int shingle, uint64_t key=0, int level=0):
+    """The parity of a text's distinct shingles at each place, and how many were taken."""
+    if n_words & (n_words - 1) or not 0 <= level < 64:
+        raise ValueError(f"n_words={n_words}, level={level}: take a power of two, and 0 to 63")
+    cdef Spec spec = as_spec(n_words, shingle, True, True, False, key)
+    cdef Text text = Text(words, len(words))
+    out = np.zeros(n_words, u64)
+    cdef Odd odd = Odd(data(out), 64 * n_words - 1, level)
+    cdef Votes *votes = <Votes *>malloc(sizeof(Votes))
+    cdef int64_t n = -1
+    spec.n_words = 0  # nothing is voted on
+    if votes is not NULL:
+        with nogil:
+            n = odd_sketch_of(text, &spec, odd, multiplier, simd_level, votes)
+            free(votes)
+    if n < 0:
+        raise MemoryError("no memory to sketch a text")
+    return out, n
 
 
 def count_words(bytes words):

@@ -6,4 +6,5 @@ import numpy.typing as npt
 U32Array = npt.NDArray[np.uint32]
 U64Array = npt.NDArray[np.uint64]
 I64Array = npt.NDArray[np.int64]
+F64Array = npt.NDArray[np.float64]
 U8Array = npt.NDArray[np.uint8]

@@ -153,6 +153,23 @@ def fingerprint_many(
     return out
 
 
+def odd_sketch(
+    words: bytes, n_words: int, shingle: int, key: int = 0, level: int = 0
+) -> tuple[U64Array, int]:
+    """Bit i says whether an odd number of distinct shingles fall on it; and how many fall at all.
+
+    A shingle's place is its feature modulo 64 * n_words, a power of two; under level l only the
+    shingles whose top l bits are 0 are taken. Shape (n_words,), least significant word first.
+    Source: Mitzenmacher, Pagh, Pham 2014, section 3, over the shingles themselves.
+    """
+    taken = features(sdbm_words(words), shingle, True, True, key)
+    if level:
+        taken = taken[taken >> np.uint64(64 - level) == 0]
+    places = (taken % np.uint64(64 * n_words)).astype(np.int64)
+    odd = np.bincount(places, minlength=64 * n_words) & 1
+    return np.packbits(odd.astype(np.uint8), bitorder="little").view("<u8"), len(taken)
+
+
 def count_words(words: bytes) -> int:
     """How many words a text has."""
     return len(word_bounds(np.frombuffer(words, dtype=np.uint8))[0])

@@ -1,0 +1,139 @@
+"""What a site repeats on its pages: navigation, notices and footers, learnt block by block."""
+
+from collections import OrderedDict
+from math import ceil, sqrt
+from typing import Any, NamedTuple, Self
+
+import mmh3
+import numpy as np
+
+from scrapy_neardup.errors import BrokenInvariant
+from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
+
+MAX_SITES = 1024
+MAX_BLOCKS = 2048  # of a site
+WARM = 3  # pages of a site from which on its templates are trusted
+
+
+class Blocks(NamedTuple):
+    """The lines of a page that have words, in order."""
+
+    hashes: U64Array  # shape (n,)
+    n_words: I64Array  # shape (n,)
+
+    @classmethod
+    def of(cls, lines: list[bytes]) -> Self:
+        """The blocks of normalised lines, none of them empty."""
+        hashes = [mmh3.hash64(line, signed=False)[0] for line in lines]
+        n_words = [line.count(b" ") + 1 for line in lines]
+        return cls(np.array(hashes, dtype=np.uint64), np.array(n_words, dtype=np.int64))
+
+
+class Site(NamedTuple):
+    """What is known of a site: on how many of its pages each block stood."""
+
+    n_pages: int
+    hashes: U64Array  # ascending
+    counts: U32Array
+
+    @property
+    def threshold(self) -> int:
+        """Pages that a block must stand on to be a template's.
+
+        All of the first five, 8 of 16, 20 of 100, 200 of 10,000: a page in several versions
+        is on fewer, the navigation of one of many sections on more.
+        """
+        return min(self.n_pages, max(WARM, ceil(2 * sqrt(self.n_pages))))
+
+    def with_page(self, hashes: U64Array) -> "Site":
+        """The site after one more page; past MAX_BLOCKS the rarest blocks are forgotten."""
+        merged, places = np.unique(np.concatenate([self.hashes, hashes]), return_inverse=True)
+        counts = np.zeros(len(merged), dtype=np.uint32)
+        counts[places[: len(self.hashes)]] = self.counts
+        counts[places[len(self.hashes) :]] += np.uint32(1)
+        if len(merged) > MAX_BLOCKS:
+            kept = np.sort(np.argsort(counts, kind="stable")[-MAX_BLOCKS // 2 :])
+            merged, counts = merged[kept], counts[kept]
+        return Site(self.n_pages + 1, merged, counts)
+
+    def template(self, hashes: U64Array) -> "np.typing.NDArray[np.bool_]":
+        """Which of some blocks belong to a template."""
+        known = self.hashes[self.counts >= self.threshold]
+        return np.isin(hashes, known)
+
+
+class Boilerplate:
+    """Learns the template blocks of every site from the pages that are kept, one at a time.
+
+    Bounded: MAX_SITES sites, the longest unused forgotten first, of MAX_BLOCKS blocks each:
+    at most 25 MB. A block that appears late, as after a new design, becomes a template's once it
+    has stood on enough pages; nothing is ever re-read.
+    """
+
+    def __init__(self) -> None:
+        self._sites: OrderedDict[int, Site] = OrderedDict()
+
+    def learn(self, site: int, blocks: Blocks) -> None:
+        """Count the blocks of a page that is kept, each once."""
+        nothing = Site(0, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32))
+        known = self._sites.pop(site, nothing)
+        self._sites[site] = known.with_page(np.unique(blocks.hashes))
+        if len(self._sites) > MAX_SITES:
+            self._sites.popitem(last=False)
+
+    def own_words(self, site: int, blocks: Blocks) -> int:
+        """How many words of a page stand outside the templates of its site."""
+        known = self._sites.get(site)
+        if known is None:
+            return int(blocks.n_words.sum())
+        self._sites.move_to_end(site)
+        return int(blocks.n_words[~known.template(blocks.hashes)].sum())
+
+    def is_warm(self, site: int) -> bool:
+        """Whether enough pages of a site were read to know its templates."""
+        return site in self._sites and self._sites[site].n_pages >= WARM
+
+    def __len__(self) -> int:
+        """Sites known."""
+        return len(self._sites)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(site.hashes.nbytes + site.counts.nbytes for site in self._sites.values())
+
+    def arrays(self) -> dict[str, Any]:
+        """The state as named arrays, sites in the order of their last use; fresh arrays."""
+        sites = list(self._sites.values())
+        return {
+            "sites": np.array(list(self._sites), dtype=np.uint64),
+            "n_pages": np.array([site.n_pages for site in sites], dtype=np.int64),
+            "ends": np.cumsum([len(site.hashes) for site in sites], dtype=np.int64),
+            "hashes": _joined([site.hashes for site in sites], np.uint64),
+            "counts": _joined([site.counts for site in sites], np.uint32),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> Self:
+        """What arrays() described; keeps views of the arrays and never writes to them."""
+        boilerplate, start = cls(), 0
+        columns = (arrays[name].tolist() for name in ("sites", "n_pages", "ends"))
+        for number, n_pages, end in zip(*columns, strict=True):
+            hashes, counts = arrays["hashes"][start:end], arrays["counts"][start:end]
+            boilerplate._sites[number] = Site(n_pages, hashes, counts)
+            start = end
+        return boilerplate
+
+    def check(self) -> None:
+        """Blocks ascend, counts are within the pages, bounds are held. Raises BrokenInvariant."""
+        for number, site in self._sites.items():
+            ascending = bool(np.all(site.hashes[1:] > site.hashes[:-1]))
+            counted = bool(np.all((site.counts >= 1) & (site.counts <= site.n_pages)))
+            if not (ascending and counted and len(site.hashes) == len(site.counts) <= MAX_BLOCKS):
+                raise BrokenInvariant(f"the templates of site {number:#x} are damaged")
+        if len(self) > MAX_SITES:
+            raise BrokenInvariant(f"templates of {len(self)} sites, {MAX_SITES} at most")
+
+
+def _joined(arrays: list[Any], dtype: Any) -> Any:
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype=dtype)

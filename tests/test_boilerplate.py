@@ -1,0 +1,105 @@
+"""Template blocks: what is learnt, what is forgotten, what survives a snapshot."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_neardup.boilerplate import MAX_BLOCKS, MAX_SITES, Blocks, Boilerplate
+from scrapy_neardup.errors import BrokenInvariant
+
+SITE = 7
+CHROME = [b"home products about", b"all rights reserved"]
+
+
+def page(*lines: bytes) -> Blocks:
+    return Blocks.of([CHROME[0], *lines, CHROME[1]])
+
+
+def test_blocks_on_every_page_have_no_weight_those_of_one_page_have() -> None:
+    templates = Boilerplate()
+    for i in range(5):
+        templates.learn(SITE, page(b"text number %d" % i))
+    assert templates.own_words(SITE, page(b"some new words here")) == 4
+    assert templates.is_warm(SITE)
+
+
+def test_a_site_nobody_has_seen_has_no_templates() -> None:
+    templates = Boilerplate()
+    assert templates.own_words(SITE, page(b"words")) == 7
+    assert not templates.is_warm(SITE)
+
+
+def test_sites_learn_apart() -> None:
+    templates = Boilerplate()
+    for i in range(5):
+        templates.learn(SITE, page(b"text number %d" % i))
+    assert templates.own_words(SITE + 1, page(b"words")) == 7
+
+
+def test_a_page_in_five_versions_does_not_become_a_template() -> None:
+    templates = Boilerplate()
+    for i in range(50):
+        templates.learn(SITE, page(b"version text" if i < 5 else b"text number %d" % i))
+    assert templates.own_words(SITE, page(b"version text")) == 2
+
+
+def test_the_navigation_of_one_section_of_ten_becomes_a_template() -> None:
+    templates = Boilerplate()
+    for i in range(1000):
+        templates.learn(SITE, page(b"section %d" % (i % 10), b"text number %d" % i))
+    assert templates.own_words(SITE, page(b"section 3", b"more")) == 1
+
+
+def test_a_repeated_line_counts_once_a_page() -> None:
+    templates = Boilerplate()
+    templates.learn(SITE, Blocks.of([b"again"] * 50))
+    for i in range(6):
+        templates.learn(SITE, Blocks.of([b"text number %d" % i]))
+    assert templates.own_words(SITE, Blocks.of([b"again"])) == 1
+
+
+def test_memory_is_bounded_and_frequent_blocks_stay() -> None:
+    templates = Boilerplate()
+    for i in range(60):
+        templates.learn(SITE, page(*(b"line %d of page %d" % (j, i) for j in range(200))))
+    templates.check()
+    assert templates.nbytes <= 12 * MAX_BLOCKS
+    assert templates.own_words(SITE, page(b"new")) == 1
+
+
+def test_the_site_that_was_unused_longest_is_forgotten_first() -> None:
+    templates = Boilerplate()
+    for site in range(MAX_SITES + 1):
+        for _ in range(3):
+            templates.learn(site, page())
+        templates.own_words(0, page())
+    assert len(templates) == MAX_SITES
+    assert templates.is_warm(0)
+    assert not templates.is_warm(1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 30), max_size=8))))
+def test_a_snapshot_knows_the_same(pages: list[tuple[int, list[int]]]) -> None:
+    templates = Boilerplate()
+    for site, lines in pages:
+        templates.learn(site, Blocks.of([b"line %d" % line for line in lines]))
+    arrays = templates.arrays()
+    for array in arrays.values():
+        array.flags.writeable = False
+    again = Boilerplate.from_arrays(arrays)
+    again.check()
+    probe = Blocks.of([b"line %d" % line for line in range(31)])
+    for site in range(4):
+        assert again.own_words(site, probe) == templates.own_words(site, probe)
+    again.learn(0, probe)
+    again.check()
+
+
+def test_check_finds_counts_above_the_number_of_pages() -> None:
+    templates = Boilerplate()
+    templates.learn(SITE, page())
+    arrays = templates.arrays()
+    arrays["counts"] = np.full(2, 9, dtype=np.uint32)
+    with pytest.raises(BrokenInvariant, match="damaged"):
+        Boilerplate.from_arrays(arrays).check()

@@ -1,0 +1,307 @@
+"""Decisions: what is a duplicate, of what, and what must never be lost."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_neardup.detector import Decision, Detector, site_of
+from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, load_engine
+from scrapy_neardup.errors import BrokenInvariant
+from scrapy_neardup.index import load_index
+from scrapy_neardup.index.permuted import PermutedIndex
+from scrapy_neardup.index.scan import ScanIndex
+from scrapy_neardup.text import normalise
+
+KEYED = FingerprintSpec(key=99)
+
+
+def detector(key: int = 0, **rules: Any) -> Detector:
+    engine = load_engine("numpy", FingerprintSpec(key=key), SKETCH)
+    return Detector(engine, load_index("scan"), **rules)
+
+
+def text(n_words: int, seed: int, line: int = 12) -> str:
+    chance = random.Random(seed)
+    words = [f"word{int(chance.paretovariate(0.6)) % 5000}" for _ in range(n_words)]
+    return "\n".join(" ".join(words[i : i + line]) for i in range(0, n_words, line))
+
+
+def edited(page: str, n_edits: int, seed: int = 1) -> str:
+    chance = random.Random(seed)
+    lines = page.split("\n")
+    for _ in range(n_edits):
+        row = chance.randrange(len(lines))
+        words = lines[row].split(" ")
+        words[chance.randrange(len(words))] = f"edit{chance.randrange(999)}"
+        lines[row] = " ".join(words)
+    return "\n".join(lines)
+
+
+def decide(known: Detector, url: str, page: str) -> Decision:
+    return known.decide(known.read(url, page))
+
+
+def test_the_same_words_are_exact_whatever_the_case_and_punctuation() -> None:
+    known = detector()
+    decide(known, "http://a.example/1", text(100, 1))
+    decision = decide(known, "http://a.example/2", text(100, 1).upper().replace(" ", ", "))
+    assert (decision.kind, decision.original) == ("exact", "http://a.example/1")
+    assert (decision.distance, decision.sketch_distance, decision.similarity) == (0, 0, 1.0)
+    assert decision.is_duplicate
+
+
+def test_a_small_edit_is_near_and_names_the_original() -> None:
+    known = detector()
+    decide(known, "http://a.example/1", text(600, 1))
+    decide(known, "http://a.example/2", text(600, 2))
+    decision = decide(known, "http://a.example/3", edited(text(600, 1), 2))
+    assert (decision.kind, decision.original) == ("near", "http://a.example/1")
+    assert decision.similarity == pytest.approx(0.97, abs=0.02)
+    assert decision.page_id is None
+    assert decision.is_duplicate
+
+
+def test_a_page_that_changed_by_a_third_is_new() -> None:
+    known = detector()
+    decide(known, "http://a.example/1", text(600, 1))
+    decision = decide(known, "http://a.example/2", text(600, 1)[:2500] + text(300, 2))
+    assert decision.kind == "new"
+    assert not decision.is_duplicate
+
+
+def test_of_several_originals_the_most_similar_is_named() -> None:
+    known = detector(admit="all")
+    page = text(800, 1)
+    decide(known, "http://a.example/far", edited(page, 5, seed=2))
+    decide(known, "http://a.example/close", edited(page, 1, seed=3))
+    assert decide(known, "http://a.example/new", page).original == "http://a.example/close"
+
+
+def test_another_site_s_page_is_named_but_drops_nothing() -> None:
+    known = detector()
+    decide(known, "http://a.example.com/1", text(300, 1))
+    decision = decide(known, "http://other.example.org/1", edited(text(300, 1), 1))
+    assert (decision.kind, decision.original) == ("new", None)
+    assert decision.elsewhere == "http://a.example.com/1"
+    same_site = decide(known, "http://b.example.com/1", text(300, 1))
+    assert (same_site.kind, same_site.original) == ("exact", "http://a.example.com/1")
+
+
+def test_under_scope_all_every_site_counts() -> None:
+    known = detector(scope="all")
+    decide(known, "http://a.example.com/1", text(300, 1))
+    assert decide(known, "http://other.example.org/1", text(300, 1)).kind == "exact"
+    assert decide(known, "http://other.example.org/2", edited(text(300, 1), 1)).kind == "near"
+
+
+@pytest.mark.parametrize(
+    ("url", "site"),
+    [
+        ("https://www.bbc.co.uk/news", "bbc.co.uk"),
+        ("http://someone.github.io/x", "someone.github.io"),
+        ("http://127.0.0.1:8000/", "127.0.0.1"),
+        ("http://localhost:8000/", "localhost"),
+        ("http://EXAMPLE.com.:80/", "example.com"),
+        ("http://[::1]/", "::1"),
+        ("http://[", "http://["),
+        ("", ""),
+    ],
+)
+def test_the_site_of_a_url_is_its_registrable_domain(url: str, site: str) -> None:
+    assert site_of(url) == site
+
+
+def test_short_pages_are_compared_exactly_only() -> None:
+    known = detector(min_words=20)
+    decide(known, "http://a.example/1", text(19, 1))
+    assert decide(known, "http://a.example/2", edited(text(19, 1), 1)).kind == "too-short"
+    assert decide(known, "http://a.example/3", text(19, 1)).kind == "exact"
+
+
+def test_pages_without_words_are_all_kept() -> None:
+    known = detector()
+    kinds = [decide(known, f"http://a.example/{i}", " …\n!").kind for i in range(3)]
+    assert kinds == ["too-short"] * 3
+    assert len(known) == 0
+
+
+def test_a_url_never_matches_itself() -> None:
+    known = detector()
+    first = decide(known, "http://a.example/1", text(100, 1))
+    again = decide(known, "http://a.example/1", text(100, 1))
+    assert (again.kind, again.page_id) == ("new", first.page_id)
+    changed = decide(known, "http://a.example/1", edited(text(100, 1), 1))
+    assert changed.kind == "new"
+    assert len(known) == len(known.index) == 1
+    known.check()
+
+
+@pytest.mark.parametrize("admit", ["novel", "all"])
+def test_of_two_twins_read_again_and_again_one_always_stays(admit: str) -> None:
+    known = detector(admit=admit)
+    for _ in range(3):
+        kinds = [
+            decide(known, "http://a.example/1", text(400, 1)).kind,
+            decide(known, "http://a.example/2", edited(text(400, 1), 1)).kind,
+        ]
+        assert kinds == ["new", "near"]
+    known.check()
+
+
+def test_a_chain_of_small_changes_does_not_lead_away_from_what_was_kept() -> None:
+    known, kept = detector(boilerplate="keep"), {}
+    page = text(1000, 1)
+    for step in range(60):
+        url = f"http://a.example/{step}"
+        decision = decide(known, url, page)
+        if decision.is_duplicate:
+            assert decision.original in kept
+            assert decision.similarity is not None
+            assert decision.similarity >= known.similarity
+        else:
+            kept[url] = page
+        page = edited(page, 3, seed=step)
+    assert len(kept) > 5
+
+
+def test_forgotten_pages_repeat_nothing_any_more() -> None:
+    known = detector()
+    first = decide(known, "http://a.example/1", text(300, 1))
+    assert first.page_id is not None
+    assert known.forget(first.page_id)
+    assert not known.forget(first.page_id)
+    assert decide(known, "http://a.example/2", text(300, 1)).kind == "new"
+    known.check()
+
+
+def test_without_confirmation_the_fingerprint_is_trusted() -> None:
+    page, other = text(300, 1), text(300, 2)
+    strict, loose = detector(distance=64), detector(distance=64, confirm_distance=None)
+    for known, kind in ((strict, "new"), (loose, "near")):
+        decide(known, "http://a.example/1", page)
+        assert decide(known, "http://a.example/2", other).kind == kind
+
+
+def test_a_look_up_that_would_take_too_long_keeps_the_page_undecided() -> None:
+    engine = load_engine("numpy", FINGERPRINT, SKETCH)
+    index = PermutedIndex(blocks=7, distance=6, scan_limit=3)
+    known = Detector(engine, index, boilerplate="keep", similarity=0.999)
+    kinds = [
+        decide(known, f"http://a.example/{i}", edited(text(2000, 1), 2, seed=i)).kind
+        for i in range(8)
+    ]
+    assert kinds[0] == "new"
+    assert kinds[-1] == "undecided"
+    repeated = decide(known, "http://a.example/again", edited(text(2000, 1), 2, seed=7))
+    assert repeated.kind == "exact"
+    known.check()
+
+
+@pytest.mark.parametrize("index", [ScanIndex, PermutedIndex])
+@pytest.mark.parametrize("n_pages", [0, 40])
+def test_a_detector_from_a_snapshot_decides_the_same(index: Any, n_pages: int) -> None:
+    engine = load_engine("numpy", KEYED, SKETCH)
+    known = Detector(engine, index(), distance=3)
+    for i in range(n_pages):
+        decide(known, f"http://a.example/{i}", edited(text(300, i // 2), i % 2))
+    arrays = {name: np.array(array) for name, array in known.arrays().items()}
+    for array in arrays.values():
+        array.flags.writeable = False
+    again = Detector.from_arrays(arrays, engine, index, distance=3)
+    again.check()
+    assert len(again) == len(known)
+    for i in range(60):
+        page = edited(text(300, i), 1, seed=5)
+        assert decide(again, f"http://a.example/x{i}", page) == decide(
+            known, f"http://a.example/x{i}", page
+        )
+    again.check()
+
+
+def test_check_finds_an_index_with_more_pages_than_the_table() -> None:
+    known = detector()
+    known.index.add(5, 0)
+    with pytest.raises(BrokenInvariant, match="the index holds 1 pages, the page table 0"):
+        known.check()
+
+
+def test_the_key_changes_every_fingerprint_and_no_decision() -> None:
+    plain, keyed = detector(), detector(key=12345)
+    for i in range(30):
+        page = edited(text(300, i // 3), i % 3)
+        first, second = (decide(d, f"http://a.example/{i}", page) for d in (plain, keyed))
+        assert first.fingerprint != second.fingerprint
+        assert (first.kind, first.original) == (second.kind, second.original)
+
+
+def test_appended_words_that_forge_a_fingerprint_do_not_suppress_a_victim() -> None:
+    known = detector(key=0)
+    victim = text(300, 1)
+    decide(known, "http://a.example/victim", victim)
+    target = known.engine.fingerprint(normalise(victim))
+    forged, words = text(300, 2), [f"x{i}" for i in range(4000)]
+    for _ in range(400):  # an attacker who knows the key flips bit after bit
+        current = known.engine.fingerprint(normalise(forged))
+        if (current ^ target).bit_count() <= known.distance:
+            break
+        forged += " " + min(
+            random.Random(len(forged)).sample(words, 40),
+            key=lambda w: (
+                known.engine.fingerprint(normalise(f"{forged} {f'{w} ' * 8}")) ^ target
+            ).bit_count(),
+        )
+    assert decide(known, "http://a.example/forged", forged).kind == "new"
+
+
+def test_products_of_a_shop_with_a_heavy_template_are_all_kept() -> None:
+    header, footer = text(700, 1, line=3), text(300, 2)
+    shop = detector()
+    pages = [f"{header}\n{text(45, 100 + i)}\n{footer}" for i in range(40)]
+    kinds = [decide(shop, f"http://shop.example/{i}", page).kind for i, page in enumerate(pages)]
+    assert kinds == ["new"] * 40
+    copy = edited(pages[30].replace(text(45, 130), text(45, 130) + "\n12 in stock"), 0)
+    assert decide(shop, "http://shop.example/sale/30", copy).original == "http://shop.example/30"
+    keeping = detector(boilerplate="keep")
+    kinds = [decide(keeping, f"http://shop.example/{i}", p).kind for i, p in enumerate(pages)]
+    assert kinds.count("near") > 30
+
+
+def test_a_page_whose_own_text_is_too_short_is_kept_on_a_known_site() -> None:
+    chrome, known = text(400, 1, line=4), detector(min_words=20)
+    for i in range(5):
+        decide(known, f"http://a.example/{i}", f"{chrome}\n{text(60, 10 + i)}")
+    first = decide(known, "http://a.example/x", f"{chrome}\nno usage of alpha")
+    second = decide(known, "http://a.example/y", f"{chrome}\nno usage of beta")
+    assert (first.kind, second.kind) == ("new", "new")
+
+
+def test_twins_around_the_warm_up_are_found() -> None:
+    chrome, known = text(400, 1, line=4), detector()
+    pages = [f"{chrome}\n{text(200, 10 + i)}" for i in range(30)]
+    for i, page in enumerate(pages):
+        assert decide(known, f"http://a.example/{i}", page).kind == "new"
+    for i, page in enumerate(pages):
+        twin = decide(known, f"http://a.example/twin/{i}", edited(page, 1))
+        assert (twin.kind, twin.original) == ("near", f"http://a.example/{i}")
+
+
+def test_pages_sampled_unlike_are_compared_all_the_same() -> None:
+    known = detector(boilerplate="keep")
+    page = text(2048, 1)
+    decide(known, "http://a.example/1", page)
+    decision = decide(known, "http://a.example/2", page + "\n" + text(60, 2))
+    assert (decision.kind, decision.words) == ("near", 2108)
+    assert decision.similarity == pytest.approx(0.97, abs=0.03)
+
+
+@given(st.lists(st.text(max_size=40), max_size=8))
+def test_reading_line_by_line_gives_the_words_of_the_whole(lines: list[str]) -> None:
+    page = "\n".join(lines)
+    assert READER.read("http://a.example/", page).words == normalise(page)
+
+
+READER = detector()
