@@ -1,0 +1,133 @@
+"""HTML → visible text → words: the ways there are, on real pages of about 34 KB, one core."""
+
+import tarfile
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from lxml import etree, html
+from parsel import Selector
+from scrapy.http import HtmlResponse
+
+from benchmarks.peers import peer
+from benchmarks.rows import SHARED_DATA, Row, cpu_seconds, html_pages, one_core
+from scrapy_neardup.extract import visible_text
+from scrapy_neardup.text import normalise
+
+KB = 1024
+SIZES = range(20 * KB, 50 * KB)
+PAGE = 34 * KB  # what the times are given for
+LANGUAGES = ("da", "de", "es", "fr", "ja", "ko", "pt-br", "ru", "tr", "zh-cn")
+VISIBLE = "//text()[not(ancestor::script or ancestor::style or ancestor::head)]"
+
+Extract = Callable[[bytes], object]
+
+
+def rows() -> list[Row]:
+    """Times of a page, and rates of text in GB/s."""
+    every = [page.encode() for page in html_pages()]
+    pages = [page for page in every if len(page) in SIZES][:100]
+    with one_core():
+        return [*page_rows(pages), *tree_rows(pages), *word_rows(every)]
+
+
+def page_rows(pages: list[bytes]) -> list[Row]:
+    """From bytes to visible text."""
+    times = times_a_page(pages, {"ours": lambda page: visible_text(response(page))} | ways())
+    ours = times.pop("ours") or 0.0
+    return [Row("HTML to visible text", ours, "ms", 0.4, at_most=True, peers=times)]
+
+
+def tree_rows(pages: list[bytes]) -> list[Row]:
+    """The same where the spider has parsed the response already."""
+    parsed = {page: response(page) for page in pages}
+    for each in parsed.values():
+        each.selector.root  # noqa: B018  # parses
+    ours = times_a_page(
+        pages,
+        {
+            "ours": lambda page: visible_text(parsed[page]),
+            "text_content, keeps scripts": lambda page: parsed[page].selector.root.text_content(),
+            "lxml itertext": lambda page: "".join(parsed[page].selector.root.itertext()),
+            "parsel XPath": lambda page: "".join(parsed[page].xpath(VISIBLE).getall()),
+        },
+    )
+    value = ours.pop("ours") or 0.0
+    return [Row("parsed tree to visible text", value, "ms", 0.15, at_most=True, peers=ours)]
+
+
+def word_rows(every: list[bytes]) -> list[Row]:
+    """From visible text to normalised words."""
+    texts = [html.document_fromstring(page).text_content() for page in every]
+    ascii_only = ["".join(filter(str.isascii, text)) for text in texts]
+    made = []
+    for name, some, target in (
+        ("visible text to words, ASCII", ascii_only, 0.5),
+        ("visible text to words, English", texts, None),
+        ("visible text to words, mixed scripts", list(translations()), 0.03),
+    ):
+        seconds = cpu_seconds({"ours": partial(_each, normalise, some)})["ours"] or 1.0
+        size = sum(len(text.encode()) for text in some)
+        made.append(Row(name, size / 1e9 / seconds, "GB/s", target))
+    return made
+
+
+def translations() -> Iterator[str]:
+    """Texts of the real site that are not English: ten languages, four scripts."""
+    with tarfile.open(SHARED_DATA / "site" / "site.tar.gz") as site:
+        for member in site:
+            parts = member.name.split("/")
+            file = site.extractfile(member) if "httpd" in parts and member.isfile() else None
+            if file and member.name.endswith(".html") and set(parts) & set(LANGUAGES):
+                yield html.document_fromstring(file.read()).text_content()
+
+
+def ways() -> dict[str, Extract | None]:
+    """What else makes visible text of a page, each as its documentation says."""
+    selectolax, resiliparse = peer("selectolax.lexbor"), peer("resiliparse.parse.html")
+    plain, trafilatura = peer("resiliparse.extract.html2text"), peer("trafilatura")
+    return {
+        "lxml text_content, keeps scripts": lambda page: lxml_root(page).text_content(),
+        "lxml, scripts stripped": lxml_stripped,
+        "parsel XPath": lambda page: "".join(
+            Selector(page.decode(), type="html").xpath(VISIBLE).getall()
+        ),
+        "selectolax": selectolax and partial(selectolax_text, selectolax.LexborHTMLParser),
+        "resiliparse, keeps scripts": resiliparse
+        and (lambda page: resiliparse.HTMLTree.parse_from_bytes(page).body.text),
+        "resiliparse plain text": plain
+        and (lambda page: plain.extract_plain_text(page.decode(), main_content=False)),
+        "trafilatura": trafilatura and (lambda page: trafilatura.extract(page.decode())),
+    }
+
+
+def lxml_root(page: bytes) -> etree._Element:
+    parser = html.HTMLParser(encoding="utf-8")
+    return html.document_fromstring(page, parser=parser)
+
+
+def lxml_stripped(page: bytes) -> str:
+    root = lxml_root(page)
+    etree.strip_elements(root, "script", "style", "head", etree.Comment, with_tail=False)
+    return etree.tostring(root, method="text", encoding="unicode")
+
+
+def selectolax_text(parser: Callable[[bytes], object], page: bytes) -> object:
+    tree = parser(page)
+    tree.strip_tags(["script", "style", "head"])  # type: ignore[attr-defined]
+    return tree.body.text(separator="\n")  # type: ignore[attr-defined]
+
+
+def response(page: bytes) -> HtmlResponse:
+    return HtmlResponse("http://localhost/", body=page, encoding="utf-8")
+
+
+def times_a_page(pages: list[bytes], ways: dict[str, Extract | None]) -> dict[str, float | None]:
+    """Milliseconds for a page of 34 KB."""
+    runs = {name: way and partial(_each, way, pages) for name, way in ways.items()}
+    scale = 1e3 * PAGE / sum(map(len, pages))
+    return {name: s and s * scale for name, s in cpu_seconds(runs, 3).items()}
+
+
+def _each(run: Callable[..., object], inputs: list) -> None:
+    for one in inputs:
+        run(one)

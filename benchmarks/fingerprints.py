@@ -1,0 +1,142 @@
+"""Words → fingerprints: every SIMD level and NumPy beside the peers, on real pages, one core."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+
+from lxml import html
+
+from benchmarks.peers import peer
+from benchmarks.rows import Row, cpu_seconds, html_pages, one_core, rates
+from scrapy_neardup.engines import FINGERPRINT, PAPER, SKETCH, FingerprintSpec
+from scrapy_neardup.kernels import PACKAGES, native_is_built
+from scrapy_neardup.text import normalise
+
+GB = 1e9
+FOR_PEERS = 150  # pages that slow peers get
+TARGETS = {"avx512": 1.8, "avx2": 0.5, "portable": 0.5}  # GB/s, the paper's fingerprint
+
+Run = Callable[[], object]
+
+
+def rows() -> list[Row]:
+    """Rates of text in GB/s, and ratios to the peers."""
+    texts = [normalise(html.document_fromstring(page).text_content()) for page in html_pages()]
+    if not native_is_built("fingerprint"):
+        return numpy_rows(texts)
+    kernel = import_module(f"{PACKAGES['native']}.fingerprint")
+    with one_core():
+        made = [*level_rows(kernel, texts), *spec_rows(kernel, texts), *numpy_rows(texts)]
+        made += peer_rows(kernel, texts)
+    return [*made, *core_rows(kernel, texts)]
+
+
+def many(kernel: ModuleType, texts: Sequence[bytes], spec: FingerprintSpec) -> Run:
+    return partial(kernel.fingerprint_many, texts, *spec.arguments)
+
+
+def level_rows(kernel: ModuleType, texts: list[bytes]) -> list[Row]:
+    best, made = kernel.simd(), []
+    for level in reversed(kernel.SIMD_LEVELS):
+        kernel.use_simd(level)
+        rate = rate_of(many(kernel, texts, PAPER), texts)
+        made.append(Row(f"fingerprint, paper, {level}", rate, "GB/s", TARGETS[level]))
+    kernel.use_simd(best)
+    return made
+
+
+def spec_rows(kernel: ModuleType, texts: list[bytes]) -> list[Row]:
+    both = FINGERPRINT.arguments, SKETCH.arguments
+
+    def signatures() -> None:
+        for text in texts:
+            kernel.signatures(text, *both)
+
+    mixed = rate_of(many(kernel, texts, FINGERPRINT), texts)
+    return [
+        Row(f"fingerprint, default, {kernel.simd()}", mixed, "GB/s", 1.5),
+        Row("fingerprint and sketch, default", rate_of(signatures, texts), "GB/s", 0.3),
+    ]
+
+
+def numpy_rows(texts: list[bytes]) -> list[Row]:
+    kernel, some = import_module(f"{PACKAGES['numpy']}.fingerprint"), texts[:FOR_PEERS]
+    rate = rate_of(many(kernel, some, PAPER), some)
+    return [Row("fingerprint, paper, NumPy", rate, "GB/s", 0.06)]
+
+
+def peer_rows(kernel: ModuleType, texts: list[bytes]) -> list[Row]:
+    """Ours beside theirs, which take turns; slow as they are, they get fewer pages."""
+    some = texts[:FOR_PEERS]
+    readable = [text.decode() for text in some]
+    runs: dict[str, Run | None] = {"ours": many(kernel, texts, PAPER)}
+    for name, recipe in recipes().items():
+        runs[name] = recipe and partial(_each, recipe, readable)
+    seconds = cpu_seconds(runs, 3)
+    ours = total(texts) / 1e6 / (seconds.pop("ours") or 1.0)
+    speeds = rates(total(some) / 1e6, seconds)
+    made = [Row("fingerprint, paper, beside peers", ours, "MB/s", peers=speeds)]
+    for name, least in (("gaoya", 20.0), ("simhash", 250.0)):
+        theirs = speeds[name]
+        if theirs:
+            made.append(Row(f"fingerprint, paper, over {name}", ours / theirs, "times", least))
+    return made
+
+
+def core_rows(kernel: ModuleType, texts: list[bytes]) -> list[Row]:
+    """How much faster all cores are than one, by the clock on the wall."""
+    if kernel.cores() < 2:
+        return []
+    run = many(kernel, texts * 20, FINGERPRINT)
+    with one_core():
+        alone = min(wall_seconds(run) for _ in range(5))
+    together = min(wall_seconds(run) for _ in range(5))
+    target = 1.8 if kernel.cores() == 2 else None
+    name = f"fingerprint_many, {kernel.cores()} cores over one"
+    return [Row(name, alone / together, "times", target)]
+
+
+def recipes() -> dict[str, Callable[[str], object] | None]:
+    """For each peer, the fingerprint of a text's words by its fastest documented way."""
+    gaoya, simhash = peer("gaoya.simhash"), peer("simhash", "simhash")
+    pybind, rust = peer("simhash", "simhash-pybind"), peer("simhash", "python-simhash")
+    xxhash, datasketch, rensa = peer("xxhash"), peer("datasketch"), peer("rensa")
+    trafilatura = peer("trafilatura.deduplication")
+    return {
+        # Its Python interface gives no fingerprint; asking an empty index makes one.
+        "gaoya": gaoya and gaoya.SimHashStringIndex(64, 6, 3, analyzer="word").query,
+        "simhash": simhash and (lambda text: simhash.Simhash(text.split())),
+        "simhash-pybind + xxhash": pybind
+        and xxhash
+        and (
+            lambda text: pybind.compute([xxhash.xxh64_intdigest(w) for w in text.encode().split()])
+        ),
+        "python-simhash": rust and (lambda text: rust.simhash(text.split())),
+        "trafilatura": trafilatura and trafilatura.Simhash,
+        "datasketch MinHash": datasketch
+        and (lambda text: datasketch.MinHash.bulk([[w.encode() for w in text.split()]])),
+        "rensa RMinHash": rensa
+        and (lambda text: rensa.RMinHash(num_perm=128, seed=1).update(text.split())),
+    }
+
+
+def _each(recipe: Callable[[str], object], texts: list[str]) -> None:
+    for text in texts:
+        recipe(text)
+
+
+def rate_of(run: Run, texts: Sequence[bytes]) -> float:
+    """GB of text a second."""
+    return rates(total(texts) / GB, cpu_seconds({"ours": run}))["ours"] or 0.0
+
+
+def total(texts: Sequence[bytes]) -> int:
+    return sum(map(len, texts))
+
+
+def wall_seconds(run: Run) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start

@@ -1,0 +1,90 @@
+"""What a benchmark gives, and how anything is timed: rows of one table, medians of CPU time."""
+
+import gzip
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+ROUNDS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure of ours. A module of benchmarks has `rows() -> list[Row]`.
+
+    target   None for a figure that is only reported
+    at_most  whether the target is the most it may be (a time) or the least (a rate)
+    peers    name → the peer's figure in the same run and unit; None if it is not there
+    """
+
+    kernel: str
+    value: float
+    unit: str
+    target: float | None = None
+    at_most: bool = False
+    peers: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None without one."""
+        if self.target is None:
+            return None
+        return self.value <= self.target if self.at_most else self.value >= self.target
+
+    def as_json(self) -> dict[str, Any]:
+        """kernel, value, unit, target, met, peers."""
+        fields = {name: getattr(self, name) for name in ("kernel", "value", "unit", "target")}
+        return fields | {"met": self.met, "peers": dict(self.peers)}
+
+
+def cpu_seconds(
+    candidates: Mapping[str, Callable[[], object] | None], rounds: int = ROUNDS
+) -> dict[str, float | None]:
+    """Median CPU time of this process for each candidate, None for None.
+
+    They take turns, so that whatever disturbs the machine disturbs them alike; one turn
+    before warms up and does not count.
+    """
+    times: dict[str, list[float]] = {name: [] for name, run in candidates.items() if run}
+    for _ in range(rounds + 1):
+        for name, run in candidates.items():
+            if run:
+                start = time.process_time()
+                run()
+                times[name].append(time.process_time() - start)
+    return {
+        name: statistics.median(times[name][1:]) if run else None
+        for name, run in candidates.items()
+    }
+
+
+def rates(amount: float, seconds: Mapping[str, float | None]) -> dict[str, float | None]:
+    """amount per second for each time."""
+    return {name: amount / s if s else None for name, s in seconds.items()}
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Keeps this process on one core where the system can."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def html_pages() -> list[str]:
+    """The real pages of ../shared/data/pairs."""
+    with gzip.open(SHARED_DATA / "pairs" / "pages.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line)["html"] for line in lines]
