@@ -40,6 +40,7 @@ SCHEMA = """
 CREATE TABLE run (id INTEGER PRIMARY KEY, started REAL NOT NULL, rules TEXT NOT NULL);
 CREATE TABLE kind (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE action (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE callback (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE original (id INTEGER PRIMARY KEY, url TEXT NOT NULL);
 CREATE TABLE page_text (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE decision (
@@ -58,7 +59,8 @@ CREATE TABLE decision (
     per_mille INTEGER,
     words INTEGER,
     size_bytes INTEGER,
-    latency_ms INTEGER
+    latency_ms INTEGER,
+    callback INTEGER
 );
 CREATE INDEX decision_url ON decision (url_hash);
 CREATE INDEX decision_original ON decision (original) WHERE original IS NOT NULL;
@@ -67,14 +69,15 @@ CREATE VIEW decisions AS
            action.name AS action, decision.url AS url, original.url AS original,
            other.url AS elsewhere, fingerprint, distance, sketch_distance,
            per_mille / 1000.0 AS similarity, words, size_bytes, latency_ms,
-           url_hash, decision.original AS original_id
+           callback.name AS callback, url_hash, decision.original AS original_id
     FROM decision JOIN kind ON kind.id = decision.kind JOIN action ON action.id = decision.action
     LEFT JOIN original ON original.id = decision.original
-    LEFT JOIN original AS other ON other.id = decision.elsewhere;
+    LEFT JOIN original AS other ON other.id = decision.elsewhere
+    LEFT JOIN callback ON callback.id = decision.callback;
 """
 COLUMNS = (
     "id, run, time, kind, action, url, original, elsewhere, fingerprint, distance, "
-    "sketch_distance, similarity, words, size_bytes, latency_ms"
+    "sketch_distance, similarity, words, size_bytes, latency_ms, callback"
 )
 
 
@@ -93,6 +96,7 @@ class Entry(NamedTuple):
     words: int | None = None
     size_bytes: int | None = None  # of the response's body
     latency_ms: int | None = None  # of the download
+    callback: str | None = None  # method of the spider that got the page, or would have
     text: str = ""  # visible text; stored where texts are kept
 
 
@@ -114,6 +118,7 @@ class Decided(NamedTuple):
     words: int | None
     size_bytes: int | None
     latency_ms: int | None
+    callback: str | None
 
 
 class Run(NamedTuple):
@@ -245,8 +250,14 @@ class Ledger:
                 [(url_id(url), storable(url)) for url in originals],
             )
             transaction.executemany(
-                "INSERT INTO decision VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [self._row(at, entry) for at, entry in decided],
+                "INSERT OR IGNORE INTO callback (name) VALUES (?)",
+                [(name,) for name in {e.callback for _, e in decided} if name],
+            )
+            callbacks = dict(transaction.execute("SELECT name, id FROM callback"))
+            transaction.executemany(
+                "INSERT INTO decision VALUES "
+                "(NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [(*self._row(at, e), callbacks.get(e.callback)) for at, e in decided],
             )
             if self._keep_text:
                 transaction.executemany(
@@ -256,6 +267,7 @@ class Ledger:
         self.recorded += len(decided)
 
     def _row(self, at: float, entry: Entry) -> tuple[object, ...]:
+        """The entry as its columns, but for the callback."""
         fingerprint = entry.fingerprint
         if fingerprint is not None and fingerprint >= 1 << 63:
             fingerprint -= 1 << 64  # SQLite's integers are signed

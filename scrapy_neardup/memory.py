@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
-from scrapy import signals
+from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Request, Response
@@ -25,6 +25,7 @@ from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.trail import Trail
 from scrapy_neardup.urlkey import own_fingerprinter, request_key
+from scrapy_neardup.witness import Witness
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,9 @@ class PageVisit:
 
     response: Response
     page: int | None = None  # in the lineage
-    decision: Decision | None = None
+    judged: Decision | None = None  # what the detector said
+    decision: Decision | None = None  # what is done about it
+    text: str = ""  # where texts are kept
     read: bool = False
     new_pages: list[int] = field(default_factory=list)  # page ids that this visit brought
     handed: list[int] = field(default_factory=list)  # id() of items the pipeline has not seen
@@ -88,7 +91,9 @@ class CrawlMemory:
             ttl_s=None if self.settings.ttl is None else self.settings.ttl * DAY_S,
             on_seen=self._count_seen,
         )
+        self.spider: Spider | None = None
         self.detector = self.state.detector
+        self.witness = Witness(self.settings, folder)
         self.trail = Trail(self.state.lineage, crawler)
         self.saving = create_looping_call(self.save)
         self.itemless: set[int] = set()  # ids of pages that were read for their links only
@@ -138,11 +143,12 @@ class CrawlMemory:
 
     # --- pages
 
-    def read(self, response: Response) -> PageReading | None:
+    def read(self, visit: PageVisit) -> PageReading | None:
         """Text, words, fingerprint and sketch of a page; None where it cannot be compared.
 
         Safe in a thread: touches no structure of the crawl but counters.
         """
+        response = visit.response
         if len(response.body) > self.settings.max_page_bytes:
             self.stats.inc_value(stats.PAGES_TOO_LONG)
             return None
@@ -150,6 +156,8 @@ class CrawlMemory:
         if text is None:
             self.stats.inc_value(stats.PAGES_WITHOUT_TEXT)
             return None
+        if self.witness.keeps_text:
+            visit.text = text
         return self.read_text(response.url, text)
 
     def read_text(self, url: str, text: str) -> PageReading | None:
@@ -166,6 +174,13 @@ class CrawlMemory:
         if visit is not None and decision.page_id is not None and decision.page_id >= first_new:
             visit.new_pages.append(decision.page_id)
         return decision
+
+    def spare(self, url: str, decision: Decision | None) -> Decision | None:
+        """The decision as it is to be applied: none where a person has undone it."""
+        if decision is None or not decision.is_duplicate or not self.witness.keeps(url):
+            return decision
+        self.stats.inc_value(stats.PAGES_UNDONE)
+        return None
 
     def stand_in(self, visit: PageVisit) -> None:
         """Keep the items of a page whose original was read for its links and brought none.
@@ -244,8 +259,18 @@ class CrawlMemory:
                 del self.handed[identity]
             self.stats.inc_value(stats.ITEMS_REPLACED)
         self._settle_pages(visit)
+        self._testify(visit)
         if not visit.failed:
             self._settle_trail(visit)
+            self.attempt("state", lambda: self.witness.fetched(visit.response))
+
+    def _testify(self, visit: PageVisit) -> None:
+        if visit.judged is not None:
+            action = self.witness.action_on(
+                visit.judged, dropped=bool(visit.items_dropped), spared=visit.decision is None
+            )
+            response = visit.response
+            self.witness.page_judged(response.url, visit.judged, action, response, visit.text)
 
     def _settle_pages(self, visit: PageVisit) -> None:
         if not visit.items_out:
@@ -286,7 +311,10 @@ class CrawlMemory:
                 )
             return None
 
-    def spider_opened(self) -> None:
+    def spider_opened(self, spider: Spider) -> None:
+        self.spider = spider
+        self.attempt("ledger", lambda: self.witness.open_ledger(self.detector))
+        self.attempt("live", self.witness.open_live_view)
         if self.state.store is not None:
             self.saving.start(self.settings.snapshot_interval, now=False)
         names = {
@@ -312,6 +340,7 @@ class CrawlMemory:
     def spider_closed(self, reason: str) -> None:
         if self.saving.running:
             self.saving.stop()
+        self.witness.close()
         urls = self.state.urls
         sizes = {
             stats.FILTER_SIZE: len(urls),
@@ -325,9 +354,18 @@ class CrawlMemory:
         }
         keeps_queue = self.keeps_queue and reason != "finished"
         self.attempt("state", lambda: self.state.close(keeps_queue))
-        for key, value in (sizes | self._engine_report() | self._state_report()).items():
+        for key, value in self._final_report(sizes).items():
             self.stats.set_value(key, value)
         logger.info("neardup stats:\n%s", stats.table(self.stats.get_stats()))
+
+    def _final_report(self, sizes: dict[str, Any]) -> dict[str, Any]:
+        return sizes | self._engine_report() | self._state_report() | self._ledger_report()
+
+    def _ledger_report(self) -> dict[str, int]:
+        ledger = self.witness.ledger
+        if ledger is None:
+            return {}
+        return {stats.LEDGER_RECORDED: ledger.recorded, stats.LEDGER_LOST: ledger.lost}
 
     def _state_report(self) -> dict[str, int]:
         store = self.state.store

@@ -52,7 +52,11 @@ class SeenUrlMiddleware:
             return
         key = memory.key(request)
         if key is not None and memory.seen(key):
+            if memory.witness.wants(request.url):
+                memory.stats.inc_value(stats.URLS_EXEMPT.format("undone"))
+                return
             memory.stats.inc_value(stats.URLS_DROPPED)
+            memory.witness.url_dropped(request)
             raise UrlAlreadyFetched(f"already fetched: {request.url}")
         memory.stats.inc_value(stats.URLS_NEW)
 

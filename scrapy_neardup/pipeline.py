@@ -75,7 +75,23 @@ class NearDuplicatePipeline:
         decision = self.memory.decide(reading, visit) if reading else None
         if decision and decision.original and decision.original.startswith(page + ITEM_MARK):
             return None  # of the same page: a URL never matches itself
-        return decision
+        applied = self.memory.spare(page, decision)
+        if decision:
+            self.testify(f"{page}{ITEM_MARK}{which:08x}", decision, applied, visit, text)
+        return applied
+
+    def testify(
+        self,
+        url: str,
+        decision: Decision,
+        applied: Decision | None,
+        visit: PageVisit | None,
+        text: str,
+    ) -> None:
+        """Enter the decision about a single item into the ledger."""
+        action = self.memory.witness.action_on(decision, dropped=True, spared=applied is None)
+        response = visit.response if visit else None
+        self.memory.witness.page_judged(url, decision, action, response, text)
 
     def act(self, item: Any, visit: PageVisit | None, decision: Decision) -> Any:
         """Drop, tag or only count an item of a near-duplicate page."""

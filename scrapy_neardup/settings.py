@@ -259,6 +259,36 @@ class NearDupSettings:
         "the state's folder; 0: none, so that fingerprints can be compared between states.",
     )
 
+    ledger: str = setting(
+        "all",
+        one_of("all", "duplicates", "off"),
+        "Which decisions are recorded in the state's folder: `all`, only those about `duplicates`, "
+        "or none (`off`).",
+    )
+    keep_text: bool = setting(
+        False,
+        flag,
+        "True keeps the visible text of pages, compressed, in the ledger, so that `explain` and "
+        "the report can show what differs.",
+    )
+    ledger_file_mb: int = setting(
+        512,
+        whole(1, 1_000_000, "MB"),
+        "Size from which the ledger begins a new file.",
+    )
+    ledger_file_days: float = setting(
+        30.0, between(0, 36_500), "Age in days at which the ledger begins a new file."
+    )
+    ledger_files: int = setting(
+        10, whole(1, 100_000), "Files that the ledger keeps; the oldest go first."
+    )
+    live_port: int | None = setting(
+        None,
+        optional(whole(0, 65_535)),
+        "Port on 127.0.0.1 where the report of the running crawl is served; 0: any free one; "
+        "None: no live view.",
+    )
+
     url_normalise: bool = setting(
         True, flag, "RFC 3986 normalisation of URLs, and default ports dropped."
     )

@@ -29,6 +29,13 @@ class NearDuplicateSpiderMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(CrawlMemory.of(crawler))
 
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Pass on what the spider starts with, after what a person wants fetched once more."""
+        for request in self.memory.witness.requests(self.memory.spider):
+            yield request
+        async for output in start:
+            yield output
+
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
@@ -74,8 +81,9 @@ class NearDuplicateSpiderMiddleware:
             return
         visit.read = True
         if len(visit.response.body) < THREAD_BYTES:
-            reading = self.memory.read(visit.response)
+            reading = self.memory.read(visit)
         else:
-            reading = await run_in_thread(self.memory.read, visit.response)
+            reading = await run_in_thread(self.memory.read, visit)
         if reading is not None:
-            visit.decision = self.memory.decide(reading, visit)
+            visit.judged = self.memory.decide(reading, visit)
+            visit.decision = self.memory.spare(visit.response.url, visit.judged)

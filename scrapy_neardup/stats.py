@@ -41,9 +41,13 @@ STATE_ERRORS = "neardup/state/errors"
 STATE_TORN = "neardup/state/torn_bytes"
 STATE_UNFINISHED = "neardup/state/unfinished_pages"
 
+LEDGER_RECORDED = "neardup/ledger/recorded"
+LEDGER_LOST = "neardup/ledger/lost"
+PAGES_UNDONE = "neardup/pages/kept_by_undo"
+
 LINKS_PRUNED = "neardup/links/pruned"
 BYTES_SAVED = "neardup/bytes_saved"
-ERRORS = "neardup/errors/{}"  # url_key, extract, engine, index, item_fields
+ERRORS = "neardup/errors/{}"  # url_key, extract, engine, index, item_fields, ledger, live
 
 ENGINE = "neardup/engine"
 ENGINE_REPORT = "neardup/fpga/{}"  # cycles, seconds, utilisation, …: what the board would take

@@ -1,39 +1,49 @@
 """URLs whose decisions a person has undone: fetched once more, and their pages kept.
 
 A Bloom filter cannot forget, so what is to be forgotten is a list of exceptions beside it:
-`undone.jsonl`, one JSON object a line, appended only. `{"undo": URL}` is a person's word,
-`{"fetched": URL}` the crawl's answer to it.
+`undone.jsonl`, one JSON object a line, appended only. `{"undo": URL, "callback": NAME}` is a
+person's word, `{"fetched": URL}` the crawl's answer to it.
 """
 
 import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from scrapy_neardup.urlkey import DEFAULT_RULES, UrlKeyRules, url_key
 
 FILE = "undone.jsonl"
 
 
-def undo(state: Path, urls: Iterable[str]) -> None:
+class Wanted(NamedTuple):
+    """A URL that is to be fetched again, and the method of the spider that is to get it."""
+
+    url: str
+    callback: str | None = None  # None: the spider's default
+
+
+def undo(state: Path, wanted: Iterable[Wanted]) -> None:
     """Ask the next run to fetch these URLs and keep their pages; on disk when this returns."""
-    append(state / FILE, [{"undo": url} for url in urls])
+    append(state / FILE, [{"undo": url, "callback": callback} for url, callback in wanted])
 
 
-def read(state: Path) -> Iterator[tuple[str, str]]:
-    """(verb, URL) of every line, oldest first; a line torn by a crash is passed over."""
+def read(state: Path) -> Iterator[dict[str, str]]:
+    """Every line, oldest first; one torn by a crash is passed over."""
     try:
-        lines = (state / FILE).read_text("utf-8", "replace").splitlines()
+        lines = (state / FILE).read_text("utf-8", "replace").split("\n")
     except FileNotFoundError:
         return
     for line in lines:
         try:
-            yield from json.loads(line).items()
-        except (ValueError, AttributeError):
+            entry = json.loads(line)
+        except ValueError:
             continue
+        if isinstance(entry, dict):
+            yield entry
 
 
-def append(path: Path, entries: list[dict[str, str]]) -> None:
+def append(path: Path, entries: list[dict[str, str | None]]) -> None:
     """Append lines and wait until the disk has them."""
     lines = "".join(json.dumps(entry) + "\n" for entry in entries)
     with path.open("a", encoding="utf-8") as file:
@@ -60,14 +70,14 @@ class Undone:
         self._path = state / FILE
         self._rules = rules
         self._kept: set[bytes] = set()
-        self._to_fetch: set[bytes] = set()
-        for verb, url in read(state):
-            key = url_key(url, rules)
-            if verb == "undo":
+        self._to_fetch: dict[bytes, Wanted] = {}
+        for entry in read(state):
+            if url := entry.get("undo"):
+                key = url_key(url, rules)
                 self._kept.add(key)
-                self._to_fetch.add(key)
-            elif verb == "fetched":
-                self._to_fetch.discard(key)
+                self._to_fetch[key] = Wanted(url, entry.get("callback"))
+            elif url := entry.get("fetched"):
+                self._to_fetch.pop(url_key(url, rules), None)
 
     def __len__(self) -> int:
         """URLs whose pages are to be kept."""
@@ -77,6 +87,11 @@ class Undone:
         """Whether the page at a URL is to be kept whatever it repeats."""
         return bool(self._kept) and url_key(url, self._rules) in self._kept
 
+    @property
+    def to_fetch(self) -> list[Wanted]:
+        """What is to be fetched though it was seen."""
+        return list(self._to_fetch.values())
+
     def wants(self, url: str) -> bool:
         """Whether a URL is to be fetched though it was seen."""
         return bool(self._to_fetch) and url_key(url, self._rules) in self._to_fetch
@@ -85,4 +100,4 @@ class Undone:
         """Note that a URL was fetched and handled: from now on it counts as seen again."""
         if self.wants(url):
             append(self._path, [{"fetched": url}])
-            self._to_fetch.discard(url_key(url, self._rules))
+            del self._to_fetch[url_key(url, self._rules)]

@@ -16,7 +16,8 @@ LAYERS = (
     ("addon", "commands", "spark"),
     ("middleware", "spidermiddleware", "pipeline", "dupefilter"),
     ("memory",),
-    ("parts", "trail"),
+    ("witness",),
+    ("parts", "trail", "live"),
     ("settings", "extract", "stats", "report"),
     ("detector", "state", "ledger", "undone"),
     ("engines", "index", "bloom", "urlkey", "text", "pages", "similarity", "boilerplate"),
@@ -25,6 +26,7 @@ LAYERS = (
 )
 SCRAPY_ROOMS = {
     *("addon", "middleware", "spidermiddleware", "pipeline", "dupefilter", "memory", "trail"),
+    "witness",
     *("settings", "extract", "urlkey", "commands"),
 }
 RANK = {room: rank for rank, layer in enumerate(LAYERS) for room in layer}

@@ -25,6 +25,7 @@ NEAR = Entry(
     words=512,
     size_bytes=30_000,
     latency_ms=120,
+    callback="parse_item",
 )
 NEW = Entry("http://a.example/1", "new", "kept", fingerprint=5, words=500)
 
@@ -41,7 +42,7 @@ def test_decisions_come_back_as_they_went_in(tmp_path: Path) -> None:
     write(tmp_path, NEW, NEAR)
     new, near = LedgerReader(tmp_path).decisions()
     assert (new.url, new.kind, new.original, new.distance) == (NEW.url, "new", None, None)
-    assert near[3:5] + near[5:] == (*NEAR[1:3], NEAR.url, *NEAR[3:12])
+    assert near[3:5] + near[5:] == (*NEAR[1:3], NEAR.url, *NEAR[3:13])
     assert new.position < near.position
 
 
@@ -61,6 +62,7 @@ def test_decisions_come_back_as_they_went_in(tmp_path: Path) -> None:
             words=st.none() | st.integers(0, 2**40),
             size_bytes=st.none() | st.integers(0, 2**40),
             latency_ms=st.none() | st.integers(0, 2**40),
+            callback=st.none() | st.sampled_from(["parse", "parse_item"]),
             text=st.text(),
         ),
         max_size=20,

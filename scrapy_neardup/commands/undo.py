@@ -6,12 +6,13 @@ recorded drops. A URL without * is undone whether or not its drop is on record.
 
 import argparse
 import re
+from pathlib import Path
 
 from scrapy_neardup.commands.state_folder import add_state_option, state_folder
 from scrapy_neardup.commands.terminal import clean, complain, say, say_json
-from scrapy_neardup.errors import StateError
+from scrapy_neardup.errors import LedgerError, StateError
 from scrapy_neardup.ledger import DUPLICATE_KINDS, LedgerReader
-from scrapy_neardup.undone import undo
+from scrapy_neardup.undone import Wanted, undo
 
 EXAMPLES = """\
   scrapy neardup undo 'https://shop.example/item?id=7' --state crawls/shop
@@ -32,30 +33,36 @@ def run(options: argparse.Namespace) -> int:
     state = state_folder(options)
     if not state.is_dir():
         raise StateError(f"{state}: no such state folder; name JOBDIR or NEARDUP_STATE_DIR")
-    urls = [options.pattern]
-    if "*" in options.pattern:
-        urls = dropped_urls(LedgerReader(state), options.pattern)
-    if not urls:
+    wanted = found(state, options.pattern)
+    if not wanted:
         complain(f"{options.pattern}: matches no recorded drop")
         return 1
     if not options.dry_run:
-        undo(state, urls)
-    tell(urls, options)
+        undo(state, wanted)
+    tell([url for url, _ in wanted], options)
     return 0
 
 
-def dropped_urls(reader: LedgerReader, pattern: str) -> list[str]:
-    """URLs of recorded drops that match, each once, oldest first."""
+def found(state: Path, pattern: str) -> list[Wanted]:
+    """What a pattern matches; a URL matches itself, on record or not."""
+    if "*" in pattern:
+        return dropped(LedgerReader(state), pattern)
+    try:
+        decisions = LedgerReader(state).of_url(pattern)
+    except LedgerError:  # NEARDUP_LEDGER="off"
+        decisions = []
+    return [Wanted(pattern, decisions[-1].callback if decisions else None)]
+
+
+def dropped(reader: LedgerReader, pattern: str) -> list[Wanted]:
+    """Recorded drops that match, each URL once, oldest first."""
     matches = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL).fullmatch
-    return list(
-        dict.fromkeys(
-            decided.url
-            for decided in reader.decisions()
-            if decided.kind in DUPLICATE_KINDS
-            and decided.action == "dropped"
-            and matches(decided.url)
-        )
-    )
+    callbacks = {
+        decided.url: decided.callback
+        for decided in reader.decisions()
+        if decided.kind in DUPLICATE_KINDS and decided.action == "dropped" and matches(decided.url)
+    }
+    return [Wanted(url, callback) for url, callback in callbacks.items()]
 
 
 def tell(urls: list[str], options: argparse.Namespace) -> None:

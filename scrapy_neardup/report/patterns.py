@@ -1,6 +1,7 @@
 """URL → the pattern it follows: numbers, dates and ids collapsed, so that like counts with like."""
 
 import re
+from functools import lru_cache
 from urllib.parse import parse_qsl, urlsplit
 
 DATE = re.compile(r"(?:19|20)\d\d-?(?:0[1-9]|1[0-2])(?:-?(?:0[1-9]|[12]\d|3[01]))?")
@@ -39,6 +40,7 @@ def _dated(path: str) -> str:
     return YEAR_PATH.sub("/{date}", path)
 
 
+@lru_cache(maxsize=65_536)
 def _collapsed(part: str) -> str:
     stem, dot, extension = part.rpartition(".") if "." in part[1:] else (part, "", "")
     if extension.isdigit() or len(extension) > 5:

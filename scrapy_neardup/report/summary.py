@@ -223,9 +223,10 @@ def _path(pattern: str) -> str:
 
 
 def _group(groups: dict[str, Tally], name: str) -> Tally:
-    if name not in groups and len(groups) >= MAX_GROUPS:
-        name = OTHERS
-    return groups.setdefault(name, Tally())
+    if name not in groups:
+        name = name if len(groups) < MAX_GROUPS else OTHERS
+        groups.setdefault(name, Tally())
+    return groups[name]
 
 
 def _estimate(sites: list[tuple[int, int, int]], total: int, known: int) -> float | None:
