@@ -263,10 +263,13 @@ class Detector:
         if self.confirm_distance is not None:
             wanted &= bits <= self.confirm_distance
         ids, distances, bits = ids[wanted], distances[wanted], bits[wanted]
-        return Candidates(ids, distances, bits, self._similarities(reading, rows[wanted]))
+        return Candidates(ids, distances, bits, self.similarities(reading, rows[wanted]))
 
-    def _similarities(self, reading: PageReading, rows: U64Array, share: float = 1.0) -> F64Array:
-        """Similarity to rows of the page table; the page is sampled as each of them was."""
+    def similarities(self, reading: PageReading, rows: U64Array, share: float = 1.0) -> F64Array:
+        """Similarity of a page to others, given by their PageReading.sketch, shape (n, words).
+
+        The page is sampled as each of them was. share: of its words, see similarity.jaccard.
+        """
         rows = rows[:, len(reading.signatures.sketch) :]
         levels, similarities = similarity.levels_of(rows), np.empty(len(rows))
         for level in np.unique(levels).tolist():
@@ -286,7 +289,7 @@ class Detector:
             # all that two pages share may look like a template, a small change.
             return np.full(len(ids), not self.templates.is_warm(reading.site))
         share = own_words / reading.signatures.n_words
-        return self._similarities(reading, self.pages.sketches.take(ids), share) >= OWN_SIMILARITY
+        return self.similarities(reading, self.pages.sketches.take(ids), share) >= OWN_SIMILARITY
 
     def _conclude(
         self,
@@ -345,10 +348,10 @@ class Candidates(NamedTuple):
         )
 
     def nearest(self) -> Match | None:
-        """The most similar, then the fewest sketch bits, then the smallest id."""
+        """The one with the fewest sketch bits, then fingerprint bits, then the smallest id."""
         if not len(self.ids):
             return None
-        best = np.lexsort((self.ids, self.sketch_distances, -self.similarity))[0]
+        best = np.lexsort((self.ids, self.distances, self.sketch_distances))[0]
         distances = int(self.distances[best]), int(self.sketch_distances[best])
         return Match(int(self.ids[best]), *distances, float(self.similarity[best]))
 

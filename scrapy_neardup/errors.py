@@ -29,6 +29,10 @@ class ScanLimitReached(NearDupError):
     """A bucket is too full to be scanned; the caller keeps the page and counts it."""
 
 
+class InputError(NearDupError, ValueError):
+    """A file given to a command is missing, or not what the command takes."""
+
+
 class EngineUnavailable(NearDupError, ImportError):
     """An engine was asked for by name and cannot run here."""
 

@@ -49,6 +49,12 @@ def visible_text(response: Response) -> str | None:
     return str(_to_text()(response.selector.root))
 
 
+def visible_text_of_html(html: str) -> str:
+    """What a reader of the page sees, as visible_text takes it from a response."""
+    body = html.encode("utf-8", "replace")
+    return visible_text(HtmlResponse("about:blank", body=body, encoding="utf-8")) or ""
+
+
 def fields_text(item: Any, names: Iterable[str]) -> str | None:
     """The text of the named fields, each on lines of its own; None if the item has none of them."""
     adapter = ItemAdapter(item)

@@ -18,6 +18,8 @@ LAYERS = (
     ("memory",),
     ("witness",),
     ("parts", "trail", "live"),
+    ("evaluation",),
+    ("page_files",),
     ("settings", "extract", "stats", "report"),
     ("detector", "state", "ledger", "undone"),
     ("engines", "index", "bloom", "urlkey", "text", "pages", "similarity", "boilerplate"),

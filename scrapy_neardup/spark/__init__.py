@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scrapy_neardup.detector import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, Scope
+from scrapy_neardup.detector import DISTANCE, MIN_WORDS, Scope
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BROADCAST_BYTES = 1 << 30  # an index up to this size is sent to every executor
+
+CONFIRM_DISTANCE = 36  # stricter than a crawl's: no odd sketch measures what it lets through
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,9 @@ def dedup(
 
     Rows come one after the other by `order`, then by `id` (by `id` alone without it): of pages
     that say the same the first is kept, and it is the best copy by that rule. Decisions are
-    those of a local Detector that reads the rows in this order with admit="novel"; `elsewhere`
-    is not computed. id: a string, unique; of a URL under scope="site". text: visible text,
-    null for none.
+    those of a local Detector that reads the rows in this order with admit="novel", similarity=0
+    and boilerplate="keep"; `elsewhere` is not computed, `similarity` is estimated by the
+    sketch. id: a string, unique; of a URL under scope="site". text: visible text, null for none.
 
     Candidates are found by an index that is sent to every executor while it takes at most
     `broadcast_bytes`, by a shuffle of slices beyond. No text is shuffled.

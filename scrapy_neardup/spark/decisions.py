@@ -56,7 +56,8 @@ def decided(rows: "DataFrame", pairs: "DataFrame", min_words: int, sketch_bits: 
 
 def estimate_of_each(sketch_bits: int) -> list[float]:
     """The estimated similarity for every number of differing sketch bits."""
-    return [similarity.jaccard(bits, sketch_bits).similarity for bits in range(sketch_bits + 1)]
+    every = range(sketch_bits + 1)
+    return [similarity.of_sketch_bits(bits, sketch_bits).similarity for bits in every]
 
 
 def near_a_kept_page(pairs: "DataFrame") -> "DataFrame":

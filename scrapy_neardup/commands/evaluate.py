@@ -1,0 +1,115 @@
+"""Recall and precision on labelled pairs of pages.
+
+Each pair is judged by itself, whatever sites its pages come from, by the limits of the
+default settings or those given. Pairs labelled neither near nor distinct are not scored.
+Intervals are Wilson's, 95 %. The sweep tells what other limits would have given.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from scrapy_neardup.commands.terminal import say, say_json, say_table
+
+PAGES_HELP = "pages, a JSON object a line: id or url, and html or text; may be gzipped"
+
+EXAMPLES = """\
+  scrapy neardup evaluate pages.jsonl.gz pairs.jsonl.gz
+  scrapy neardup evaluate pages.jsonl pairs.jsonl --distance 3 --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Files, limits and form."""
+    parser.add_argument("pages", metavar="PAGES", type=Path, help=PAGES_HELP)
+    parser.add_argument(
+        "pairs",
+        metavar="PAIRS",
+        type=Path,
+        help="pairs, a JSON object a line: a, b (page ids), label_full or label, stratum",
+    )
+    add_rules(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+
+
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    """The limits that can be tried out; only those that are given are set."""
+    limits = (
+        ("--distance", "K", int, "as NEARDUP_DISTANCE"),
+        ("--confirm-distance", "B", bits, "as NEARDUP_CONFIRM_DISTANCE; none: no confirmation"),
+        ("--similarity", "J", float, "as NEARDUP_SIMILARITY"),
+        ("--min-words", "N", int, "as NEARDUP_MIN_WORDS"),
+    )
+    for flag, metavar, read, explained in limits:
+        parser.add_argument(
+            flag, metavar=metavar, type=read, default=argparse.SUPPRESS, help=explained
+        )
+
+
+def bits(value: str) -> int | None:
+    """A whole number, or None for "none"."""
+    return None if value.lower() == "none" else int(value)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, measure, tell."""
+    from scrapy_neardup.evaluation import Rules, evaluate
+
+    given = {f.name: getattr(options, f.name) for f in fields(Rules) if f.name in options}
+    report = evaluate(options.pages, options.pairs, Rules(**given))
+    if options.json:
+        say_json(report)
+    else:
+        tell(report)
+    return 0
+
+
+def tell(report: dict[str, Any]) -> None:
+    """Print the tables."""
+    limits = ", ".join(f"{name} {value}" for name, value in report["settings"].items())
+    say(f"{report['pairs']:,} labelled pairs; {limits}")
+    say()
+    header = ("", "near", "distinct", "recall", "95 %", "precision", "95 %", "F1")
+    say_table(header, [row("all", report), *(row(*item) for item in report["strata"].items())])
+    say()
+    names = ("distance", "confirm_distance", "recall", "precision", "F1", "missed", "wrong")
+    say_table(
+        names,
+        [
+            (
+                s["distance"],
+                "none" if s["confirm_distance"] is None else s["confirm_distance"],
+                *(share(s[name]) for name in ("recall", "precision", "f1")),
+                s["missed"],
+                s["wrong"],
+            )
+            for s in report["sweep"]
+        ],
+        left=0,
+    )
+
+
+def row(name: str, score: dict[str, Any]) -> tuple[object, ...]:
+    """A line of the first table."""
+    return (
+        name,
+        score["found"] + score["missed"],
+        score["wrong"] + score["kept"],
+        share(score["recall"]),
+        interval(score["recall_interval"]),
+        share(score["precision"]),
+        interval(score["precision_interval"]),
+        share(score["f1"]),
+    )
+
+
+def share(value: float | None) -> str:
+    """A share to four places; a dash where nothing was counted."""
+    return "-" if value is None else f"{value:.4f}"
+
+
+def interval(limits: Sequence[float]) -> str:
+    """Both ends of an interval."""
+    return f"{limits[0]:.4f} to {limits[1]:.4f}"
