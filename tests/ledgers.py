@@ -7,8 +7,9 @@ from random import Random
 from scrapy_neardup.ledger import Entry, Ledger
 
 RULES = {
-    "NEARDUP_DISTANCE": 3,
-    "NEARDUP_CONFIRM_DISTANCE": 36,
+    "NEARDUP_DISTANCE": 6,
+    "NEARDUP_CONFIRM_DISTANCE": 44,
+    "NEARDUP_SIMILARITY": 0.88,
     "NEARDUP_MIN_WORDS": 20,
     "spec": {"bits": 64, "key": "3f2a9c"},
 }
@@ -47,7 +48,7 @@ def near(url: str, original: str, sketch_distance: int = 12, **more: object) -> 
         original=original,
         distance=2,
         sketch_distance=sketch_distance,
-        similarity=0.9,
+        similarity=1 - 0.12 * sketch_distance / 44,
     )._replace(**more)
 
 
@@ -62,8 +63,8 @@ def shop(n_pages: int, seed: int = 1) -> Iterator[Entry]:
         if chance < 0.6:
             yield page(url, words=rng.randrange(20, 2000), size_bytes=rng.randrange(5_000, 90_000))
         elif chance < 0.8:
-            distance = min(36, round(rng.expovariate(0.12)))
-            yield near(f"{origin}?print={i}", origin, distance, distance=rng.randrange(4))
+            distance = min(44, round(rng.expovariate(0.12)))
+            yield near(f"{origin}?print={i}", origin, distance, distance=rng.randrange(7))
         elif chance < 0.9:
             yield near(f"{origin}?sid={i}", origin, 0, kind="exact", distance=0, similarity=1.0)
         elif chance < 0.97:

@@ -59,9 +59,10 @@ def test_explain_names_original_distances_and_the_setting_that_decides_otherwise
 ) -> None:
     output = said(capsys, "explain", COPY, "--state", state)
     assert ORIGINAL in output
-    assert "2 bits apart, limit NEARDUP_DISTANCE=3" in output
-    assert "31 bits apart, limit NEARDUP_CONFIRM_DISTANCE=36" in output
-    assert "NEARDUP_CONFIRM_DISTANCE=30 or NEARDUP_DISTANCE=1" in output
+    assert "2 bits apart, limit NEARDUP_DISTANCE=6" in output
+    assert "31 bits apart, limit NEARDUP_CONFIRM_DISTANCE=44" in output
+    assert "about 0.915 of the 5-word shingles, limit NEARDUP_SIMILARITY=0.88" in output
+    assert "SIMILARITY=0.916 or NEARDUP_CONFIRM_DISTANCE=30 or NEARDUP_DISTANCE=1" in output
     assert "[-ten-] {+nine+}" in output
 
 
@@ -78,7 +79,7 @@ def test_explain_in_json_says_the_same(state: Path, capsys: pytest.CaptureFixtur
     told = json.loads(said(capsys, "explain", COPY, "--state", state, "--json"))
     (decision,) = told["decisions"]
     assert decision["original"] == ORIGINAL
-    assert decision["rules"]["NEARDUP_DISTANCE"] == 3
+    assert decision["rules"]["NEARDUP_DISTANCE"] == 6
     assert [d[1:3] for d in decision["differences"]] == [["ten", "nine"]]
 
 

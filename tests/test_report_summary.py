@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from ledgers import near, page, shop, write
+from ledgers import RULES, near, page, shop, write
 
-from scrapy_neardup.ledger import KINDS, Entry
+from scrapy_neardup.ledger import KINDS, Entry, LedgerReader
 from scrapy_neardup.report import summary as summary_module
 from scrapy_neardup.report.patterns import url_pattern
-from scrapy_neardup.report.summary import summarise
+from scrapy_neardup.report.summary import share_of_limit, summarise
 
 ORIGINAL = "https://shop.example/item/1"
 
@@ -75,6 +75,24 @@ def test_pages_that_were_only_tagged_are_not_counted_as_dropped(tmp_path: Path) 
     summary = summarise(write(tmp_path, entries))
     assert (summary.total.duplicates, summary.total.dropped) == (2, 1)
     assert summary.savings().bytes == 30_000
+
+
+@pytest.mark.parametrize(
+    ("rules", "share"),
+    [
+        (RULES, 0.5),
+        (RULES | {"NEARDUP_SIMILARITY": 0.925}, 0.8),
+        (RULES | {"NEARDUP_CONFIRM_DISTANCE": 22}, 1.0),
+        (RULES | {"NEARDUP_CONFIRM_DISTANCE": None, "NEARDUP_DISTANCE": 8}, 0.25),
+        ({}, 0.0),
+    ],
+)
+def test_the_tightest_limit_that_decided_says_how_near_it_a_pair_is(
+    tmp_path: Path, rules: dict[str, object], share: float
+) -> None:
+    write(tmp_path, [near("https://shop.example/item/2", ORIGINAL, 22)])
+    (decided,) = LedgerReader(tmp_path).decisions()
+    assert share_of_limit(decided, rules) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(

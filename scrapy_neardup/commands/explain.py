@@ -59,6 +59,8 @@ def otherwise(decided: Decided, rules: Mapping[str, object]) -> list[str]:
     """Settings that would have decided otherwise, each with its value."""
     changes = []
     if decided.kind == "near":
+        if decided.similarity is not None and rules.get("NEARDUP_CONFIRM_DISTANCE") is not None:
+            changes.append(f"NEARDUP_SIMILARITY={min(0.999, decided.similarity + 0.001):.3f}")
         if decided.sketch_distance and rules.get("NEARDUP_CONFIRM_DISTANCE") is not None:
             changes.append(f"NEARDUP_CONFIRM_DISTANCE={decided.sketch_distance - 1}")
         if decided.distance:
@@ -129,7 +131,8 @@ def facts(decided: Decided, rules: Mapping[str, object]) -> Iterator[tuple[str, 
         limit = _limit(rules, "NEARDUP_CONFIRM_DISTANCE")
         yield "sketch", f"{decided.sketch_distance} bits apart, {limit}"
     if decided.similarity is not None:
-        yield "similarity", f"about {decided.similarity:.2f} (estimated from the sketches)"
+        limit = f", {_limit(rules, 'NEARDUP_SIMILARITY')}" if decided.kind == "near" else ""
+        yield "similarity", f"about {decided.similarity:.3f} of the 5-word shingles{limit}"
     if decided.words is not None:
         yield "words", f"{decided.words:,}"
     if decided.kind == "seen":

@@ -56,6 +56,7 @@ class Collected:
             "n_patterns": len(summary.patterns),
             "timeline": timeline(summary),
             "distances": sorted(summary.distances.items()),
+            "similarities": sorted(summary.similarities.items()),
             "sketch_distances": sorted(summary.sketch_distances.items()),
             "clusters": [_cluster(cluster) for cluster in clusters],
             "n_clusters": len(summary.clusters) + summary.unranked_clusters,
@@ -143,7 +144,7 @@ def _cluster(cluster: Cluster) -> dict[str, object]:
         "original": cluster.original,
         "exact": cluster.exact,
         "near": cluster.near,
-        "farthest": cluster.farthest,
+        "least_alike": cluster.least_alike,
         "limit": round(cluster.nearest_limit, 3),
         "reasons": cluster.reasons(),
     }

@@ -75,7 +75,7 @@ class Cluster:
     original: str
     exact: int = 0
     near: int = 0
-    farthest: int = 0  # largest sketch distance of a near member, bits
+    least_alike: float = 1.0  # smallest estimated similarity of a near member
     nearest_limit: float = 0.0  # how much of a limit the worst member uses, 0 to 1
     paths: set[str] = field(default_factory=set)  # patterns without their queries
 
@@ -115,8 +115,7 @@ class Savings(NamedTuple):
 class Summary:
     """Counts decisions one by one; asked at any time. Memory is bounded, see MAX_GROUPS.
 
-    `rules` are those of the newest crawl; NEARDUP_DISTANCE and NEARDUP_CONFIRM_DISTANCE in
-    them say how near its limit a pair is.
+    `rules` are those of the newest crawl; its limits say how near one a pair is.
     """
 
     def __init__(self, rules: Mapping[str, object]) -> None:
@@ -129,6 +128,7 @@ class Summary:
         self.minutes: dict[int, Counter[str]] = defaultdict(Counter)
         self.distances: Counter[int] = Counter()
         self.sketch_distances: Counter[int] = Counter()
+        self.similarities: Counter[int] = Counter()  # whole per cent, rounded down
         self.last: tuple[int, int] = (0, 0)
 
     def extend(self, decisions: Iterable[Decided]) -> None:
@@ -147,6 +147,8 @@ class Summary:
             self.distances[decided.distance or 0] += 1
             if decided.sketch_distance is not None:
                 self.sketch_distances[decided.sketch_distance] += 1
+            if decided.similarity is not None:
+                self.similarities[int(decided.similarity * 100 + 1e-9)] += 1
         if decided.original and decided.kind in ("exact", "near"):
             self._add_to_cluster(decided.original, decided, pattern)
         self.last = decided.position
@@ -187,18 +189,34 @@ class Summary:
             cluster.exact += 1
             return
         cluster.near += 1
-        cluster.farthest = max(cluster.farthest, decided.sketch_distance or 0)
-        cluster.nearest_limit = max(cluster.nearest_limit, self._share_of_limit(decided))
+        if decided.similarity is not None:
+            cluster.least_alike = min(cluster.least_alike, decided.similarity)
+        cluster.nearest_limit = max(cluster.nearest_limit, share_of_limit(decided, self.rules))
 
-    def _share_of_limit(self, decided: Decided) -> float:
-        """The part of the deciding limit that a pair uses: the sketch's, if that confirms."""
-        confirm = self.rules.get("NEARDUP_CONFIRM_DISTANCE")
-        if decided.sketch_distance is not None and isinstance(confirm, int) and confirm:
-            return min(1.0, decided.sketch_distance / confirm)
-        limit = self.rules.get("NEARDUP_DISTANCE")
-        if isinstance(limit, int) and limit:
-            return min(1.0, (decided.distance or 0) / limit)
-        return 0.0
+
+def share_of_limit(decided: Decided, rules: Mapping[str, object]) -> float:
+    """How much of the tightest limit a near-duplicate uses, 0 to 1.
+
+    The limits that confirmed it, sketch bits and what may be unlike; the fingerprint's where
+    that alone was trusted (NEARDUP_CONFIRM_DISTANCE=None).
+    """
+    if rules.get("NEARDUP_CONFIRM_DISTANCE") is None:
+        uses: list[tuple[float | None, object]] = [
+            (decided.distance, rules.get("NEARDUP_DISTANCE"))
+        ]
+    else:
+        unlike = None if decided.similarity is None else 1 - decided.similarity
+        alike = rules.get("NEARDUP_SIMILARITY")
+        uses = [
+            (decided.sketch_distance, rules["NEARDUP_CONFIRM_DISTANCE"]),
+            (unlike, 1 - alike if isinstance(alike, float) else None),
+        ]
+    shares = [
+        value / limit
+        for value, limit in uses
+        if value is not None and isinstance(limit, (int, float)) and limit
+    ]
+    return min(1.0, max(shares, default=0.0))
 
 
 def summarise(state: Path) -> Summary:

@@ -63,36 +63,38 @@ function timeline(data) {
   fill("timeline", chart, legend(data.total, DROPS));
 }
 
-function histogram(pairs, limit, width, label) {
+// Bars of [value, number]; `limit` is inclusive, and values beyond it lie to the side `beyond`.
+function histogram(pairs, { first, last, limit, zone, beyond = "right", unit }, label) {
   const shown = new Map(pairs);
-  const last = Math.max(limit ?? 0, ...shown.keys(), 3) + 1;
-  const { chart, box, y } = frame(width, 230, Math.max(1, ...shown.values()), label);
-  const pitch = (box.right - box.left) / (last + 1), x = (bit) => box.left + bit * pitch;
-  if (limit) {
-    const zone = Math.ceil(limit * 0.8);
-    chart.prepend(drawn("rect", { class: "zone", x: x(zone), width: x(limit + 1) - x(zone), y: box.top, height: box.bottom - box.top }));
+  const { chart, box, y } = frame(420, 230, Math.max(1, ...shown.values()), label);
+  const pitch = (box.right - box.left) / (last - first + 1), x = (value) => box.left + (value - first) * pitch;
+  if (limit != null) {
+    const [from, to] = beyond === "right" ? [zone, limit + 1] : [limit, zone];
+    chart.prepend(drawn("rect", { class: "zone", x: x(from), width: Math.max(0, x(to) - x(from)), y: box.top, height: box.bottom - box.top }));
   }
-  for (const [bit, number] of shown) {
-    chart.append(drawn("rect", { class: "k-near", x: x(bit) + pitch * 0.1, width: pitch * 0.8, y: y(number),
-      height: Math.max(1, box.bottom - y(number)), rx: 1.5 }, drawn("title", {}, `${plural(bit, "bit")}: ${plural(number, "page")}`)));
+  for (const [value, number] of shown) {
+    chart.append(drawn("rect", { class: "k-near", x: x(value) + pitch * 0.1, width: pitch * 0.8, y: y(number),
+      height: Math.max(1, box.bottom - y(number)), rx: 1.5 }, drawn("title", {}, `${value} ${unit}: ${plural(number, "page")}`)));
   }
-  for (let bit = 0; bit <= last; bit += niceStep(last, 8)) {
-    chart.append(drawn("text", { x: x(bit + 0.5), y: box.bottom + 18, "text-anchor": "middle" }, String(bit)));
+  for (let value = first; value <= last; value += niceStep(last - first, 8)) {
+    chart.append(drawn("text", { x: x(value + 0.5), y: box.bottom + 18, "text-anchor": "middle" }, String(value)));
   }
   if (limit != null) {
-    chart.append(drawn("line", { class: "limit", x1: x(limit + 1), x2: x(limit + 1), y1: box.top - 4, y2: box.bottom }),
-      drawn("text", { class: "limit-label", x: x(limit + 1) - 5, y: box.top - 6, "text-anchor": "end" }, `limit ${limit}`));
+    const at = x(beyond === "right" ? limit + 1 : limit);
+    chart.append(drawn("line", { class: "limit", x1: at, x2: at, y1: box.top - 4, y2: box.bottom }),
+      drawn("text", { class: "limit-label", x: at + (beyond === "right" ? -5 : 5), y: box.top - 6, "text-anchor": beyond === "right" ? "end" : "start" }, `limit ${limit}`));
   }
   return chart;
 }
 
 function histograms(data) {
-  const confirm = data.rules.NEARDUP_CONFIRM_DISTANCE, distance = data.rules.NEARDUP_DISTANCE;
-  byId("sketch-note").textContent = data.sketch_distances.length
-    ? "Sketch bits that differ. Shaded: 80 % of the limit or more, where mistakes would be"
-    : "No sketch confirmed a page: fingerprints were trusted (NEARDUP_CONFIRM_DISTANCE=None), or nothing was near";
-  fill("sketches", histogram(data.sketch_distances, confirm, 680, "Sketch distances of near-duplicates"));
-  fill("fingerprints", histogram(data.distances, distance, 450, "Fingerprint distances of near-duplicates"));
+  const { NEARDUP_CONFIRM_DISTANCE: confirm, NEARDUP_SIMILARITY: alike, NEARDUP_DISTANCE: distance } = data.rules;
+  const bits = (pairs, limit) => ({ first: 0, last: Math.max(limit ?? 0, 3, ...pairs.map(([bit]) => bit)) + 1, limit, zone: Math.ceil((limit ?? 0) * 0.8), unit: "bits" });
+  const least = confirm == null ? null : Math.round(100 * (alike ?? 0)) || null;
+  const first = Math.max(0, Math.min(least ?? 100, 90, ...data.similarities.map(([p]) => p)) - 2);
+  fill("similarities", histogram(data.similarities, { first, last: 100, limit: least, zone: 100 - 0.8 * (100 - least), beyond: "left", unit: "% alike" }, "Estimated similarities of near-duplicates"));
+  fill("sketches", histogram(data.sketch_distances, bits(data.sketch_distances, confirm), "Sketch distances of near-duplicates"));
+  fill("fingerprints", histogram(data.distances, bits(data.distances, distance), "Fingerprint distances of near-duplicates"));
 }
 
 const GROUP_COLUMNS = [["name", ""], ["mix", ""], ["pages", "pages"], ["near", "near"], ["exact", "exact"], ["seen", "not fetched"]];

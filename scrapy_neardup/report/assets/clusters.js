@@ -29,10 +29,9 @@ function gauge(value, limit) {
 }
 
 function card(cluster, place) {
-  const limit = data.rules.NEARDUP_CONFIRM_DISTANCE;
   const measure = cluster.near
-    ? element("div", {}, element("div", { class: "gauge-label" }, element("span", {}, "farthest member"),
-      element("span", { class: "num" }, limit ? `${cluster.farthest} of ${limit} sketch bits` : `${Math.round(100 * cluster.limit)} % of the limit`)),
+    ? element("div", {}, element("div", { class: "gauge-label" }, element("span", {}, `least alike: ${percent(cluster.least_alike)}`),
+      element("span", { class: "num" }, `${Math.round(100 * cluster.limit)} % of the limit`)),
     gauge(cluster.limit, 1)) : null;
   return element("button", { type: "button", class: "cluster", "data-original": cluster.original, on: { click: () => openCluster(place) } },
     reasonTags(cluster),
@@ -116,7 +115,7 @@ function memberItem(row, place) {
   return element("li", {}, element("button", { type: "button", class: "member", on: { click: () => showMember(place) } },
     urlDiff(rows.url[row], clusterView.open.original),
     element("span", { class: "line" }, element("span", { class: "tag" }, element("i", { class: `dot k-${kind}` }), NAMES[kind]),
-      rows.similarity[row] != null ? element("span", { class: "num" }, `${Math.round(100 * rows.similarity[row])} % alike`) : null,
+      rows.similarity[row] != null ? element("span", { class: "num" }, `${percent(rows.similarity[row])} alike`) : null,
       rows.sketch[row] != null && kind === "near" ? element("span", { class: "num" }, `${rows.sketch[row]} bits`) : null)));
 }
 
@@ -133,10 +132,12 @@ function showMember(place) {
 
 function comparison(row) {
   const { rows, rules, texts, action_names: actions } = data, url = rows.url[row], kind = data.kind_names[rows.kind[row]];
+  const alike = rules.NEARDUP_CONFIRM_DISTANCE == null ? null : rules.NEARDUP_SIMILARITY;
   const measure = (label, value, limit) => element("div", {}, element("div", { class: "gauge-label" }, element("span", {}, label), element("span", {}, limit == null ? "" : `limit ${limit}`)),
     element("strong", { class: "num" }, String(value)), limit == null ? null : gauge(parseFloat(value), limit));
   const facts = [
-    rows.similarity[row] != null && measure("similarity, estimated", `${Math.round(100 * rows.similarity[row])} %`),
+    rows.similarity[row] != null && element("div", {}, element("div", { class: "gauge-label" }, element("span", {}, "alike, estimated"), element("span", {}, kind === "near" && alike ? `limit ${percent(alike)}` : "")),
+      element("strong", { class: "num" }, percent(rows.similarity[row])), kind === "near" && alike ? gauge(1 - rows.similarity[row], 1 - alike) : null),
     kind === "near" && rows.sketch[row] != null && measure("sketch bits", rows.sketch[row], rules.NEARDUP_CONFIRM_DISTANCE),
     kind === "near" && rows.distance[row] != null && measure("fingerprint bits", rows.distance[row], rules.NEARDUP_DISTANCE),
     rows.words[row] != null && measure("words", count(rows.words[row])),

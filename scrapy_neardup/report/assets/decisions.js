@@ -90,7 +90,7 @@ function decisionRow(row, place) {
     element("span", { role: "gridcell", class: "what-url" }, original == null ? element("span", { class: "url" }, rows.url[row]) : urlDiff(rows.url[row], original),
       original == null ? null : element("span", { class: "url of" }, `of ${original}`)),
     number(kind === "near" ? rows.sketch[row] : null), number(kind === "near" ? rows.distance[row] : null),
-    element("span", { role: "gridcell", class: "num likeness" }, rows.similarity[row] == null ? "" : `${Math.round(100 * rows.similarity[row])} %`),
+    element("span", { role: "gridcell", class: "num likeness" }, rows.similarity[row] == null ? "" : percent(rows.similarity[row])),
     number(rows.words[row]));
 }
 

@@ -29,6 +29,7 @@ const byId = (id) => document.getElementById(id);
 const fill = (id, ...children) => byId(id).replaceChildren(...children);
 const count = (number) => (number ?? 0).toLocaleString("en");
 const share = (part, whole) => (whole ? `${((100 * part) / whole).toFixed(1)} %` : "–");
+const percent = (part) => `${(100 * part).toFixed(1)} %`;
 const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
 function bytes(number) {
