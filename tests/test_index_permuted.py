@@ -5,6 +5,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from sorted_tables import SortedTables
 
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.errors import (
@@ -98,6 +99,17 @@ def test_nothing_within_the_distance_is_missed(blocks, distance):
     oracle.add_many(stored, np.arange(n))
     queries = np.concatenate([flipped(stored[:: n // 100], np.arange(100) % (distance + 2))])
     assert_same_answers(index, oracle, queries, distance)
+
+
+@pytest.mark.parametrize("blocks", [3, 4, 6])
+def test_textbook_tables_give_the_same_matches(blocks):
+    stored = skewed_rows(5000)[:, 0]
+    index = PermutedIndex(blocks, 2)
+    index.add_many(stored, np.arange(5000))
+    textbook = SortedTables(blocks, 2, stored, np.arange(5000))
+    found = index.all_within_many(stored[:300], 2)
+    for got, want in zip(found, textbook.all_within_many(stored[:300], 2), strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 def test_one_signature_under_several_ids_gives_them_all_in_order():
