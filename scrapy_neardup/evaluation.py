@@ -121,6 +121,17 @@ class Measures(NamedTuple):
             near &= self.similarity >= rules.similarity
         return near | self.exact
 
+    def where(self, wanted: BoolArray) -> "Measures":
+        """Those of the pairs that are wanted."""
+        exact, n_words, distances, sketch_distances, similarity = self
+        return Measures(
+            exact[wanted],
+            n_words[wanted],
+            distances[wanted],
+            sketch_distances[wanted],
+            similarity[wanted],
+        )
+
 
 def measure(detector: Detector, pairs: Iterable[tuple[PageReading, PageReading]]) -> Measures:
     """What a detector sees when the second page of each pair comes after the first."""
@@ -155,12 +166,14 @@ class Sweep(NamedTuple):
     score: Score
 
 
-def sweep(measures: Measures, near: BoolArray, rules: Rules) -> list[Sweep]:
+def sweep(
+    measures: Measures, near: BoolArray, rules: Rules, weights: F64Array | None = None
+) -> list[Sweep]:
     """Scores for every k of DISTANCES and b of CONFIRM_DISTANCES."""
     settings = (
         replace(rules, distance=k, confirm_distance=b) for k in DISTANCES for b in CONFIRM_DISTANCES
     )
-    return [Sweep(other, Score.of(measures.duplicates(other), near)) for other in settings]
+    return [Sweep(other, Score.of(measures.duplicates(other), near, weights)) for other in settings]
 
 
 def evaluate(pages: Path, pairs: Path, rules: Rules) -> dict[str, Any]:

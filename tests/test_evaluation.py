@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from scrapy_neardup import commands
+from scrapy_neardup.calibration import calibrate, sampled, shingles, weighted
 from scrapy_neardup.detector import Detector
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import InputError
@@ -153,6 +154,62 @@ def test_weights_stand_for_the_pairs_that_were_not_sampled() -> None:
 def test_a_limit_reads_the_first_pages_only(files: tuple[Path, Path]) -> None:
     reader = Detector(load_engine("auto"), load_index("scan"))
     assert list(read_pages(files[0], reader, limit=3)) == ["p0", "q0", "p1"]
+
+
+def test_calibration_proposes_limits_that_tell_the_pages_apart(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = calibrate(files[0])
+    assert (report["pages"], report["near"]) == (60, 30)
+    assert (report["precision"], report["recall"]) == (1.0, 1.0)
+    proposal = Rules(**report["proposal"])
+    assert evaluate(*files, proposal)["f1"] == 1.0
+    assert commands.main(["calibrate", str(files[0])]) == 0
+    assert f"NEARDUP_DISTANCE = {proposal.distance}" in capsys.readouterr().out
+    assert commands.main(["calibrate", str(files[0]), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == report
+
+
+def test_calibration_without_near_pages_keeps_the_defaults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = [{"url": f"http://a.example/{i}", "text": " ".join(words_of(200, i))} for i in range(9)]
+    path = write(tmp_path / "pages", pages)
+    assert commands.main(["calibrate", str(path)]) == 0
+    assert "No pair is near: keep the defaults." in capsys.readouterr().out
+    assert Rules(**calibrate(path)["proposal"]) == Rules()
+
+
+def test_calibration_needs_two_different_pages(tmp_path: Path) -> None:
+    same = write(tmp_path / "pages", [{"id": i, "text": "the same words"} for i in range(9)])
+    with pytest.raises(InputError, match="fewer than two pages with different words"):
+        calibrate(same)
+
+
+def test_a_sample_stands_for_all_likely_pairs() -> None:
+    reader = Detector(load_engine("auto"), load_index("scan"))
+    template = [f"same{i}" for i in range(300)]
+    readings = [
+        reader.read("http://a.example/", " ".join([*template, *words_of(n, seed)]))
+        for seed in range(20)
+        for n in (20, 60, 150)
+    ]
+    sample = sampled(readings, 200, np.random.default_rng(1))
+    assert len(sample.first) < 400 < sample.n_likely
+    assert sample.weights.sum() == pytest.approx(sample.n_likely, rel=0.2)
+    assert (sample.first < sample.second).all()
+
+
+def test_few_heavy_pairs_are_less_sure_than_many_light_ones() -> None:
+    light = weighted(np.ones(100, dtype=bool), np.ones(100))
+    heavy = weighted(np.ones(100, dtype=bool), np.array([1e6, *[1.0] * 99]))
+    assert light.low > 0.95
+    assert heavy.low < 0.25
+
+
+def test_a_text_shorter_than_a_shingle_is_one() -> None:
+    assert shingles(b"two words") == {(b"two", b"words")}
+    assert len(shingles(b"a b c d e f")) == 2
 
 
 def test_the_defaults_meet_their_targets_on_real_pages(shared_data: Path) -> None:

@@ -18,6 +18,7 @@ LAYERS = (
     ("memory",),
     ("witness",),
     ("parts", "trail", "live"),
+    ("calibration",),
     ("evaluation",),
     ("page_files",),
     ("settings", "extract", "stats", "report"),

@@ -12,7 +12,7 @@ from importlib import import_module
 from scrapy_neardup.commands.terminal import complain
 from scrapy_neardup.errors import NearDupError
 
-SUBCOMMANDS = ("stats", "explain", "undo", "export", "report", "evaluate")
+SUBCOMMANDS = ("stats", "explain", "undo", "export", "report", "evaluate", "calibrate")
 
 DONE = 0
 NOTHING_FOUND = 1

@@ -74,21 +74,22 @@ def tell(report: dict[str, Any]) -> None:
     header = ("", "near", "distinct", "recall", "95 %", "precision", "95 %", "F1")
     say_table(header, [row("all", report), *(row(*item) for item in report["strata"].items())])
     say()
+    tell_sweep(report["sweep"])
+
+
+def tell_sweep(sweep: list[dict[str, Any]]) -> None:
+    """Print what other limits would have given."""
     names = ("distance", "confirm_distance", "recall", "precision", "F1", "missed", "wrong")
-    say_table(
-        names,
-        [
-            (
-                s["distance"],
-                "none" if s["confirm_distance"] is None else s["confirm_distance"],
-                *(share(s[name]) for name in ("recall", "precision", "f1")),
-                s["missed"],
-                s["wrong"],
-            )
-            for s in report["sweep"]
-        ],
-        left=0,
-    )
+    rows = [
+        (
+            s["distance"],
+            "none" if s["confirm_distance"] is None else s["confirm_distance"],
+            *(share(s[name]) for name in ("recall", "precision", "f1")),
+            *(f"{s[name]:,.0f}" for name in ("missed", "wrong")),
+        )
+        for s in sweep
+    ]
+    say_table(names, rows, left=0)
 
 
 def row(name: str, score: dict[str, Any]) -> tuple[object, ...]:

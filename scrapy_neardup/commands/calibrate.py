@@ -1,0 +1,57 @@
+"""Propose limits for a site from a crawl's own pages.
+
+Likely pairs among the pages are compared exactly; the limits proposed are those that would
+have told near from distinct best, with the precision and recall to expect of them.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from scrapy_neardup.commands.evaluate import PAGES_HELP, interval, share, tell_sweep
+from scrapy_neardup.commands.terminal import say, say_json
+
+EXAMPLES = """\
+  scrapy neardup calibrate pages.jsonl
+  scrapy neardup calibrate pages.jsonl.gz --pages 5000 --pairs 5000 --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """File, sizes and form."""
+    parser.add_argument("file", metavar="PAGES", type=Path, help=PAGES_HELP)
+    parser.add_argument("--pages", type=int, default=3_000, help="the first so many (3,000)")
+    parser.add_argument("--pairs", type=int, default=2_000, help="compare about so many (2,000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample (0)")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, compare, propose."""
+    from scrapy_neardup.calibration import calibrate
+
+    report = calibrate(options.file, options.pages, options.pairs, options.seed)
+    if options.json:
+        say_json(report)
+    else:
+        tell(report)
+    return 0
+
+
+def tell(report: dict[str, Any]) -> None:
+    """Print the proposal and the table behind it."""
+    say(
+        f"{report['pages']:,} pages with different words, {report['likely_pairs']:,} likely pairs; "
+        f"{report['compared']:,} compared: {report['near']:,} near, {report['distinct']:,} distinct"
+    )
+    say()
+    if report["near"]:
+        say(f"NEARDUP_DISTANCE = {report['proposal']['distance']}")
+        say(f"NEARDUP_CONFIRM_DISTANCE = {report['proposal']['confirm_distance']}")
+    else:
+        say("No pair is near: keep the defaults.")
+    for name in ("precision", "recall"):
+        value, limits = share(report[name]), interval(report[f"{name}_interval"])
+        say(f"expected {name} {value} (95 %: {limits})")
+    say()
+    tell_sweep(report["sweep"])
