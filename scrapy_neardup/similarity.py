@@ -47,6 +47,12 @@ def levels_of(rows: U64Array) -> I64Array:
     return (rows[:, 0] >> _HALF).astype(np.int64)
 
 
+def sizes_of(rows: U64Array) -> F64Array:
+    """How many shingles were taken for rows; shape of `rows` without its last axis."""
+    sizes: F64Array = (rows[..., 0] & _SIZE).astype(np.float64)
+    return sizes
+
+
 def differences(row: U64Array, rows: U64Array) -> F64Array:
     """How many shingles one page has and the other has not, estimated, for rows of its level.
 
@@ -55,9 +61,9 @@ def differences(row: U64Array, rows: U64Array) -> F64Array:
     full sketch, d >= n/2, is taken for the most that can be told. At least the difference in
     size.
     """
-    bits = np.bitwise_count(rows[:, 1:] ^ row[1:]).sum(axis=1, dtype=np.int64)
+    bits = np.bitwise_count(rows[:, 1:] ^ row[..., 1:]).sum(axis=1, dtype=np.int64)
     told = -BITS / 2 * np.log1p(-np.minimum(2 * bits, BITS - 1) / BITS)
-    unequal: F64Array = np.abs((rows[:, 0] & _SIZE).astype(np.float64) - float(row[0] & _SIZE))
+    unequal: F64Array = np.abs(sizes_of(rows) - sizes_of(row))
     differing: F64Array = np.maximum(told, unequal)
     return differing
 
@@ -65,12 +71,12 @@ def differences(row: U64Array, rows: U64Array) -> F64Array:
 def jaccard(row: U64Array, rows: U64Array, share: float = 1.0) -> F64Array:
     """Estimated Jaccard similarity of a page and others of its level; shape (n,).
 
+    row: one page's, shape (ROW_WORDS,), or one for each of `rows`.
     share: how much of the page is its own; the rest, which the others are supposed to have
     too, is left out of both. A difference is the same with and without what is shared, so
     the sketches need not know what will be left out.
     """
-    size = float(row[0] & _SIZE)
-    sizes = (rows[:, 0] & _SIZE).astype(np.float64)
+    size, sizes = sizes_of(row), sizes_of(rows)
     both = np.maximum(sizes + size - 2 * (1 - share) * size, 0)
     differing = differences(row, rows)
     similar: F64Array = np.maximum(both - differing, 0) / np.maximum(both + differing, 1)
@@ -86,7 +92,7 @@ def estimate(row: U64Array, other: U64Array) -> Estimate:
     others = other.reshape(1, -1)
     similarity = float(jaccard(row, others)[0])
     differing = float(differences(row, others)[0])
-    both = float(row[0] & _SIZE) + float(other[0] & _SIZE)
+    both = float(sizes_of(row) + sizes_of(other))
     if not both:
         return Estimate(0.0, 0.0)
     stays = exp(-4 * differing / BITS)

@@ -17,6 +17,7 @@ from scrapy_neardup.detector import Detector  # noqa: E402
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, load_engine  # noqa: E402
 from scrapy_neardup.index import load_index  # noqa: E402
 from scrapy_neardup.spark import dedup  # noqa: E402
+from scrapy_neardup.spark.candidates import COLUMNS as ROW_COLUMNS  # noqa: E402
 from scrapy_neardup.spark.candidates import Reach, by_shuffle  # noqa: E402
 from scrapy_neardup.spark.components import connected_components  # noqa: E402
 from scrapy_neardup.spark.decisions import first_of_each_text  # noqa: E402
@@ -63,21 +64,16 @@ def corpus(n: int, seed: int) -> list[tuple[str, str | None]]:
 
 
 def local_decisions(rows: list[tuple[str, str | None]]) -> dict[str, tuple[Any, ...]]:
-    detector = Detector(
-        load_engine("auto"),
-        load_index("permuted", blocks=5, distance=4),
-        distance=4,
-        similarity=0,
-        boilerplate="keep",
-    )
+    index = load_index("permuted", blocks=5, distance=4)
+    detector = Detector(load_engine("auto"), index, distance=4, boilerplate="keep")
     decisions = {}
     for url, text in sorted(rows):
         d = detector.decide(detector.read(url, text or ""))
-        decisions[url] = (d.kind, d.original, d.distance, d.sketch_distance, d.words)
+        decisions[url] = (d.kind, d.original, d.distance, d.sketch_distance, d.similarity, d.words)
     return decisions
 
 
-COLUMNS = ("kind", "original", "distance", "sketch_distance", "words")
+COLUMNS = ("kind", "original", "distance", "sketch_distance", "similarity", "words")
 
 
 @pytest.mark.parametrize("partitions", [1, 7])
@@ -100,9 +96,9 @@ def test_a_hot_slice_that_is_cut_gives_the_same_pairs(spark: SparkSession) -> No
     rows = [(f"https://a.example/{i:03}", f"{prose('hot')} edit{i}") for i in range(60)]
     df = spark.createDataFrame(rows, "url string, text string")
     signatures = first_of_each_text(numbered(signed(df, "text", "url", None, "site", *SPECS)))
-    taking_part = signatures.select("n", "site", "fingerprint", "sketch")
+    taking_part = signatures.select(*ROW_COLUMNS)
     whole, cut = (
-        {tuple(row) for row in by_shuffle(taking_part, Reach(3, 36, 0, cell_rows)).collect()}
+        {tuple(row) for row in by_shuffle(taking_part, Reach(3, 36, 0.88, 0, cell_rows)).collect()}
         for cell_rows in (1_000, 7)
     )
     assert len(whole) > 1_000

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scrapy_neardup.detector import DISTANCE, MIN_WORDS, Scope
+from scrapy_neardup.detector import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, SIMILARITY, Scope
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BROADCAST_BYTES = 1 << 30  # an index up to this size is sent to every executor
-
-CONFIRM_DISTANCE = 36  # stricter than a crawl's: no odd sketch measures what it lets through
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,6 @@ class Deduplicated:
     rows: "DataFrame"
     pairs: "DataFrame"
     min_words: int
-    sketch_bits: int
 
     @cached_property
     def decisions(self) -> "DataFrame":
@@ -36,7 +33,7 @@ class Deduplicated:
         """
         from scrapy_neardup.spark.decisions import decided
 
-        return decided(self.rows, self.pairs, self.min_words, self.sketch_bits)
+        return decided(self.rows, self.pairs, self.min_words)
 
     @cached_property
     def clusters(self) -> "DataFrame":
@@ -59,6 +56,7 @@ def dedup(
     scope: Scope = "site",
     distance: int = DISTANCE,
     confirm_distance: int = CONFIRM_DISTANCE,
+    similarity: float = SIMILARITY,
     min_words: int = MIN_WORDS,
     spec: FingerprintSpec = FINGERPRINT,
     sketch_spec: FingerprintSpec = SKETCH,
@@ -68,9 +66,10 @@ def dedup(
 
     Rows come one after the other by `order`, then by `id` (by `id` alone without it): of pages
     that say the same the first is kept, and it is the best copy by that rule. Decisions are
-    those of a local Detector that reads the rows in this order with admit="novel", similarity=0
-    and boilerplate="keep"; `elsewhere` is not computed, `similarity` is estimated by the
-    sketch. id: a string, unique; of a URL under scope="site". text: visible text, null for none.
+    those of a local Detector that reads the rows in this order with admit="novel" and
+    boilerplate="keep" (templates are learnt page by page, which nobody can do in parallel);
+    `elsewhere` is not computed. id: a string, unique; a URL under scope="site". text: visible
+    text, null for none.
 
     Candidates are found by an index that is sent to every executor while it takes at most
     `broadcast_bytes`, by a shuffle of slices beyond. No text is shuffled.
@@ -81,6 +80,6 @@ def dedup(
 
     rows = numbered(signed(df, text, id, order, scope, spec, sketch_spec))
     rows = first_of_each_text(rows).persist()
-    reach = Reach(distance, confirm_distance, broadcast_bytes)
+    reach = Reach(distance, confirm_distance, similarity, broadcast_bytes)
     pairs = confirmed_pairs(rows, min_words, reach).persist()
-    return Deduplicated(rows, pairs, min_words, sketch_spec.bits)
+    return Deduplicated(rows, pairs, min_words)

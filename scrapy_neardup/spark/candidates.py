@@ -9,23 +9,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from scrapy_neardup import similarity
 from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.permuted import PermutedIndex
-from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
+from scrapy_neardup.similarity import ROW_WORDS
+from scrapy_neardup.spark.signatures import STEPS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Batches = Iterator[pa.RecordBatch]
+Columns = dict[str, Any]
 
-PAIRS = "n long, earlier long, distance long, sketch_distance long"
-INDEX_BYTES_A_ROW = 128  # index, sketch and site; checked by tests
+PAIRS = "n long, earlier long, distance long, sketch_distance long, similarity double"
+ROW_FIELDS = "n long, site long, fingerprint long, sketch binary, level int, odd_rows binary"
+COLUMNS = ("n", "site", "fingerprint", "sketch", "level", "odd_rows")
+INDEX_BYTES_A_ROW = 400  # at distance 6: seven table entries, sketch, odd sketch, site and place
 CELL_KEY = ("table", "slice", "site", "low", "high")
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far apart two pages may be, in bits, and how much one machine is given at once.
+    """How unlike two pages may be, and how much one machine is given at once.
 
     broadcast_bytes  an index up to this size is sent to every executor
     cell_rows        rows of a slice that are compared all with all; larger ones are cut
@@ -33,6 +39,7 @@ class Reach:
 
     distance: int
     confirm_distance: int
+    similarity: float
     broadcast_bytes: int
     cell_rows: int = 2_000
 
@@ -45,7 +52,7 @@ def confirmed_pairs(rows: "DataFrame", min_words: int, reach: Reach) -> "DataFra
     from pyspark.sql import functions as fn
 
     taking_part = rows.where((fn.col("n") == fn.col("first_n")) & (fn.col("words") >= min_words))
-    taking_part = taking_part.select("n", "site", "fingerprint", "sketch")
+    taking_part = taking_part.select(*COLUMNS)
     if taking_part.count() * INDEX_BYTES_A_ROW <= reach.broadcast_bytes:
         return by_broadcast(taking_part, reach)
     return by_shuffle(taking_part, reach)
@@ -69,15 +76,21 @@ def index_bytes(table: pa.Table, distance: int) -> bytes:
     return target.getvalue()
 
 
-def columns_of(table: pa.Table | pa.RecordBatch) -> dict[str, Any]:
-    """The columns of n, site, fingerprint and sketch as arrays; sketches of shape (rows, words)."""
-    sketches = b"".join(table.column("sketch").to_pylist())
-    fingerprints = table.column("fingerprint").to_numpy(zero_copy_only=False)
+def columns_of(table: pa.Table | pa.RecordBatch) -> Columns:
+    """COLUMNS as arrays; sketches of shape (rows, words), odd_rows (rows, STEPS, ROW_WORDS)."""
+    longs = {name: table.column(name).to_numpy(zero_copy_only=False) for name in COLUMNS[:3]}
+    words = {
+        name: np.frombuffer(b"".join(table.column(name).to_pylist()), np.uint64)
+        for name in ("sketch", "odd_rows")
+    }
+    n_rows = len(longs["n"])
     return {
-        "ns": table.column("n").to_numpy(zero_copy_only=False),
-        "sites": table.column("site").to_numpy(zero_copy_only=False),
-        "fingerprints": fingerprints.astype(np.int64).view(np.uint64),
-        "sketches": np.frombuffer(sketches, np.uint64).reshape(len(fingerprints), -1),
+        "ns": longs["n"],
+        "sites": longs["site"],
+        "fingerprints": longs["fingerprint"].astype(np.int64).view(np.uint64),
+        "sketches": words["sketch"].reshape(n_rows, -1),
+        "levels": table.column("level").to_numpy(zero_copy_only=False).astype(np.int64),
+        "odd_rows": words["odd_rows"].reshape(n_rows, len(STEPS), ROW_WORDS),
     }
 
 
@@ -89,19 +102,12 @@ def scan(batches: Batches, index: bytes, reach: Reach) -> Batches:
     stored = np.load(io.BytesIO(index), allow_pickle=False)
     arrays = {name[6:]: stored[name] for name in stored.files if name.startswith("index.")}
     finder = PermutedIndex.from_arrays(arrays)
-    known = {name: stored[name] for name in ("ns", "sites", "sketches")}
+    known = {name: stored[name] for name in stored.files if not name.startswith("index.")}
     for batch in batches:
         rows = columns_of(batch)
         offsets, ids, distances = finder.all_within_many(rows["fingerprints"], reach.distance)
         queries = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        yield pairs_batch(
-            rows["ns"][queries],
-            known["ns"][ids],
-            distances,
-            differing(rows["sketches"][queries], known["sketches"][ids]),
-            (rows["sites"][queries] == known["sites"][ids]),
-            reach,
-        )
+        yield pairs_batch(rows, queries, known, ids, distances, reach)
 
 
 def differing(a: U64Array, b: U64Array) -> I64Array:
@@ -111,12 +117,26 @@ def differing(a: U64Array, b: U64Array) -> I64Array:
 
 
 def pairs_batch(
-    ns: I64Array, earlier: I64Array, distances: I64Array, sketch: I64Array, same: Any, reach: Reach
+    rows: Columns, i: I64Array, others: Columns, j: I64Array, distances: I64Array, reach: Reach
 ) -> pa.RecordBatch:
-    """Those of some candidate pairs that are of one site, confirmed and in order."""
-    kept = same & (earlier < ns) & (sketch <= reach.confirm_distance)
-    columns = {"n": ns, "earlier": earlier, "distance": distances, "sketch_distance": sketch}
-    return pa.RecordBatch.from_pydict({name: pa.array(c[kept]) for name, c in columns.items()})
+    """Those of the candidate pairs rows[i], others[j] that are in order, of one site, confirmed."""
+    sketch = differing(rows["sketches"][i], others["sketches"][j])
+    wanted = (others["ns"][j] < rows["ns"][i]) & (rows["sites"][i] == others["sites"][j])
+    wanted &= (distances <= reach.distance) & (sketch <= reach.confirm_distance)
+    i, j, distances, sketch = i[wanted], j[wanted], distances[wanted], sketch[wanted]
+    similar = similarities(rows, i, others, j)
+    columns = (rows["ns"][i], others["ns"][j], distances, sketch, similar)
+    names = [part.split()[0] for part in PAIRS.split(", ")]
+    confirmed = similar >= reach.similarity
+    return pa.RecordBatch.from_arrays([pa.array(c[confirmed]) for c in columns], names=names)
+
+
+def similarities(rows: Columns, i: I64Array, others: Columns, j: I64Array) -> F64Array:
+    """Similarity of pairs, each measured at the level of the second; 0 where levels are far."""
+    steps = others["levels"][j] - rows["levels"][i]
+    at = np.clip(steps + 1, 0, len(STEPS) - 1)
+    measured = similarity.jaccard(rows["odd_rows"][i, at], others["odd_rows"][j, 1])
+    return np.where(np.abs(steps) <= 1, measured, 0.0)
 
 
 def by_shuffle(rows: "DataFrame", reach: Reach) -> "DataFrame":
@@ -129,7 +149,7 @@ def by_shuffle(rows: "DataFrame", reach: Reach) -> "DataFrame":
     from pyspark.sql import functions as fn
 
     layout = Layout(reach.distance + 2, reach.distance)
-    slices = "table int, slice long, n long, site long, fingerprint long, sketch binary"
+    slices = f"table int, slice long, {ROW_FIELDS}"
     sliced = rows.mapInArrow(slicer(layout), slices)
     parts = (fn.count("*") / reach.cell_rows).cast("long") + 1
     hot = sliced.groupBy("table", "slice", "site").agg(parts.alias("parts")).where("parts > 1")
@@ -138,7 +158,7 @@ def by_shuffle(rows: "DataFrame", reach: Reach) -> "DataFrame":
     cells = salted.select("*", own.alias("own"), other.alias("other")).select(
         *("table", "slice", "site"),
         *(fn.least("own", "other").alias("low"), fn.greatest("own", "other").alias("high")),
-        *("n", "own", "fingerprint", "sketch"),
+        *("own", *(name for name in COLUMNS if name != "site")),
     )
     together = cells.repartition(*CELL_KEY).sortWithinPartitions(*CELL_KEY, "n")
     return together.mapInArrow(comparer(layout, reach), PAIRS)
@@ -166,14 +186,13 @@ def comparer(layout: Layout, reach: Reach) -> Callable[[Batches], Batches]:
     def compare(batches: Batches) -> Batches:
         for cell in cells_of(batches):
             pairs = [pairs_of(cell, i, layout) for i in range(1, len(cell["ns"]))]
-            ns, earlier, distances, sketch = map(np.concatenate, zip(*pairs, strict=True))
-            near = distances <= reach.distance
-            yield pairs_batch(ns, earlier, distances, sketch, near, reach)
+            i, j, distances = map(np.concatenate, zip(*pairs, strict=True))
+            yield pairs_batch(cell, i, cell, j, distances, reach)
 
     return compare
 
 
-def cells_of(batches: Batches) -> Iterator[dict[str, Any]]:
+def cells_of(batches: Batches) -> Iterator[Columns]:
     """The cells of two rows or more, each as columns; a cell may straddle batches."""
     begun = pa.table({})
     for batch in batches:
@@ -193,22 +212,18 @@ def is_cell(start: int, end: int) -> bool:
     return end - start > 1
 
 
-def cell_of(table: pa.Table, start: int, end: int) -> dict[str, Any]:
+def cell_of(table: pa.Table, start: int, end: int) -> Columns:
     rows = table.slice(start, end - start)
     first = {name: rows.column(name)[0].as_py() for name in ("table", "low", "high")}
     return columns_of(rows) | {"own": rows.column("own").to_numpy()} | first
 
 
-def pairs_of(
-    cell: dict[str, Any], i: int, layout: Layout
-) -> tuple[I64Array, I64Array, I64Array, I64Array]:
-    """A row's pairs with the rows before it in its cell that no table before this one finds."""
+def pairs_of(cell: Columns, i: int, layout: Layout) -> tuple[I64Array, I64Array, I64Array]:
+    """Row i with those before it in its cell that no table before finds: i, j, distances."""
     differ = cell["fingerprints"][:i] ^ cell["fingerprints"][i]
     agrees = (differ[:, None] & layout.masks[: cell["table"], 0]) == 0
     wanted = ~agrees.any(axis=1)
     if cell["low"] != cell["high"]:
         wanted &= cell["own"][:i] != cell["own"][i]
     j = np.flatnonzero(wanted)
-    ns = np.full(len(j), cell["ns"][i])
-    sketch = differing(cell["sketches"][j], cell["sketches"][i])
-    return ns, cell["ns"][j], np.bitwise_count(differ[j]).astype(np.int64), sketch
+    return np.full(len(j), i), j, np.bitwise_count(differ[j]).astype(np.int64)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from scrapy_neardup import similarity
 from scrapy_neardup.spark.components import connected_components
 
 if TYPE_CHECKING:
@@ -13,8 +12,8 @@ if TYPE_CHECKING:
 
 Batches = Iterator[pa.RecordBatch]
 
-NEAR = "first_n long, original_n long, distance long, sketch_distance long"
-PAIR_COLUMNS = ("n", "sketch_distance", "distance", "earlier")  # in the order of preference
+NEAR = "first_n long, original_n long, distance long, sketch_distance long, similarity double"
+PAIR_COLUMNS = ("n", "earlier", "distance", "sketch_distance", "similarity")
 
 
 def first_of_each_text(rows: "DataFrame") -> "DataFrame":
@@ -30,7 +29,7 @@ def first_of_each_text(rows: "DataFrame") -> "DataFrame":
     return rows.withColumn("first_n", first)
 
 
-def decided(rows: "DataFrame", pairs: "DataFrame", min_words: int, sketch_bits: int) -> "DataFrame":
+def decided(rows: "DataFrame", pairs: "DataFrame", min_words: int) -> "DataFrame":
     """The decisions of all rows, see Deduplicated."""
     from pyspark.sql import functions as fn
 
@@ -42,22 +41,17 @@ def decided(rows: "DataFrame", pairs: "DataFrame", min_words: int, sketch_bits: 
         .otherwise("new")
     )
     joined = rows.join(near_a_kept_page(pairs), "first_n", "left").withColumn("kind", kind)
-    exact, estimates = fn.when(fn.col("kind") == "exact", 0), estimate_of_each(sketch_bits)
+    exact = fn.col("kind") == "exact"
     found = joined.select(
         *("id", "kind", "words"),
         fn.coalesce("original_n", fn.when(repeats, fn.col("first_n"))).alias("original_n"),
-        fn.coalesce("distance", exact).alias("distance"),
-        fn.coalesce("sketch_distance", exact).alias("sketch_distance"),
-    ).withColumn("similarity", fn.get(fn.lit(estimates), fn.col("sketch_distance").cast("int")))
+        fn.coalesce("distance", fn.when(exact, 0)).alias("distance"),
+        fn.coalesce("sketch_distance", fn.when(exact, 0)).alias("sketch_distance"),
+        fn.coalesce("similarity", fn.when(exact, 1.0)).alias("similarity"),
+    )
     originals = rows.select(fn.col("n").alias("original_n"), fn.col("id").alias("original"))
     columns = "id kind original distance sketch_distance similarity words"
     return found.join(originals, "original_n", "left").select(*columns.split())
-
-
-def estimate_of_each(sketch_bits: int) -> list[float]:
-    """The estimated similarity for every number of differing sketch bits."""
-    every = range(sketch_bits + 1)
-    return [similarity.of_sketch_bits(bits, sketch_bits).similarity for bits in every]
 
 
 def near_a_kept_page(pairs: "DataFrame") -> "DataFrame":
@@ -66,26 +60,31 @@ def near_a_kept_page(pairs: "DataFrame") -> "DataFrame":
     Whether a page is kept depends on those before it, so one task goes through all pairs in
     order: about a million a second, in a bit of memory for each page.
     """
-    in_order = pairs.select(*PAIR_COLUMNS).repartition(1).sortWithinPartitions(*PAIR_COLUMNS)
+    from pyspark.sql import functions as fn
+
+    preference = ("n", fn.desc("similarity"), "sketch_distance", "earlier")
+    in_order = pairs.select(*PAIR_COLUMNS).repartition(1).sortWithinPartitions(*preference)
     return in_order.mapInArrow(keep_in_order, NEAR)
 
 
 def keep_in_order(batches: Batches) -> Batches:
     """Pairs in order → the pages that are not kept, each with the original that it repeats.
 
-    Of several kept pages the original is the one with the fewest sketch bits, then
-    fingerprint bits, then the first, as in Detector.
+    Of several kept pages the original is the most similar, then the one with the fewest
+    sketch bits, then the first, as in Detector.
     """
     dropped = Bits()
     for batch in batches:
         columns = [batch.column(name).to_pylist() for name in PAIR_COLUMNS]
         rows = []
-        for n, sketch_distance, distance, earlier in zip(*columns, strict=True):
-            if n not in dropped and earlier not in dropped:
-                dropped.add(n)
-                rows.append((n, earlier, distance, sketch_distance))
-        arrays = [pa.array([row[i] for row in rows], pa.int64()) for i in range(4)]
+        for row in zip(*columns, strict=True):
+            if row[0] not in dropped and row[1] not in dropped:
+                dropped.add(row[0])
+                rows.append(row)
+        found = zip(*rows, strict=True) if rows else ((),) * len(PAIR_COLUMNS)
         names = [part.split()[0] for part in NEAR.split(", ")]
+        types = [*[pa.int64()] * 4, pa.float64()]
+        arrays = [pa.array(values, kind) for values, kind in zip(found, types, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from scrapy_neardup import similarity
 from scrapy_neardup.detector import Scope, site_of
 from scrapy_neardup.engines import FingerprintSpec, load_engine
 from scrapy_neardup.pages import digest_of, site_number
@@ -14,10 +15,15 @@ from scrapy_neardup.text import normalise
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+# Of every page three odd sketches, at its level and those beside it: of two pages that are much
+# alike the later is measured at the earlier one's level, and that is at most one step away.
+STEPS = (-1, 0, 1)
+
 Batches = Iterator[pa.RecordBatch]
 
 SCHEMA = (
-    "id string, rank {rank}, site long, digest binary, fingerprint long, sketch binary, words long"
+    "id string, rank {rank}, site long, digest binary, fingerprint long, sketch binary, "
+    "words long, level int, odd_rows binary"
 )
 
 
@@ -32,6 +38,14 @@ def signer(
             ids = batch.column("id").to_pylist()
             texts = [normalise(text or "") for text in batch.column("text").to_pylist()]
             signatures = [engine.signatures(words) for words in texts]
+            levels = [similarity.level_of(s.n_words) for s in signatures]
+            odd_rows = [
+                b"".join(
+                    similarity.odd_row(words, max(0, level + step), sketch_spec.key).tobytes()
+                    for step in STEPS
+                )
+                for words, level in zip(texts, levels, strict=True)
+            ]
             sites = [site_number(site_of(id)) if scope == "site" else 0 for id in ids]
             columns = {
                 "id": batch.column("id"),
@@ -41,6 +55,8 @@ def signer(
                 "fingerprint": signed_longs([s.fingerprint for s in signatures]),
                 "sketch": pa.array([s.sketch.tobytes() for s in signatures], pa.binary()),
                 "words": pa.array([s.n_words for s in signatures], pa.int64()),
+                "level": pa.array(levels, pa.int32()),
+                "odd_rows": pa.array(odd_rows, pa.binary()),
             }
             yield pa.RecordBatch.from_pydict(columns)
 
