@@ -44,7 +44,7 @@ class NearDuplicateSpiderMiddleware:
         try:
             async for output in result:
                 if isinstance(output, Request):
-                    if not await self.is_pruned(visit):
+                    if not (self.prune and await self.is_pruned(visit)):
                         self.memory.trail.found(output, visit.page)
                         yield output
                 else:
@@ -67,8 +67,6 @@ class NearDuplicateSpiderMiddleware:
 
     async def is_pruned(self, visit: PageVisit) -> bool:
         """Whether links out of this page are not to be followed; counted."""
-        if not self.prune:
-            return False
         await self.judge(visit)
         pruned = visit.decision is not None and visit.decision.kind in ("exact", "near")
         if pruned:

@@ -1,8 +1,6 @@
 """Requests and responses as the lineage sees them: which page was each request found on?"""
 
-from typing import Any
-
-from scrapy import signals
+from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Request, Response
@@ -26,7 +24,6 @@ class Trail:
     def __init__(self, lineage: Lineage, crawler: Crawler) -> None:
         self._lineage = lineage
         self._crawler = crawler
-        crawler.signals.connect(self.request_scheduled, signal=signals.request_scheduled)
         crawler.signals.connect(self.ended, signal=signals.request_dropped)
 
     def found(self, request: Request, page: int | None) -> None:
@@ -35,8 +32,8 @@ class Trail:
             request.meta[FOUND_ON] = page
             self._lineage.expect(page)
 
-    def request_scheduled(self, request: Request, spider: Any) -> None:
-        # OffsiteMiddleware drops at this signal, and no signal says so.
+    def scheduled(self, request: Request, spider: Spider) -> None:
+        """A request is about to be scheduled; OffsiteMiddleware drops at that signal, unsaid."""
         offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
         exempt = request.dont_filter or request.meta.get("allow_offsite")
         if offsite is not None and not exempt and not offsite.should_follow(request, spider):
