@@ -9,10 +9,13 @@ import numpy as np
 
 from scrapy_neardup.errors import BrokenInvariant
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
+from scrapy_neardup.text import normalise
 
 MAX_SITES = 1024
 MAX_BLOCKS = 2048  # of a site
 WARM = 3  # pages of a site from which on its templates are trusted
+ALL_OF = 64  # pages of a site that are all learnt from; of later ones, one in ONE_IN
+ONE_IN = 8
 
 
 class Blocks(NamedTuple):
@@ -22,8 +25,9 @@ class Blocks(NamedTuple):
     n_words: I64Array  # shape (n,)
 
     @classmethod
-    def of(cls, lines: list[bytes]) -> Self:
-        """The blocks of normalised lines, none of them empty."""
+    def of(cls, text: str) -> Self:
+        """The blocks of a text; lines without words are none."""
+        lines = [words for line in text.split("\n") if (words := normalise(line))]
         hashes = [mmh3.hash64(line, signed=False)[0] for line in lines]
         n_words = [line.count(b" ") + 1 for line in lines]
         return cls(np.array(hashes, dtype=np.uint64), np.array(n_words, dtype=np.int64))
@@ -72,6 +76,14 @@ class Boilerplate:
 
     def __init__(self) -> None:
         self._sites: OrderedDict[int, Site] = OrderedDict()
+
+    def wants(self, site: int, digest: bytes) -> bool:
+        """Whether a page, known by the digest of its words, is to be learnt from.
+
+        Each of the first ALL_OF pages of a site, then a sample: it tells as much, for less.
+        """
+        known = self._sites.get(site)
+        return known is None or known.n_pages < ALL_OF or digest[0] % ONE_IN == 0
 
     def learn(self, site: int, blocks: Blocks) -> None:
         """Count the blocks of a page that is kept, each once."""

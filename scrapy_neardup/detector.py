@@ -38,8 +38,8 @@ class PageReading(NamedTuple):
 
     url: str
     site: int  # site_number
+    text: str
     words: bytes
-    blocks: Blocks
     digest: bytes
     signatures: Signatures
     odd_row: U64Array  # similarity.py
@@ -143,14 +143,13 @@ class Detector:
 
     def read(self, url: str, text: str) -> PageReading:
         """The page's signatures. Pure, and safe in any thread: the slow half of a decision."""
-        lines = [words for line in text.split("\n") if (words := normalise(line))]
-        words = b" ".join(lines)
+        words = normalise(text)
         signatures = self.engine.signatures(words)
         odd_row = similarity.odd_row(
             words, similarity.level_of(signatures.n_words), self.engine.sketch_spec.key
         )
-        site, blocks = site_number(site_of(url)), Blocks.of(lines)
-        return PageReading(url, site, words, blocks, digest_of(words), signatures, odd_row)
+        site, digest = site_number(site_of(url)), digest_of(words)
+        return PageReading(url, site, text, words, digest, signatures, odd_row)
 
     def decide(self, reading: PageReading) -> Decision:
         """Look the page up and remember it, in one step; not safe in several threads."""
@@ -245,7 +244,7 @@ class Detector:
     def _matches(self, reading: PageReading, own: int | None) -> tuple[Match | None, Match | None]:
         """The nearest confirmed page of the same scope, and that of other sites."""
         found = self._candidates(reading, own)
-        if not len(found.ids):
+        if found is None:
             return None, None
         if self.confirm_distance is not None:
             found = found.where(found.similarity >= self.similarity)
@@ -253,9 +252,11 @@ class Detector:
         same_site = self.pages.sites.take(found.ids) == self._scope_of(reading)
         return found.where(same_site).nearest(), found.where(~same_site).nearest()
 
-    def _candidates(self, reading: PageReading, own: int | None) -> "Candidates":
-        """Earlier pages within both distances, and how similar they are."""
+    def _candidates(self, reading: PageReading, own: int | None) -> "Candidates | None":
+        """Earlier pages within both distances, and how similar they are; None if there are none."""
         ids, distances = self.index.all_within(reading.signatures.fingerprint, self.distance)
+        if not len(ids):
+            return None
         rows = self.pages.sketches.take(ids)
         sketch = reading.signatures.sketch
         bits = np.bitwise_count(rows[:, : len(sketch)] ^ sketch).sum(axis=1, dtype=np.int64)
@@ -283,7 +284,7 @@ class Detector:
         """Which pages are also near in what is left without the site's templates."""
         if self.boilerplate == "keep" or not len(ids):
             return np.ones(len(ids), dtype=bool)
-        own_words = self.templates.own_words(reading.site, reading.blocks)
+        own_words = self.templates.own_words(reading.site, Blocks.of(reading.text))
         if own_words < self.min_words:
             # Little is left: on a known site, too little to judge by; on a new one, where
             # all that two pages share may look like a template, a small change.
@@ -304,7 +305,7 @@ class Detector:
         if own is None and signatures.n_words and (match is None or self.admit == "all"):
             own = self._remember(reading, indexed=kind in ("new", "near"))
             if match is None and self.boilerplate == "learn":
-                self.templates.learn(reading.site, reading.blocks)
+                self._learn(reading)
         return Decision(
             kind,
             signatures.fingerprint,
@@ -317,6 +318,10 @@ class Detector:
             page_id=own,
             elsewhere=self.pages.url(elsewhere.id) if elsewhere else None,
         )
+
+    def _learn(self, reading: PageReading) -> None:
+        if self.templates.wants(reading.site, reading.digest):
+            self.templates.learn(reading.site, Blocks.of(reading.text))
 
     def _remember(self, reading: PageReading, indexed: bool) -> int:
         scope, fingerprint = self._scope_of(reading), reading.signatures.fingerprint

@@ -5,67 +5,74 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_neardup.boilerplate import MAX_BLOCKS, MAX_SITES, Blocks, Boilerplate
+from scrapy_neardup.boilerplate import (
+    ALL_OF,
+    MAX_BLOCKS,
+    MAX_SITES,
+    ONE_IN,
+    Blocks,
+    Boilerplate,
+)
 from scrapy_neardup.errors import BrokenInvariant
 
 SITE = 7
-CHROME = [b"home products about", b"all rights reserved"]
+CHROME = ["home products about", "all rights reserved"]
 
 
-def page(*lines: bytes) -> Blocks:
-    return Blocks.of([CHROME[0], *lines, CHROME[1]])
+def page(*lines: str) -> Blocks:
+    return Blocks.of("\n".join([CHROME[0], *lines, CHROME[1]]))
 
 
 def test_blocks_on_every_page_have_no_weight_those_of_one_page_have() -> None:
     templates = Boilerplate()
     for i in range(5):
-        templates.learn(SITE, page(b"text number %d" % i))
-    assert templates.own_words(SITE, page(b"some new words here")) == 4
+        templates.learn(SITE, page(f"text number {i}"))
+    assert templates.own_words(SITE, page("some new words here")) == 4
     assert templates.is_warm(SITE)
 
 
 def test_a_site_nobody_has_seen_has_no_templates() -> None:
     templates = Boilerplate()
-    assert templates.own_words(SITE, page(b"words")) == 7
+    assert templates.own_words(SITE, page("words")) == 7
     assert not templates.is_warm(SITE)
 
 
 def test_sites_learn_apart() -> None:
     templates = Boilerplate()
     for i in range(5):
-        templates.learn(SITE, page(b"text number %d" % i))
-    assert templates.own_words(SITE + 1, page(b"words")) == 7
+        templates.learn(SITE, page(f"text number {i}"))
+    assert templates.own_words(SITE + 1, page("words")) == 7
 
 
 def test_a_page_in_five_versions_does_not_become_a_template() -> None:
     templates = Boilerplate()
     for i in range(50):
-        templates.learn(SITE, page(b"version text" if i < 5 else b"text number %d" % i))
-    assert templates.own_words(SITE, page(b"version text")) == 2
+        templates.learn(SITE, page("version text" if i < 5 else f"text number {i}"))
+    assert templates.own_words(SITE, page("version text")) == 2
 
 
 def test_the_navigation_of_one_section_of_ten_becomes_a_template() -> None:
     templates = Boilerplate()
     for i in range(1000):
-        templates.learn(SITE, page(b"section %d" % (i % 10), b"text number %d" % i))
-    assert templates.own_words(SITE, page(b"section 3", b"more")) == 1
+        templates.learn(SITE, page(f"section {i % 10}", f"text number {i}"))
+    assert templates.own_words(SITE, page("section 3", "more")) == 1
 
 
 def test_a_repeated_line_counts_once_a_page() -> None:
     templates = Boilerplate()
-    templates.learn(SITE, Blocks.of([b"again"] * 50))
+    templates.learn(SITE, Blocks.of("again\n" * 50))
     for i in range(6):
-        templates.learn(SITE, Blocks.of([b"text number %d" % i]))
-    assert templates.own_words(SITE, Blocks.of([b"again"])) == 1
+        templates.learn(SITE, Blocks.of(f"text number {i}"))
+    assert templates.own_words(SITE, Blocks.of("again")) == 1
 
 
 def test_memory_is_bounded_and_frequent_blocks_stay() -> None:
     templates = Boilerplate()
     for i in range(60):
-        templates.learn(SITE, page(*(b"line %d of page %d" % (j, i) for j in range(200))))
+        templates.learn(SITE, page(*(f"line {j} of page {i}" for j in range(200))))
     templates.check()
     assert templates.nbytes <= 12 * MAX_BLOCKS
-    assert templates.own_words(SITE, page(b"new")) == 1
+    assert templates.own_words(SITE, page("new")) == 1
 
 
 def test_the_site_that_was_unused_longest_is_forgotten_first() -> None:
@@ -83,13 +90,13 @@ def test_the_site_that_was_unused_longest_is_forgotten_first() -> None:
 def test_a_snapshot_knows_the_same(pages: list[tuple[int, list[int]]]) -> None:
     templates = Boilerplate()
     for site, lines in pages:
-        templates.learn(site, Blocks.of([b"line %d" % line for line in lines]))
+        templates.learn(site, Blocks.of("\n".join(f"line {line}" for line in lines)))
     arrays = templates.arrays()
     for array in arrays.values():
         array.flags.writeable = False
     again = Boilerplate.from_arrays(arrays)
     again.check()
-    probe = Blocks.of([b"line %d" % line for line in range(31)])
+    probe = Blocks.of("\n".join(f"line {line}" for line in range(31)))
     for site in range(4):
         assert again.own_words(site, probe) == templates.own_words(site, probe)
     again.learn(0, probe)
@@ -103,3 +110,20 @@ def test_check_finds_counts_above_the_number_of_pages() -> None:
     arrays["counts"] = np.full(2, 9, dtype=np.uint32)
     with pytest.raises(BrokenInvariant, match="damaged"):
         Boilerplate.from_arrays(arrays).check()
+
+
+def test_lines_without_words_are_no_blocks() -> None:
+    blocks = Blocks.of("One, two!\n\n  …\none TWO\n")
+    assert blocks.n_words.tolist() == [2, 2]
+    assert blocks.hashes[0] == blocks.hashes[1]
+    assert len(Blocks.of("").hashes) == 0
+
+
+def test_of_many_pages_a_sample_is_learnt_from() -> None:
+    templates = Boilerplate()
+    wanted = 0
+    for i in range(1000):
+        if templates.wants(SITE, bytes([i % 256])):
+            wanted += 1
+            templates.learn(SITE, page(f"text {i}"))
+    assert wanted == ALL_OF + (1000 - ALL_OF) // ONE_IN

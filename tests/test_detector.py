@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from scrapy_neardup.detector import Decision, Detector, site_of
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, load_engine
@@ -296,12 +294,3 @@ def test_pages_sampled_unlike_are_compared_all_the_same() -> None:
     decision = decide(known, "http://a.example/2", page + "\n" + text(60, 2))
     assert (decision.kind, decision.words) == ("near", 2108)
     assert decision.similarity == pytest.approx(0.97, abs=0.03)
-
-
-@given(st.lists(st.text(max_size=40), max_size=8))
-def test_reading_line_by_line_gives_the_words_of_the_whole(lines: list[str]) -> None:
-    page = "\n".join(lines)
-    assert READER.read("http://a.example/", page).words == normalise(page)
-
-
-READER = detector()
