@@ -20,6 +20,10 @@ class UrlAlreadyFetched(IgnoreRequest):
     """The URL of a request was fetched before: in this run or, with a state folder, earlier."""
 
 
+class StaleRequest(IgnoreRequest):
+    """A request of a crawl that crashed: the page it was found on is read again."""
+
+
 class SeenUrlMiddleware:
     """Drops requests whose URL was fetched before; remembers a URL on its final 2xx response.
 
@@ -45,8 +49,15 @@ class SeenUrlMiddleware:
         self.memory.trail.scheduled(request, spider)
 
     def process_request(self, request: Request) -> None:
-        """Let a request pass. Raises UrlAlreadyFetched for a URL fetched before."""
+        """Let a request pass.
+
+        Raises UrlAlreadyFetched for a URL fetched before, StaleRequest for a request that a
+        queue on disk kept through a crash.
+        """
         memory = self.memory
+        if memory.trail.is_stale(request):
+            memory.stats.inc_value(stats.URLS_STALE)
+            raise StaleRequest(f"found by a crawl that crashed, to be found again: {request.url}")
         memory.stats.inc_value(stats.URLS_ASKED)
         reason = exemption(request, memory)
         if reason is not None:

@@ -10,6 +10,7 @@ URLS_NEW_DIRECTORY = "neardup/urls/new_directory"
 URLS_DROPPED = "neardup/urls/dropped"
 URLS_MARKED = "neardup/urls/marked"
 URLS_EXEMPT = "neardup/urls/exempt/{}"  # reason
+URLS_STALE = "neardup/urls/stale"
 URLS_FILTERED = "neardup/urls/filtered_at_scheduling"
 
 FILTER_NAME = "neardup/filter/name"

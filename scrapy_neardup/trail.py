@@ -5,11 +5,11 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Request, Response
 
-from scrapy_neardup.state.lineage import Lineage
+from scrapy_neardup.state import State
 
-# Whole numbers in request.meta, because meta follows a request through retries, redirects and
+# Plain numbers in request.meta, because meta follows a request through retries, redirects and
 # queues of any kind. Each is taken out when it has served, so that copies of meta repeat nothing.
-FOUND_ON = "neardup_found_on"
+FOUND_ON = "neardup_found_on"  # [state, page]
 PAGE = "neardup_page"
 
 
@@ -21,16 +21,26 @@ class Trail:
     through, unfinished: the next crawl reads them again.
     """
 
-    def __init__(self, lineage: Lineage, crawler: Crawler) -> None:
-        self._lineage = lineage
+    def __init__(self, state: State, crawler: Crawler) -> None:
+        self._state_id = state.id
+        self._lineage = state.lineage
         self._crawler = crawler
         crawler.signals.connect(self.ended, signal=signals.request_dropped)
 
     def found(self, request: Request, page: int | None) -> None:
         """A page yielded a request."""
         if page is not None:
-            request.meta[FOUND_ON] = page
+            request.meta[FOUND_ON] = [self._state_id, page]
             self._lineage.expect(page)
+
+    def is_stale(self, request: Request) -> bool:
+        """Whether a queue kept the request through a crash of the crawl that found it.
+
+        Its page is not done, so it is read again and the request found again. To make this
+        one, too, would hide it from the page that is to wait for it.
+        """
+        state_id, page = request.meta.get(FOUND_ON, (None, None))
+        return state_id == self._state_id and not self._lineage.waits(page)
 
     def scheduled(self, request: Request, spider: Spider) -> None:
         """A request is about to be scheduled; OffsiteMiddleware drops at that signal, unsaid."""
@@ -41,13 +51,18 @@ class Trail:
 
     def ended(self, request: Request) -> None:
         """A request was dropped on purpose: its page need not wait for it."""
-        self._lineage.settle(request.meta.pop(FOUND_ON, None))
+        self._lineage.settle(self._take_parent(request))
 
     def answered(self, request: Request, response: Response, key: bytes | None) -> None:
         """The final response came; key: of its URL, if that is to count as seen."""
         request.meta.pop(PAGE, None)
         if not is_transient(response.status):
-            request.meta[PAGE] = self._lineage.begin(key, request.meta.pop(FOUND_ON, None))
+            request.meta[PAGE] = self._lineage.begin(key, self._take_parent(request))
+
+    def _take_parent(self, request: Request) -> int | None:
+        """The page the request was found on, if a crawl of this state found it."""
+        state_id, page = request.meta.pop(FOUND_ON, (None, None))
+        return page if state_id == self._state_id else None
 
     def page_of(self, response: Response) -> int | None:
         """The page that answered() began; told once."""

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import randbits
 from typing import Any, Self
 
 import numpy as np
@@ -49,6 +50,8 @@ class State:
 
     For one thread, that of the crawl's loop. Nothing here raises because of the disk once the
     state is open; see Store.
+
+    id  a number that stays with the state's folder, and that no other state has
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class State:
         self.urls = urls
         self.detector = detector
         self.store = store
+        self.id = randbits(63)
         self.lineage = Lineage(self._url_done)
         self._ttl_s = ttl_s
         self._on_seen = on_seen
@@ -188,6 +192,7 @@ class State:
         arrays = {
             **{f"urls.{name}": array for name, array in self.urls.arrays().items()},
             **{f"detector.{name}": array for name, array in self.detector.arrays().items()},
+            "id": np.array(self.id, np.int64),
             "unkept": np.array(list(self._unkept), np.int64),
         }
         return {name: a.copy() if a.flags.writeable else a for name, a in arrays.items()}
@@ -202,13 +207,15 @@ class State:
 
     def _restore(self, arrays: Arrays, journalled: Iterable[Record]) -> None:
         """Bring the parts, which hold the snapshot, up to the end of the journal."""
-        for page_id in arrays["unkept"].tolist() if arrays else ():
-            self.detector.forget(page_id)
+        if arrays:
+            self.id = int(arrays["id"])
+            for page_id in arrays["unkept"].tolist():
+                self.detector.forget(page_id)
         n_records = self._replay(journalled)
         # Records after the snapshot: a crawl came after the one whose requests wait, and crashed.
         if "lineage.ids" in arrays and not n_records:
             self.lineage.restore(under("lineage.", arrays))
-        self._record(records.OPENED, b"")
+        self._record(records.OPENED, records.pack_opened(self.id))
         self.expire()
 
     def _replay(self, journalled: Iterable[Record]) -> int:
@@ -221,7 +228,9 @@ class State:
                 times.append(seen_at)
             elif record.kind == records.PAGE:
                 self.detector.restore(*records.unpack_page(record.payload))
-            elif record.kind != records.OPENED:
+            elif record.kind == records.OPENED:
+                self.id = records.unpack_opened(record.payload)
+            else:
                 raise JournalError(f"a record of unknown kind {record.kind}")
         self.urls.add_at(keys, times)
         return n_records

@@ -2,8 +2,8 @@
 
 A crash loses the requests that were waiting. A page found only on pages that count as seen
 would then never be found again. So a page is done, and may count as seen for ever, only when
-everything first found on it is done: handled, dropped on purpose, or given up. After a crash
-the pages on the way to what was lost are read once more, and nothing else.
+everything first found on it is done, too, or was dropped on purpose. After a crash the pages
+on the way to what was lost are read once more, and nothing else.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ class Lineage:
         self._on_done = on_done
         self._pages: dict[int, _Waiting] = {}
         self._ids_by_key: dict[bytes, int] = {}
-        # Requests in Scrapy's queue outlive a crash with their ids: none may come again.
+        # Requests in a queue on disk outlive a crash with these numbers: none may come again.
         self._ids = count(randbits(30) << 32)
 
     def begin(self, key: bytes | None, parent: int | None) -> int:
@@ -51,6 +51,10 @@ class Lineage:
             self._ids_by_key[key] = id
         return id
 
+    def waits(self, id: int) -> bool:
+        """Whether a page was begun and is not done."""
+        return id in self._pages
+
     def expect(self, id: int) -> None:
         """The page gave a request or an item: wait for it."""
         self._pages[id].n_open += 1
@@ -58,7 +62,7 @@ class Lineage:
     def settle(self, id: int | None) -> None:
         """One thing the page waited for is done; so is its own handling, which begin() opened.
 
-        Unknown ids are ignored: a queue may hold requests of a crawl that crashed.
+        Unknown ids are ignored.
         """
         while id is not None and (page := self._pages.get(id)) is not None:
             page.n_open -= 1

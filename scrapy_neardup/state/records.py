@@ -13,6 +13,9 @@ _URL = struct.Struct("<I")  # time, in seconds since the epoch; then the key
 _PAGE = struct.Struct("<QQd?B16s")  # then the sketch, then the URL
 
 
+_OPENED = struct.Struct("<q")  # the state's id
+
+
 class KeptPage(NamedTuple):
     """A page that the detector remembers."""
 
@@ -43,3 +46,14 @@ def unpack_page(payload: bytes) -> KeptPage:
     sketch = np.frombuffer(payload, "<u8", n_words, _PAGE.size)
     url = payload[_PAGE.size + sketch.nbytes :].decode("utf-8", "surrogatepass")
     return KeptPage(Page(fingerprint, sketch, digest, site, url, time), indexed)
+
+
+def pack_opened(state_id: int) -> bytes:
+    """The payload of the record that a crawl begins with."""
+    return _OPENED.pack(state_id)
+
+
+def unpack_opened(payload: bytes) -> int:
+    """The id that pack_opened was given."""
+    (state_id,) = _OPENED.unpack(payload)
+    return int(state_id)

@@ -1,0 +1,299 @@
+"""Kill a crawl of the demo site at random moments, go on with it, and see that nothing is lost.
+
+    python -m tests.crash --rounds 1000
+
+A campaign is one crawl, ended and resumed until it finishes. Each of its rounds is a process
+of its own, ended by SIGKILL, SIGTERM or SIGINT twice. The processes write down what happens to
+each page, a line at a time, so that the oracle can tell afterwards. In the manner of RocksDB's
+db_crashtest.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from scrapy import signals
+from scrapy.crawler import AsyncCrawlerProcess, Crawler
+from scrapy.http import Request, Response
+
+from scrapy_neardup.memory import CrawlMemory
+from scrapy_neardup.middleware import UrlAlreadyFetched
+from scrapy_neardup.parts import make_parts
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import State
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "example_project"))
+
+from example.scorecard import path_of
+from example.site.plan import Plan
+from example.site.server import SiteServer
+from example.spiders.demo import DemoSpider
+
+MAX_PAGES = 80  # of a round
+MAX_ROUNDS = 60  # of a campaign; the next one may finish
+PATIENCE_S = 120.0
+SETTINGS: dict[str, Any] = {
+    "ADDONS": {"scrapy_neardup.NearDupAddon": 500},
+    "DUPEFILTER_CLASS": "scrapy_neardup.dupefilter.LayeredBloomDupeFilter",
+    "DOWNLOADER_MIDDLEWARES": {"tests.crash.Witness": 140},
+    "ITEM_PIPELINES": {"tests.crash.Export": 900},
+    "NEARDUP_KEY": 1,  # one that mistakes no page of the site for a copy, whatever the order
+    "NEARDUP_FOLLOW_DUPLICATES": False,
+    "NEARDUP_SNAPSHOT_INTERVAL": 0.1,
+    "DEPTH_LIMIT": 30,
+    "ROBOTSTXT_OBEY": True,
+    "TELNETCONSOLE_ENABLED": False,
+    "LOG_LEVEL": "ERROR",
+}
+ENDS = {"SIGKILL": 8, "SIGTERM": 1, "SIGINT SIGINT": 1}  # the signals, how often each
+
+
+class Diary:
+    """What happens, a line at a time; each line is whole, whatever ends the process."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def write(self, *words: str) -> None:
+        os.write(self._fd, (" ".join(words) + "\n").encode())
+
+
+class Witness:
+    """Writes down which pages are fetched, dropped as seen, dropped as copies."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.memory = CrawlMemory.of(crawler)
+        self.diary = Diary(crawler.settings["DIARY"])
+        self.beat = crawler.settings.getint("BEAT")
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        witness = cls(crawler)
+        crawler.signals.connect(witness.item_dropped, signal=signals.item_dropped)
+        crawler.signals.connect(witness.request_dropped, signal=signals.request_dropped)
+        crawler.signals.connect(witness.spider_closed, signal=signals.spider_closed)
+        return witness
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        self.diary.write("fetched", self.key(request), response.url)
+        os.write(self.beat, b".")
+        return response
+
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        if isinstance(exception, UrlAlreadyFetched):
+            self.diary.write("seen", self.key(request))
+
+    def request_dropped(self, request: Request) -> None:
+        key = self.memory.key(request)
+        if key is not None and self.memory.seen(key):
+            self.diary.write("seen", key.decode())
+
+    def item_dropped(self, item: Any, exception: Any) -> None:
+        self.diary.write("copy", item.url, exception.decision.original)
+
+    def spider_closed(self, reason: str) -> None:
+        self.diary.write("closed", reason)
+
+    def key(self, request: Request) -> str:
+        return (self.memory.key(request) or b"?").decode()
+
+
+class Export:
+    """The last pipeline: an item that it has written down has left. Slow, as databases are."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.diary = Diary(crawler.settings["DIARY"])
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def process_item(self, item: Any) -> Any:
+        await asyncio.sleep(random.uniform(0, 0.05))
+        self.diary.write("kept", item.url)
+        return item
+
+
+class Child:
+    """An action in a process of its own, which beats on a pipe; the pipe ends when it does."""
+
+    def __init__(self, action: Callable[[int], None]) -> None:
+        self._pulse, beat = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._pulse)
+            try:
+                action(beat)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(0)
+        os.close(beat)
+
+    def has_ended(self, timeout_s: float, beats: float = float("inf")) -> bool:
+        """Wait for the end, for so many beats, or for so long; whether it is the end."""
+        deadline = time.monotonic() + timeout_s
+        while beats > 0:
+            rest_s = max(0.0, deadline - time.monotonic())
+            if not select.select([self._pulse], [], [], rest_s)[0]:
+                return False
+            if not (heard := os.read(self._pulse, 4096)):
+                return True
+            beats -= len(heard)
+        return False
+
+    def end(self, how: str) -> None:
+        """Send the signals, and wait until the process is no more."""
+        for name in how.split():
+            os.kill(self.pid, signal.Signals[name])
+            self.has_ended(0.02)
+        stuck = not self.has_ended(PATIENCE_S)
+        if stuck:
+            os.kill(self.pid, signal.SIGKILL)
+        os.close(self._pulse)
+        os.waitpid(self.pid, 0)
+        assert not stuck, f"after {how} the process went on"
+
+
+@dataclass
+class Campaign:
+    """One crawl of a site, ended and resumed until it finishes."""
+
+    folder: Path
+    start: str
+    in_jobdir: bool
+    ends: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def diary(self) -> Path:
+        return self.folder / "diary"
+
+    @property
+    def state_folder(self) -> Path:
+        return self.folder / "job" / "neardup" if self.in_jobdir else self.folder / "state"
+
+    def crawl(self, beat: int) -> None:
+        """In a process of its own: crawl until the end, whatever it is."""
+        log = os.open(self.folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.dup2(log, sys.stderr.fileno())
+        where = (
+            {"JOBDIR": str(self.folder / "job")}
+            if self.in_jobdir
+            else {"NEARDUP_STATE_DIR": str(self.state_folder)}
+        )
+        process = AsyncCrawlerProcess(SETTINGS | where | {"DIARY": str(self.diary), "BEAT": beat})
+        process.crawl(DemoSpider, start=self.start)
+        process.start()
+
+    def round(self, rng: random.Random, max_pages: float) -> None:
+        """Crawl on; end it at a random moment if it has not finished by itself."""
+        child = Child(self.crawl)
+        # A count of pages, not a time: a busy machine shall not kill crawls that never began.
+        pages = rng.uniform(0, max_pages)
+        if child.has_ended(PATIENCE_S, pages) or child.has_ended(rng.uniform(0, 0.03)):
+            how = ""
+        else:
+            (how,) = rng.choices(list(ENDS), list(ENDS.values()))
+        child.end(how)
+        self.ends[how] += 1
+
+    @property
+    def is_finished(self) -> bool:
+        return self.diary.exists() and self.diary.read_text().endswith("closed finished\n")
+
+
+def check_state(folder: Path) -> None:
+    """What the crawl left opens again and holds every invariant."""
+    if not folder.exists():
+        return
+    state = State.open(
+        folder, make_parts(NearDupSettings()), key=SETTINGS["NEARDUP_KEY"], fsync="no"
+    )
+    state.check()
+    assert state.store is not None
+    state.store.close()
+
+
+def check_diary(lines: list[str], plan: Plan) -> Counter[str]:
+    """No page dropped as seen that was not handled, no content lost. How much of what there was."""
+    keys: dict[str, str] = {}  # URL → key
+    handled: set[str] = set()  # keys
+    fetched_now: set[str] = set()
+    kept, copies = set(), {}
+    for line in lines:
+        what, *words = line.split(" ")
+        if what == "round":
+            fetched_now = set()
+        elif what == "fetched":
+            keys[words[1]] = words[0]
+            fetched_now.add(words[0])
+        elif what == "seen":
+            assert words[0] in fetched_now | handled, f"{words[0]} was dropped and never handled"
+        elif what == "kept":
+            kept.add(words[0])
+            handled.add(keys[words[0]])
+        elif what == "copy":
+            copies[words[0]] = words[1]
+            handled.add(keys[words[0]])
+    unkept = set(copies.values()) - kept
+    assert not unkept, f"copies were dropped of pages that were never kept: {unkept}"
+    contents = {plan.page(path_of(url)).content for url in kept}
+    lost = {page.content for page in plan.pages.values()} - contents
+    assert not lost, f"lost: {lost}"
+    return Counter(line.split(" ", 1)[0] for line in lines)
+
+
+def run(campaign: Campaign, rng: random.Random, plan: Plan) -> Counter[str]:
+    """Kill and resume until the crawl finishes; what its diary counts. Raises AssertionError."""
+    campaign.folder.mkdir()
+    while not campaign.is_finished:
+        Diary(str(campaign.diary)).write("round")
+        campaign.round(rng, MAX_PAGES if campaign.ends.total() < MAX_ROUNDS else float("inf"))
+        check_state(campaign.state_folder)
+    return check_diary(campaign.diary.read_text().splitlines(), plan)
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)  # noqa: T201  # a command's output
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=100, help="crawls to end before their time")
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32), help="of the moments")
+    options = parser.parse_args()
+    say(f"seed {options.seed}")
+    rng, plan, begin = random.Random(options.seed), Plan(), time.monotonic()
+    server = SiteServer(plan)
+    site = Child(lambda beat: server.serve_forever())
+    server.server_close()
+    root = Path(tempfile.mkdtemp(prefix="neardup-crash-"))
+    ends: Counter[str] = Counter()
+    try:
+        while ends.total() - ends[""] < options.rounds:
+            campaign = Campaign(root / "crawl", server.root + "/", bool(rng.randrange(2)))
+            counts = run(campaign, rng, plan)
+            ends += campaign.ends
+            say(dict(campaign.ends), dict(counts))
+            shutil.rmtree(campaign.folder)
+    finally:
+        site.end("SIGKILL")
+    shutil.rmtree(root)
+    say(f"no page lost: {dict(ends)} in {time.monotonic() - begin:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
