@@ -205,10 +205,16 @@ class Campaign:
         pages = rng.uniform(0, max_pages)
         if child.has_ended(PATIENCE_S, pages) or child.has_ended(rng.uniform(0, 0.03)):
             how = ""
+            self.remove_broken_queue()
         else:
             (how,) = rng.choices(list(ENDS), list(ENDS.values()))
         child.end(how)
         self.ends[how] += 1
+
+    def remove_broken_queue(self) -> None:
+        """What docs/state.md advises where Scrapy cannot open what a kill left of its queue."""
+        if not self.diary.read_text().splitlines()[-1].startswith("closed"):
+            shutil.rmtree(self.folder / "job" / "requests.queue")
 
     @property
     def is_finished(self) -> bool:
@@ -260,6 +266,7 @@ def run(campaign: Campaign, rng: random.Random, plan: Plan) -> Counter[str]:
     """Kill and resume until the crawl finishes; what its diary counts. Raises AssertionError."""
     campaign.folder.mkdir()
     while not campaign.is_finished:
+        assert campaign.ends.total() < MAX_ROUNDS + 5, "the crawl does not finish"
         Diary(str(campaign.diary)).write("round")
         campaign.round(rng, MAX_PAGES if campaign.ends.total() < MAX_ROUNDS else float("inf"))
         check_state(campaign.state_folder)
