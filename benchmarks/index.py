@@ -1,32 +1,49 @@
 """The Hamming index beside the README it follows and its peers: time and bytes a fingerprint.
 
-    python benchmarks/index.py [--n 1000000] [--queries 200000] [--json FILE] [--skip-peers]
-
-One core (the process pins itself to one), process CPU time, median of three where a run is
-short. Above a million fingerprints only frozen tables are measured. Queries: half are stored
+Above a million fingerprints only frozen tables are measured. Queries: half are stored
 fingerprints with 0 to 3 bits flipped, half are new. "skew" is a model of templated sites, see
-skewed(). Peers that are not installed (benchmarks/requirements.txt) are reported so.
+skewed().
 """
 
-import argparse
-import json
-import os
-import platform
-import statistics
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 import numpy as np
-from sorted_tables import SortedTables
 
 import scrapy_neardup.kernels as kernels
+from benchmarks.peers import peer
+from benchmarks.rows import Row, cpu_seconds, one_core
+from benchmarks.sorted_tables import SortedTables
+from scrapy_neardup.index.pairs import all_pairs
 from scrapy_neardup.index.permuted import PermutedIndex
 
-PRINTED_2011 = {"insert": 2.534, "find first": 4.795, "find all": 7.415, "removal": 3.346}
+MILLION = 1_000_000
+LOOK_UPS = 200_000
 SINGLE_CALLS = 20_000
+FOR_PEERS = 20_000
+PRINTED_2011 = {"insert": 2.534, "find first": 4.795, "find all": 7.415, "removal": 3.346}
+
+Work = Callable[[], object]
+
+
+def rows() -> list[Row]:
+    """Times in ns, us or s, bytes, and ratios to the peers; one core."""
+    with one_core():
+        return list(
+            chain(
+                frozen_rows(MILLION, 0.5, 2.5),
+                live_rows(),
+                numpy_rows(),
+                textbook_rows(),
+                readme_rows(5),
+                readme_rows(6),
+                frozen_rows(10 * MILLION, 3, None),
+            )
+        )
 
 
 def uniform(n: int, seed: int = 1) -> Any:
@@ -68,206 +85,132 @@ def queries_for(stored: Any, n: int, fresh: Any) -> Any:
     return queries
 
 
-def cpu(work: Callable[[], Any], repeat: int = 1) -> float:
-    """Median CPU seconds."""
-    took = []
-    for _ in range(repeat):
-        start = time.process_time()
-        work()
-        took.append(time.process_time() - start)
-    return statistics.median(took)
+def seconds(work: Work, rounds: int = 3) -> float:
+    return cpu_seconds({"": work}, rounds)[""] or 0.0
 
 
-class Report:
-    """Rows as the issue wants them, printed as they come."""
-
-    def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
-
-    def row(
-        self, kernel: str, value: float, unit: str, target: float | None = None, **peers: Any
-    ) -> None:
-        met = None if target is None else value <= target
-        self.rows.append(
-            {
-                "kernel": kernel,
-                "value": round(value, 4),
-                "unit": unit,
-                "target": target,
-                "met": met,
-                "peers": {name: round(v, 3) for name, v in peers.items()},
-            }
-        )
-        goal = "" if target is None else f"  target <= {target:g} {'met' if met else 'MISSED'}"
-        others = "".join(f"  {name} {v:.3g}" for name, v in peers.items())
-        print(f"{kernel:52} {value:10.3f} {unit:14}{goal}{others}", flush=True)
+def once(work: Work) -> float:
+    """CPU seconds of work that cannot be repeated."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
-def filled(stored: Any, blocks: int = 4) -> PermutedIndex:
-    index = PermutedIndex(blocks=blocks)
+def filled(stored: Any) -> PermutedIndex:
+    index = PermutedIndex()
     index.add_many(stored, np.arange(len(stored)))
     index.compact()
     return index
 
 
-def single_calls(index: PermutedIndex, queries: Any) -> float:
+def in_calls(index: PermutedIndex, queries: Any) -> float:
+    """Microseconds a call from Python."""
     some = queries[:SINGLE_CALLS].tolist()
-    return cpu(lambda: [index.first_within(q, 3) for q in some], 3) / len(some) * 1e6
+    return seconds(lambda: [index.first_within(q, 3) for q in some]) / len(some) * 1e6
 
 
-def bulk(look_up: Callable[..., Any], queries: Any) -> float:
-    return cpu(lambda: look_up(queries, 3), 3) / len(queries) * 1e6
+def in_bulk(look_up: Callable[..., Any], queries: Any) -> float:
+    """Microseconds a query."""
+    return seconds(lambda: look_up(queries, 3)) / len(queries) * 1e6
 
 
-def permuted(report: Report, n: int, n_queries: int, peers: dict[str, Any]) -> None:
+def frozen_rows(n: int, uniform_us: float, skew_us: float | None) -> Iterator[Row]:
     """The row "permuted index, k = 3" of the kernels' table."""
-    for_uniform, for_skew, for_call = (0.5, 2.5, 1.5) if n <= 1_000_000 else (3, None, None)
-    index, queries = look_ups(report, "uniform", uniform, for_uniform, n, n_queries, peers)
-    report.row("first_within a call", single_calls(index, queries), "us", for_call)
-    report.row("frozen", index.nbytes / n, "bytes", 37)
-    look_ups(report, "skew", skewed, for_skew, n, n_queries, peers)
+    size = f"{n // MILLION} M"
+    for name, make, target in (("uniform", uniform, uniform_us), ("skew", skewed, skew_us)):
+        stored, index = make(n), PermutedIndex()
+        queries = queries_for(stored, LOOK_UPS, make(LOOK_UPS, 3))
+        ids = np.arange(n)
+        insert = once(partial(index.add_many, stored, ids))
+        index.compact()
+        yield Row(f"insert, {size} {name}", insert / n * 1e9, "ns", 250, at_most=True)
+        took, theirs = in_bulk(index.first_within_many, queries), faiss_us(stored, queries)
+        peers = {"FAISS MultiHash 4x16": theirs}
+        yield Row(f"first_within in bulk, {size} {name}", took, "us", target, True, peers)
+        if theirs:
+            yield Row(f"times faster than FAISS, {size} {name}", theirs / took, "x", 15)
+        yield Row(
+            f"all_within in bulk, {size} {name}", in_bulk(index.all_within_many, queries), "us"
+        )
+        yield Row(f"largest bucket, {size} {name}", index.largest_bucket, "entries")
+        if name == "uniform":
+            yield Row(f"frozen, {size}", index.nbytes / n, "bytes", 37, at_most=True)
+            goal = 1.5 if n == MILLION else None
+            yield Row(f"first_within a call, {size}", in_calls(index, queries), "us", goal, True)
 
 
-def look_ups(
-    report: Report,
-    name: str,
-    make: Callable[..., Any],
-    target: float | None,
-    n: int,
-    n_queries: int,
-    peers: dict[str, Any],
-) -> tuple[PermutedIndex, Any]:
-    stored, index = make(n), PermutedIndex()
-    queries = queries_for(stored, n_queries, make(n_queries, 3))
-    insert = cpu(lambda: index.add_many(stored, np.arange(n)))
-    report.row(f"insert in bulk, {name}", insert / n * 1e9, "ns", 250)
-    index.compact()
-    others = peers["range"](stored, queries) if "range" in peers else {}
-    first = bulk(index.first_within_many, queries)
-    report.row(f"first_within in bulk, {name}", first, "us", target, **others)
-    for peer, took in others.items():
-        report.row(f"  times faster than {peer} (15 wanted)", took / first, "x")
-    report.row(f"all_within in bulk, {name}", bulk(index.all_within_many, queries), "us")
-    report.row(f"largest bucket, {name}", index.largest_bucket, "entries")
-    return index, queries
+def faiss_us(stored: Any, queries: Any) -> float | None:
+    """Microseconds a query of FAISS's multi-index hashing with the same four tables."""
+    faiss = peer("faiss")
+    if not faiss:
+        return None
+    faiss.omp_set_num_threads(1)
+    index = faiss.IndexBinaryMultiHash(64, 4, 16)
+    index.add(stored.view(np.uint8).reshape(-1, 8))
+    some = queries[:FOR_PEERS].view(np.uint8).reshape(-1, 8)
+    # Its range is strict: radius 4 finds what differs in up to 3 bits.
+    return once(lambda: index.range_search(some, 4)) / len(some) * 1e6
 
 
-def live(report: Report, n: int, n_queries: int) -> None:
+def live_rows() -> Iterator[Row]:
     """A live tier that holds everything, and inserts one by one with background compaction."""
-    stored = uniform(n)
-    queries = queries_for(stored, n_queries, uniform(n_queries, 3))
-    index = PermutedIndex()
-    layout = index.layout
-    tier = kernels.hamming.Live(index._tables, n, layout.directory_bits(n))
-    insert = cpu(lambda: tier.add_many(stored[:, None], np.arange(n, dtype=np.uint32)))
-    report.row("live tier: insert in bulk", insert / n * 1e9, "ns", 250)
-    report.row("live tier: bytes", tier.nbytes / n, "bytes", 64)
-    look_up = bulk(lambda q, d: kernels.hamming.first_many([tier], q[:, None], d, 2**62), queries)
-    report.row("live tier: first_within in bulk", look_up, "us")
+    n, stored, index = MILLION, uniform(MILLION), PermutedIndex()
+    queries = queries_for(stored, LOOK_UPS, uniform(LOOK_UPS, 3))[:, None]
+    tier = kernels.hamming.Live(index._tables, n, index.layout.directory_bits(n))
+    ids = np.arange(n, dtype=np.uint32)
+    insert = once(lambda: tier.add_many(stored[:, None], ids))
+    yield Row("live tier: insert", insert / n * 1e9, "ns", 250, at_most=True)
+    yield Row("live tier: size", tier.nbytes / n, "bytes", 64, at_most=True)
+    took = in_bulk(lambda q, d: kernels.hamming.first_many([tier], q, d, 2**62), queries)
+    yield Row("live tier: first_within in bulk", took, "us")
     some = stored.tolist()
-
-    def add_all() -> None:
-        for id, fp in enumerate(some):
-            index.add(fp, id)
-
-    report.row("add a call, compaction included", cpu(add_all) / n * 1e9, "ns")
-    report.row("bytes after adding one by one", index.nbytes / n, "bytes", 64)
-    remove = cpu(lambda: index.remove_many(stored, np.arange(n)))
-    report.row("remove in bulk", remove / n * 1e9, "ns")
+    adding = once(lambda: [index.add(fp, id) for id, fp in enumerate(some)])
+    yield Row("add a call, compaction included", adding / n * 1e9, "ns")
+    yield Row("size after adding one by one", index.nbytes / n, "bytes", 64, at_most=True)
+    yield Row("remove", once(lambda: index.remove_many(stored, ids)) / n * 1e9, "ns")
 
 
-def twin(report: Report, n: int, n_queries: int) -> None:
+def numpy_rows() -> Iterator[Row]:
     """The same index on NumPy alone."""
-    from scrapy_neardup.kernels.numpy_twin import hamming as twin_kernels
+    chosen = kernels.hamming
+    kernels.hamming = import_module(f"{kernels.PACKAGES['numpy']}.hamming")
+    stored = uniform(MILLION)
+    queries = queries_for(stored, LOOK_UPS, uniform(LOOK_UPS, 3))
+    index = PermutedIndex()
+    insert = once(lambda: index.add_many(stored, np.arange(MILLION)))
+    yield Row("NumPy: insert", insert / MILLION * 1e9, "ns")
+    took = in_bulk(index.first_within_many, queries)
+    yield Row("NumPy: first_within in bulk", took, "us", 10, at_most=True)
+    yield Row("NumPy: first_within a call", in_calls(index, queries[:2000]), "us")
+    kernels.hamming = chosen
 
-    compiled, kernels.hamming = kernels.hamming, twin_kernels
-    stored = uniform(n)
-    queries = queries_for(stored, n_queries, uniform(n_queries, 3))
-    report.row("NumPy: insert in bulk", cpu(lambda: filled(stored)) / n * 1e9, "ns")
-    index = filled(stored)
-    report.row("NumPy: first_within in bulk", bulk(index.first_within_many, queries), "us", 10)
-    report.row("NumPy: first_within a call", single_calls(index, queries[:2000]), "us")
-    kernels.hamming = compiled
 
-
-def by_the_book(report: Report, n: int, n_queries: int) -> None:
-    stored = uniform(n)
-    queries = queries_for(stored, n_queries, uniform(n_queries, 3))
+def textbook_rows() -> Iterator[Row]:
+    """Sorted tables and binary search, in NumPy."""
+    stored = uniform(MILLION)
+    queries = queries_for(stored, LOOK_UPS, uniform(LOOK_UPS, 3))
     for blocks in (4, 6):
-        tables = SortedTables(blocks, 3, stored, np.arange(n))
-        took = bulk(tables.all_within_many, queries)
-        report.row(f"sorted tables (NumPy), {blocks} blocks: all_within in bulk", took, "us")
+        tables = SortedTables(blocks, 3, stored, np.arange(MILLION))
+        took = in_bulk(tables.all_within_many, queries)
+        yield Row(f"sorted tables in NumPy, {blocks} blocks", took, "us")
 
 
-def readme(report: Report, n: int, blocks: int, peers: dict[str, Any]) -> None:
-    """simhash-py's own benchmark: bench.py --random N --blocks B --bits 3, in seconds."""
-    hashes, queries = uniform(n, 5), uniform(n, 6)
-    ids, index = np.arange(n), PermutedIndex(blocks=blocks)
-    took = {"insert": cpu(lambda: index.add_many(hashes, ids))}
-    took["find first"] = cpu(lambda: index.first_within_many(queries, 3))
-    took["find all"] = cpu(lambda: index.all_within_many(queries, 3))
-    took["removal"] = cpu(lambda: index.remove_many(hashes, ids))
-    for step, seconds in took.items():
-        printed = {"printed in 2011": PRINTED_2011[step]} if blocks == 5 else {}
-        report.row(f"README, blocks={blocks}: bulk {step}", seconds, "s", **printed)
-    if "join" in peers:
-        both = set(hashes.tolist()) | set(queries.tolist())
-        seconds = cpu(lambda: peers["join"](both, blocks))
-        report.row(f"simhash-pybind find_all, blocks={blocks}, both sets", seconds, "s")
-
-
-def faiss_multihash(faiss: Any) -> Callable[..., dict[str, float]]:
-    def measure(stored: Any, queries: Any) -> dict[str, float]:
-        faiss.omp_set_num_threads(1)
-        index = faiss.IndexBinaryMultiHash(64, 4, 16)
-        index.add(stored.view(np.uint8).reshape(-1, 8))
-        some = queries[:20_000].view(np.uint8).reshape(-1, 8)
-        # Its range is strict: radius 4 finds what differs in up to 3 bits.
-        took = cpu(lambda: index.range_search(some, 4)) / len(some) * 1e6
-        return {"FAISS MultiHash 4x16": took}
-
-    return measure
-
-
-def available_peers() -> dict[str, Any]:
-    peers: dict[str, Any] = {}
-    try:
-        peers["range"] = faiss_multihash(import_module("faiss"))
-    except ImportError:
-        print("faiss is not installed: not measured")
-    try:
-        find_all = import_module("simhash").find_all
-        peers["join"] = lambda hashes, blocks: find_all(hashes, blocks, 3)
-    except (ImportError, AttributeError):
-        print("simhash-pybind is not installed: not measured")
-    print("seomoz Corpus (simhash-py 0.1): no release builds on this Python; not measured")
-    return peers
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--n", type=int, default=1_000_000)
-    parser.add_argument("--queries", type=int, default=200_000)
-    parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--skip-peers", action="store_true")
-    options = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    machine = f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}"
-    level = getattr(kernels.hamming, "simd", lambda: "none")()
-    print(f"{options.n} fingerprints, kernels {kernels.hamming.__name__}, SIMD {level}, {machine}")
-    report, peers = Report(), {} if options.skip_peers else available_peers()
-    permuted(report, options.n, options.queries, peers)
-    if options.n <= 1_000_000:
-        live(report, options.n, options.queries)
-        twin(report, options.n, options.queries)
-        by_the_book(report, options.n, options.queries)
-        for blocks in (5, 6):
-            readme(report, options.n, blocks, peers)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(report.rows, file, indent=1)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def readme_rows(blocks: int) -> Iterator[Row]:
+    """simhash-py's own benchmark: bench.py --random 1000000 --blocks B --bits 3, in seconds."""
+    hashes, queries = uniform(MILLION, 5), uniform(MILLION, 6)
+    ids, index = np.arange(MILLION), PermutedIndex(blocks=blocks)
+    took = {"insert": once(lambda: index.add_many(hashes, ids))}
+    took["find first"] = once(lambda: index.first_within_many(queries, 3))
+    took["find all"] = once(lambda: index.all_within_many(queries, 3))
+    took["removal"] = once(lambda: index.remove_many(hashes, ids))
+    for step, figure in took.items():
+        printed = {"README, 2011": PRINTED_2011[step]} if blocks == 5 else {}
+        yield Row(f"README, {blocks} blocks: {step}", figure, "s", peers=printed)
+    both = set(hashes.tolist()) | set(queries.tolist())
+    pybind = peer("simhash", "simhash-pybind")
+    if pybind:
+        joined = once(lambda: pybind.find_all(both, blocks, 3))
+        yield Row(f"simhash-pybind find_all, {blocks} blocks, both sets", joined, "s")
+    every = np.concatenate([hashes, queries])
+    ours = once(lambda: list(all_pairs(every, 3, blocks, memory_bytes=1 << 30)))
+    yield Row(f"all_pairs, {blocks} blocks, both sets", ours, "s")

@@ -77,7 +77,7 @@ def _runs(
     for start in range(0, len(fingerprints), size):
         rows = rows_of(fingerprints[start : start + size], bits)
         keys = sort_keys(tables, table, rows)
-        order = np.argsort(keys, kind="stable")
+        order = np.argsort(keys)
         run = np.memmap(scratch / str(start), dtype=record, mode="w+", shape=(len(rows),))
         run["key"], run["words"], run["row"] = keys[order], rows[order], order + start
         yield run
@@ -94,7 +94,7 @@ def _stretches(runs: Sequence[Run], memory_bytes: int) -> Iterator[Run]:
     low, high = min(run["key"][0] for run in runs), max(run["key"][-1] for run in runs)
     if low == high or 2 * sum(run.nbytes for run in runs) <= memory_bytes:
         merged = np.concatenate(runs)
-        yield merged[np.argsort(merged["key"], kind="stable")]
+        yield merged if len(runs) == 1 else merged[np.argsort(merged["key"])]
         return
     longest = max(runs, key=len)
     pivot = max(longest["key"][len(longest) // 2], low + np.uint64(1))
