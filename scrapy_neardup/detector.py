@@ -30,6 +30,7 @@ DISTANCE = 6
 CONFIRM_DISTANCE = 44
 SIMILARITY = 0.88
 OWN_SIMILARITY = 0.6  # of what templates leave; unlike pages are below 0.5, near ones above 0.9
+OWN_SIMILARITY_ON_A_NEW_SITE = 0.1  # where all that two pages share looks like a template
 MIN_WORDS = 20
 
 
@@ -285,12 +286,13 @@ class Detector:
         if self.boilerplate == "keep" or not len(ids):
             return np.ones(len(ids), dtype=bool)
         own_words = self.templates.own_words(reading.site, Blocks.of(reading.text))
+        is_warm = self.templates.is_warm(reading.site)
         if own_words < self.min_words:
-            # Little is left: on a known site, too little to judge by; on a new one, where
-            # all that two pages share may look like a template, a small change.
-            return np.full(len(ids), not self.templates.is_warm(reading.site))
+            # Little is left: on a known site too little to judge by, on a new one a small change.
+            return np.full(len(ids), not is_warm)
         share = own_words / reading.signatures.n_words
-        return self.similarities(reading, self.pages.sketches.take(ids), share) >= OWN_SIMILARITY
+        needed = OWN_SIMILARITY if is_warm else OWN_SIMILARITY_ON_A_NEW_SITE
+        return self.similarities(reading, self.pages.sketches.take(ids), share) >= needed
 
     def _conclude(
         self,

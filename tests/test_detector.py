@@ -255,6 +255,14 @@ def test_appended_words_that_forge_a_fingerprint_do_not_suppress_a_victim() -> N
     assert decide(known, "http://a.example/forged", forged).kind == "new"
 
 
+def test_the_second_page_of_a_site_may_be_an_edited_copy_of_the_first() -> None:
+    page = text(600, 1)
+    for copy in (edited(page, 4), page + "\nupdated 17 May 2024", "read today\n" + page):
+        known = detector()
+        decide(known, "http://a.example/1", page)
+        assert decide(known, "http://a.example/2", copy).kind == "near"
+
+
 def test_products_of_a_shop_with_a_heavy_template_are_all_kept() -> None:
     header, footer = text(700, 1, line=3), text(300, 2)
     shop = detector()
