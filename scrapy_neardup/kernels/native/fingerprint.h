@@ -225,7 +225,8 @@ static int64_t fingerprints(Text text, const Spec *specs, int n_specs, uint64_t 
     uint64_t hashes[WORDS_ROOM];
     int64_t n_words = 0;
     int failed = 0, i;
-    for (i = 0; i < n_specs; i++) failed |= start_votes(&votes[i], &specs[i], text.length, multiplier);
+    for (i = 0; i < n_specs; i++)
+        failed |= start_votes(&votes[i], &specs[i], text.length, multiplier);
     while (!failed && scanner.at <= text.length) {
         size_t n = level->scan(&scanner, hashes);
         n_words += (int64_t)n;

@@ -77,11 +77,11 @@ INLINE uint64_t spaces_portable(const uint8_t *block) {
 }
 
 /* The block at `at`; past its end, a text goes on with spaces, put into `tail`. */
-INLINE const uint8_t *block_at(const Scanner *scanner, uint8_t *tail) {
-    size_t left = scanner->length - scanner->at;
-    if (left >= BLOCK) return scanner->text + scanner->at;
+INLINE const uint8_t *block_at(const Scanner *scanner, size_t at, uint8_t *tail) {
+    size_t left = scanner->length - at;
+    if (left >= BLOCK) return scanner->text + at;
     memset(tail, SPACE, BLOCK);
-    if (left) memcpy(tail, scanner->text + scanner->at, left);
+    if (left) memcpy(tail, scanner->text + at, left);
     return tail;
 }
 
@@ -91,7 +91,7 @@ INLINE size_t scan(Scanner *scanner, uint64_t *hashes, uint64_t (*spaces)(const 
     size_t n = 0, start = scanner->start;
     for (; scanner->at <= scanner->length && n <= MAX_WORDS - BLOCK / 2; scanner->at += BLOCK) {
         uint8_t tail[BLOCK];
-        uint64_t mask = spaces(block_at(scanner, tail));
+        uint64_t mask = spaces(block_at(scanner, scanner->at, tail));
         for (; mask; mask &= mask - 1) {
             size_t end = scanner->at + (size_t)trailing_zeros(mask);
             if (end > start) hashes[n++] = sdbm(scanner->text, start, end);
@@ -124,16 +124,15 @@ TARGET_AVX2 static size_t scan_avx2(Scanner *scanner, uint64_t *hashes) {
 /* AVX-512: the words of a block by byte permutation, eight at a time.
  *
  * Positions in a block are bytes: 64..127 in this block, 0..63 in the one before, so that they
- * index the two registers. A word's last eight bytes are its window; what is longer than that
- * leaves a second window, and what is longer than two is hashed byte by byte and added. */
+ * index the two registers. A word's last sixteen bytes are two windows of eight; what a longer
+ * word has before them is hashed by itself and added. */
 
 typedef struct {
-    uint64_t second[WORDS_ROOM]; /* windows before the last, of words longer than 8 bytes */
-    uint16_t second_of[WORDS_ROOM];
-    uint64_t rest[WORDS_ROOM]; /* sdbm of all but the last 16 bytes of longer words */
+    uint64_t last[WORDS_ROOM], before[WORDS_ROOM]; /* windows of each word */
+    uint64_t rest[WORDS_ROOM];                     /* sdbm of all but a word's last 16 bytes */
     uint16_t rest_of[WORDS_ROOM];
-    size_t n_second, n_rest;
-} LongWords;
+    size_t n_rest;
+} Windows;
 
 TARGET_AVX512 INLINE __m512i sdbm8_avx512(__m512i x) {
     const __m512i high = _mm512_set1_epi64((int64_t)0xFFFFFFFF00000000);
@@ -152,103 +151,92 @@ TARGET_AVX512 INLINE __m512i sdbm8_avx512(__m512i x) {
     return _mm512_add_epi64(_mm512_mullo_epi64(low4, base4), high4);
 }
 
-/* Eight bytes for each of up to eight words: those `before` + 8 to `before` bytes before its end. */
-TARGET_AVX512 INLINE __m512i windows(__m512i previous, __m512i block, __m512i starts,
-                                     __m512i ends, int from, int before) {
+/* Positions of the eight bytes that end with those given, one for each of eight words. */
+TARGET_AVX512 INLINE __m512i bytes_until(__m512i ends) {
+    return _mm512_add_epi8(ends, _mm512_set1_epi64((int64_t)0xFFFEFDFCFBFAF9F8));
+}
+
+/* Both windows of `count` words, given where they start and end, eight at a time. */
+TARGET_AVX512 INLINE void store_windows(__m512i previous, __m512i block, __m512i starts,
+                                        __m512i ends, int count, uint64_t *last,
+                                        uint64_t *before) {
     const __m512i lanes = _mm512_set_epi64(0x0707070707070707, 0x0606060606060606,
                                            0x0505050505050505, 0x0404040404040404,
                                            0x0303030303030303, 0x0202020202020202,
                                            0x0101010101010101, 0);
-    const __m512i bytes = _mm512_set1_epi64((int64_t)0xFFFEFDFCFBFAF9F8);
-    __m512i lane = _mm512_add_epi8(lanes, _mm512_set1_epi8((char)from));
-    __m512i at = _mm512_add_epi8(_mm512_permutexvar_epi8(lane, ends),
-                                 _mm512_sub_epi8(bytes, _mm512_set1_epi8((char)before)));
-    __mmask64 inside = _mm512_cmpge_epu8_mask(at, _mm512_permutexvar_epi8(lane, starts));
-    return _mm512_maskz_permutex2var_epi8(inside, previous, at, block);
-}
-
-TARGET_AVX512 INLINE void long_words(const Scanner *scanner, LongWords *longer, size_t n,
-                                     __mmask64 mask, __m512i previous, __m512i block,
-                                     __m512i starts, __m512i ends, __m512i iota) {
-    __m512i s = _mm512_maskz_compress_epi8(mask, starts);
-    __m512i e = _mm512_maskz_compress_epi8(mask, ends);
-    __m512i of = _mm512_maskz_compress_epi8(mask, iota);
-    int count = popcount(mask);
-    uint16_t *second_of = longer->second_of + longer->n_second;
-    _mm512_storeu_si512(second_of, _mm512_add_epi16(_mm512_set1_epi16((short)n),
-                            _mm512_cvtepu8_epi16(_mm512_castsi512_si256(of))));
-    for (int from = 0; from < count; from += 8)
-        _mm512_storeu_si512(longer->second + longer->n_second + from,
-                            windows(previous, block, s, e, from, 8));
-    longer->n_second += (size_t)count;
-    mask &= _mm512_cmpgt_epu8_mask(_mm512_sub_epi8(ends, starts), _mm512_set1_epi8(16));
-    if (mask) {
-        uint8_t first[BLOCK], last[BLOCK];
-        _mm512_storeu_si512(first, starts);
-        _mm512_storeu_si512(last, ends);
-        for (; mask; mask &= mask - 1) {
-            size_t word = (size_t)trailing_zeros(mask);
-            size_t start = first[word] < BLOCK ? scanner->start : scanner->at + first[word] - BLOCK;
-            size_t end = scanner->at + last[word] - BLOCK;
-            longer->rest[longer->n_rest] = sdbm(scanner->text, start, end - 16);
-            longer->rest_of[longer->n_rest++] = (uint16_t)(n + word);
-        }
+    /* Most blocks end 5 to 16 words; whether there are 8 could not be predicted. */
+    for (int from = 0; from < 16 || from < count; from += 8) {
+        __m512i lane = _mm512_add_epi8(lanes, _mm512_set1_epi8((char)from));
+        __m512i start = _mm512_permutexvar_epi8(lane, starts);
+        __m512i at = bytes_until(_mm512_permutexvar_epi8(lane, ends));
+        __m512i at_before = _mm512_sub_epi8(at, _mm512_set1_epi8(8));
+        _mm512_storeu_si512(last + from, _mm512_maskz_permutex2var_epi8(
+            _mm512_cmpge_epu8_mask(at, start), previous, at, block));
+        _mm512_storeu_si512(before + from, _mm512_maskz_permutex2var_epi8(
+            _mm512_cmpge_epu8_mask(at_before, start), previous, at_before, block));
     }
 }
 
-TARGET_AVX512 INLINE void add_long_words(LongWords *longer, uint64_t *hashes) {
+/* Notes what those words of a block have before their windows that are in `longer`. */
+TARGET_AVX512 static void note_rests(Windows *windows, const uint8_t *text, size_t at, size_t open,
+                                     __m512i starts, __m512i ends, size_t n, uint64_t longer) {
+    uint8_t first[BLOCK], last[BLOCK];
+    _mm512_storeu_si512(first, starts);
+    _mm512_storeu_si512(last, ends);
+    for (; longer; longer &= longer - 1) {
+        size_t word = (size_t)trailing_zeros(longer), end = at + last[word] - BLOCK;
+        size_t start = first[word] < BLOCK ? open : at + first[word] - BLOCK;
+        windows->rest[windows->n_rest] = sdbm(text, start, end - 16);
+        windows->rest_of[windows->n_rest++] = (uint16_t)(n + word);
+    }
+}
+
+TARGET_AVX512 INLINE void hash_windows(const Windows *windows, size_t n, uint64_t *hashes) {
     const __m512i base8 = _mm512_set1_epi64((int64_t)BASE8);
-    for (size_t i = 0; i < longer->n_second; i += 8) {
-        __m512i h = sdbm8_avx512(_mm512_loadu_si512(longer->second + i));
-        _mm512_storeu_si512(longer->second + i, _mm512_mullo_epi64(h, base8));
+    for (size_t i = 0; i < n; i += 8) {
+        __m512i last = sdbm8_avx512(_mm512_loadu_si512(windows->last + i));
+        __m512i before = sdbm8_avx512(_mm512_loadu_si512(windows->before + i));
+        before = _mm512_mullo_epi64(before, base8);
+        _mm512_storeu_si512(hashes + i, _mm512_add_epi64(last, before));
     }
-    for (size_t i = 0; i < longer->n_second; i++)
-        hashes[longer->second_of[i]] += longer->second[i];
-    for (size_t i = 0; i < longer->n_rest; i++)
-        hashes[longer->rest_of[i]] += longer->rest[i] * BASE16;
+    for (size_t i = 0; i < windows->n_rest; i++)
+        hashes[windows->rest_of[i]] += windows->rest[i] * BASE16;
 }
 
 TARGET_AVX512 static size_t scan_avx512(Scanner *scanner, uint64_t *hashes) {
     const __m512i space = _mm512_set1_epi8(SPACE);
-    __m512i iota, here, previous = space;
-    LongWords longer;
+    __m512i here, previous = space;
+    Windows windows;
     uint8_t tail[BLOCK];
-    size_t n = 0;
-    for (int i = 0; i < BLOCK; i++) tail[i] = (uint8_t)i;
-    iota = _mm512_loadu_si512(tail);
-    here = _mm512_add_epi8(iota, _mm512_set1_epi8(BLOCK));
-    longer.n_second = longer.n_rest = 0;
-    if (scanner->at) previous = _mm512_loadu_si512(scanner->text + scanner->at - BLOCK);
-    for (; scanner->at <= scanner->length && n <= MAX_WORDS - BLOCK / 2; scanner->at += BLOCK) {
-        __m512i block = _mm512_loadu_si512(block_at(scanner, tail));
-        uint64_t mask = _mm512_cmpeq_epi8_mask(block, space);
-        uint64_t open = scanner->start < scanner->at;
-        uint64_t after_space = mask << 1 | !open;
-        uint64_t ending = mask & ~after_space, starting = ~mask & after_space;
-        int count = popcount(ending);
-        size_t back = scanner->at - scanner->start;
-        uint8_t open_start = (uint8_t)(back < BLOCK ? BLOCK - back : 0);
+    size_t n = 0, at = scanner->at, start = scanner->start;
+    uint64_t open = start < at;
+    for (int i = 0; i < BLOCK; i++) tail[i] = (uint8_t)(BLOCK + i);
+    here = _mm512_loadu_si512(tail);
+    windows.n_rest = 0;
+    if (at) previous = _mm512_loadu_si512(scanner->text + at - BLOCK);
+    for (; at <= scanner->length && n <= MAX_WORDS - BLOCK / 2; at += BLOCK) {
+        __m512i block = _mm512_loadu_si512(block_at(scanner, at, tail));
+        uint64_t spaces = _mm512_cmpeq_epi8_mask(block, space);
+        uint64_t after_space = spaces << 1 | (open ^ 1);
+        uint64_t ending = spaces & ~after_space, starting = ~spaces & after_space;
+        uint8_t open_start = (uint8_t)(at - start < BLOCK ? start + BLOCK - at : 0);
         __m512i starts = _mm512_maskz_compress_epi8(
             starting | open, _mm512_mask_set1_epi8(here, open, (char)open_start));
         __m512i ends = _mm512_maskz_compress_epi8(ending, here);
-        __mmask64 words = _bzhi_u64(~(uint64_t)0, (unsigned)count);
-        __mmask64 longs = _mm512_mask_cmpgt_epu8_mask(words, _mm512_sub_epi8(ends, starts),
-                                                      _mm512_set1_epi8(8));
-        for (int from = 0; from < count; from += 8)
-            _mm512_storeu_si512(hashes + n + from,
-                                windows(previous, block, starts, ends, from, 0));
-        if (longs)
-            long_words(scanner, &longer, n, longs, previous, block, starts, ends, iota);
+        int count = popcount(ending);
+        uint64_t longer = _mm512_mask_cmpgt_epu8_mask(_bzhi_u64(~(uint64_t)0, (unsigned)count),
+                                                      _mm512_sub_epi8(ends, starts),
+                                                      _mm512_set1_epi8(16));
+        store_windows(previous, block, starts, ends, count, windows.last + n, windows.before + n);
+        if (longer) note_rests(&windows, scanner->text, at, start, starts, ends, n, longer);
         n += (size_t)count;
-        if (mask >> 63)
-            scanner->start = scanner->at + BLOCK;
-        else if (starting)
-            scanner->start = scanner->at + 63 - (size_t)_lzcnt_u64(starting);
+        open = spaces >> 63 ^ 1;
+        if (starting) start = at + 63 - (size_t)_lzcnt_u64(starting);
+        if (!open) start = at + BLOCK;
         previous = block;
     }
-    for (size_t i = 0; i < n; i += 8)
-        _mm512_storeu_si512(hashes + i, sdbm8_avx512(_mm512_loadu_si512(hashes + i)));
-    add_long_words(&longer, hashes);
+    scanner->at = at, scanner->start = start;
+    hash_windows(&windows, n, hashes);
     return n;
 }
 

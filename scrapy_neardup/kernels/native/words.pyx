@@ -156,7 +156,8 @@ def kind(str letter) -> int:
 @cache
 def composing() -> frozenset[str]:
     """Characters that can be the second of a canonical composition."""
-    every = np.arange(sys.maxunicode + 1, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
+    codes = np.arange(sys.maxunicode + 1, dtype="<u4").tobytes()
+    every = codes.decode("utf-32-le", "surrogatepass")
     pages = (every[i : i + PAGE] for i in range(0, len(every), PAGE))
     changed = "".join(p for p in pages if not unicodedata.is_normalized("NFD", p))
     pairs = (unicodedata.decomposition(c).split() for c in changed)
