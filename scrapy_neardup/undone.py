@@ -32,7 +32,7 @@ def read(state: Path) -> Iterator[dict[str, str]]:
     """Every line, oldest first; one torn by a crash is passed over."""
     try:
         lines = (state / FILE).read_text("utf-8", "replace").split("\n")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     for line in lines:
         try:

@@ -1,0 +1,217 @@
+"""Crawls that share a state: what one has done, the next one knows; nothing stops either."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Request
+from scrapy.http import Response
+
+from scrapy_neardup.parts import make_parts
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import State
+from tests.crawls import Outcome, PagesSpider, crawl, crawl_requests
+from tests.mock_site import MockSite, page, prose
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Follower(PagesSpider):
+    """Makes an item of every page and follows its links, from the site's /start."""
+
+    def parse_seed(self, response: Response) -> Iterator[Any]:
+        yield from self.parse(response)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+
+
+def follow(site: MockSite, folder: Path, **settings: Any) -> Outcome:
+    where = {"NEARDUP_STATE_DIR": str(folder)} | settings
+    return crawl(Follower, where, seed=site.url("/start"))
+
+
+def add_branch(site: MockSite) -> None:
+    """/start leads to /hub, that to /leaf/0, /leaf/1 and /leaf/2."""
+    site.add("/start", page(prose("start"), "/hub"))
+    site.add("/hub", page(prose("hub"), "/leaf/0", "/leaf/1", "/leaf/2"))
+    for number in range(3):
+        site.add(f"/leaf/{number}", page(prose(f"leaf {number}")))
+
+
+def test_the_next_crawl_fetches_nothing_but_its_start(mock_site: MockSite, tmp_path: Path) -> None:
+    add_branch(mock_site)
+    first = follow(mock_site, tmp_path)
+    assert len(first.items) == 5
+    assert first.stat("state/unfinished_pages") == 0
+    second = follow(mock_site, tmp_path)
+    assert second.urls == [mock_site.url("/start")]
+    assert second.stat("urls/dropped") == 1
+    assert mock_site.gets("/leaf/0") == 1
+
+
+def test_a_copy_of_an_earlier_crawls_page_is_dropped(mock_site: MockSite, tmp_path: Path) -> None:
+    where = {"NEARDUP_STATE_DIR": str(tmp_path)}
+    crawl_requests(mock_site, "/page/1", settings=where)
+    outcome = crawl_requests(mock_site, "/copy/1", "/near/1", settings=where)
+    assert mock_site.url("/copy/1") not in outcome.urls
+    assert outcome.stat("pages/exact") == 1
+
+
+def test_a_crawl_that_ends_early_leaves_the_rest_to_the_next(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_branch(mock_site)
+    first = follow(mock_site, tmp_path, CLOSESPIDER_ITEMCOUNT=3)
+    assert first.stat("state/unfinished_pages") > 0
+    second = follow(mock_site, tmp_path)
+    leaves = {mock_site.url(f"/leaf/{number}") for number in range(3)}
+    assert leaves <= set(first.urls) | set(second.urls)
+    assert second.stat("state/unfinished_pages") == 0
+
+
+def test_a_page_that_could_not_be_had_is_asked_for_again(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    mock_site.add("/start", page(prose("start"), "/hub"))
+    mock_site.add("/hub", page(prose("hub"), "/page/1", "/flaky"))
+    first = follow(mock_site, tmp_path, RETRY_TIMES=0)
+    assert mock_site.url("/flaky") not in first.urls
+    for _ in range(2):
+        last = follow(mock_site, tmp_path, RETRY_TIMES=0)
+    assert mock_site.url("/flaky") in last.urls
+    assert mock_site.gets("/page/1") == 1
+
+
+def test_links_that_lead_nowhere_hold_nothing_up(mock_site: MockSite, tmp_path: Path) -> None:
+    class Bounded(Follower):
+        allowed_domains = ("127.0.0.1",)
+
+    links = ("/missing", "/private/page", "http://elsewhere.example/", "/start", "/page/1")
+    mock_site.add("/start", page(prose("start"), "/hub"))
+    mock_site.add("/hub", page(prose("hub"), *links, *links))
+    outcome = crawl(Bounded, {"NEARDUP_STATE_DIR": str(tmp_path)}, seed=mock_site.url("/start"))
+    assert outcome.stat("state/unfinished_pages") == 0
+    assert outcome.stats["offsite/filtered"] == 2
+
+
+def test_a_callback_that_raises_leaves_its_page_to_the_next_crawl(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stumbling(Follower):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield from super().parse(response)
+            if response.url.endswith("/hub"):
+                raise ValueError("a defect of the spider")
+
+    add_branch(mock_site)
+    where = {"NEARDUP_STATE_DIR": str(tmp_path), "LOG_LEVEL": "CRITICAL"}
+    crawl(Stumbling, where, seed=mock_site.url("/start"))
+    follow(mock_site, tmp_path)
+    assert mock_site.gets("/hub") == 2
+    assert mock_site.gets("/leaf/0") == 1
+
+
+@pytest.mark.parametrize("meta", ["neardup_refresh", "neardup_skip"])
+def test_a_request_may_ask_for_a_seen_page(mock_site: MockSite, tmp_path: Path, meta: str) -> None:
+    where = {"NEARDUP_STATE_DIR": str(tmp_path)}
+    crawl_requests(mock_site, "/page/1", settings=where)
+    again = Request(mock_site.url("/page/1"), meta={meta: True})
+    assert crawl_requests(mock_site, again, settings=where).urls == [mock_site.url("/page/1")]
+
+
+def test_after_its_time_to_live_a_page_is_fetched_and_kept_again(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    where = {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_TTL": 1e-9}
+    for _ in range(2):
+        outcome = crawl_requests(mock_site, "/page/1", settings=where)
+        assert outcome.urls == [mock_site.url("/page/1")]
+    assert mock_site.gets("/page/1") == 2
+
+
+def test_jobdir_keeps_the_state_of_its_job(mock_site: MockSite, tmp_path: Path) -> None:
+    add_branch(mock_site)
+    where = {"JOBDIR": str(tmp_path)}
+    crawl(Follower, where, seed=mock_site.url("/start"))
+    assert list((tmp_path / "neardup").glob("snapshot-*"))
+    outcome = crawl(Follower, where, seed=mock_site.url("/start"))
+    assert outcome.urls == [mock_site.url("/start")]
+
+
+def test_a_job_stopped_and_resumed_fetches_each_page_once(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_branch(mock_site)
+    urls = []
+    for _ in range(2):
+        where = {"JOBDIR": str(tmp_path), "CLOSESPIDER_ITEMCOUNT": 3}
+        urls += crawl(Follower, where, seed=mock_site.url("/start")).urls
+    assert {mock_site.url(f"/leaf/{number}") for number in range(3)} <= set(urls)
+    assert mock_site.gets("/hub") == 1
+    assert all(mock_site.gets(f"/leaf/{number}") == 1 for number in range(3))
+
+
+REFUSED = """
+import sys
+from tests.test_state_crawls import Follower, crawl
+crawl(Follower, {"NEARDUP_STATE_DIR": sys.argv[1]}, seed=sys.argv[2])
+"""
+
+
+def test_a_second_crawl_on_the_same_state_is_refused(mock_site: MockSite, tmp_path: Path) -> None:
+    state = State.open(tmp_path, make_parts(NearDupSettings(key=0)), key=0)
+    command = [sys.executable, "-c", REFUSED, str(tmp_path), mock_site.url("/start")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    state.close(keep_lineage=False)
+    assert done.returncode != 0
+    assert f"StateLocked: {tmp_path} is in use by process {os.getpid()}" in done.stderr
+    assert not mock_site.hits
+
+
+def test_a_state_that_cannot_be_written_is_said_once_and_loses_no_page(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    add_branch(mock_site)
+    (tmp_path / "file").write_text("in the way")
+    outcome = follow(mock_site, tmp_path / "file" / "state", NEARDUP_SNAPSHOT_INTERVAL=0.01)
+    assert len(outcome.items) == 5
+    assert outcome.stat("state/errors") >= 1
+    said = [r for r in caplog.records if r.name == "scrapy_neardup.state.store"]
+    assert [record.levelno for record in said] == [logging.ERROR]
+
+
+FULL_DISK = """
+import json, logging, resource, sys
+from tests.test_state_crawls import Follower, crawl
+logging.basicConfig()
+limit = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), limit))
+where = {"NEARDUP_STATE_DIR": sys.argv[2], "NEARDUP_SNAPSHOT_INTERVAL": 0.01}
+outcome = crawl(Follower, where, seed=sys.argv[1])
+print(json.dumps([outcome.urls, outcome.stat("state/errors")]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit on file sizes there")
+@pytest.mark.parametrize("room", [0, 1000, 5000, 100_000])
+def test_a_full_disk_loses_no_page(mock_site: MockSite, tmp_path: Path, room: int) -> None:
+    """`room`: bytes that a file may have, as on a disk that is full after so many."""
+    add_branch(mock_site)
+    command = [sys.executable, "-c", FULL_DISK, mock_site.url("/start"), str(tmp_path), str(room)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    urls, n_errors = json.loads(done.stdout.splitlines()[-1])
+    assert len(urls) == 5
+    assert n_errors >= 1
+    assert done.stderr.count("loses no page") == 1
+    again = follow(mock_site, tmp_path)
+    assert mock_site.url("/start") in again.urls
