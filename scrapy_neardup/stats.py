@@ -1,62 +1,99 @@
 """Every stats key, named once, and the table that is logged when a crawl ends."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-URLS_ASKED = "neardup/urls/asked"
-URLS_NEW = "neardup/urls/new"
-URLS_NEW_HOST = "neardup/urls/new_host"
-URLS_NEW_DIRECTORY = "neardup/urls/new_directory"
-URLS_DROPPED = "neardup/urls/dropped"
-URLS_MARKED = "neardup/urls/marked"
-URLS_EXEMPT = "neardup/urls/exempt/{}"  # reason
-URLS_STALE = "neardup/urls/stale"
-URLS_FILTERED = "neardup/urls/filtered_at_scheduling"
+DOCS: dict[str, str] = {}  # key or pattern → what it counts
 
-FILTER_NAME = "neardup/filter/name"
-FILTER_SIZE = "neardup/filter/size"
-FILTER_BYTES = "neardup/filter/bytes"
-FILTER_ERROR_RATE = "neardup/filter/expected_error_rate"
-FILTER_LOST = "neardup/filter/expected_lost"
 
-PAGES_READ = "neardup/pages/read"
-PAGES_BY_KIND = "neardup/pages/{}"  # new, exact, near, too_short, undecided
-PAGES_NEAR_BY_DISTANCE = "neardup/pages/near/distance/{}"  # bits
-PAGES_ELSEWHERE = "neardup/pages/elsewhere"
-PAGES_WITHOUT_TEXT = "neardup/pages/without_text"
-PAGES_WITHOUT_WORDS = "neardup/pages/without_words"
-PAGES_TOO_LONG = "neardup/pages/too_long"
-PAGES_FORGOTTEN = "neardup/pages/forgotten"
-PAGES_FIRST_WITH_ITEM = "neardup/pages/first_with_item"
+def key(name: str, doc: str) -> str:
+    """A stats key of ours; {} in it stands for what is counted apart."""
+    DOCS[f"neardup/{name}"] = doc
+    return f"neardup/{name}"
 
-ITEMS_DROPPED = "neardup/items/dropped"
-ITEMS_TAGGED = "neardup/items/tagged"
-ITEMS_UNTAGGABLE = "neardup/items/untaggable"
-ITEMS_WOULD_DROP = "neardup/items/would_drop"
-ITEMS_KEPT = "neardup/items/kept"
-ITEMS_WITHOUT_PAGE = "neardup/items/without_page"
-ITEMS_WITHOUT_FIELDS = "neardup/items/without_fields"
-ITEMS_REPLACED = "neardup/items/replaced_before_pipeline"
 
-STATE_ERRORS = "neardup/state/errors"
-STATE_TORN = "neardup/state/torn_bytes"
-STATE_UNFINISHED = "neardup/state/unfinished_pages"
+URLS_ASKED = key("urls/asked", "requests that came to the URL question")
+URLS_NEW = key("urls/new", "of these, ordinary ones whose URL was new")
+URLS_NEW_HOST = key("urls/new_host", "remembered URLs of a host never seen before")
+URLS_NEW_DIRECTORY = key(
+    "urls/new_directory", "remembered URLs of a first directory never seen before"
+)
+URLS_DROPPED = key("urls/dropped", "requests dropped because their URL was fetched before")
+URLS_MARKED = key("urls/marked", "URLs remembered after a final 2xx response")
+URLS_EXEMPT = key(
+    "urls/exempt/{}", "requests that passed unasked, by reason: start, retry, redirect, …"
+)
+URLS_STALE = key(
+    "urls/stale", "requests of a crawl that crashed, dropped because they are found again"
+)
+URLS_FILTERED = key(
+    "urls/filtered_at_scheduling", "requests that LayeredBloomDupeFilter did not queue"
+)
 
-LEDGER_RECORDED = "neardup/ledger/recorded"
-LEDGER_LOST = "neardup/ledger/lost"
-PAGES_UNDONE = "neardup/pages/kept_by_undo"
+FILTER_NAME = key("filter/name", "class of the URL filter")
+FILTER_SIZE = key("filter/size", "URLs that it holds")
+FILTER_BYTES = key("filter/bytes", "its memory")
+FILTER_ERROR_RATE = key(
+    "filter/expected_error_rate", "share of new URLs that it may take for seen, at most"
+)
+FILTER_LOST = key(
+    "filter/expected_lost", "new URLs that it has taken for seen so far, expected at most"
+)
 
-LINKS_PRUNED = "neardup/links/pruned"
-BYTES_SAVED = "neardup/bytes_saved"
-ERRORS = "neardup/errors/{}"  # url_key, extract, engine, index, item_fields, ledger, live
+PAGES_READ = key("pages/read", "pages (under NEARDUP_ITEM_FIELDS: items) that were compared")
+PAGES_BY_KIND = key("pages/{}", "of these, by decision: new, exact, near, too_short, undecided")
+PAGES_NEAR_BY_DISTANCE = key(
+    "pages/near/distance/{}", "near-duplicates by fingerprint bits that differ"
+)
+PAGES_ELSEWHERE = key(
+    "pages/elsewhere", "pages that repeat one of another site; kept if the scope is a site"
+)
+PAGES_WITHOUT_TEXT = key("pages/without_text", "pages kept because they are not text")
+PAGES_WITHOUT_WORDS = key("pages/without_words", "pages kept because no word is on them")
+PAGES_TOO_LONG = key("pages/too_long", "pages kept because they exceed NEARDUP_MAX_PAGE_BYTES")
+PAGES_FORGOTTEN = key("pages/forgotten", "new pages forgotten because no item of theirs was kept")
+PAGES_FIRST_WITH_ITEM = key(
+    "pages/first_with_item", "pages kept because what they repeat brought no item"
+)
+PAGES_UNDONE = key("pages/kept_by_undo", "duplicates kept because a decision was undone")
 
-ENGINE = "neardup/engine"
-ENGINE_REPORT = "neardup/fpga/{}"  # cycles, seconds, utilisation, …: what the board would take
-KERNELS = "neardup/kernels"
-INDEX_NAME = "neardup/index/name"
-INDEX_SIZE = "neardup/index/size"
-INDEX_BYTES = "neardup/index/bytes"
-MEMORY_BYTES = "neardup/memory/bytes"
+ITEMS_DROPPED = key("items/dropped", "items dropped")
+ITEMS_TAGGED = key("items/tagged", "items that passed with a `neardup` field")
+ITEMS_UNTAGGABLE = key(
+    "items/untaggable", "items that passed without it, their type having no room"
+)
+ITEMS_WOULD_DROP = key("items/would_drop", "items that a dry run would have dropped")
+ITEMS_KEPT = key("items/kept", "items of pages that repeat nothing, or could not be compared")
+ITEMS_WITHOUT_PAGE = key("items/without_page", "items that came from no page; kept")
+ITEMS_WITHOUT_FIELDS = key("items/without_fields", "items without any of NEARDUP_ITEM_FIELDS; kept")
+ITEMS_REPLACED = key(
+    "items/replaced_before_pipeline", "items replaced before the pipeline saw them; kept"
+)
+
+STATE_ERRORS = key("state/errors", "writes of the state that failed; the crawl goes on in memory")
+STATE_TORN = key("state/torn_bytes", "bytes cut off the journal's end, left there by a crash")
+STATE_UNFINISHED = key(
+    "state/unfinished_pages", "pages that still wait for requests first found on them"
+)
+
+LEDGER_RECORDED = key("ledger/recorded", "decisions in the ledger")
+LEDGER_LOST = key("ledger/lost", "decisions that the ledger could not write")
+
+LINKS_PRUNED = key("links/pruned", "links out of near-duplicate pages that were not followed")
+BYTES_SAVED = key("bytes_saved", "bytes of pages whose items were dropped")
+ERRORS = key(
+    "errors/{}", "failures, each in favour of the page: url_key, extract, engine, index, …"
+)
+
+ENGINE = key("engine", "class of the engine")
+ENGINE_REPORT = key(
+    "fpga/{}", "what the FPGA board would have taken: cycles, seconds, utilisation, …"
+)
+KERNELS = key("kernels", "`native` or `numpy`")
+INDEX_NAME = key("index/name", "class of the index")
+INDEX_SIZE = key("index/size", "fingerprints that it holds")
+INDEX_BYTES = key("index/bytes", "its memory")
+MEMORY_BYTES = key("memory/bytes", "memory of filter, index and page table")
 
 
 def table(stats: Mapping[str, Any]) -> str:
@@ -71,8 +108,3 @@ def _as_text(row: tuple[str, Any]) -> tuple[str, str]:
     if isinstance(value, int):
         return key, f"{value:>14,}"
     return key, f"{value:>14.3g}" if isinstance(value, float) else f"{value:>14}"
-
-
-def names() -> Iterator[str]:
-    """Every key of this module, patterns included, for the reference in the docs."""
-    return (value for name, value in sorted(globals().items()) if name.isupper())

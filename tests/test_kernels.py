@@ -14,7 +14,10 @@ from scrapy_neardup.errors import KernelsUnavailable
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("NEARDUP_")}
     return subprocess.run(
-        [sys.executable, "-P", "-c", code], env={**kept, **environment}, capture_output=True, text=True
+        [sys.executable, "-P", "-c", code],
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
     )
 
 
