@@ -69,6 +69,7 @@ class UrlFilter(Protocol):
 
 NAMES = {
     "layered": "scrapy_neardup.bloom.layered.LayeredBloomFilter",
+    "exact": "scrapy_neardup.bloom.exact.ExactFilter",
     "bloom": "scrapy_neardup.bloom.layered.BloomFilter",
 }
 

@@ -9,13 +9,14 @@ import numpy as np
 
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.bloom.chain import Chain, Slice
-from scrapy_neardup.bloom.sizing import Shape
+from scrapy_neardup.bloom.sizing import MAX_HASHES, MIN_BITS, Shape
 from scrapy_neardup.errors import BrokenInvariant, SettingsError
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 
 FULL = -1
 NO_LIMIT = 2**63
 MAX_LAYERS = 8
+MIN_RATE = 1e-15
 
 # A directory wrongly taken for known costs nothing but a wrong count of new ones.
 DIRECTORY_RATE = 0.01
@@ -27,7 +28,7 @@ class LayeredBloomFilter:
 
     capacity    keys at which the first growth is due
     error_rate  the promise: at most this share of new keys is taken for known, whatever
-                their segments, at any size; 0 < error_rate < 0.5
+                their segments, at any size; 1e-15 or more, below 0.5
     layers      directories on top: 1 host, 2 host and first directory, …; 0 is a plain filter
     seed        secret of 128 bits, drawn by default: who does not know it cannot craft keys
                 that collide or fill the filter
@@ -52,7 +53,7 @@ class LayeredBloomFilter:
     ) -> None:
         check_settings(capacity, error_rate, layers)
         secret = randbits(128) if seed is None else seed
-        self._seed = np.array([secret % 2**64, secret >> 64 & (2**64 - 1)], np.uint64)
+        self._seed = np.array([secret & (2**64 - 1), secret >> 64 & (2**64 - 1)], np.uint64)
         self._open(capacity, error_rate, layers, max_bytes)
         for layer in self._chains:
             layer.grow()
@@ -233,6 +234,8 @@ class LayeredBloomFilter:
         filter_._seed = np.array(arrays["seed"], np.uint64)
         filter_._open(capacity, error_rate, layers, max_bytes or None)
         for i, row in enumerate(arrays["slices"].tolist()):
+            if not 1 <= row[0] <= layers + 1:
+                raise BrokenInvariant(f"a slice of layer {row[0]}, but there are {layers + 1}")
             filter_._chains[row[0] - 1].slices.append(read_slice(row, arrays[f"words{i}"]))
         if not all(layer.slices for layer in filter_._chains):
             raise BrokenInvariant(f"a layer of {layers + 1} has no bits")
@@ -257,8 +260,8 @@ def check_settings(capacity: int, error_rate: float, layers: int) -> None:
     """Raises SettingsError."""
     if not capacity >= 1:
         raise SettingsError(f"capacity={capacity}: take 1 URL or more")
-    if not 0 < error_rate < 0.5:
-        raise SettingsError(f"error_rate={error_rate}: take a rate between 0 and 0.5")
+    if not MIN_RATE <= error_rate < 0.5:
+        raise SettingsError(f"error_rate={error_rate}: take {MIN_RATE} or more, below 0.5")
     if not 0 <= layers <= MAX_LAYERS:
         raise SettingsError(f"layers={layers}: take 0 to {MAX_LAYERS}")
 
@@ -266,7 +269,9 @@ def check_settings(capacity: int, error_rate: float, layers: int) -> None:
 def read_slice(row: list[int], words: U64Array) -> Slice:
     """A slice from its row in arrays(). Raises BrokenInvariant."""
     _, capacity, n_hashes, blocked, n_keys, n_set = row
-    if words.dtype != np.uint64 or words.ndim != 1 or not words.size:
+    if words.dtype != np.uint64 or words.ndim != 1 or not words.flags.c_contiguous:
         raise BrokenInvariant(f"bits of type {words.dtype} and shape {words.shape}")
-    shape = Shape(words.size * 64, n_hashes, bool(blocked))
+    if len(words) * 64 < MIN_BITS or not 1 <= n_hashes <= MAX_HASHES:
+        raise BrokenInvariant(f"a slice of {len(words)} words and {n_hashes} hashes")
+    shape = Shape(len(words) * 64, n_hashes, bool(blocked))
     return Slice(capacity, shape, np.array([n_keys, n_set], np.uint64), words)

@@ -9,6 +9,8 @@ BLOCK_BITS = 512
 BLOCKED_FROM = 1e-4
 # The formulas take bits as independent, which a few hundred bits are not.
 MIN_BITS = 4096
+# What the kernels make room for; 1e-15 halved 60 times takes 110.
+MAX_HASHES = 128
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,16 +168,11 @@ class LayeredBits:
 
     def find_many(self, keys: Sequence[bytes]) -> I64Array:
         """find for each key."""
-        return np.fromiter(map(self.find, keys), np.int64, len(keys))
+        return find_each(self, keys)
 
     def add_many(self, keys: Sequence[bytes]) -> I64Array:
         """add for each key in turn; from the first FULL on, all are FULL."""
-        answers = np.full(len(keys), FULL, np.int64)
-        for i, key in enumerate(keys):
-            answers[i] = self.add(key)
-            if answers[i] == FULL:
-                break
-        return answers
+        return add_each(self, keys)
 
     def is_full(self, layer: int) -> bool:
         number, _, _, _, limit = self.slices[layer][-1]
@@ -205,3 +200,88 @@ class LayeredBits:
 def positions(h1: int, h2: int, view: memoryview, n_hashes: int, blocked: bool) -> list[int]:
     place = blocked_positions if blocked else classic_positions
     return place(h1, h2, len(view) * 64, n_hashes)
+
+
+class TableBits:
+    """64-bit fingerprints of keys by linear probing, bound once for calls with single keys.
+
+    seed    two secret words
+    places  uint64, shape (a power of two,), written to: fingerprints, 0 where free
+    n_keys  uint64, shape (1,), written to
+    limit   keys at which add refuses; below len(places)
+
+    A fingerprint is h1 of the key, 1 where that is 0; its home is what its upper bits say.
+    In which order fingerprints stand is no promise. Not for two threads at once.
+    """
+
+    def __init__(self, seed: U64Array, places: U64Array, n_keys: U64Array, limit: int) -> None:
+        self.seed = (int(seed[0]), int(seed[1]))
+        self.places = places.data
+        self.n_keys = n_keys
+        self.limit = limit
+        self.mask = len(places) - 1
+        self.shift = 65 - len(places).bit_length()
+
+    def fingerprint(self, key: bytes) -> int:
+        return prefixes(self.seed, key, 0)[0][1] or 1
+
+    def place(self, fingerprint: int) -> int:
+        """Where a fingerprint is, or would go."""
+        at = fingerprint >> self.shift
+        while self.places[at] not in (0, fingerprint):
+            at = (at + 1) & self.mask
+        return at
+
+    def find(self, key: bytes) -> int:
+        """0 if the key may have been added, else 1."""
+        return int(not self.places[self.place(self.fingerprint(key))])
+
+    def add(self, key: bytes) -> int:
+        """Like find, and adds the key. FULL, and nothing is changed, at the limit."""
+        if int(self.n_keys[0]) >= self.limit:
+            return FULL
+        fingerprint = self.fingerprint(key)
+        at = self.place(fingerprint)
+        if self.places[at]:
+            return 0
+        self.places[at] = fingerprint
+        self.n_keys += np.uint64(1)
+        return 1
+
+    def find_many(self, keys: Sequence[bytes]) -> I64Array:
+        """find for each key."""
+        return find_each(self, keys)
+
+    def add_many(self, keys: Sequence[bytes]) -> I64Array:
+        """add for each key in turn; from the first FULL on, all are FULL."""
+        return add_each(self, keys)
+
+    def refill(self, places: U64Array) -> None:
+        """Take in all of another table's fingerprints; this one is empty. n_keys is kept.
+
+        In ascending order each stands at its home or after the one before, so that all
+        places are one running maximum.
+        """
+        known = np.sort(places[places != 0])
+        if not len(known):
+            return
+        order = np.arange(len(known))
+        homes = (known >> np.uint64(self.shift)).astype(np.int64)
+        at = np.maximum.accumulate(homes - order) + order
+        inside = at <= self.mask
+        np.asarray(self.places)[at[inside]] = known[inside]
+        for fingerprint in known[~inside].tolist():
+            self.places[self.place(fingerprint)] = fingerprint
+
+
+def find_each(bits: LayeredBits | TableBits, keys: Sequence[bytes]) -> I64Array:
+    return np.fromiter(map(bits.find, keys), np.int64, len(keys))
+
+
+def add_each(bits: LayeredBits | TableBits, keys: Sequence[bytes]) -> I64Array:
+    answers = np.full(len(keys), FULL, np.int64)
+    for i, key in enumerate(keys):
+        answers[i] = bits.add(key)
+        if answers[i] == FULL:
+            break
+    return answers

@@ -1,0 +1,290 @@
+/* Digests of keys and bits of URL filters; ../numpy_twin/bloom.py says what each of them is. */
+#ifndef NEARDUP_BLOOM_H
+#define NEARDUP_BLOOM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(_MSC_VER)
+#include <intrin.h>
+#define nd_upper(a, b) __umulh((a), (b))
+#define nd_prefetch(address) ((void)(address))
+#else
+#define nd_upper(a, b) ((uint64_t)(((unsigned __int128)(a) * (b)) >> 64))
+#define nd_prefetch(address) __builtin_prefetch((address))
+#endif
+
+#define ND_GOLDEN 0x9E3779B97F4A7C15ULL
+#define ND_MAX_LAYERS 9
+#define ND_MAX_HASHES 128
+#define ND_FULL (-1)
+
+typedef struct {
+    uint64_t low, high;
+} nd_digest;
+
+static inline uint64_t nd_rotate(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
+
+static inline uint64_t nd_fmix64(uint64_t x) {
+    x = (x ^ x >> 33) * 0xFF51AFD7ED558CCDULL;
+    x = (x ^ x >> 33) * 0xC4CEB9FE1A85EC53ULL;
+    return x ^ x >> 33;
+}
+
+static inline void nd_sip_round(uint64_t v[4]) {
+    v[0] += v[1];
+    v[1] = nd_rotate(v[1], 13) ^ v[0];
+    v[0] = nd_rotate(v[0], 32);
+    v[2] += v[3];
+    v[3] = nd_rotate(v[3], 16) ^ v[2];
+    v[0] += v[3];
+    v[3] = nd_rotate(v[3], 21) ^ v[0];
+    v[2] += v[1];
+    v[1] = nd_rotate(v[1], 17) ^ v[2];
+    v[2] = nd_rotate(v[2], 32);
+}
+
+static inline void nd_sip_word(uint64_t v[4], uint64_t word) {
+    v[3] ^= word;
+    nd_sip_round(v);
+    v[0] ^= word;
+}
+
+/* n bytes, least significant first on any machine; with n constant, one instruction on most. */
+static inline uint64_t nd_load(const uint8_t *bytes, size_t n) {
+    uint64_t word = 0;
+    for (size_t i = 0; i < n; i++) word |= (uint64_t)bytes[i] << (8 * i);
+    return word;
+}
+
+/* The last n % 8 of n bytes, without a loop where a whole word ends with them. */
+static inline uint64_t nd_load_tail(const uint8_t *bytes, size_t n) {
+    size_t tail = n % 8;
+    if (n >= 8) return tail ? nd_load(bytes + n - 8, 8) >> (64 - 8 * tail) : 0;
+    if (n >= 4) return nd_load(bytes, 4) | nd_load(bytes + n - 4, 4) << (8 * n - 32);
+    return nd_load(bytes, tail);
+}
+
+/* SipHash-1-3-128 over the layer, 8 bytes, and the segment. */
+static inline nd_digest nd_sip(const uint64_t seed[2], uint64_t layer, const uint8_t *bytes,
+                               size_t n) {
+    uint64_t v[4] = {seed[0] ^ 0x736F6D6570736575ULL, seed[1] ^ 0x646F72616E646F6DULL ^ 0xEE,
+                     seed[0] ^ 0x6C7967656E657261ULL, seed[1] ^ 0x7465646279746573ULL};
+    size_t whole = n / 8 * 8;
+    nd_digest digest;
+    nd_sip_word(v, layer);
+    for (size_t at = 0; at < whole; at += 8) nd_sip_word(v, nd_load(bytes + at, 8));
+    nd_sip_word(v, nd_load_tail(bytes, n) | (uint64_t)(n + 8) << 56);
+    v[2] ^= 0xEE;
+    for (int i = 0; i < 3; i++) nd_sip_round(v);
+    digest.low = v[0] ^ v[1] ^ v[2] ^ v[3];
+    v[1] ^= 0xDD;
+    for (int i = 0; i < 3; i++) nd_sip_round(v);
+    digest.high = v[0] ^ v[1] ^ v[2] ^ v[3];
+    return digest;
+}
+
+typedef struct {
+    uint64_t *words, *counts; /* counts: keys, bits set */
+    uint64_t size_bits, limit;
+    uint32_t n_hashes, blocked;
+} nd_slice;
+
+typedef struct {
+    uint64_t seed[2];
+    nd_slice *slices;                /* by layer, then age */
+    size_t start[ND_MAX_LAYERS + 2]; /* of layer i + 1; one more for the end */
+    int layers;                      /* above the one of whole URLs */
+} nd_filter;
+
+typedef struct {
+    int layer;
+    uint64_t h1, h2;
+} nd_prefix;
+
+/* Each directory above the page, f->layers at most, then the URL. Returns how many. */
+static inline int nd_prefixes(const nd_filter *f, const uint8_t *key, size_t n,
+                              nd_prefix found[ND_MAX_LAYERS]) {
+    const uint8_t *end = key + n, *query = memchr(key, '?', n);
+    const uint8_t *path_end = query ? query : end;
+    nd_digest sum = {0, 0};
+    int n_found = 0;
+    for (uint64_t depth = 1;; depth++) {
+        const uint8_t *slash = memchr(key, '/', (size_t)(path_end - key));
+        nd_digest one = nd_sip(f->seed, depth, key, (size_t)((slash ? slash : end) - key));
+        sum.low ^= one.low;
+        sum.high ^= one.high;
+        if (!slash || depth <= (uint64_t)f->layers) {
+            nd_prefix prefix = {slash ? (int)depth : f->layers + 1, nd_fmix64(sum.low ^ depth),
+                                nd_fmix64(sum.high ^ depth)};
+            found[n_found++] = prefix;
+        }
+        if (!slash) return n_found;
+        key = slash + 1;
+    }
+}
+
+/* Where the bits of a key are. */
+static inline void nd_positions(const nd_slice *s, uint64_t h1, uint64_t h2,
+                                uint64_t at[ND_MAX_HASHES]) {
+    uint64_t block = nd_upper(h1, s->size_bits >> 9) << 9, step = h2 | 1, stream = h2;
+    if (!s->blocked) {
+        for (uint32_t i = 0; i < s->n_hashes; i++, h1 += step)
+            at[i] = nd_upper(h1, s->size_bits);
+        return;
+    }
+    for (uint32_t i = 0; i < s->n_hashes; stream = h2 = nd_fmix64(h2 + ND_GOLDEN))
+        for (int n = 0; n < 7 && i < s->n_hashes; n++, i++, stream >>= 9)
+            at[i] = block | (stream & 511);
+}
+
+static inline int nd_slice_holds(const nd_slice *s, uint64_t h1, uint64_t h2) {
+    uint64_t at[ND_MAX_HASHES];
+    nd_positions(s, h1, h2, at);
+    for (uint32_t i = 0; i < s->n_hashes; i++)
+        if (!(s->words[at[i] >> 6] >> (at[i] & 63) & 1)) return 0;
+    return 1;
+}
+
+/* Set the bits; how many were not. All of them are touched, so that misses overlap. */
+static inline uint32_t nd_slice_set(nd_slice *s, uint64_t h1, uint64_t h2) {
+    uint64_t at[ND_MAX_HASHES];
+    uint32_t n_set = 0;
+    nd_positions(s, h1, h2, at);
+    for (uint32_t i = 0; i < s->n_hashes; i++) {
+        uint64_t *word = &s->words[at[i] >> 6], bit = 1ULL << (at[i] & 63);
+        n_set += !(*word & bit);
+        *word |= bit;
+    }
+    return n_set;
+}
+
+static inline int nd_holds(const nd_filter *f, const nd_prefix *p, size_t n_newest_left_out) {
+    size_t first = f->start[p->layer - 1], at = f->start[p->layer] - n_newest_left_out;
+    while (at-- > first)
+        if (nd_slice_holds(&f->slices[at], p->h1, p->h2)) return 1;
+    return 0;
+}
+
+/* Add to the newest slice what no slice holds; whether it was new. */
+static inline int nd_put(nd_filter *f, const nd_prefix *p) {
+    nd_slice *newest = &f->slices[f->start[p->layer] - 1];
+    uint32_t n_set;
+    if (nd_holds(f, p, 1)) return 0;
+    n_set = nd_slice_set(newest, p->h1, p->h2);
+    newest->counts[0] += n_set > 0;
+    newest->counts[1] += n_set;
+    return n_set > 0;
+}
+
+static inline int nd_find(const nd_filter *f, const nd_prefix *found, int n) {
+    for (int i = 0; i < n; i++)
+        if (!nd_holds(f, &found[i], 0)) return found[i].layer;
+    return 0;
+}
+
+static inline int nd_add(nd_filter *f, const nd_prefix *found, int n) {
+    int first = 0;
+    for (int layer = 1; layer <= f->layers + 1; layer++) {
+        const nd_slice *newest = &f->slices[f->start[layer] - 1];
+        if (newest->counts[0] >= newest->limit) return ND_FULL;
+    }
+    for (int i = 0; i < n; i++)
+        if (nd_put(f, &found[i]) && !first) first = found[i].layer;
+    return first;
+}
+
+/* Ask for the cache lines of a URL in the newest slice. */
+static inline void nd_prefetch_url(const nd_filter *f, const nd_prefix *url) {
+    const nd_slice *s = &f->slices[f->start[f->layers + 1] - 1];
+    uint64_t at[ND_MAX_HASHES];
+    nd_positions(s, url->h1, url->h2, at);
+    for (uint32_t i = 0; i < (s->blocked ? 1 : s->n_hashes); i++)
+        nd_prefetch(&s->words[at[i] >> 6]);
+}
+
+#define ND_BATCH 16
+
+/* find or add for each key in turn, a batch hashed and its memory asked for ahead. Stops at
+   the first ND_FULL. Returns how many are answered. */
+static inline size_t nd_many(nd_filter *f, int adds, const uint8_t *const *keys,
+                             const size_t *lengths, size_t n, int64_t *answers) {
+    nd_prefix found[ND_BATCH][ND_MAX_LAYERS];
+    int counts[ND_BATCH];
+    for (size_t start = 0; start < n; start += ND_BATCH) {
+        size_t size = n - start < ND_BATCH ? n - start : ND_BATCH;
+        for (size_t i = 0; i < size; i++) {
+            counts[i] = nd_prefixes(f, keys[start + i], lengths[start + i], found[i]);
+            nd_prefetch_url(f, &found[i][counts[i] - 1]);
+        }
+        for (size_t i = 0; i < size; i++) {
+            int answer = adds ? nd_add(f, found[i], counts[i]) : nd_find(f, found[i], counts[i]);
+            if (answer == ND_FULL) return start + i;
+            answers[start + i] = answer;
+        }
+    }
+    return n;
+}
+
+/* Fingerprints of keys by linear probing; 0 is a free place. */
+typedef struct {
+    nd_filter hash; /* no layers, no slices */
+    uint64_t *places, *n_keys, mask, limit;
+    int shift; /* a fingerprint's home is its upper bits */
+} nd_table;
+
+static inline uint64_t nd_fingerprint(const nd_table *t, const uint8_t *key, size_t n) {
+    nd_prefix url[ND_MAX_LAYERS];
+    nd_prefixes(&t->hash, key, n, url);
+    return url[0].h1 ? url[0].h1 : 1;
+}
+
+/* Where a fingerprint is, or would go. */
+static inline uint64_t *nd_table_place(const nd_table *t, uint64_t fingerprint) {
+    uint64_t at = fingerprint >> t->shift;
+    while (t->places[at] && t->places[at] != fingerprint) at = (at + 1) & t->mask;
+    return &t->places[at];
+}
+
+static inline int nd_table_add(nd_table *t, uint64_t fingerprint) {
+    uint64_t *place;
+    if (*t->n_keys >= t->limit) return ND_FULL;
+    place = nd_table_place(t, fingerprint);
+    if (*place) return 0;
+    *place = fingerprint;
+    ++*t->n_keys;
+    return 1;
+}
+
+static inline int nd_table_find(const nd_table *t, uint64_t fingerprint) {
+    return !*nd_table_place(t, fingerprint);
+}
+
+/* Like nd_many. */
+static inline size_t nd_table_many(nd_table *t, int adds, const uint8_t *const *keys,
+                                   const size_t *lengths, size_t n, int64_t *answers) {
+    uint64_t fingerprints[ND_BATCH];
+    for (size_t start = 0; start < n; start += ND_BATCH) {
+        size_t size = n - start < ND_BATCH ? n - start : ND_BATCH;
+        for (size_t i = 0; i < size; i++) {
+            fingerprints[i] = nd_fingerprint(t, keys[start + i], lengths[start + i]);
+            nd_prefetch(&t->places[fingerprints[i] >> t->shift]);
+        }
+        for (size_t i = 0; i < size; i++) {
+            int answer =
+                adds ? nd_table_add(t, fingerprints[i]) : nd_table_find(t, fingerprints[i]);
+            if (answer == ND_FULL) return start + i;
+            answers[start + i] = answer;
+        }
+    }
+    return n;
+}
+
+/* Everything in `places` into an empty table. */
+static inline void nd_table_refill(nd_table *t, const uint64_t *places, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (places[i]) *nd_table_place(t, places[i]) = places[i];
+}
+
+#endif

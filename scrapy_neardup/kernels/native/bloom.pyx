@@ -1,0 +1,185 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""The bits of URL filters, compiled; ../numpy_twin/bloom.py says what each of them is."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+
+import numpy as np
+
+cdef extern from "Python.h":
+    int PyBytes_AsStringAndSize(object key, char **bytes, Py_ssize_t *length) except -1
+
+cdef extern from "bloom.h" nogil:
+    enum: ND_FULL, ND_MAX_LAYERS
+    ctypedef struct nd_slice:
+        uint64_t *words
+        uint64_t *counts
+        uint64_t size_bits
+        uint64_t limit
+        uint32_t n_hashes
+        uint32_t blocked
+    ctypedef struct nd_filter:
+        uint64_t seed[2]
+        nd_slice *slices
+        size_t *start
+        int layers
+    ctypedef struct nd_prefix:
+        pass
+    int nd_prefixes(const nd_filter *f, const uint8_t *key, size_t n, nd_prefix *found)
+    int nd_find(const nd_filter *f, const nd_prefix *found, int n)
+    int nd_add(nd_filter *f, const nd_prefix *found, int n)
+    ctypedef struct nd_table:
+        nd_filter hash
+        uint64_t *places
+        uint64_t *n_keys
+        uint64_t mask
+        uint64_t limit
+        int shift
+    uint64_t nd_fingerprint(const nd_table *t, const uint8_t *key, size_t n)
+    int nd_table_find(const nd_table *t, uint64_t fingerprint)
+    int nd_table_add(nd_table *t, uint64_t fingerprint)
+    size_t nd_table_many(nd_table *t, int adds, const uint8_t **keys, const size_t *lengths,
+                         size_t n, int64_t *answers)
+    void nd_table_refill(nd_table *t, const uint64_t *places, size_t n)
+    size_t nd_many(nd_filter *f, int adds, const uint8_t **keys, const size_t *lengths,
+                   size_t n, int64_t *answers)
+
+FULL = ND_FULL
+
+
+cdef uint64_t *pointer(const uint64_t[::1] array) noexcept:
+    return <uint64_t *> &array[0]
+
+
+cdef class Keys:
+    """Where the bytes of many keys are, and room for their answers."""
+    cdef tuple held
+    cdef const uint8_t **starts
+    cdef size_t *lengths
+    cdef size_t n
+    cdef int64_t[::1] answers
+
+    def __cinit__(self, keys):
+        cdef char *start
+        cdef Py_ssize_t length
+        cdef size_t i
+        self.held = tuple(keys)
+        self.n = len(self.held)
+        self.starts = <const uint8_t **> malloc((self.n + 1) * sizeof(uint8_t *))
+        self.lengths = <size_t *> malloc((self.n + 1) * sizeof(size_t))
+        self.answers = np.full(self.n + 1, ND_FULL, np.int64)
+        if not self.starts or not self.lengths:
+            raise MemoryError
+        for i in range(self.n):
+            PyBytes_AsStringAndSize(self.held[i], &start, &length)
+            self.starts[i], self.lengths[i] = <const uint8_t *> start, <size_t> length
+
+    def __dealloc__(self):
+        free(self.starts)
+        free(self.lengths)
+
+    cdef object result(self):
+        return np.asarray(self.answers)[: self.n]
+
+
+cdef class LayeredBits:
+    cdef nd_filter filter
+    cdef object kept  # the arrays whose memory the filter points to
+
+    def __cinit__(self, seed, layout, counts, words):
+        cdef const uint64_t[:, ::1] rows = layout
+        cdef size_t i, n = rows.shape[0], layer = 0
+        self.kept = (list(counts), list(words))
+        self.filter.seed[0], self.filter.seed[1] = int(seed[0]), int(seed[1])
+        self.filter.slices = <nd_slice *> malloc(n * sizeof(nd_slice))
+        if not self.filter.slices:
+            raise MemoryError
+        for i in range(n):
+            while layer < rows[i, 0]:
+                self.filter.start[layer] = i
+                layer += 1
+            self.filter.slices[i].n_hashes = <uint32_t> rows[i, 1]
+            self.filter.slices[i].blocked = <uint32_t> rows[i, 2]
+            self.filter.slices[i].limit = rows[i, 3]
+            self.filter.slices[i].counts = pointer(counts[i])
+            self.filter.slices[i].words = pointer(words[i])
+            self.filter.slices[i].size_bits = 64 * <uint64_t> len(words[i])
+        self.filter.start[layer] = n
+        self.filter.layers = <int> layer - 1
+
+    def __dealloc__(self):
+        free(self.filter.slices)
+
+    def find(self, bytes key not None):
+        cdef nd_prefix found[ND_MAX_LAYERS]
+        cdef char *start
+        cdef Py_ssize_t length
+        PyBytes_AsStringAndSize(key, &start, &length)
+        return nd_find(
+            &self.filter, found, nd_prefixes(&self.filter, <uint8_t *> start, length, found)
+        )
+
+    def add(self, bytes key not None):
+        cdef nd_prefix found[ND_MAX_LAYERS]
+        cdef char *start
+        cdef Py_ssize_t length
+        PyBytes_AsStringAndSize(key, &start, &length)
+        return nd_add(
+            &self.filter, found, nd_prefixes(&self.filter, <uint8_t *> start, length, found)
+        )
+
+    def find_many(self, keys):
+        cdef Keys held = Keys(keys)
+        with nogil:
+            nd_many(&self.filter, 0, held.starts, held.lengths, held.n, &held.answers[0])
+        return held.result()
+
+    def add_many(self, keys):
+        cdef Keys held = Keys(keys)
+        with nogil:
+            nd_many(&self.filter, 1, held.starts, held.lengths, held.n, &held.answers[0])
+        return held.result()
+
+
+cdef class TableBits:
+    cdef nd_table table
+    cdef object kept
+
+    def __cinit__(self, seed, places, n_keys, limit):
+        self.kept = (places, n_keys)
+        self.table.hash.seed[0], self.table.hash.seed[1] = int(seed[0]), int(seed[1])
+        self.table.places, self.table.n_keys = pointer(places), pointer(n_keys)
+        self.table.mask = <uint64_t> len(places) - 1
+        self.table.shift = 65 - <int> len(places).bit_length()
+        self.table.limit = limit
+
+    def find(self, bytes key not None):
+        cdef char *start
+        cdef Py_ssize_t length
+        PyBytes_AsStringAndSize(key, &start, &length)
+        return nd_table_find(
+            &self.table, nd_fingerprint(&self.table, <uint8_t *> start, length)
+        )
+
+    def add(self, bytes key not None):
+        cdef char *start
+        cdef Py_ssize_t length
+        PyBytes_AsStringAndSize(key, &start, &length)
+        return nd_table_add(&self.table, nd_fingerprint(&self.table, <uint8_t *> start, length))
+
+    def find_many(self, keys):
+        cdef Keys held = Keys(keys)
+        with nogil:
+            nd_table_many(&self.table, 0, held.starts, held.lengths, held.n, &held.answers[0])
+        return held.result()
+
+    def add_many(self, keys):
+        cdef Keys held = Keys(keys)
+        with nogil:
+            nd_table_many(&self.table, 1, held.starts, held.lengths, held.n, &held.answers[0])
+        return held.result()
+
+    def refill(self, places):
+        cdef const uint64_t[::1] old = places
+        with nogil:
+            nd_table_refill(&self.table, &old[0], old.shape[0])
