@@ -185,7 +185,7 @@ def _possible(distance: int, bits: int) -> list[int]:
 
 def _lookup_ns(layout: Layout, n: int) -> float:
     """A look-up among n random fingerprints, as measured in bulk: misses, and entries compared."""
-    return 60 * len(layout.tables) + 0.25 * layout.scanned(n)
+    return 50 * len(layout.tables) + 0.9 * layout.scanned(n)
 
 
 def _rotated(word: int, places: int) -> int:
