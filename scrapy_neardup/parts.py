@@ -8,6 +8,8 @@ from scrapy_neardup.detector import Detector
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, Engine, FingerprintSpec, load_engine
 from scrapy_neardup.index import index_class, load_index
 from scrapy_neardup.index.permuted import PermutedIndex
+from scrapy_neardup.index.scan import ScanIndex
+from scrapy_neardup.index.slices import SliceIndex
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import Parts
 from scrapy_neardup.state.generations import N_GENERATIONS
@@ -61,7 +63,9 @@ def make_detector(settings: NearDupSettings, key: int) -> Detector:
             "distance": distance,
             "scan_limit": settings.scan_limit,
         },
-        "slices": {"expand": distance // 4},  # four slices: nothing is missed below 4 (expand + 1)
+        # Four slices: nothing is missed below 4 (expand + 1).
+        "slices": {"expand": distance // 4, "scan_limit": settings.scan_limit},
+        "scan": {"scan_limit": settings.scan_limit},
     }
     index = load_index(settings.index, **options.get(settings.index, {}))
     return Detector(make_engine(settings, key), index, **rules(settings))
@@ -71,7 +75,7 @@ def restored_detector(settings: NearDupSettings, key: int, arrays: dict[str, Any
     """The detector of a snapshot."""
     engine, index = make_engine(settings, key), index_class(settings.index)
     detector = Detector.from_arrays(arrays, engine, index, **rules(settings))
-    if isinstance(detector.index, PermutedIndex):
+    if isinstance(detector.index, PermutedIndex | SliceIndex | ScanIndex):
         detector.index.scan_limit = settings.scan_limit
     return detector
 

@@ -184,8 +184,7 @@ class NearDupSettings:
     scan_limit: int = setting(
         1_000_000,
         whole(1, 2**40, "pages"),
-        "Stored fingerprints that one look-up of the permuted index may compare; beyond, the page "
-        "is kept undecided.",
+        "Stored fingerprints that one look-up may compare; beyond, the page is kept undecided.",
     )
     distance: int = setting(
         6, whole(0, 63, "bits"), "Fingerprints that differ in at most so many bits are candidates."

@@ -34,3 +34,16 @@ def test_near_copies_are_dropped_by_every_index(
     ]
     assert outcome.stat("index/size") >= 3
     assert outcome.stat("index/bytes") > 0
+
+
+@pytest.mark.parametrize("index", ["permuted", "slices", "scan"])
+def test_pages_beyond_the_scan_limit_are_kept_undecided(mock_site: MockSite, index: str) -> None:
+    paths = ["/page/2", "/page/1", "/near/2"]
+    outcome = crawl(
+        PagesSpider,
+        {"NEARDUP_INDEX": index, "NEARDUP_SCAN_LIMIT": 1},
+        seed=mock_site.url("/page/seed"),
+        requests=lambda: iter(Request(mock_site.url(p), priority=-i) for i, p in enumerate(paths)),
+    )
+    assert mock_site.url("/near/2") in outcome.urls
+    assert outcome.stat("pages/undecided") > 0

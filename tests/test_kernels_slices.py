@@ -1,7 +1,6 @@
 """kernels/*/slices: the compiled kernels give what their NumPy twins give, at every SIMD level."""
 
-import os
-
+import kernel_levels
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from scrapy_neardup.errors import BrokenInvariant
 from scrapy_neardup.index.slices import SliceLayout
-from scrapy_neardup.kernels import native_is_built
 from scrapy_neardup.kernels.numpy_twin import slices as twin
 
 NO_LIMIT = 2**62
@@ -17,21 +15,12 @@ NO_LIMIT = 2**62
 
 @pytest.fixture(scope="module")
 def native():
-    if not native_is_built("slices") and not os.environ.get("NEARDUP_REQUIRE_NATIVE"):
-        pytest.skip("this installation has no compiled kernels")
-    from scrapy_neardup.kernels.native import slices
-
-    return slices
+    return kernel_levels.native("slices")
 
 
 @pytest.fixture(params=["portable", "avx2", "avx512"])
 def level(native, request):
-    if request.param not in native.SIMD_LEVELS:
-        pytest.skip(f"this machine cannot run {request.param}")
-    before = native.simd()
-    native.use_simd(request.param)
-    yield request.param
-    native.use_simd(before)
+    yield from kernel_levels.at_level(native, request.param)
 
 
 def near_rows(n, words, seed, flips=12):

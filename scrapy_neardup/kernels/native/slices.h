@@ -197,33 +197,34 @@ INLINE int pessimistic_of(uint32_t account, int n_bits) {
     return (int)(account >> 12 & 0xFFF) + n_bits - (int)(account & 0xFFF);
 }
 
-/* Keep the n candidates of the best pessimistic distance, by id among equals. 0: no memory. */
+typedef struct {
+    uint64_t key; /* pessimistic distance << 32 | id */
+    uint32_t slot;
+} scored_t;
+
+INLINE int better(scored_t a, scored_t b) {
+    return a.key != b.key ? a.key < b.key : a.slot < b.slot;
+}
+
+/* Keep the n candidates of the best pessimistic distance, then by id and slot. 0: no memory. */
 static int keep_best(const tier_t *tier, search_t *search, int n) {
     const int n_bits = 64 * tier->shape.n_words;
-    nearest_t best = {malloc(n * sizeof(uint64_t)), 0, n};
-    uint64_t *slots = malloc(n * sizeof *slots);
-    if (!best.keys || !slots) {
-        free(best.keys), free(slots);
-        return 0;
-    }
-    uint64_t worst = UINT64_MAX;
+    scored_t *best = malloc(n * sizeof *best);
+    int n_best = 0;
+    if (!best) return 0;
     for (uint64_t i = 0; i < search->n; i++) {
         const uint32_t slot = search->slots[i];
         const uint64_t score = (uint64_t)pessimistic_of(search->accounts[slot], n_bits);
-        const uint64_t key = score << 32 | tier->ids[slot];
-        if (best.n == n && key >= worst) continue;
-        int at = best.n < n ? best.n++ : n - 1;
-        for (; at > 0 && best.keys[at - 1] > key; at--)
-            best.keys[at] = best.keys[at - 1], slots[at] = slots[at - 1];
-        best.keys[at] = key, slots[at] = slot;
-        worst = best.keys[best.n - 1];
+        const scored_t own = {score << 32 | tier->ids[slot], slot};
+        if (n_best == n && !better(own, best[n - 1])) continue;
+        int at = n_best < n ? n_best++ : n - 1;
+        for (; at > 0 && better(own, best[at - 1]); at--) best[at] = best[at - 1];
+        best[at] = own;
     }
     forget_candidates(search);
-    for (int i = 0; i < best.n; i++) {
-        search->slots[i] = (uint32_t)slots[i];
-    }
-    search->n = (uint64_t)best.n;
-    free(best.keys), free(slots);
+    for (int i = 0; i < n_best; i++) search->slots[i] = best[i].slot;
+    search->n = (uint64_t)n_best;
+    free(best);
     return 1;
 }
 
