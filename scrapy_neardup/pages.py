@@ -90,6 +90,12 @@ class Column:
             return self._live[start - n_base : end - n_base]
         return np.concatenate([self._base[start:], self._live[: end - n_base]])
 
+    def rows(self) -> Any:
+        """All rows so far, read-only: later rows come behind them, whatever they share."""
+        rows = self.span(0, len(self))[:]
+        rows.flags.writeable = False
+        return rows
+
     @property
     def dtype(self) -> Any:
         return self._live.dtype
@@ -289,8 +295,11 @@ class PageTable:
         return columns + self._by_digest.slots.nbytes + self._by_url.slots.nbytes
 
     def arrays(self) -> dict[str, Any]:
-        """The state as named arrays; views where a column is not half mapped, half live."""
-        arrays = {name: column.span(0, len(column)) for name, column in self._columns().items()}
+        """The state as named arrays; views where a column is not half mapped, half live.
+
+        Columns come read-only, as a promise: what they hold now, they will always hold.
+        """
+        arrays = {name: column.rows() for name, column in self._columns().items()}
         return arrays | {"by_digest": self._by_digest.slots, "by_url": self._by_url.slots}
 
     @classmethod

@@ -70,7 +70,10 @@ class Index(Protocol):
         """Every invariant, at any cost. Raises BrokenInvariant."""
 
     def arrays(self) -> dict[str, Any]:
-        """The state as named arrays, for a snapshot; views, not copies."""
+        """The state as named arrays, for a snapshot; views, not copies.
+
+        One that is read-only will never change; the others are copied before the next change.
+        """
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:

@@ -203,7 +203,7 @@ class PermutedIndex:
             "removed": nothing if frozen.removed is None else frozen.removed,
             "live_rows": unfrozen.rows,
             "live_ids": unfrozen.ids,
-            **frozen.parts._asdict(),
+            **self._tiers.frozen_parts(),
         }
 
     def _identity(self) -> I64Array:

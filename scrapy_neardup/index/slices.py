@@ -356,7 +356,7 @@ class SliceIndex:
             "removed": nothing if frozen.removed is None else frozen.removed,
             "live_rows": unfrozen.rows,
             "live_ids": unfrozen.ids,
-            **frozen.parts._asdict(),
+            **self._tiers.frozen_parts(),
         }
 
     @classmethod

@@ -121,6 +121,13 @@ class Tiers:
         """The pairs that no frozen tier holds yet; fresh arrays."""
         return pairs_of(self.all[1:])
 
+    def frozen_parts(self) -> dict[str, Any]:
+        """The frozen tier's arrays but for `removed`, read-only: nobody will write to them."""
+        parts = {name: part[:] for name, part in self.frozen.parts._asdict().items()}
+        for part in parts.values():
+            part.flags.writeable = False
+        return parts
+
     def __len__(self) -> int:
         return self._n
 
