@@ -30,7 +30,7 @@ class ScanLimitReached(NearDupError):
 
 
 class InputError(NearDupError, ValueError):
-    """A file given to a command is missing, or not what the command takes."""
+    """A file or folder given to a command is missing, or not what the command takes."""
 
 
 class EngineUnavailable(NearDupError, ImportError):

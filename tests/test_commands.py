@@ -64,7 +64,7 @@ def test_help_lists_every_subcommand(capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit):
         commands.main(["--help"])
     help = capsys.readouterr().out
-    assert all(f"    {name} " in help for name in commands.SUBCOMMANDS)
+    assert all(f"\n    {name}" in help for name in commands.SUBCOMMANDS)
 
 
 def test_an_error_is_one_line_that_names_the_remedy(

@@ -16,7 +16,7 @@ LAYERS = (
     ("addon", "commands", "spark"),
     ("middleware", "spidermiddleware", "pipeline", "dupefilter"),
     ("memory",),
-    ("witness",),
+    ("witness", "dedup"),
     ("parts", "trail", "live"),
     ("calibration",),
     ("evaluation",),
@@ -30,6 +30,7 @@ LAYERS = (
 SCRAPY_ROOMS = {
     *("addon", "middleware", "spidermiddleware", "pipeline", "dupefilter", "memory", "trail"),
     "witness",
+    "dedup",
     *("settings", "extract", "urlkey", "commands"),
 }
 RANK = {room: rank for rank, layer in enumerate(LAYERS) for room in layer}

@@ -12,7 +12,11 @@ from importlib import import_module
 from scrapy_neardup.commands.terminal import complain
 from scrapy_neardup.errors import NearDupError
 
-SUBCOMMANDS = ("stats", "explain", "undo", "export", "report", "evaluate", "calibrate")
+SUBCOMMANDS = (
+    *("stats", "explain", "undo", "export", "report"),  # of a crawl
+    "dedup",  # of files
+    *("evaluate", "calibrate"),  # of the detector
+)
 
 DONE = 0
 NOTHING_FOUND = 1

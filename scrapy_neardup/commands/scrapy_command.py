@@ -39,4 +39,5 @@ class NearDupCommand(ScrapyCommand):
         """Run the subcommand."""
         from scrapy_neardup.commands import run_subcommand
 
+        opts.scrapy_settings = self.settings
         self.exitcode = run_subcommand(opts)

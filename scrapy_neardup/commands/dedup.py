@@ -1,0 +1,90 @@
+"""Deduplicate files of pages: JSONL, CSV, WARC, Parquet, folders of HTML.
+
+The same detector as in a crawl, under the project's NEARDUP_* settings. A run that was cut off
+goes on where it stopped when the command is given again. Needs the extra:
+pip install 'scrapy-neardup[dedup]'.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy_neardup.commands.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from scrapy_neardup.dedup import Plan, Watcher
+
+EXAMPLES = """\
+  scrapy neardup dedup crawl.jsonl.gz --out deduped
+  scrapy neardup dedup warcs/ --out deduped --jobs 8
+  scrapy neardup dedup pages.parquet --url-field link --html-field source --out deduped
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Inputs, output, columns and form."""
+    parser.add_argument("inputs", metavar="INPUT", type=Path, nargs="+", help="file or folder")
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder to write")
+    parser.add_argument("--url-field", metavar="NAME", default="url", help="default: url")
+    parser.add_argument("--text-field", metavar="NAME", help="default: text or content")
+    parser.add_argument("--html-field", metavar="NAME", help="default: html or body")
+    parser.add_argument("--jobs", type=int, help="processes that read pages (default: all cores)")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Deduplicate and print the summary."""
+    from scrapy.utils.project import get_project_settings
+
+    from scrapy_neardup.dedup import Plan, dedup
+    from scrapy_neardup.dedup.inputs import Fields, find_inputs
+    from scrapy_neardup.dedup.reading import all_cores
+    from scrapy_neardup.settings import NearDupSettings
+
+    settings = NearDupSettings.from_settings(
+        getattr(options, "scrapy_settings", None) or get_project_settings()
+    )
+    fields = Fields(options.url_field, options.text_field, options.html_field)
+    jobs = max(1, options.jobs or all_cores())
+    plan = Plan(find_inputs(options.inputs), options.out, settings, fields, jobs)
+    with progress_bar(plan) as watch:
+        summary = dedup(plan, watch)
+    tell(summary, options.json)
+    return 0
+
+
+@contextmanager
+def progress_bar(plan: "Plan") -> "Iterator[Watcher]":
+    """A bar with rate and time left on a terminal; nothing elsewhere, or without tqdm."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield lambda n_bytes, counts: None
+        return
+    total = sum(source.n_bytes for source in plan.inputs)
+    with tqdm(total=total, unit="B", unit_scale=True, disable=None, file=sys.stderr) as bar:
+
+        def watch(n_bytes: int, counts: dict[str, int]) -> None:
+            if n_bytes > bar.n:
+                bar.set_postfix(kept=counts["kept"], damaged=counts["damaged"], refresh=False)
+                bar.update(n_bytes - bar.n)
+
+        yield watch
+
+
+def tell(summary: dict[str, Any], as_json: bool) -> None:
+    """Print the summary."""
+    if as_json:
+        say_json(summary)
+        return
+    say(
+        f"{summary['records']:,} records: {summary['kept']:,} kept, {summary['exact']:,} exact and "
+        f"{summary['near']:,} near duplicates, {summary['damaged']:,} damaged"
+    )
+    say(f"{summary['bytes'] / 1e6:,.1f} MB in {summary['seconds']:,.1f} s; see {summary['out']}")
+    if summary["others"]:
+        say(f"also counted: {json.dumps(summary['others'])}")
