@@ -99,7 +99,7 @@ module fingerprint_engine #(
 
     generate
         if (SLOTS != 0) begin : slots
-            localparam [31:0] SINCE_FETCH = ROTATION + 3 + (BYTES - 1) + STAGES;
+            localparam [31:0] SINCE_FETCH = ROTATION + 3 + STAGES;
             wire [2:0] slot = (turn - SINCE_FETCH[2:0]) & LAST_TURN;
             for (i = 0; i < N; i = i + 1) begin : drive
                 localparam [2:0] LANE = i;

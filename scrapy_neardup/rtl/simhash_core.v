@@ -3,7 +3,8 @@
 // chars in -> word_* out ... feature_* in -> fingerprint out. Between word_hash and feature
 // the fingerprint engine may put a mixer; without one it wires word_* to feature_*.
 //
-// Registers on the way: [BYTES = 2: characters |] word hash | counters | sign.
+// Registers on the way: word hash | counters | sign with one character a cycle,
+// characters | word hash | counters and sign with two.
 
 `default_nettype none
 
@@ -23,7 +24,7 @@ module simhash_core #(
     input  wire               feature_valid,
     input  wire               feature_last,
     input  wire [BITS-1:0]    feature,
-    output reg                closing,        // fingerprint takes a new value with this cycle
+    output wire               closing,        // fingerprint takes a new value with this cycle
     output reg  [BITS-1:0]    fingerprint
 );
     localparam [7:0] SPACE = 8'd32, NUL = 8'd0;
@@ -88,26 +89,42 @@ module simhash_core #(
     endgenerate
 
     // ---- The counters: zeros up, ones down, so that V > 0 is the sign bit (Figure 8).
-    reg any_word;
+    // A one-byte core samples them a cycle after the last vote, and no vote can come in that
+    // cycle: after a NUL a word needs two. A two-byte core may be voting for the next
+    // document by then, so it samples the sum that the last vote makes.
+    reg  any_word;
+    wire any_so_far = any_word | (BYTES == 2 & feature_valid);
+
+    generate
+        if (BYTES == 1) begin : later
+            reg closing_q;
+            always @(posedge clk) closing_q <= feature_last & ~rst;
+            assign closing = closing_q;
+        end else begin : at_once
+            assign closing = feature_last;
+        end
+    endgenerate
 
     always @(posedge clk) begin
-        closing <= feature_last;
-        if (feature_valid | closing) any_word <= feature_valid;
-        if (rst) {closing, any_word} <= 0;
+        if (closing | rst) any_word <= 1'b0;
+        else if (feature_valid) any_word <= 1'b1;
     end
 
     genvar i;
     generate
         for (i = 0; i < BITS; i = i + 1) begin : bits
             reg  [CW-1:0] zeros;
-            wire [CW-1:0] so_far = closing ? {CW{1'b0}} : zeros;
             wire [CW-1:0] vote = {{(CW - 1) {feature[i]}}, 1'b1};  // -1 or +1
+            wire [CW-1:0] cast = BYTES == 1 | feature_valid ? vote : {CW{1'b0}};
+            wire [CW-1:0] sum = zeros + cast;
+            wire [CW-1:0] total = BYTES == 1 ? zeros : sum;
 
             always @(posedge clk) begin
-                if (feature_valid) zeros <= so_far + vote;
-                else if (closing | rst) zeros <= {CW{1'b0}};
+                if (closing | rst) zeros <= {CW{1'b0}};
+                else if (feature_valid) zeros <= sum;
                 if (closing)
-                    fingerprint[i] <= zeros[CW-1] | (TIE_GE != 0 & any_word & zeros == {CW{1'b0}});
+                    fingerprint[i] <=
+                        total[CW-1] | (TIE_GE != 0 & any_so_far & total == {CW{1'b0}});
             end
         end
     endgenerate

@@ -62,11 +62,6 @@ class Design:
         return WORD_BYTES // self.bytes_per_cycle
 
     @property
-    def stages(self) -> int:
-        """Registers before the counters beyond the plain one-byte core's."""
-        return MIXER_STAGES[self.mixer] + self.bytes_per_cycle - 1
-
-    @property
     def shares_mixer(self) -> bool:
         """Whether lanes 2i and 2i + 1 take turns at one mixer.
 
@@ -93,18 +88,18 @@ class Design:
         """The first cycle in which the fingerprint can leave a "latched" engine.
 
         Four cycles after NUL: registers for the word's hash, the counters, the sign and
-        the output. A two-byte core adds one, a mixer its stages, and a cycle more where the
-        other lane of the two that share it goes first.
+        the output. A mixer adds its stages, and a cycle more where the other lane of the two
+        that share it goes first.
         """
         hashed = nul_cycle + 1
         if self.shares_mixer and (hashed - lane) % 2 == 0:
             hashed += 1
-        return hashed + self.stages + 3
+        return hashed + MIXER_STAGES[self.mixer] + 3
 
     @property
     def slot_delay(self) -> int:
         """Cycles from the fetch of a document's last word to its result, output "slots"."""
-        return self.rotation + self.stages + 4
+        return self.rotation + MIXER_STAGES[self.mixer] + 4
 
 
 def design_for(spec: FingerprintSpec) -> Design:
