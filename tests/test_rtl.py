@@ -165,7 +165,7 @@ def test_no_arrival_pattern_of_two_lanes_loses_or_doubles_a_fingerprint(design, 
     """All ways in which two documents in a row can end on each of two lanes, 8**4.
 
     A sequence in which every pair of rounds occurs; the other six lanes end at random.
-    The same for all lanes and all patterns is proved by rtl/no_loss.v, see docs/fpga.md.
+    The same for all lanes and all patterns is proved by rtl/no_loss.sv, see docs/fpga.md.
     """
     needs_verilator()
     random = Random(5)

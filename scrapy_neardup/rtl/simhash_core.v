@@ -11,8 +11,7 @@
 module simhash_core #(
     parameter CW = 24,      // counter bits: exact below 2**(CW-1) words a document
     parameter BYTES = 1,    // characters a cycle, 1 or 2
-    parameter TIE_GE = 0,   // 1: a tie gives a one (Figure 3), 0: a zero (the text, Figure 8)
-    parameter BITS = 64     // of hash and fingerprint; below 64 only to check the control
+    parameter TIE_GE = 0    // 1: a tie gives a one (Figure 3), 0: a zero (the text, Figure 8)
 ) (
     input  wire               clk,
     input  wire               rst,
@@ -20,22 +19,22 @@ module simhash_core #(
     input  wire [8*BYTES-1:0] chars,          // the first one lowest; nothing after a NUL counts
     output reg                word_valid,     // word_hash is a word's; it stays for a cycle more
     output reg                word_last,      // the document ends
-    output reg  [BITS-1:0]    word_hash,
+    output reg  [63:0]    word_hash,
     input  wire               feature_valid,
     input  wire               feature_last,
-    input  wire [BITS-1:0]    feature,
+    input  wire [63:0]    feature,
     output wire               closing,        // fingerprint takes a new value with this cycle
-    output reg  [BITS-1:0]    fingerprint
+    output reg  [63:0]    fingerprint
 );
     localparam [7:0] SPACE = 8'd32, NUL = 8'd0;
 
-    // ---- The word's hash: h * 65599 + c for each character, modulo 2**BITS.
-    reg [BITS-1:0] hash;
+    // ---- The word's hash: h * 65599 + c for each character, modulo 2**64.
+    reg [63:0] hash;
     reg            in_word;
 
     generate
         if (BYTES == 1) begin : one
-            wire [BITS-1:0] char = {{(BITS - 8) {1'b0}}, chars};
+            wire [63:0] char = {56'd0, chars};
             wire            nul = chars == NUL;
             wire            ends = nul | chars == SPACE;
 
@@ -45,7 +44,7 @@ module simhash_core #(
                 if (ends & in_word) word_hash <= hash;
                 if (chars_valid) begin
                     in_word <= ~ends;
-                    hash    <= ends ? {BITS{1'b0}} : ((hash << 16) | char) + (hash << 6) - hash;
+                    hash    <= ends ? 64'd0 : ((hash << 16) | char) + (hash << 6) - hash;
                 end
                 if (rst) {in_word, word_valid, word_last, hash} <= 0;
             end
@@ -57,7 +56,7 @@ module simhash_core #(
             wire            nul1 = c1 == NUL, ends1 = nul1 | c1 == SPACE;
             reg             valid, last, letter0, letter1;
             reg  [7:0]      first, second;
-            reg  [BITS-1:0] both;   // what the two characters add to the hash
+            reg  [63:0] both;   // what the two characters add to the hash
             wire            opened = in_word | letter0;
 
             always @(posedge clk) begin
@@ -67,19 +66,19 @@ module simhash_core #(
                 letter1 <= ~ends1 & ~nul0;
                 first   <= c0;
                 second  <= c1;
-                both    <= ({{(BITS - 8) {1'b0}}, c0} << 16) + ({{(BITS - 8) {1'b0}}, c0} << 6)
-                         - {{(BITS - 8) {1'b0}}, c0} + {{(BITS - 8) {1'b0}}, c1};
+                both    <= ({56'd0, c0} << 16) + ({56'd0, c0} << 6)
+                         - {56'd0, c0} + {56'd0, c1};
 
                 word_valid <= valid & opened & ~(letter0 & letter1);
                 word_last  <= last;
                 if (opened & ~(letter0 & letter1))
                     word_hash <= letter0
-                        ? ((hash << 16) | {{(BITS - 8) {1'b0}}, first}) + (hash << 6) - hash
+                        ? ((hash << 16) | {56'd0, first}) + (hash << 6) - hash
                         : hash;
                 if (valid) begin
                     in_word <= letter1;
-                    if (!letter1) hash <= {BITS{1'b0}};
-                    else if (!letter0) hash <= {{(BITS - 8) {1'b0}}, second};
+                    if (!letter1) hash <= 64'd0;
+                    else if (!letter0) hash <= {56'd0, second};
                     else hash <= ((hash << 32) | both) + (hash << 23) - (hash << 17)
                                + (hash << 12) - (hash << 7) + hash;
                 end
@@ -110,24 +109,30 @@ module simhash_core #(
         else if (feature_valid) any_word <= 1'b1;
     end
 
+    // The sums stand inside their conditions: a simulator then skips the idle counters.
     genvar i;
     generate
-        for (i = 0; i < BITS; i = i + 1) begin : bits
-            reg  [CW-1:0] zeros;
-            wire [CW-1:0] vote = {{(CW - 1) {feature[i]}}, 1'b1};  // -1 or +1
-            wire [CW-1:0] cast = BYTES == 1 | feature_valid ? vote : {CW{1'b0}};
-            wire [CW-1:0] sum = zeros + cast;
-            wire [CW-1:0] total = BYTES == 1 ? zeros : sum;
+        for (i = 0; i < 64; i = i + 1) begin : bits
+            reg [CW-1:0] zeros;
 
             always @(posedge clk) begin
-                if (closing | rst) zeros <= {CW{1'b0}};
-                else if (feature_valid) zeros <= sum;
-                if (closing)
-                    fingerprint[i] <=
-                        total[CW-1] | (TIE_GE != 0 & any_so_far & total == {CW{1'b0}});
+                if (closing) begin
+                    zeros <= {CW{1'b0}};
+                    fingerprint[i] <= BYTES == 1 | ~feature_valid
+                        ? is_one(zeros, any_so_far) : is_one(zeros + vote(feature[i]), any_so_far);
+                end else if (feature_valid) zeros <= zeros + vote(feature[i]);
+                if (rst) zeros <= {CW{1'b0}};
             end
         end
     endgenerate
+
+    function [CW-1:0] vote(input is_set);
+        vote = {{(CW - 1) {is_set}}, 1'b1};  // -1 or +1
+    endfunction
+
+    function is_one(input [CW-1:0] counter, input any);
+        is_one = counter[CW-1] | (TIE_GE != 0 & any & counter == {CW{1'b0}});
+    endfunction
 endmodule
 
 `default_nettype wire

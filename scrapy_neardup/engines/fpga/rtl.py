@@ -179,7 +179,7 @@ def build(design: Design, folder: Path) -> Path:
         "verilator", "--cc", "--exe", "--build", "-O3", "--x-assign", "fast",
         "--x-initial", "fast", "--noassert", "--top-module", TOP,
         *(f"-G{name}={value}" for name, value in parameters(design).items()),
-        "-CFLAGS", "-O2 -fPIC", "-LDFLAGS", "-shared",
+        "-CFLAGS", "-fPIC", "-LDFLAGS", "-shared", "-MAKEFLAGS", "OPT_FAST=-O2",
         "--Mdir", str(folder), "-o", "engine.so",
         *map(str, modules()), str(SOURCES / "harness.cpp"),
     )  # fmt: skip

