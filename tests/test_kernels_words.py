@@ -115,3 +115,12 @@ def test_real_pages_give_what_the_twin_gives(shared_data: Path) -> None:
         texts = [json.loads(line)["html"] for line in lines][::10]
     for text in texts:
         assert kernel.normalise(text) == twin.normalise(text)
+
+
+@pytest.mark.parametrize("between", [0, 1, 10, 100, 5_000])
+@pytest.mark.parametrize("piece", ["e\u0301", "আমার সোনার বাংলা", "e\u0301漢\u1100\u1161"])
+def test_what_needs_its_company_again_and_again(
+    kernel: ModuleType, piece: str, between: int
+) -> None:
+    text = "".join(f"{piece} {'Plain Å ' * between}" * 2 + piece for _ in range(20))
+    assert kernel.normalise(text) == normalise_plainly(text)

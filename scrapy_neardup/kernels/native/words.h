@@ -168,6 +168,12 @@ INLINE size_t ascii_stretch(Words *w) {
     return end - w->at;
 }
 
+/* Where the run ends that reaches at least to `from`: at an ASCII space, or with the text. */
+static size_t run_end(const Words *w, size_t from) {
+    while (from < w->length && !is_ascii_space(w->text[from])) from++;
+    return from < w->length ? from : w->length;
+}
+
 /* Goes on until the text is done or something is needed; call again when it is there. */
 static Status words_until(Words *w) {
     while (w->at < w->length) {

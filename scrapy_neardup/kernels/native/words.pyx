@@ -47,9 +47,12 @@ cdef extern from "words.h":
         uint32_t unspaced
         uint32_t page
 
+    size_t run_end(const Words *words, size_t at_least)
     void add_page(int number, uint32_t *page)
     size_t ascii_words(const uint8_t *text, size_t length, uint8_t *out, size_t n) nogil
     Status words_until(Words *words) nogil
+
+MAX_SHARE = 1 << 14  # bytes
 
 # Their compositions are a formula (Unicode, section 3.12), not in unicodedata.
 HANGUL_VOWELS_AND_TAILS = frozenset(map(chr, [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]))
@@ -60,7 +63,7 @@ def normalise(str text):
     cdef bytes encoded = text.encode("utf-8", "surrogatepass")
     cdef Words w
     w.text, w.length, w.at = encoded, len(encoded), 0
-    w.out, w.n, w.run, w.run_n = NULL, 1, 0, 1
+    w.out, w.room, w.n, w.run, w.run_n = NULL, 0, 1, 0, 1
     w.ascii = w.order = w.unspaced = 0
     make_room(&w, w.length + SLACK)
     try:
@@ -78,6 +81,7 @@ def normalise(str text):
 
 cdef any_words(Words *w, bytes encoded):
     cdef Status status = NEEDS_ROOM
+    cdef size_t by_python = 0, share = 0  # where Python left off, and what it is given at least
     while status != DONE:
         with nogil:
             status = words_until(w)
@@ -86,23 +90,28 @@ cdef any_words(Words *w, bytes encoded):
         elif status == NEEDS_PAGE:
             make_page(w.page)
         elif status == NEEDS_PYTHON:
-            run_in_python(w, encoded)
+            # Python is slow to start: where it is needed again and again, it is given more.
+            share = min(2 * share + 64, MAX_SHARE) if w.run - by_python <= share + 64 else 0
+            run_in_python(w, encoded[w.run : run_end(w, max(w.at, w.run + share))])
+            by_python = w.at
 
 
 cdef make_room(Words *w, size_t room):
     """At least so much room, and half as much again so that a text seldom needs more."""
-    cdef uint8_t *out = <uint8_t *>realloc(w.out, room + room // 2)
+    cdef uint8_t *out
+    if w.room >= room:
+        return
+    out = <uint8_t *>realloc(w.out, room + room // 2)
     if out is NULL:
         raise MemoryError("no memory for the words of a text")
     w.out, w.room = out, room + room // 2
 
 
-cdef run_in_python(Words *w, bytes encoded):
-    """The words of the run that w is in, which ends at an ASCII space or with the text."""
-    cdef bytes run = encoded[w.run:].split(None, 1)[0]
+cdef run_in_python(Words *w, bytes run):
+    """The words of what begins where w's run does, and ends at an ASCII space or with the text."""
     cdef bytes words = normalise_in_python(run.decode("utf-8", "surrogatepass"))
     w.n = w.run_n
-    make_room(w, w.n + len(words) + SLACK)
+    make_room(w, w.n + len(words) + w.length - w.at + SLACK)
     memcpy(w.out + w.n, <const char *>words, len(words))
     w.n += len(words)
     w.at = w.run + len(run)
