@@ -158,9 +158,9 @@ class IdTable:
         return self.slots
 
     def _rebuild(self, keys_of: Callable[[I64Array], U64Array]) -> None:
-        """Room for twice the ids, without the slots of removed ones."""
+        """Room for half as many ids again at least, without the slots of removed ones."""
         ids = self.ids()
-        size = max(64, 1 << (4 * len(ids)).bit_length())
+        size = max(64, 1 << (3 * len(ids)).bit_length())
         self.slots = np.full(size, FREE, dtype=np.uint32)
         self._used = len(ids)
         slots = (keys_of(ids) & np.uint64(size - 1)).astype(np.int64)
@@ -175,8 +175,8 @@ class PageTable:
     """What the detector remembers of each page: one row a page id, ids from 0 upwards.
 
     Rows are never changed: a page that is read again with other words gets a new row. A
-    forgotten row stays as dead bytes, found by neither digest nor URL. About 150 bytes a page
-    with 256-bit sketches and URLs of 60 characters.
+    forgotten row stays as dead bytes, found by neither digest nor URL. About 240 bytes a page
+    with sketches of 13 words and URLs of 60 characters, up to twice that just after growing.
     """
 
     def __init__(self, sketch_words: int) -> None:

@@ -1,14 +1,18 @@
 """Decisions: what is a duplicate, of what, and what must never be lost."""
 
 import random
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from scrapy_neardup.detector import Decision, Detector, site_of
+from scrapy_neardup.detector import Decision, Detector, PageReading, site_of
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, load_engine
 from scrapy_neardup.errors import BrokenInvariant
+from scrapy_neardup.evaluation import Rules, measure
 from scrapy_neardup.index import load_index
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.scan import ScanIndex
@@ -293,6 +297,68 @@ def test_twins_around_the_warm_up_are_found() -> None:
     for i, page in enumerate(pages):
         twin = decide(known, f"http://a.example/twin/{i}", edited(page, 1))
         assert (twin.kind, twin.original) == ("near", f"http://a.example/{i}")
+
+
+@dataclass
+class Plain:
+    """The rules of a Detector that keeps templates, over a list of readings: the oracle."""
+
+    judge: Detector
+    known: list[tuple[PageReading, str]]  # in the order in which they were remembered
+
+    def decide(self, reading: PageReading) -> str:
+        places = [i for i, (r, _) in enumerate(self.known) if r.url == reading.url]
+        if places and self.known[places[0]][0].digest != reading.digest:
+            del self.known[places.pop()]
+        earlier = self.known[: places[0]] if places else self.known
+        others = [(r, kind) for r, kind in earlier if self._same_scope(r, reading)]
+        kind = self._kind(reading, others)
+        novel = kind in ("new", "too-short")
+        if not places and reading.words and (novel or self.judge.admit == "all"):
+            self.known.append((reading, kind))
+        return kind
+
+    def _same_scope(self, first: PageReading, second: PageReading) -> bool:
+        return self.judge.scope == "all" or first.site == second.site
+
+    def _kind(self, reading: PageReading, others: list[tuple[PageReading, str]]) -> str:
+        rules = Rules(self.judge.distance, self.judge.confirm_distance, self.judge.similarity)
+        if reading.words and any(r.digest == reading.digest for r, _ in others):
+            return "exact"
+        if reading.signatures.n_words < self.judge.min_words:
+            return "too-short"
+        indexed = [(r, reading) for r, kind in others if kind in ("new", "near")]
+        return "near" if measure(self.judge, indexed).duplicates(rules).any() else "new"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    visits=st.lists(
+        st.tuples(
+            st.sampled_from(["a.example.com/1", "a.example.com/2", "b.example.com/3", "c.org/4"]),
+            st.sampled_from([5, 60, 200]),  # words
+            st.integers(0, 1),  # which text
+            st.integers(0, 4),  # edits
+        ),
+        max_size=25,
+    ),
+    scope=st.sampled_from(["site", "all"]),
+    admit=st.sampled_from(["novel", "all"]),
+    index=st.sampled_from(["scan", "permuted"]),
+)
+def test_decisions_are_those_of_the_rules_over_a_plain_list(
+    visits: list[tuple[str, int, int, int]], scope: Any, admit: Any, index: str
+) -> None:
+    engine = load_engine("auto", KEYED, SKETCH)
+    layout = {"blocks": 7, "distance": 6} if index == "permuted" else {}
+    rules: dict[str, Any] = {"scope": scope, "admit": admit, "boilerplate": "keep"}
+    known = Detector(engine, load_index(index, **layout), **rules)
+    plain = Plain(known, [])
+    for path, n_words, seed, edits in visits:
+        reading = known.read(f"http://{path}", edited(text(n_words, seed), edits, seed=edits))
+        assert known.decide(reading).kind == plain.decide(reading)
+        assert len(known) == len(plain.known)
+    known.check()
 
 
 def test_pages_sampled_unlike_are_compared_all_the_same() -> None:
