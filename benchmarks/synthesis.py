@@ -140,7 +140,7 @@ def main() -> None:
         if arguments.only and arguments.only not in unit:
             continue
         own = results.setdefault(unit, {})
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=".") as folder:  # nextpnr from PyPI sees no /tmp
             if "lut" not in own:
                 own |= virtex6(unit, Path(folder))
             if arguments.place and worth_placing and "mhz_6" not in own:

@@ -16,6 +16,7 @@ SUBCOMMANDS = (
     *("stats", "explain", "undo", "export", "report"),  # of a crawl
     "dedup",  # of files
     *("evaluate", "calibrate"),  # of the detector
+    "rtl",  # of the FPGA core
 )
 
 DONE = 0
