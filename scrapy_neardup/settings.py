@@ -5,11 +5,14 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import Field, dataclass, field, fields
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, Self
 
 from scrapy.settings import BaseSettings
 
 from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.urlkey import NO_RULES
+from scrapy_neardup.urlrules import SiteRules, read_rules
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +109,17 @@ def path(name: str, raw: Any) -> str:
     if isinstance(raw, (str, PathLike)):
         return fspath(raw)
     raise refuse(name, raw, "the path of a folder")
+
+
+def site_rules(name: str, raw: Any) -> SiteRules:
+    """The rules in a JSON file, or rules already read."""
+    if isinstance(raw, SiteRules):
+        return raw
+    file = path(name, raw)
+    try:
+        return read_rules(Path(file).read_text(encoding="utf-8"))
+    except (OSError, UnicodeError, SettingsError) as error:
+        raise refuse(name, file, "the path of a JSON file of rules", str(error)) from error
 
 
 def key_of_64_bits(name: str, raw: Any) -> int:
@@ -309,6 +323,9 @@ class NearDupSettings:
     url_strip_slash: bool = setting(False, flag, "A slash at the end says nothing.")
     url_collapse_slashes: bool = setting(False, flag, "Several slashes in a row are one.")
     url_fold_case: bool = setting(False, flag, "Upper and lower case are one, also in paths.")
+    url_site_rules: SiteRules = setting(
+        NO_RULES, site_rules, "Path of a JSON file of duplicate-url-discarder's rules."
+    )
 
     def __post_init__(self) -> None:
         if self.blocks is not None and self.blocks <= self.distance:

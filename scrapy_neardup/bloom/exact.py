@@ -13,12 +13,14 @@ from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 FULL = -1
 MAX_LOAD = 0.8
 MIN_PLACES = 1024
+BEST_RATE = 2.0**-32
 
 
 class ExactFilter:
     """A set of keys kept as 64-bit fingerprints under open addressing. A UrlFilter.
 
     capacity    keys for which room is made at once; past it the table doubles
+    error_rate  the promise, 2**-32 or more: what 2**32 keys, 64 GB, still keep
     seed        secret of 128 bits, drawn by default
     max_bytes   growth beyond it is refused; None: as far as memory goes
 
@@ -28,14 +30,20 @@ class ExactFilter:
     """
 
     layers = 0
-    error_rate = 2.0**-32  # what 2**32 keys, 64 GB, would have
 
     def __init__(
-        self, capacity: int, seed: int | None = None, max_bytes: int | None = None
+        self,
+        capacity: int,
+        error_rate: float = BEST_RATE,
+        seed: int | None = None,
+        max_bytes: int | None = None,
     ) -> None:
         if not capacity >= 1:
             raise SettingsError(f"capacity={capacity}: take 1 URL or more")
+        if not BEST_RATE <= error_rate < 0.5:
+            raise SettingsError(f"error_rate={error_rate}: take {BEST_RATE} or more, below 0.5")
         secret = randbits(128) if seed is None else seed
+        self.error_rate = error_rate
         self.max_bytes = max_bytes
         self.n_refused = 0
         self._seed = np.array([secret & (2**64 - 1), secret >> 64 & (2**64 - 1)], np.uint64)
@@ -162,6 +170,7 @@ class ExactFilter:
         limits = np.array([self.max_bytes or 0], np.uint64)
         return {
             "seed": self._seed,
+            "error_rate": np.array([self.error_rate]),
             "limits": limits,
             "n_keys": self._n_keys,
             "places": self._places,
@@ -180,6 +189,7 @@ class ExactFilter:
             raise BrokenInvariant(f"a table of type {places.dtype} and shape {places.shape}")
         filter_ = cls.__new__(cls)
         filter_.max_bytes = int(arrays["limits"][0]) or None
+        filter_.error_rate = float(arrays["error_rate"][0])
         filter_.n_refused = 0
         filter_._seed = np.array(arrays["seed"], np.uint64)
         filter_._n_keys = np.array(arrays["n_keys"], np.uint64)
