@@ -37,6 +37,11 @@ FOOTER = (
     "Harbour and Hill is a cooperative of its readers and customers. Texts and pictures may be "
     "used for private purposes. Prices include tax; delivery takes three to five working days."
 )
+COOKIE_NOTICE = (
+    f'<div class="cookies"><p>{COOKIES}</p><button>Accept all</button>'
+    "<button>Only what is needed</button></div>"
+)
+FOOT = f"<footer><p>{FOOTER}</p><p>{link('/about/', 'About us')}</p></footer>"
 STYLE = (
     "body{font:16px serif;margin:2rem}nav li{display:inline;margin-right:1rem}aside{float:right}"
 )
@@ -49,23 +54,19 @@ def framed(title: str, main: str, sidebar: str = "", language: str = "en") -> st
     aside = f"<aside><h2>{heading}</h2>{links(entries)}</aside>" if entries else ""
     return document(
         title,
-        f'<div class="cookies"><p>{COOKIES}</p><button>Accept all</button>'
-        "<button>Only what is needed</button></div>"
-        f"<header><p>Harbour and Hill</p><nav>{links(NAVIGATION)}</nav></header>"
-        f"<main><h1>{escape(title)}</h1>{main}</main>{aside}"
-        f"<footer><p>{FOOTER}</p><p>{link('/about/', 'About us')}</p></footer>",
+        f"{COOKIE_NOTICE}<header><p>Harbour and Hill</p><nav>{links(NAVIGATION)}</nav></header>"
+        f"<main><h1>{escape(title)}</h1>{main}</main>{aside}{FOOT}",
         language,
     )
 
 
 def mirrored(title: str, main: str) -> str:
-    """The same content as another site shows it: a header of its own, no sidebar."""
+    """The same content under another header, without a sidebar."""
     return document(
         title,
-        "<header><p>Documentation mirror, refreshed every night</p>"
+        f"{COOKIE_NOTICE}<header><p>Documentation mirror, refreshed every night</p>"
         f"<nav>{links([('/docs-mirror/', 'All pages of the mirror')])}</nav></header>"
-        f"<main><h1>{escape(title)}</h1>{main}</main>"
-        "<footer><p>Mirrored without changes. No warranty.</p></footer>",
+        f"<main><h1>{escape(title)}</h1>{main}</main>{FOOT}",
     )
 
 
