@@ -24,7 +24,7 @@ Run = Callable[[], object]
 def rows() -> list[Row]:
     """Rates of text in GB/s, and ratios to the peers."""
     texts = [normalise(html.document_fromstring(page).text_content()) for page in html_pages()]
-    if not native_is_built("fingerprint"):
+    if not native_is_built():
         return numpy_rows(texts)
     kernel = import_module(f"{PACKAGES['native']}.fingerprint")
     with one_core():

@@ -32,7 +32,7 @@ def kernels_of(area: str, variants: tuple[str, ...] = VARIANTS) -> Any:
 
 def native(area: str) -> ModuleType:
     """The compiled kernels of an area; skips, or fails where CI requires them, without."""
-    if not native_is_built(area) and not os.environ.get("NEARDUP_REQUIRE_NATIVE"):
+    if not native_is_built() and not os.environ.get("NEARDUP_REQUIRE_NATIVE"):
         pytest.skip(f"kernels.native.{area} is not compiled")
     return import_module(f"{PACKAGES['native']}.{area}")
 

@@ -85,7 +85,7 @@ def test_fingerprint_is_that_of_the_papers_figure_3(name: str, tie: Any) -> None
 
 def test_auto_is_the_fastest_engine_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NEARDUP_KERNELS", raising=False)
-    assert fastest() == ("native" if native_is_built("fingerprint") else "numpy")
+    assert fastest() == ("native" if native_is_built() else "numpy")
     assert type(load_engine("auto")) is type(load_engine(fastest()))
 
 
@@ -97,13 +97,13 @@ def test_auto_follows_the_kernels_that_are_forced(monkeypatch: pytest.MonkeyPatc
 def test_native_engine_without_compiled_kernels_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("scrapy_neardup.engines.native.native_is_built", lambda area: False)
+    monkeypatch.setattr("scrapy_neardup.engines.native.native_is_built", lambda: False)
     with pytest.raises(EngineUnavailable, match="reinstall where a C compiler is found, or take"):
         load_engine("native")
 
 
 def test_forcing_absent_kernels_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scrapy_neardup.kernels.native_is_built", lambda *areas: False)
+    monkeypatch.setattr("scrapy_neardup.kernels.native_is_built", lambda: False)
     monkeypatch.setenv("NEARDUP_KERNELS", "native")
     with pytest.raises(KernelsUnavailable, match="no compiled kernels"):
         load_engine("auto")

@@ -117,7 +117,7 @@ def test_real_pages_give_what_the_twin_gives(shared_data: Path) -> None:
         assert kernel.normalise(text) == twin.normalise(text)
 
 
-@pytest.mark.parametrize("between", [0, 1, 10, 100, 5_000])
+@pytest.mark.parametrize("between", [0, 1, 10, 300])
 @pytest.mark.parametrize("piece", ["e\u0301", "আমার সোনার বাংলা", "e\u0301漢\u1100\u1161"])
 def test_what_needs_its_company_again_and_again(
     kernel: ModuleType, piece: str, between: int

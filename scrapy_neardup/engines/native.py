@@ -17,7 +17,7 @@ class NativeEngine(ArraysEngine):
     def __init__(
         self, spec: FingerprintSpec = FINGERPRINT, sketch_spec: FingerprintSpec = SKETCH
     ) -> None:
-        if not native_is_built("fingerprint"):
+        if not native_is_built():
             raise EngineUnavailable(
                 "engine 'native': this installation has no compiled kernels; reinstall where "
                 "a C compiler is found, or take engine 'numpy'"

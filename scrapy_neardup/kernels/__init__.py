@@ -26,29 +26,29 @@ PACKAGES = {
 }
 
 
-def native_is_built(*areas: str) -> bool:
-    """Whether compiled areas, all of them if none is named, are installed beside this file."""
-    return all(find_spec(f"{PACKAGES['native']}.{area}") for area in areas or AREAS)
+def native_is_built() -> bool:
+    """Whether the compiled kernels are installed beside this file: all areas, or none."""
+    return find_spec(f"{PACKAGES['native']}.{AREAS[0]}") is not None
 
 
-def choose(*areas: str) -> str:
+def choose() -> str:
     """The implementation to use, "native" or "numpy". Raises KernelsUnavailable."""
     forced = os.environ.get("NEARDUP_KERNELS", "")
     if forced not in ("", "numpy", "native"):
         raise KernelsUnavailable(f"NEARDUP_KERNELS={forced!r}: take 'numpy' or 'native'")
-    if forced == "native" and not native_is_built(*areas):
+    if forced == "native" and not native_is_built():
         raise KernelsUnavailable(
             "NEARDUP_KERNELS='native', but this installation has no compiled kernels: "
             "reinstall where a C compiler is found, or unset it to run on NumPy"
         )
-    return forced or ("native" if native_is_built(*areas) else "numpy")
+    return forced or ("native" if native_is_built() else "numpy")
 
 
 def __getattr__(name: str) -> Any:
     if name == "implementation":
         value: Any = choose()
     elif name in AREAS:
-        value = import_module(f"{PACKAGES[choose(name)]}.{name}")
+        value = import_module(f"{PACKAGES[__getattr__('implementation')]}.{name}")
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
