@@ -349,6 +349,7 @@ class CrawlMemory:
             stats.FILTER_LOST: urls.expected_lost,
             stats.INDEX_SIZE: len(self.detector.index),
             stats.INDEX_BYTES: self.detector.index.nbytes,
+            stats.INDEX_LARGEST_BUCKET: self._largest_bucket(),
             stats.MEMORY_BYTES: urls.nbytes + self.detector.nbytes,
             stats.STATE_UNFINISHED: len(self.state.lineage),
         }
@@ -357,6 +358,18 @@ class CrawlMemory:
         for key, value in self._final_report(sizes).items():
             self.stats.set_value(key, value)
         logger.info("neardup stats:\n%s", stats.table(self.stats.get_stats()))
+
+    def _largest_bucket(self) -> int:
+        largest, limit = self.detector.index.largest_bucket, self.settings.scan_limit
+        if largest > limit // 10:
+            logger.warning(
+                "neardup: %d fingerprints share the bits they are found by. Look-ups slow down; "
+                "beyond NEARDUP_SCAN_LIMIT=%d pages are kept undecided. Raise NEARDUP_BLOCKS, or "
+                "NEARDUP_SHINGLE for more telling fingerprints",
+                largest,
+                limit,
+            )
+        return largest
 
     def _final_report(self, sizes: dict[str, Any]) -> dict[str, Any]:
         return sizes | self._engine_report() | self._state_report() | self._ledger_report()

@@ -93,6 +93,9 @@ KERNELS = key("kernels", "`native` or `numpy`")
 INDEX_NAME = key("index/name", "class of the index")
 INDEX_SIZE = key("index/size", "fingerprints that it holds")
 INDEX_BYTES = key("index/bytes", "its memory")
+INDEX_LARGEST_BUCKET = key(
+    "index/largest_bucket", "the most of them that share the bits they are found by"
+)
 MEMORY_BYTES = key("memory/bytes", "memory of filter, index and page table")
 
 

@@ -37,7 +37,9 @@ def test_near_copies_are_dropped_by_every_index(
 
 
 @pytest.mark.parametrize("index", ["permuted", "slices", "scan"])
-def test_pages_beyond_the_scan_limit_are_kept_undecided(mock_site: MockSite, index: str) -> None:
+def test_pages_beyond_the_scan_limit_are_kept_undecided(
+    mock_site: MockSite, caplog: pytest.LogCaptureFixture, index: str
+) -> None:
     paths = ["/page/2", "/page/1", "/near/2"]
     outcome = crawl(
         PagesSpider,
@@ -47,3 +49,5 @@ def test_pages_beyond_the_scan_limit_are_kept_undecided(mock_site: MockSite, ind
     )
     assert mock_site.url("/near/2") in outcome.urls
     assert outcome.stat("pages/undecided") > 0
+    assert outcome.stat("index/largest_bucket") >= 1
+    assert "Raise NEARDUP_BLOCKS" in caplog.text

@@ -66,6 +66,10 @@ class Index(Protocol):
     def nbytes(self) -> int:
         """Bytes of all arrays."""
 
+    @property
+    def largest_bucket(self) -> int:
+        """The most entries that one step of a look-up compares."""
+
     def check(self) -> None:
         """Every invariant, at any cost. Raises BrokenInvariant."""
 

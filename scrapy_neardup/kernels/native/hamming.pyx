@@ -258,8 +258,11 @@ cdef class Live(Tier):
         """Entries of the fullest bucket of any table."""
         if not self.c.n:
             return 0
-        tables = range(self.c.tables.n_tables)
-        return max(int(np.bincount(self.entries(table)[0]).max()) for table in tables)
+        rows, every = self.rows, range(self.c.tables.n_tables)
+        return max(
+            int(np.bincount(twin.buckets(self.tables, table, rows, self.bits)).max())
+            for table in every
+        )
 
 
 cdef class Query:
