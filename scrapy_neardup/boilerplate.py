@@ -11,8 +11,8 @@ from scrapy_neardup.errors import BrokenInvariant
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 from scrapy_neardup.text import normalise
 
-MAX_SITES = 1024
-MAX_BLOCKS = 2048  # of a site
+MAX_BLOCKS = 2**21  # of all sites
+MAX_BLOCKS_OF_A_SITE = 2048
 WARM = 3  # pages of a site from which on its templates are trusted
 ALL_OF = 64  # pages of a site that are all learnt from; of later ones, one in ONE_IN
 ONE_IN = 8
@@ -50,13 +50,13 @@ class Site(NamedTuple):
         return min(self.n_pages, max(WARM, ceil(2 * sqrt(self.n_pages))))
 
     def with_page(self, hashes: U64Array) -> "Site":
-        """The site after one more page; past MAX_BLOCKS the rarest blocks are forgotten."""
+        """The site after one more page; of too many blocks the rarest are forgotten."""
         merged, places = np.unique(np.concatenate([self.hashes, hashes]), return_inverse=True)
         counts = np.zeros(len(merged), dtype=np.uint32)
         counts[places[: len(self.hashes)]] = self.counts
         counts[places[len(self.hashes) :]] += np.uint32(1)
-        if len(merged) > MAX_BLOCKS:
-            kept = np.sort(np.argsort(counts, kind="stable")[-MAX_BLOCKS // 2 :])
+        if len(merged) > MAX_BLOCKS_OF_A_SITE:
+            kept = np.sort(np.argsort(counts, kind="stable")[-MAX_BLOCKS_OF_A_SITE // 2 :])
             merged, counts = merged[kept], counts[kept]
         return Site(self.n_pages + 1, merged, counts)
 
@@ -69,13 +69,14 @@ class Site(NamedTuple):
 class Boilerplate:
     """Learns the template blocks of every site from the pages that are kept, one at a time.
 
-    Bounded: MAX_SITES sites, the longest unused forgotten first, of MAX_BLOCKS blocks each:
-    at most 25 MB. A block that appears late, as after a new design, becomes a template's once it
-    has stood on enough pages; nothing is ever re-read.
+    Bounded: MAX_BLOCKS_OF_A_SITE and MAX_BLOCKS in all, 25 MB; the site that was unused longest
+    is forgotten first. A block that appears late, as after a new design, becomes a template's
+    once it has stood on enough pages; nothing is ever re-read.
     """
 
     def __init__(self) -> None:
         self._sites: OrderedDict[int, Site] = OrderedDict()
+        self._n_blocks = 0
 
     def wants(self, site: int, digest: bytes) -> bool:
         """Whether a page, known by the digest of its words, is to be learnt from.
@@ -89,9 +90,11 @@ class Boilerplate:
         """Count the blocks of a page that is kept, each once."""
         nothing = Site(0, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32))
         known = self._sites.pop(site, nothing)
-        self._sites[site] = known.with_page(np.unique(blocks.hashes))
-        if len(self._sites) > MAX_SITES:
-            self._sites.popitem(last=False)
+        self._sites[site] = learnt = known.with_page(np.unique(blocks.hashes))
+        self._n_blocks += len(learnt.hashes) - len(known.hashes)
+        while self._n_blocks > MAX_BLOCKS:
+            _, forgotten = self._sites.popitem(last=False)
+            self._n_blocks -= len(forgotten.hashes)
 
     def own_words(self, site: int, blocks: Blocks) -> int:
         """How many words of a page stand outside the templates of its site."""
@@ -100,6 +103,10 @@ class Boilerplate:
             return int(blocks.n_words.sum())
         self._sites.move_to_end(site)
         return int(blocks.n_words[~known.template(blocks.hashes)].sum())
+
+    def __contains__(self, site: int) -> bool:
+        """Whether any page of a site was learnt from and is not forgotten."""
+        return site in self._sites
 
     def is_warm(self, site: int) -> bool:
         """Whether enough pages of a site were read to know its templates."""
@@ -133,7 +140,7 @@ class Boilerplate:
         for number, n_pages, end in zip(*columns, strict=True):
             hashes, counts = arrays["hashes"][start:end], arrays["counts"][start:end]
             boilerplate._sites[number] = Site(n_pages, hashes, counts)
-            start = end
+            start = boilerplate._n_blocks = end
         return boilerplate
 
     def check(self) -> None:
@@ -141,10 +148,11 @@ class Boilerplate:
         for number, site in self._sites.items():
             ascending = bool(np.all(site.hashes[1:] > site.hashes[:-1]))
             counted = bool(np.all((site.counts >= 1) & (site.counts <= site.n_pages)))
-            if not (ascending and counted and len(site.hashes) == len(site.counts) <= MAX_BLOCKS):
+            if not (ascending and counted and len(site.hashes) == len(site.counts)):
                 raise BrokenInvariant(f"the templates of site {number:#x} are damaged")
-        if len(self) > MAX_SITES:
-            raise BrokenInvariant(f"templates of {len(self)} sites, {MAX_SITES} at most")
+        n_blocks = sum(len(site.hashes) for site in self._sites.values())
+        if n_blocks != self._n_blocks or n_blocks > MAX_BLOCKS:
+            raise BrokenInvariant(f"{n_blocks} template blocks, counted as {self._n_blocks}")
 
 
 def _joined(arrays: list[Any], dtype: Any) -> Any:

@@ -285,6 +285,10 @@ class Detector:
         """Which pages are also near in what is left without the site's templates."""
         if self.boilerplate == "keep" or not len(ids):
             return np.ones(len(ids), dtype=bool)
+        if reading.site not in self.templates:
+            # A crash or the bounds on memory took what was learnt: nothing tells a copy there
+            # from another page under the same template. Pages of other sites need none of it.
+            return self.pages.sites.take(ids) != reading.site  # type: ignore[no-any-return]
         own_words = self.templates.own_words(reading.site, Blocks.of(reading.text))
         is_warm = self.templates.is_warm(reading.site)
         if own_words < self.min_words:

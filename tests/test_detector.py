@@ -280,6 +280,19 @@ def test_products_of_a_shop_with_a_heavy_template_are_all_kept() -> None:
     assert kinds.count("near") > 30
 
 
+def test_a_site_whose_templates_were_lost_in_a_crash_loses_no_page() -> None:
+    chrome, before, after = text(900, 1, line=3), detector(), detector()
+    for i in range(10):
+        decide(before, f"http://a.example/{i}", f"{chrome}\n{text(45, 10 + i)}")
+    for id in before.pages.ids().tolist():
+        after.restore(before.pages.page(id), indexed=True)
+    for i in range(10, 20):
+        page = f"{chrome}\n{text(45, 10 + i)}"
+        assert decide(after, f"http://a.example/{i}", page).kind == "new"
+    copy = f"{chrome}\nread on\n{text(45, 25)}"
+    assert decide(after, "http://a.example/copy", copy).original == "http://a.example/15"
+
+
 def test_a_page_whose_own_text_is_too_short_is_kept_on_a_known_site() -> None:
     chrome, known = text(400, 1, line=4), detector(min_words=20)
     for i in range(5):
