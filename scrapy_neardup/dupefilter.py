@@ -1,10 +1,9 @@
 """LayeredBloomDupeFilter: the crawl's URL filter as a DUPEFILTER_CLASS."""
 
-from typing import Self
-
 from scrapy import Spider
 from scrapy.crawler import Crawler
-from scrapy.dupefilters import BaseDupeFilter
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
+from scrapy.exceptions import NotConfigured
 from scrapy.http import Request
 
 from scrapy_neardup import stats
@@ -28,8 +27,12 @@ class LayeredBloomDupeFilter(BaseDupeFilter):
         )
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(CrawlMemory.of(crawler))
+    def from_crawler(cls, crawler: Crawler) -> BaseDupeFilter:  # type: ignore[override]
+        """The filter; Scrapy's own where NEARDUP_ENABLED is False."""
+        try:
+            return cls(CrawlMemory.of(crawler))
+        except NotConfigured:
+            return RFPDupeFilter.from_crawler(crawler)
 
     def request_seen(self, request: Request) -> bool:
         """Whether the same page was queued or fetched before; remembers that it is queued."""

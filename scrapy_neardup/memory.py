@@ -1,6 +1,7 @@
 """What one crawl remembers: URL filter, detector and pages under way; shared by its components."""
 
 import logging
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,6 +92,8 @@ class CrawlMemory:
             ttl_s=None if self.settings.ttl is None else self.settings.ttl * DAY_S,
             on_seen=self._count_seen,
         )
+        if self.state.crashed:
+            set_queue_aside(folder, crawler)
         self.spider: Spider | None = None
         self.detector = self.state.detector
         self.witness = Witness(self.settings, folder)
@@ -385,6 +388,27 @@ class CrawlMemory:
         return (
             {stats.STATE_ERRORS: store.errors, stats.STATE_TORN: store.torn_bytes} if store else {}
         )
+
+
+def set_queue_aside(folder: Path | None, crawler: Crawler) -> None:
+    """Do without the queue that a crash left in JOBDIR, if the state is that job's own.
+
+    Scrapy can neither trust nor always open it (queuelib writes its sizes in close() only).
+    The pages that led to what waited in it are not done, so that all of it is found again.
+    """
+    job = job_dir(crawler.settings)
+    queue = Path(job or "") / "requests.queue"
+    if job is None or folder != Path(job) / "neardup" or not queue.exists():
+        return
+    aside = queue.with_name("requests.queue.crashed")
+    shutil.rmtree(aside, ignore_errors=True)
+    queue.rename(aside)
+    logger.warning(
+        "neardup: the last crawl of %s crashed. Its queue of requests is now %s; what waited in it "
+        "is found again on the pages that led to it",
+        job,
+        aside.name,
+    )
 
 
 def state_folder(settings: NearDupSettings, crawler: Crawler) -> Path | None:

@@ -47,7 +47,6 @@ MAX_ROUNDS = 60  # of a campaign; the next one may finish
 PATIENCE_S = 120.0
 SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_neardup.NearDupAddon": 500},
-    "DUPEFILTER_CLASS": "scrapy_neardup.dupefilter.LayeredBloomDupeFilter",
     "DOWNLOADER_MIDDLEWARES": {"tests.crash.Witness": 140},
     "ITEM_PIPELINES": {"tests.crash.Export": 900},
     "NEARDUP_KEY": 1,  # one that mistakes no page of the site for a copy, whatever the order
@@ -205,16 +204,10 @@ class Campaign:
         pages = rng.uniform(0, max_pages)
         if child.has_ended(PATIENCE_S, pages) or child.has_ended(rng.uniform(0, 0.03)):
             how = ""
-            self.remove_broken_queue()
         else:
             (how,) = rng.choices(list(ENDS), list(ENDS.values()))
         child.end(how)
         self.ends[how] += 1
-
-    def remove_broken_queue(self) -> None:
-        """What docs/state.md advises where Scrapy cannot open what a kill left of its queue."""
-        if not self.diary.read_text().splitlines()[-1].startswith("closed"):
-            shutil.rmtree(self.folder / "job" / "requests.queue")
 
     @property
     def is_finished(self) -> bool:

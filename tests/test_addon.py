@@ -11,6 +11,7 @@ from mock_site import MockSite
 from scrapy.settings import Settings
 
 from scrapy_neardup import (
+    LayeredBloomDupeFilter,
     NearDupAddon,
     NearDuplicatePipeline,
     NearDuplicateSpiderMiddleware,
@@ -34,6 +35,22 @@ def test_the_addon_adds_every_component() -> None:
     settings = with_addon()
     orders = {name: settings.getdict(name)[cls] for name, cls in PLACES.items()}
     assert orders == {"DOWNLOADER_MIDDLEWARES": 150, "SPIDER_MIDDLEWARES": 10, "ITEM_PIPELINES": 0}
+
+
+def test_with_jobdir_a_queued_url_is_not_a_seen_one(tmp_path: Path) -> None:
+    default, own = Settings()["DUPEFILTER_CLASS"], "myproject.DupeFilter"
+    assert with_addon()["DUPEFILTER_CLASS"] == default
+    assert with_addon(JOBDIR=str(tmp_path))["DUPEFILTER_CLASS"] is LayeredBloomDupeFilter
+    assert with_addon(JOBDIR=str(tmp_path), DUPEFILTER_CLASS=own)["DUPEFILTER_CLASS"] == own
+
+
+def test_switched_off_with_jobdir_scrapy_filters_by_itself(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    off = {"NEARDUP_ENABLED": False, "JOBDIR": str(tmp_path)}
+    outcome = crawl_requests(mock_site, "/page/1", "/page/1", settings=off)
+    assert mock_site.gets("/page/1") == 1
+    assert outcome.stat("urls/asked") == 0
 
 
 @pytest.mark.parametrize("name", PLACES)

@@ -16,6 +16,7 @@ from scrapy.http import Response
 from scrapy_neardup.parts import make_parts
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
+from scrapy_neardup.trail import FOUND_ON
 from tests.crawls import Outcome, PagesSpider, crawl, crawl_requests
 from tests.mock_site import MockSite, page, prose
 
@@ -215,3 +216,38 @@ def test_a_full_disk_loses_no_page(mock_site: MockSite, tmp_path: Path, room: in
     assert done.stderr.count("loses no page") == 1
     again = follow(mock_site, tmp_path)
     assert mock_site.url("/start") in again.urls
+
+
+def test_a_queue_that_a_crash_left_is_set_aside(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    add_branch(mock_site)
+    settings = NearDupSettings(key=0)
+    state = State.open(tmp_path / "neardup", make_parts(settings), key=0)
+    assert state.store is not None
+    state.store.close()  # as the end of its process would
+    queue = tmp_path / "requests.queue"
+    queue.mkdir()
+    (queue / "active.json").write_text('{"127.0.0.1": [0]}')
+    outcome = crawl(Follower, {"JOBDIR": str(tmp_path)}, seed=mock_site.url("/start"))
+    assert len(outcome.items) == 5
+    assert (tmp_path / "requests.queue.crashed" / "active.json").exists()
+    assert "what waited in it is found again" in caplog.text
+
+
+def test_a_request_that_another_queue_kept_through_a_crash_is_dropped(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    state = State.open(tmp_path, make_parts(NearDupSettings(key=0)), key=0)
+    state.close(keep_lineage=False)
+    stale = Request(mock_site.url("/page/1"), meta={FOUND_ON: [state.id, 12345]})
+    foreign = Request(mock_site.url("/page/2"), meta={FOUND_ON: [state.id + 1, 12345]})
+
+    class Resumed(PagesSpider):
+        async def start(self) -> Any:
+            yield stale
+            yield foreign
+
+    outcome = crawl(Resumed, {"NEARDUP_STATE_DIR": str(tmp_path)})
+    assert outcome.urls == [mock_site.url("/page/2")]
+    assert outcome.stat("urls/stale") == 1

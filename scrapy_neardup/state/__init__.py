@@ -51,7 +51,8 @@ class State:
     For one thread, that of the crawl's loop. Nothing here raises because of the disk once the
     state is open; see Store.
 
-    id  a number that stays with the state's folder, and that no other state has
+    id       a number that stays with the state's folder, and that no other state has
+    crashed  whether the crawl before this one ended without close()
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class State:
         self.detector = detector
         self.store = store
         self.id = randbits(63)
+        self.crashed = False
         self.lineage = Lineage(self._url_done)
         self._ttl_s = ttl_s
         self._on_seen = on_seen
@@ -211,9 +213,8 @@ class State:
             self.id = int(arrays["id"])
             for page_id in arrays["unkept"].tolist():
                 self.detector.forget(page_id)
-        n_records = self._replay(journalled)
-        # Records after the snapshot: a crawl came after the one whose requests wait, and crashed.
-        if "lineage.ids" in arrays and not n_records:
+        self.crashed = self._replay(journalled) > 0  # close() leaves no record behind
+        if "lineage.ids" in arrays and not self.crashed:
             self.lineage.restore(under("lineage.", arrays))
         self._record(records.OPENED, records.pack_opened(self.id))
         self.expire()
