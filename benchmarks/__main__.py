@@ -12,7 +12,14 @@ import numpy as np
 from benchmarks.rows import Row
 from scrapy_neardup import kernels
 
-AREAS = ("fingerprints", "extraction", "index", "slices")  # modules with rows() -> list[Row]
+AREAS = (
+    "fingerprints",
+    "extraction",
+    "index",
+    "slices",
+    "bloom",
+    "urlkeys",
+)  # modules with rows() -> list[Row]
 
 
 def main() -> None:

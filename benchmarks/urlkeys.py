@@ -1,0 +1,52 @@
+"""The key of a request beside Scrapy's fingerprint(), on real URLs and on their variants."""
+
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+
+from scrapy import Request
+from scrapy.utils.request import fingerprint
+from w3lib.url import canonicalize_url
+
+from benchmarks.rows import SHARED_DATA, Row, cpu_seconds, one_core
+from scrapy_neardup.urlkey import recognised, request_key, url_key
+
+N_URLS = 20_000
+
+
+def rows() -> list[Row]:
+    """Times in us; one core."""
+    with one_core():
+        return [*key_rows("real URLs", real_urls(), 0.25), *key_rows("variants", variants(), None)]
+
+
+def real_urls() -> list[str]:
+    with gzip.open(SHARED_DATA / "urls" / "gov_stream.txt.gz", "rt", encoding="utf-8") as lines:
+        urls = list(dict.fromkeys(line.strip() for line in lines))
+    return urls[:: len(urls) // N_URLS]
+
+
+def variants() -> list[str]:
+    """URLs made to be normalised, most of them in need of w3lib."""
+    with gzip.open(SHARED_DATA / "urls" / "variants.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line)["url"] for line in lines]
+
+
+def key_rows(name: str, urls: Sequence[str], target: float | None) -> Iterator[Row]:
+    """Scrapy keeps a request's fingerprint, so that each round gets new requests."""
+    requests = iter([[Request(url) for url in urls] for _ in range(8)])
+    mine = [Request(url) for url in urls]
+    seconds = cpu_seconds(
+        {
+            "request_key": lambda: [request_key(request) for request in mine],
+            "url_key": lambda: [url_key(url) for url in urls],
+            "Scrapy's fingerprint()": lambda: [fingerprint(one) for one in next(requests)],
+            "w3lib's canonicalize_url()": lambda: [canonicalize_url(url) for url in urls],
+        }
+    )
+    times = {what: (s or 0) / len(urls) * 1e6 for what, s in seconds.items()}
+    ours, scrapys = times.pop("request_key"), times["Scrapy's fingerprint()"]
+    yield Row(f"URL key, {name}", ours, "us", peers=times)
+    yield Row(f"URL key / fingerprint(), {name}", ours / scrapys, "ratio", target, True)
+    share = sum(recognised(url) is not None for url in urls) / len(urls)
+    yield Row(f"URL key, recognised as canonical, {name}", share, "share")
