@@ -154,8 +154,14 @@ class Detector:
 
     def decide(self, reading: PageReading) -> Decision:
         """Look the page up and remember it, in one step; not safe in several threads."""
+        earlier = self.pages.with_url(reading.url)
+        decision = self._decided(reading, self._unchanged(earlier, reading))
+        if earlier is None and decision.page_id is not None and not decision.is_duplicate:
+            self._learn(reading)
+        return decision
+
+    def _decided(self, reading: PageReading, own: int | None) -> Decision:
         n_words = reading.signatures.n_words
-        own = self._own_row(reading)
         exact = self.pages.with_digest(reading.digest, self._scope_of(reading)) if n_words else None
         if exact is not None and exact != own:
             return self._conclude(reading, "exact", own, Match(exact, 0, 0, 1.0))
@@ -230,12 +236,11 @@ class Detector:
                 f"the index holds {len(self.index)} pages, the page table {len(self.pages)}"
             )
 
-    def _own_row(self, reading: PageReading) -> int | None:
-        """The row of the same URL with the same words; one with other words is forgotten."""
-        own = self.pages.with_url(reading.url)
-        if own is None or self.pages.page(own).digest == reading.digest:
-            return own
-        self.forget(own)
+    def _unchanged(self, earlier: int | None, reading: PageReading) -> int | None:
+        """The row of the page's earlier self; one with other words is forgotten."""
+        if earlier is None or self.pages.page(earlier).digest == reading.digest:
+            return earlier
+        self.forget(earlier)
         return None
 
     def _scope_of(self, reading: PageReading) -> int:
@@ -310,8 +315,6 @@ class Detector:
         signatures = reading.signatures
         if own is None and signatures.n_words and (match is None or self.admit == "all"):
             own = self._remember(reading, indexed=kind in ("new", "near"))
-            if match is None and self.boilerplate == "learn":
-                self._learn(reading)
         return Decision(
             kind,
             signatures.fingerprint,
@@ -326,7 +329,7 @@ class Detector:
         )
 
     def _learn(self, reading: PageReading) -> None:
-        if self.templates.wants(reading.site, reading.digest):
+        if self.boilerplate == "learn" and self.templates.wants(reading.site, reading.digest):
             self.templates.learn(reading.site, Blocks.of(reading.text))
 
     def _remember(self, reading: PageReading, indexed: bool) -> int:

@@ -142,6 +142,15 @@ def test_a_url_never_matches_itself() -> None:
     known.check()
 
 
+def test_a_page_that_changes_day_by_day_does_not_become_its_site_s_template() -> None:
+    known, front = detector(), text(300, 1)
+    for i in range(20):
+        decide(known, f"http://a.example/{i}", text(200, 10 + i))
+        decide(known, "http://a.example/", f"{front}\nday {i}")
+    copy = decide(known, "http://a.example/index", f"{front}\nday 99")
+    assert (copy.kind, copy.original) == ("near", "http://a.example/")
+
+
 @pytest.mark.parametrize("admit", ["novel", "all"])
 def test_of_two_twins_read_again_and_again_one_always_stays(admit: str) -> None:
     known = detector(admit=admit)

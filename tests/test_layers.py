@@ -23,7 +23,17 @@ LAYERS = (
     ("page_files",),
     ("settings", "extract", "stats", "report"),
     ("detector", "state", "ledger", "undone"),
-    ("engines", "index", "bloom", "urlkey", "urlrules", "text", "pages", "similarity", "boilerplate"),
+    (
+        "engines",
+        "index",
+        "bloom",
+        "urlkey",
+        "urlrules",
+        "text",
+        "pages",
+        "similarity",
+        "boilerplate",
+    ),
     ("kernels",),
     ("errors",),
 )
