@@ -8,7 +8,7 @@ from example.site.page import Kind, Page, link, links, prose, slug
 from example.site.writer import Writer, edited
 
 N_ARTICLES = 80
-N_PRINTED = 25
+N_PRINTED = 25  # long reads, the first ones
 N_EDITED = 30
 PER_LISTING = 10
 
@@ -41,11 +41,12 @@ class Article:
 
 def write_article(seed: int, number: int) -> Article:
     writer = Writer(("common", "news"), f"{seed} news {number}")
+    n_paragraphs = writer.rng.randint(7, 24) if number < N_PRINTED else writer.rng.randint(5, 9)
     return Article(
         number,
         writer.write("headline"),
         writer.write("byline"),
-        writer.paragraphs(writer.rng.randint(5, 9), 5),
+        writer.paragraphs(n_paragraphs, 5),
         writer.write("correction"),
     )
 
