@@ -13,6 +13,7 @@ from scrapy_neardup.text import normalise
 
 MAX_BLOCKS = 2**21  # of all sites
 MAX_BLOCKS_OF_A_SITE = 2048
+MAX_LINES = 10_000  # of a page: what follows is no template, and must not hold up the crawl
 WARM = 3  # pages of a site from which on its templates are trusted
 ALL_OF = 64  # pages of a site that are all learnt from; of later ones, one in ONE_IN
 ONE_IN = 8
@@ -26,8 +27,8 @@ class Blocks(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """The blocks of a text; lines without words are none."""
-        lines = [words for line in text.split("\n") if (words := normalise(line))]
+        """The blocks of a text; lines without words are none, those past MAX_LINES one."""
+        lines = [words for line in text.split("\n", MAX_LINES) if (words := normalise(line))]
         hashes = [mmh3.hash64(line, signed=False)[0] for line in lines]
         n_words = [line.count(b" ") + 1 for line in lines]
         return cls(np.array(hashes, dtype=np.uint64), np.array(n_words, dtype=np.int64))

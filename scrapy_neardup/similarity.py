@@ -1,6 +1,6 @@
 """How much of two pages is the same: odd sketches of their shingles → Jaccard, with its error."""
 
-from math import cos, exp, pi, sqrt
+from math import exp, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -102,18 +102,3 @@ def estimate(row: U64Array, other: U64Array) -> Estimate:
     union = (both + differing) / 2
     sample = similarity * (1 - similarity) / union * (1 - 2.0**-level)
     return Estimate(similarity, sqrt(sketch**2 + sample))
-
-
-def of_sketch_bits(differing: int, bits: int) -> Estimate:
-    """What the bits that differ between two majority sketches say about their shingles.
-
-    A bit differs with probability angle / pi (Charikar 2002, section 3), and two sets of one
-    size have cos(angle) = 2J / (1 + J). With 256 bits the error is 0.03 at 0.9: three times
-    that of an odd sketch, and without one all that can be said.
-    """
-    if 2 * differing >= bits:
-        return Estimate(0.0, 0.0)
-    share = differing / bits
-    cosine = cos(pi * share)
-    slope = 2 * pi * sqrt(1 - cosine * cosine) / (2 - cosine) ** 2
-    return Estimate(cosine / (2 - cosine), slope * sqrt(share * (1 - share) / bits))

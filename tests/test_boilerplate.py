@@ -9,6 +9,7 @@ from scrapy_neardup import boilerplate
 from scrapy_neardup.boilerplate import (
     ALL_OF,
     MAX_BLOCKS_OF_A_SITE,
+    MAX_LINES,
     ONE_IN,
     Blocks,
     Boilerplate,
@@ -132,3 +133,9 @@ def test_of_many_pages_a_sample_is_learnt_from() -> None:
             wanted += 1
             templates.learn(SITE, page(f"text {i}"))
     assert wanted == ALL_OF + (1000 - ALL_OF) // ONE_IN
+
+
+def test_what_follows_very_many_lines_is_one_block() -> None:
+    blocks = Blocks.of("word\n" * (MAX_LINES + 500))
+    assert len(blocks.hashes) == MAX_LINES + 1
+    assert blocks.n_words.sum() == MAX_LINES + 500
