@@ -1,8 +1,12 @@
 """Spark decides as the local detector does, however the rows are spread."""
 
+import gzip
+import io
+import json
 import random
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,17 +15,26 @@ from mock_site import prose
 pyspark = pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
+import pyarrow as pa  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
+from warcio.statusandheaders import StatusAndHeaders  # noqa: E402
+from warcio.warcwriter import WARCWriter  # noqa: E402
 
+from scrapy_neardup.commands import main  # noqa: E402
 from scrapy_neardup.detector import Detector  # noqa: E402
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, load_engine  # noqa: E402
 from scrapy_neardup.index import load_index  # noqa: E402
 from scrapy_neardup.spark import dedup  # noqa: E402
 from scrapy_neardup.spark.candidates import COLUMNS as ROW_COLUMNS  # noqa: E402
-from scrapy_neardup.spark.candidates import Reach, by_shuffle  # noqa: E402
+from scrapy_neardup.spark.candidates import (  # noqa: E402
+    Reach,
+    by_shuffle,
+    index_bytes,
+    scan,
+)
 from scrapy_neardup.spark.components import connected_components  # noqa: E402
 from scrapy_neardup.spark.decisions import first_of_each_text  # noqa: E402
-from scrapy_neardup.spark.signatures import numbered, signed  # noqa: E402
+from scrapy_neardup.spark.signatures import numbered, signed, signer  # noqa: E402
 
 SPECS = (FINGERPRINT, SKETCH)
 
@@ -127,3 +140,53 @@ def test_components_of_a_long_chain_are_found(spark: SparkSession) -> None:
         **dict.fromkeys(range(201), 0),
         **dict.fromkeys((1_000, 1_001), 1_000),
     }
+
+
+@pytest.fixture
+def crawled(tmp_path: Path) -> Path:
+    """A folder with a WARC file, a gzipped JSONL file and something damaged in each."""
+    folder = tmp_path / "crawled"
+    folder.mkdir()
+    pages = [(f"https://a.example/{i}", prose(str(i // 2))) for i in range(10)]
+    with gzip.open(folder / "pages.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps({"url": url, "text": text}) + "\n" for url, text in pages[:5])
+        file.write('{"url": "https://a.example/torn", "te\n')
+    with (folder / "pages.warc.gz").open("wb") as file:
+        writer = WARCWriter(file, gzip=True)
+        for url, text in pages[5:]:
+            headers = StatusAndHeaders("200 OK", [("Content-Type", "text/html")], "HTTP/1.1")
+            body = io.BytesIO(f"<p>{text}</p>".encode())
+            writer.write_record(
+                writer.create_warc_record(url, "response", body, http_headers=headers)
+            )
+        file.write(b"\x1f\x8b\x08 not a record")
+    return folder
+
+
+def test_the_command_reads_files_counts_damage_and_writes_parquet(
+    spark: SparkSession, crawled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["spark-dedup", str(crawled), str(out), "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["kinds"] == {"new": 5, "exact": 5}
+    assert summary["damaged"] == 2
+    session = SparkSession.builder.getOrCreate()
+    decisions = session.read.parquet(str(out / "decisions")).collect()
+    assert {row["id"]: row["original"] for row in decisions}["https://a.example/9"] == (
+        "https://a.example/8"
+    )
+    clusters = session.read.parquet(str(out / "clusters")).collect()
+    assert len({row["cluster"] for row in clusters}) == 5
+
+
+def test_a_scan_of_arrow_batches_needs_no_spark() -> None:
+    texts = [prose("same"), prose("same") + " more", prose("other")]
+    rows = {"id": [f"https://a.example/{i}" for i in range(3)], "rank": [0] * 3, "text": texts}
+    signed_rows = next(signer("site", *SPECS)(iter([pa.RecordBatch.from_pydict(rows)])))
+    numbers = pa.array(range(3), pa.int64())
+    batch = signed_rows.append_column("n", numbers).select(list(ROW_COLUMNS))
+    index = index_bytes(pa.Table.from_batches([batch]), distance=6)
+    (pairs,) = scan(iter([batch]), index, Reach(6, 44, 0.88, 0))
+    assert pairs.column("n").to_pylist() == [1]
+    assert pairs.column("earlier").to_pylist() == [0]

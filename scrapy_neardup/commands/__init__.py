@@ -14,7 +14,7 @@ from scrapy_neardup.errors import NearDupError
 
 SUBCOMMANDS = (
     *("stats", "explain", "undo", "export", "report"),  # of a crawl
-    "dedup",  # of files
+    *("dedup", "spark-dedup"),  # of files
     *("evaluate", "calibrate"),  # of the detector
     "rtl",  # of the FPGA core
 )
@@ -46,7 +46,7 @@ def add_subcommands(parser: argparse.ArgumentParser, prog: str) -> None:
         title="subcommands", metavar="SUBCOMMAND", required=True, prog=prog
     )
     for name in SUBCOMMANDS:
-        module = import_module(f"scrapy_neardup.commands.{name}")
+        module = import_module(f"scrapy_neardup.commands.{name.replace('-', '_')}")
         summary, _, details = (module.__doc__ or "").partition("\n")
         subparser = subparsers.add_parser(
             name,

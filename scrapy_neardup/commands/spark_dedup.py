@@ -1,0 +1,60 @@
+"""Deduplicate files of pages on Spark: JSONL, CSV, WARC, Parquet, folders of HTML.
+
+Writes DIR/decisions and DIR/clusters as Parquet. Decisions are those of `dedup` on records in
+the order of their URLs, with templates kept. Needs the extras: pip install
+'scrapy-neardup[spark,dedup]', and Java 17; on a cluster, start it through spark-submit.
+"""
+
+import argparse
+from pathlib import Path
+
+from scrapy_neardup.commands.terminal import say, say_json
+
+EXAMPLES = """\
+  scrapy neardup spark-dedup crawl.jsonl.gz deduped
+  scrapy neardup spark-dedup warcs/ deduped --master 'local[8]' --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Inputs, output, columns, master and form."""
+    parser.add_argument("inputs", metavar="IN", type=Path, nargs="+", help="file or folder")
+    parser.add_argument("out", metavar="OUT", type=Path, help="folder to write")
+    parser.add_argument("--url-field", metavar="NAME", default="url", help="default: url")
+    parser.add_argument("--text-field", metavar="NAME", help="default: text or content")
+    parser.add_argument("--html-field", metavar="NAME", help="default: html or body")
+    parser.add_argument("--scope", choices=("site", "all"), default="site", help="default: site")
+    parser.add_argument("--master", help="Spark's master (default: what Spark is set up with)")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Deduplicate and print how many pages of each kind there were."""
+    from scrapy_neardup.dedup.inputs import Fields
+    from scrapy_neardup.spark import dedup
+    from scrapy_neardup.spark.records import read_pages
+    from scrapy_neardup.spark.session import session
+
+    fields = Fields(options.url_field, options.text_field, options.html_field)
+    with session(options.master) as spark:
+        rows = read_pages(spark, options.inputs, fields).persist()
+        pages = rows.where("damage is null").select("url", "text")
+        found = dedup(pages, scope=options.scope)
+        found.decisions.write.mode("errorifexists").parquet(str(options.out / "decisions"))
+        found.clusters.write.mode("errorifexists").parquet(str(options.out / "clusters"))
+        decisions = spark.read.parquet(str(options.out / "decisions"))
+        kinds = {row["kind"]: row["count"] for row in decisions.groupBy("kind").count().collect()}
+        damaged = rows.where("damage is not null").count()
+    tell({"kinds": kinds, "damaged": damaged, "out": str(options.out)}, options.json)
+    return 0
+
+
+def tell(summary: dict[str, object], as_json: bool) -> None:
+    """Print the summary."""
+    if as_json:
+        say_json(summary)
+        return
+    kinds = summary["kinds"]
+    assert isinstance(kinds, dict)
+    say(", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items())))
+    say(f"{summary['damaged']:,} damaged records; see {summary['out']}")
