@@ -134,6 +134,8 @@ typedef struct {
     size_t n_rest;
 } Windows;
 
+/* sdbm8 in each lane. BASE is 2^16 + 63, so a pair of bytes is 63 times the first, plus the
+ * second, plus the first at bit 16; and BASE2 is 2^32 and less than 2^32 more. */
 TARGET_AVX512 INLINE __m512i sdbm8_avx512(__m512i x) {
     const __m512i high = _mm512_set1_epi64((int64_t)0xFFFFFFFF00000000);
     const __m512i third = _mm512_set1_epi32(0x00FF0000);
