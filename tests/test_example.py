@@ -25,10 +25,10 @@ MODES = {
 COLUMNS = ("on site", "fetched", "never", "kept", "exact", "near", "wrongly", "missed")
 
 
-def crawl_demo(*options: str) -> tuple[str, str]:
-    """What `scrapy crawl demo` writes: its report, and its log."""
+def run_scrapy(*arguments: str) -> tuple[str, str]:
+    """What a Scrapy command writes in the example project: its output, and its log."""
     done = subprocess.run(
-        [sys.executable, "-m", "scrapy", "crawl", "demo", *options],
+        [sys.executable, "-m", "scrapy", *arguments],
         cwd=PROJECT,
         capture_output=True,
         text=True,
@@ -46,7 +46,7 @@ def read_table(report: str) -> dict[str, dict[str, int]]:
 
 @pytest.fixture(scope="module", params=MODES)
 def printed(request: pytest.FixtureRequest) -> tuple[str, str]:
-    return crawl_demo(*MODES[request.param])
+    return run_scrapy("crawl", "demo", *MODES[request.param])
 
 
 def test_demo_drops_every_planted_repetition_of_a_text_and_nothing_else(
@@ -73,14 +73,19 @@ def test_another_site_is_crawled_within_its_hosts(mock_site: MockSite) -> None:
     elsewhere = "http://localhost:9/"  # nobody answers there
     links = [mock_site.url(path) for path in ("/page/1", "/copy/1", "/private/page")]
     root = mock_site.add("/root", page(prose("root"), *links, elsewhere))
-    report, _ = crawl_demo(
-        "-a", f"start={root},{mock_site.url('/page/2')}", "-s", "DOWNLOAD_DELAY=0"
-    )
+    starts = f"start={root},{mock_site.url('/page/2')}"
+    report, _ = run_scrapy("crawl", "demo", "-a", starts, "-s", "DOWNLOAD_DELAY=0")
     counts = dict(re.findall(r"^(\S.*?) {2,}(\d+)$", report, re.MULTILINE))
     assert counts["pages fetched"] == "4"
     assert counts["pages kept"] == "3"
     assert counts["exact duplicates dropped"] == "1"
     assert mock_site.gets("/private/page") == 0
+
+
+def test_commands_that_crawl_nothing_print_no_table(mock_site: MockSite) -> None:
+    report, _ = run_scrapy("parse", "--spider", "demo", mock_site.url("/page/1"))
+    assert "on site" not in report
+    assert mock_site.gets("/page/1") == 1
 
 
 @pytest.mark.parametrize(

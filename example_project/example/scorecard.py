@@ -92,6 +92,8 @@ class Scorecard:
         server = getattr(self.crawler.spider, "server", None)
         if server is None:
             report = any_site_report(self.outcome, self._links_not_fetched())
+        elif not server.asked:
+            return  # `scrapy parse` and its like look at pages of other sites
         else:
             report = demo_report(server.plan, server.asked, self.outcome)
         sys.stdout.write(f"\n{report}\n")
