@@ -56,6 +56,7 @@ class PageVisit:
     items_done: int = 0
     items_kept: int = 0
     items_dropped: int = 0  # by NearDuplicatePipeline
+    repeats_itself: bool = False  # its original is the same page under another URL
     exhausted: bool = False  # the callback yields nothing more
     failed: bool = False  # the callback or an item's pipeline raised
 
@@ -184,6 +185,16 @@ class CrawlMemory:
             return decision
         self.stats.inc_value(stats.PAGES_UNDONE)
         return None
+
+    def repeats_itself(self, visit: PageVisit) -> bool:
+        """Whether a page's original has the same key: one URL as far as the rules for URLs go.
+
+        A crash may have come between: then the links of the earlier one were never followed.
+        """
+        request, decision = visit.response.request, visit.decision
+        if request is None or decision is None or decision.original is None:
+            return False
+        return self.key(request) == self.key(request.replace(url=decision.original))
 
     def stand_in(self, visit: PageVisit) -> None:
         """Keep the items of a page whose original was read for its links and brought none.

@@ -148,6 +148,11 @@ class IdTable:
             slot = (slot + 1) & mask
         return False
 
+    def remove_all(self, gone: Any) -> None:
+        """Take out every id for which the bool array, one an id, is true."""
+        slots = np.flatnonzero(self.slots < REMOVED)
+        self._writable()[slots[gone[self.slots[slots]]]] = REMOVED
+
     def ids(self) -> I64Array:
         """The ids that are in, ascending."""
         return np.sort(self.slots[self.slots < REMOVED]).astype(np.int64)
@@ -230,6 +235,14 @@ class PageTable:
         self._by_digest.remove(int(self.digests[id][0]) ^ int(self.sites[id]), id)
         self._n_alive -= 1
         return True
+
+    def forget_many(self, ids: I64Array) -> None:
+        """Forget pages that are known; O(all pages), however few they are."""
+        gone = np.zeros(self.n_rows, dtype=bool)
+        gone[ids] = True
+        self._by_digest.remove_all(gone)
+        self._by_url.remove_all(gone)
+        self._n_alive -= len(ids)
 
     def with_digest(self, digest: bytes, site: int) -> int | None:
         """The smallest id of a page of a site with these words, None where there is none."""

@@ -68,10 +68,10 @@ class NearDuplicateSpiderMiddleware:
     async def is_pruned(self, visit: PageVisit) -> bool:
         """Whether links out of this page are not to be followed; counted."""
         await self.judge(visit)
-        pruned = visit.decision is not None and visit.decision.kind in ("exact", "near")
-        if pruned:
-            self.memory.stats.inc_value(stats.LINKS_PRUNED)
-        return pruned
+        if visit.decision is None or not visit.decision.is_duplicate or visit.repeats_itself:
+            return False
+        self.memory.stats.inc_value(stats.LINKS_PRUNED)
+        return True
 
     async def judge(self, visit: PageVisit) -> None:
         """Read and decide once; long pages are read off the event loop's thread."""
@@ -85,3 +85,4 @@ class NearDuplicateSpiderMiddleware:
         if reading is not None:
             visit.judged = self.memory.decide(reading, visit)
             visit.decision = self.memory.spare(visit.response.url, visit.judged)
+            visit.repeats_itself = self.prune and self.memory.repeats_itself(visit)

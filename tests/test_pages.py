@@ -113,6 +113,13 @@ class PageTableMachine(RuleBasedStateMachine):
         assert self.table.forget(choice) == (choice in self.known)
         self.known.pop(choice, None)
 
+    @rule(limit=st.integers(0, 50))
+    def forget_many(self, limit):
+        old = [id for id in self.known if id < limit]
+        self.table.forget_many(np.array(old, dtype=np.int64))
+        for id in old:
+            del self.known[id]
+
     @rule()
     def reopen(self):
         self.table = PageTable.from_arrays(read_only(self.table.arrays()))

@@ -66,6 +66,27 @@ def test_a_page_without_key_passes_the_wait_on() -> None:
     assert done == [b"top"]
 
 
+def test_a_key_waits_for_every_page_of_it() -> None:
+    done: list[bytes] = []
+    lineage = Lineage(done.append)
+    first = lineage.begin(b"a", None)
+    lineage.expect(first)
+    lineage.settle(first)
+    second = lineage.begin(b"a", None)
+    lineage.expect(second)
+    lineage.settle(second)
+    reopened = Lineage(done.append)
+    reopened.restore(lineage.arrays())
+    for each, last in ((lineage, first), (reopened, second)):
+        each.settle(first if last == second else second)
+        assert done == []
+        assert b"a" in each
+        each.settle(last)
+        assert done == [b"a"]
+        assert len(each) == 0
+        done.clear()
+
+
 def test_ids_of_a_crashed_crawl_are_ignored() -> None:
     lineage = Lineage(lambda _: None)
     stranger = Lineage(lambda _: None).begin(b"a", None)

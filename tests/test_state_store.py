@@ -151,6 +151,13 @@ def test_a_snapshot_replaces_the_files_before_it(tmp_path: Path) -> None:
     assert names == {"lock", "snapshot-2", "journal-2"}
 
 
+def test_what_an_interrupted_write_left_is_removed_at_the_next_opening(tmp_path: Path) -> None:
+    (tmp_path / "snapshot-1.tmp").write_bytes(b"a part")
+    store, _ = opened(tmp_path)
+    store.close()
+    assert not (tmp_path / "snapshot-1.tmp").exists()
+
+
 def test_damage_is_refused_and_the_folder_given_back(tmp_path: Path) -> None:
     store, _ = opened(tmp_path)
     snapshot(store, [1])

@@ -14,11 +14,14 @@ from typing import Any
 
 import numpy as np
 
+NOBODY = -1
+
 
 @dataclass(slots=True)
 class _Waiting:
     key: bytes | None
-    parent: int | None
+    parent: int  # what waits for this page, or NOBODY
+    twin: int  # an earlier page of the same key, which waits for this one, too, or NOBODY
     n_open: int
 
 
@@ -42,13 +45,19 @@ class Lineage:
         """A response is about to be handled; its id.
 
         key     of its URL, None where the URL is not to count as seen
-        parent  id of the page that its request was found on, if known: begin() ends the
-                parent's wait for the request and starts that for the page
+        parent  id of the page that its request was found on, if known: what waited for the
+                request waits for the page from now on
+
+        A key counts as seen when every page of it that was begun is done.
         """
         id = next(self._ids)
-        self._pages[id] = _Waiting(key, parent if parent in self._pages else None, 1)
-        if key is not None:
+        parent, twin = NOBODY if parent is None else parent, NOBODY
+        if key is not None and key in self:
+            twin, key = self._ids_by_key[key], None
+            self.expect(twin)
+        elif key is not None:
             self._ids_by_key[key] = id
+        self._pages[id] = _Waiting(key, parent, twin, n_open=1)
         return id
 
     def waits(self, id: int) -> bool:
@@ -64,20 +73,21 @@ class Lineage:
 
         Unknown ids are ignored.
         """
-        while id is not None and (page := self._pages.get(id)) is not None:
+        ids = [NOBODY if id is None else id]
+        while ids:
+            id = ids.pop()
+            if (page := self._pages.get(id)) is None:
+                continue
             page.n_open -= 1
-            if page.n_open:
-                return
-            self._done(id, page)
-            id = page.parent
+            if not page.n_open:
+                ids += (page.parent, page.twin)
+                self._done(id, page)
 
     def _done(self, id: int, page: _Waiting) -> None:
         del self._pages[id]
-        if page.key is None:
-            return
-        self._on_done(page.key)
-        if self._ids_by_key.get(page.key) == id:
+        if page.key is not None:
             del self._ids_by_key[page.key]
+            self._on_done(page.key)
 
     def __contains__(self, key: bytes) -> bool:
         """Whether a page of this key was begun and is not done."""
@@ -93,7 +103,8 @@ class Lineage:
         keys = [b"" if page.key is None else page.key for page in pages]
         return {
             "ids": np.array(list(self._pages), np.int64),
-            "parents": np.array([-1 if p.parent is None else p.parent for p in pages], np.int64),
+            "parents": np.array([page.parent for page in pages], np.int64),
+            "twins": np.array([page.twin for page in pages], np.int64),
             "n_open": np.array([page.n_open for page in pages], np.int64),
             "key_ends": np.cumsum([len(key) for key in keys], dtype=np.int64),
             "key_bytes": np.frombuffer(b"".join(keys), np.uint8),
@@ -101,9 +112,10 @@ class Lineage:
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Wait for what arrays() described."""
-        columns = (arrays[name].tolist() for name in ("ids", "parents", "n_open"))
-        for id, parent, n_open, key in zip(*columns, _keys(arrays), strict=True):
-            self._pages[id] = _Waiting(key or None, None if parent < 0 else parent, n_open)
+        names = ("ids", "parents", "twins", "n_open")
+        columns = (arrays[name].tolist() for name in names)
+        for id, parent, twin, n_open, key in zip(*columns, _keys(arrays), strict=True):
+            self._pages[id] = _Waiting(key or None, parent, twin, n_open)
             if key:
                 self._ids_by_key[key] = id
 

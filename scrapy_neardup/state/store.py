@@ -83,6 +83,8 @@ class Store:
 
     def _open_journal(self, numbers: list[int], contents: list[JournalContent]) -> None:
         try:
+            for path in self.folder.glob(f"*{TEMPORARY}"):
+                path.unlink()
             for number, content in zip(numbers, contents, strict=True):
                 cut_torn_end(self._journal_path(number), content)
             if not numbers:
@@ -147,8 +149,6 @@ class Store:
             for old in self._numbers(kind):
                 if old < number:
                     self._remove(self.folder / f"{kind}-{old}")
-        for path in self.folder.glob(f"*-*{TEMPORARY}"):
-            self._remove(path)
         sync_folder(self.folder)
 
     def _remove(self, path: Path) -> None:
