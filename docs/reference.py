@@ -17,7 +17,7 @@ FILES = (ROOT / "README.md",)
 def settings_table() -> str:
     """Name, default and meaning of every setting."""
     rows = (
-        f"| `{PREFIX}{f.name.upper()}` | `{f.default!r}` | {f.metadata['doc']} |"
+        f"| `{PREFIX}{f.name.upper()}` | `{f.default!r}` | {f.metadata['doc'].replace('|', chr(92) + '|')} |"
         for f in fields(NearDupSettings)
     )
     return "\n".join(("| setting | default | what it does |", "|---|---|---|", *rows))
