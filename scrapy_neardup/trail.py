@@ -1,5 +1,7 @@
 """Requests and responses as the lineage sees them: which page was each request found on?"""
 
+from functools import cached_property
+
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
@@ -44,10 +46,14 @@ class Trail:
 
     def scheduled(self, request: Request, spider: Spider) -> None:
         """A request is about to be scheduled; OffsiteMiddleware drops at that signal, unsaid."""
-        offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
-        exempt = request.dont_filter or request.meta.get("allow_offsite")
-        if offsite is not None and not exempt and not offsite.should_follow(request, spider):
+        if FOUND_ON not in request.meta or request.dont_filter or self._offsite is None:
+            return
+        if not (request.meta.get("allow_offsite") or self._offsite.should_follow(request, spider)):
             self.ended(request)
+
+    @cached_property
+    def _offsite(self) -> OffsiteMiddleware | None:
+        return self._crawler.get_downloader_middleware(OffsiteMiddleware)
 
     def ended(self, request: Request) -> None:
         """A request was dropped on purpose: its page need not wait for it."""
