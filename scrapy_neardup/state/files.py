@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 TEMPORARY = ".tmp"
+O_BINARY: int = getattr(os, "O_BINARY", 0)  # Windows would write \r\n for each \n
 
 
 def write_atomically(path: Path, chunks: Iterable[bytes | memoryview], mode: int = 0o600) -> None:
     """Write a whole file: temporary file, fsync, rename, fsync of the folder. Raises OSError."""
     temporary = path.with_name(path.name + TEMPORARY)
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | O_BINARY, mode)
     try:
         with os.fdopen(fd, "wb") as file:
             for chunk in chunks:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from zlib import crc32
 
 from scrapy_neardup.errors import JournalError
-from scrapy_neardup.state.files import write_atomically
+from scrapy_neardup.state.files import O_BINARY, write_atomically
 from scrapy_neardup.state.header import Identity, damaged, pack_header, read_header
 
 Fsync = Literal["always", "everysec", "no"]
@@ -45,7 +45,7 @@ class Journal:
     def __init__(self, path: Path, fsync: Fsync = "everysec") -> None:
         """Open for appending a file that create() or read_journal() has found sound."""
         self.path = path
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | O_BINARY)
         self._end = os.fstat(self._fd).st_size
         self._fsync = fsync
         self._dirty = False
