@@ -17,10 +17,15 @@ FILES = (ROOT / "README.md",)
 def settings_table() -> str:
     """Name, default and meaning of every setting."""
     rows = (
-        f"| `{PREFIX}{f.name.upper()}` | `{f.default!r}` | {f.metadata['doc'].replace('|', chr(92) + '|')} |"
+        f"| `{PREFIX}{f.name.upper()}` | `{f.default!r}` | {cell(f.metadata['doc'])} |"
         for f in fields(NearDupSettings)
     )
     return "\n".join(("| setting | default | what it does |", "|---|---|---|", *rows))
+
+
+def cell(text: str) -> str:
+    """A text as a table's cell takes it."""
+    return text.replace("|", r"\|")
 
 
 def stats_table() -> str:

@@ -348,10 +348,21 @@ class CrawlMemory:
 
     def save(self) -> None:
         """Called every NEARDUP_SNAPSHOT_INTERVAL seconds."""
+        self._warn_of_full_filter()
         self.attempt("state", self.state.expire)
         self.attempt("state", self.state.snapshot)
 
+    def _warn_of_full_filter(self) -> None:
+        if self.state.urls.at_risk:
+            logger.warning(
+                "neardup: the URL filter is nine tenths full at %d URLs and may not grow beyond "
+                "NEARDUP_URL_MAX_MB=%s: soon new URLs are fetched but not remembered. Raise it",
+                len(self.state.urls),
+                self.settings.url_max_mb,
+            )
+
     def spider_closed(self, reason: str) -> None:
+        self._warn_of_full_filter()
         if self.saving.running:
             self.saving.stop()
         self.witness.close()
@@ -361,6 +372,7 @@ class CrawlMemory:
             stats.FILTER_BYTES: urls.nbytes,
             stats.FILTER_ERROR_RATE: urls.expected_error_rate,
             stats.FILTER_LOST: urls.expected_lost,
+            stats.FILTER_REFUSED: urls.n_refused,
             stats.INDEX_SIZE: len(self.detector.index),
             stats.INDEX_BYTES: self.detector.index.nbytes,
             stats.INDEX_LARGEST_BUCKET: self._largest_bucket(),

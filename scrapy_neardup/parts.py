@@ -36,8 +36,11 @@ def make_rules(settings: NearDupSettings) -> UrlKeyRules:
 def make_urls(settings: NearDupSettings) -> UrlFilter:
     """An empty URL filter for one generation of URLs."""
     share = 1 if settings.ttl is None else N_GENERATIONS
+    max_bytes = None if settings.url_max_mb is None else settings.url_max_mb * 2**20 // share
     return load_filter(settings.url_filter)(
-        max(1, settings.url_capacity // share), settings.url_error_rate / share
+        max(1, settings.url_capacity // share),
+        settings.url_error_rate / share,
+        max_bytes=max_bytes,
     )
 
 

@@ -244,6 +244,12 @@ class NearDupSettings:
     url_error_rate: float = setting(
         1e-6, between(0, 0.5), "Upper bound of the share of new URLs taken for seen ones."
     )
+    url_max_mb: int | None = setting(
+        None,
+        optional(whole(1, 2**30, "MB")),
+        "Memory that the URL filter may grow to; once it is full, new URLs are fetched but no "
+        "longer remembered. None: no limit.",
+    )
 
     state_dir: str | None = setting(
         None,

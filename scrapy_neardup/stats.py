@@ -39,6 +39,7 @@ FILTER_ERROR_RATE = key(
 FILTER_LOST = key(
     "filter/expected_lost", "new URLs that it has taken for seen so far, expected at most"
 )
+FILTER_REFUSED = key("filter/refused", "URLs not remembered because it may not grow")
 
 PAGES_READ = key("pages/read", "pages (under NEARDUP_ITEM_FIELDS: items) that were compared")
 PAGES_BY_KIND = key("pages/{}", "of these, by decision: new, exact, near, too_short, undecided")

@@ -9,6 +9,16 @@ from mock_site import MockSite
 from scrapy import Request, Spider
 from scrapy.http import FormRequest, Response
 
+from scrapy_neardup.bloom.layered import LayeredBloomFilter
+
+
+class TinyFilter(LayeredBloomFilter):
+    """A filter whose memory is bounded below the smallest megabyte."""
+
+    def __init__(self, capacity: int, error_rate: float, *, max_bytes: int | None = None) -> None:
+        super().__init__(capacity, error_rate, max_bytes=2_000)
+
+
 SEEN_AGAIN = {"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"}
 
 
@@ -202,6 +212,21 @@ def test_meta_asks_for_a_page_again(mock_site: MockSite, key: str) -> None:
         settings=SEEN_AGAIN,
     )
     assert len(outcome.urls) == 2
+
+
+def test_a_filter_that_may_not_grow_keeps_new_urls_new_and_warns(
+    mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = [f"/page/{n}" for n in range(3000, 3160)]
+    full = {
+        "NEARDUP_URL_CAPACITY": 64,
+        "NEARDUP_URL_MAX_MB": 1,
+        "NEARDUP_URL_FILTER": TinyFilter,
+    }
+    outcome = crawl_requests(mock_site, *paths, settings=full)
+    assert len(outcome.urls) == len(paths)
+    assert outcome.stat("filter/refused") > 0
+    assert "the URL filter is nine tenths full" in caplog.text
 
 
 def test_a_skipped_page_is_not_remembered(mock_site: MockSite) -> None:

@@ -15,8 +15,11 @@ class UrlFilter(Protocol):
 
     layers: int
     error_rate: float
+    n_refused: int  # new keys that were not added, because the filter may not grow
 
-    def __init__(self, capacity: int, error_rate: float) -> None: ...
+    def __init__(
+        self, capacity: int, error_rate: float, *, max_bytes: int | None = None
+    ) -> None: ...
 
     def add(self, key: bytes) -> bool:
         """Add a key; whether it was there already."""

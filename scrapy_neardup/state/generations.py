@@ -90,6 +90,16 @@ class Generations:
         return sum(urls.expected_lost for urls in self.filters)
 
     @property
+    def at_risk(self) -> bool:
+        """Whether the newest filter is about to fill up and may not grow."""
+        return bool(self._generations) and self.filters[-1].at_risk
+
+    @property
+    def n_refused(self) -> int:
+        """New keys that no filter had room for; they stay new."""
+        return sum(urls.n_refused for urls in self.filters)
+
+    @property
     def filters(self) -> list[UrlFilter]:
         """Each generation's filter, oldest first."""
         return [generation.urls for generation in self._generations]
