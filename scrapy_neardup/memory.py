@@ -98,7 +98,7 @@ class CrawlMemory:
         self.spider: Spider | None = None
         self.detector = self.state.detector
         self.witness = Witness(self.settings, folder)
-        self.trail = Trail(self.state, crawler)
+        self.trail = Trail(self.state, crawler, self.attempt)
         self.saving = create_looping_call(self.save)
         self.itemless: set[int] = set()  # ids of pages that were read for their links only
         self.unkept_copies: dict[int, list[int | None]] = {}  # id of original → pages in lineage

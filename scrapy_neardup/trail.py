@@ -1,5 +1,6 @@
 """Requests and responses as the lineage sees them: which page was each request found on?"""
 
+from collections.abc import Callable
 from functools import cached_property
 
 from scrapy import Spider, signals
@@ -8,6 +9,8 @@ from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Request, Response
 
 from scrapy_neardup.state import State
+
+Attempt = Callable[[str, Callable[[], None]], None]
 
 # Plain numbers in request.meta, because meta follows a request through retries, redirects and
 # queues of any kind. Each is taken out when it has served, so that copies of meta repeat nothing.
@@ -23,10 +26,12 @@ class Trail:
     through, unfinished: the next crawl reads them again.
     """
 
-    def __init__(self, state: State, crawler: Crawler) -> None:
+    def __init__(self, state: State, crawler: Crawler, attempt: Attempt) -> None:
+        """attempt: carries out an action, and counts it where it fails."""
         self._state_id = state.id
         self._lineage = state.lineage
         self._crawler = crawler
+        self._attempt = attempt
         crawler.signals.connect(self.ended, signal=signals.request_dropped)
 
     def found(self, request: Request, page: int | None) -> None:
@@ -57,7 +62,7 @@ class Trail:
 
     def ended(self, request: Request) -> None:
         """A request was dropped on purpose: its page need not wait for it."""
-        self._lineage.settle(self._take_parent(request))
+        self.handled(self._take_parent(request))
 
     def answered(self, request: Request, response: Response, key: bytes | None) -> None:
         """The final response came; key: of its URL, if that is to count as seen."""
@@ -77,7 +82,7 @@ class Trail:
 
     def handled(self, page: int | None) -> None:
         """The callback is exhausted, and what became of its items is settled."""
-        self._lineage.settle(page)
+        self._attempt("state", lambda: self._lineage.settle(page))
 
 
 def is_transient(status: int) -> bool:

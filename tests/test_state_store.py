@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from scrapy_neardup.errors import JournalError, SnapshotError, StateLocked
-from scrapy_neardup.state.journal import pack_record
+from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, pack_record
 from scrapy_neardup.state.store import Store
 
 IDENTITY = {"spec": 1}
@@ -156,6 +156,17 @@ def test_what_an_interrupted_write_left_is_removed_at_the_next_opening(tmp_path:
     store, _ = opened(tmp_path)
     store.close()
     assert not (tmp_path / "snapshot-1.tmp").exists()
+
+
+def test_a_record_of_monstrous_length_is_counted_and_left_out(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path)
+    store.append(1, b"1" * (MAX_PAYLOAD_BYTES + 1))
+    say(store, 2)
+    assert store.errors == 1
+    store.close()
+    store, found = opened(tmp_path)
+    store.close()
+    assert found == [2]
 
 
 def test_damage_is_refused_and_the_folder_given_back(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from scrapy_neardup.errors import StateLocked
 from scrapy_neardup.state.files import TEMPORARY, sync_folder
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import (
+    MAX_PAYLOAD_BYTES,
     Fsync,
     Journal,
     JournalContent,
@@ -41,6 +42,7 @@ class Store:
         self.folder = folder
         self.errors = 0
         self.torn_bytes = 0
+        self._said = False
         self._fsync = fsync
         self._lock: FolderLock | None = None
         self._journal: Journal | None = None
@@ -101,7 +103,10 @@ class Store:
         self._number = number
 
     def append(self, kind: int, payload: bytes) -> None:
-        """Record something, as durably as the fsync policy says."""
+        """Record something, as durably as the fsync policy says; up to 1 MiB, else an error."""
+        if len(payload) > MAX_PAYLOAD_BYTES:
+            self.errors += 1
+            return
         if self._journal is None:
             return
         try:
@@ -192,7 +197,8 @@ class Store:
 
     def _failed(self, error: OSError) -> None:
         self.errors += 1
-        if self.errors == 1:
+        if not self._said:
+            self._said = True
             logger.error(
                 "State folder %s cannot be written (%s): the crawl goes on and loses no page, but "
                 "what it learns from here on may be forgotten at its end. Free the disk or make "
