@@ -1,13 +1,24 @@
-"""scrapy_neardup/index/permuted.py: the oracle's answers at every layout."""
+"""scrapy_neardup/index/permuted.py: the oracle's answers at every layout.
+
+NEARDUP_TEST_QUERIES=100000 pytest tests/test_index_permuted.py -k missed compares every one of
+10**5 fingerprints with every other, at every layout; it takes about half an hour.
+"""
+
+import gzip
+import json
+import os
+import re
 
 import numpy as np
 import pytest
+from conftest import SHARED_DATA
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sorted_tables import SortedTables
 
 import scrapy_neardup.kernels as kernels
+from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import (
     BrokenInvariant,
     DistanceTooLarge,
@@ -20,7 +31,9 @@ from scrapy_neardup.errors import (
 from scrapy_neardup.index import index_class, load_index
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.scan import ScanIndex
+from scrapy_neardup.text import normalise
 
+QUERIES = int(os.environ.get("NEARDUP_TEST_QUERIES", "50"))
 README_QUERY = 0b0100101110111011011000101111101110011100001010011100100110110101
 README_STORED = 0b0100101110111011001000101111101110111100001010011101100110110101
 
@@ -49,16 +62,16 @@ def flipped(rows: np.ndarray, n_flips: np.ndarray, seed: int = 0) -> np.ndarray:
     return rows
 
 
-def assert_same_answers(index, oracle, queries, distance):
+def assert_same_answers(index, oracle, queries, distance, name=""):
     expected = oracle.all_within_many(queries, distance)
     found = index.all_within_many(queries, distance)
     for got, want in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(got, want, name)
     first = [
         int(expected.ids[start]) if start < end else -1
         for start, end in zip(expected.offsets, expected.offsets[1:], strict=False)
     ]
-    np.testing.assert_array_equal(index.first_within_many(queries, distance), first)
+    np.testing.assert_array_equal(index.first_within_many(queries, distance), first, name)
 
 
 def test_readme_example_is_found_by_the_table_that_leads_with_a_c_f():
@@ -88,17 +101,38 @@ def test_answers_are_the_oracles_before_and_after_freezing(bits, rows):
     assert_same_answers(index, oracle, queries, 3)
 
 
+@pytest.fixture(scope="module")
+def collections():
+    """10**5 fingerprints each: random, skewed, and, where they are, of stretches of real pages."""
+    found = {"random": random_rows(100_000), "skewed": skewed_rows(100_000)}
+    if SHARED_DATA.is_dir():
+        found["real"] = real_rows(SHARED_DATA, 100_000)
+    return found
+
+
+def real_rows(folder, n):
+    """Fingerprints of 100 words each, every 8 words of real pages: neighbours share 92 words."""
+    texts = []
+    with gzip.open(folder / "pairs" / "pages.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            words = normalise(re.sub(r"<[^>]*>", " ", json.loads(line)["html"])).split()
+            texts += [b" ".join(words[at : at + 100]) for at in range(0, len(words) - 99, 8)]
+            if len(texts) >= n:
+                break
+    return load_engine("auto").fingerprint_many(texts[:n])
+
+
 @pytest.mark.parametrize(
     ("blocks", "distance"), [(d + more, d) for d in range(7) for more in (1, 2, 3)]
 )
-def test_nothing_within_the_distance_is_missed(blocks, distance):
-    n = 100_000 if blocks <= 7 else 20_000
-    stored = np.concatenate([random_rows(n // 2), skewed_rows(n // 2, seed=1)])
-    index, oracle = PermutedIndex(blocks, distance), ScanIndex()
-    index.add_many(stored, np.arange(n))
-    oracle.add_many(stored, np.arange(n))
-    queries = np.concatenate([flipped(stored[:: n // 100], np.arange(100) % (distance + 2))])
-    assert_same_answers(index, oracle, queries, distance)
+def test_nothing_within_the_distance_is_missed(collections, blocks, distance):
+    for name, stored in collections.items():
+        index, oracle = PermutedIndex(blocks, distance), ScanIndex()
+        index.add_many(stored, np.arange(len(stored)))
+        oracle.add_many(stored, np.arange(len(stored)))
+        some = stored[:: max(1, len(stored) // QUERIES)]
+        queries = flipped(some, np.arange(len(some)) % (distance + 2))
+        assert_same_answers(index, oracle, queries, distance, name)
 
 
 @pytest.mark.parametrize("blocks", [3, 4, 6])

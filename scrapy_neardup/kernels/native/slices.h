@@ -63,47 +63,71 @@ INLINE uint32_t next_mask(uint32_t x) {
 typedef struct {
     uint32_t *slots; /* candidates, in the order they were met */
     uint64_t n, room;
-    uint32_t *accounts; /* by slot: slices seen << 24 | bits differing << 12 | bits seen */
-    uint64_t *met;      /* by slot, one bit: whether it is a candidate */
+    uint32_t *accounts; /* by slot: slices seen << 24 | bits differing << 12 | bits seen; or NULL */
+    uint64_t *met;      /* without accounts: by slot, one bit, whether it is a candidate */
     int64_t limit;      /* postings that may still be read */
 } search_t;
 
-static int take(search_t *search, uint32_t slot) {
-    if (search->n == search->room) {
-        const uint64_t room = search->room ? 2 * search->room : 1024;
+static int reserve(search_t *search, uint64_t more) {
+    if (search->n + more > search->room) {
+        const uint64_t room = 2 * (search->n + more) + 1024;
         uint32_t *slots = realloc(search->slots, room * sizeof *slots);
         if (!slots) return 0;
         search->slots = slots, search->room = room;
     }
-    search->slots[search->n++] = slot;
     return 1;
 }
 
-/* Admit a row if it may be, and credit it with a slice. */
-INLINE int meet(search_t *search, uint32_t slot, int admit, uint32_t credit) {
-    const uint64_t bit = (uint64_t)1 << (slot % 64);
-    if (!(search->met[slot / 64] & bit)) {
-        if (!admit) return 1;
-        search->met[slot / 64] |= bit;
-        if (!take(search, slot)) return 0;
+/* The next three do not branch: which rows were met before cannot be predicted. */
+
+INLINE void admit(search_t *search, uint32_t slot) {
+    const uint64_t word = search->met[slot / 64];
+    search->slots[search->n] = slot;
+    search->n += ~(word >> (slot % 64)) & 1;
+    search->met[slot / 64] = word | (uint64_t)1 << (slot % 64);
+}
+
+INLINE void admit_and_credit(search_t *search, uint32_t slot, uint32_t credit) {
+    const uint32_t account = search->accounts[slot];
+    search->slots[search->n] = slot;
+    search->n += !account;
+    search->accounts[slot] = account + credit;
+}
+
+INLINE void credit_candidate(search_t *search, uint32_t slot, uint32_t credit) {
+    const uint32_t account = search->accounts[slot];
+    search->accounts[slot] = account + (credit & (0u - (uint32_t)(account != 0)));
+}
+
+INLINE void meet(search_t *search, uint32_t slot, int admitted, uint32_t credit) {
+    if (!search->accounts) admit(search, slot);
+    else if (admitted) admit_and_credit(search, slot, credit);
+    else credit_candidate(search, slot, credit);
+}
+
+/* A chain of a live tier. 1 done, 0 out of memory, -1 limit reached. */
+static int read_chain(const uint32_t *nexts, uint32_t link, int admitted, uint32_t credit,
+                      search_t *search) {
+    for (; link; link = nexts[link - 1]) {
+        if (--search->limit < 0) return -1;
+        if (!reserve(search, 1)) return 0;
+        meet(search, link - 1, admitted, credit);
     }
-    if (search->accounts) search->accounts[slot] += credit;
     return 1;
 }
 
 /* The lists of up to BATCH values of a slice. 1 done, 0 out of memory, -1 limit reached. */
 INLINE int read_lists(const tier_t *tier, int s, const uint32_t *values, int n_values,
-                      int admit, uint32_t credit, search_t *search) {
+                      int admitted, uint32_t credit, search_t *search) {
     const int64_t base = tier->shape.bases[s];
     uint32_t starts[BATCH], ends[BATCH];
+    uint64_t total = 0;
     if (tier->heads) {
-        const uint32_t *next = tier->nexts + s * tier->stride;
-        for (int i = 0; i < n_values; i++)
-            for (uint32_t link = tier->heads[base + values[i]]; link; link = next[link - 1]) {
-                if (--search->limit < 0) return -1;
-                if (!meet(search, link - 1, admit, credit)) return 0;
-            }
-        return 1;
+        int state = 1;
+        for (int i = 0; i < n_values && state > 0; i++)
+            state = read_chain(tier->nexts + s * tier->stride, tier->heads[base + values[i]],
+                               admitted, credit, search);
+        return state;
     }
     const uint32_t *postings = tier->postings + s * tier->stride;
     for (int i = 0; i < n_values; i++) PREFETCH(tier->offsets + base + values[i]);
@@ -111,16 +135,26 @@ INLINE int read_lists(const tier_t *tier, int s, const uint32_t *values, int n_v
         starts[i] = tier->offsets[base + values[i]];
         ends[i] = tier->offsets[base + values[i] + 1];
         PREFETCH(postings + starts[i]);
-        if ((search->limit -= ends[i] - starts[i]) < 0) return -1;
+        total += ends[i] - starts[i];
     }
-    for (int i = 0; i < n_values; i++)
-        for (uint32_t at = starts[i]; at < ends[i]; at++)
-            if (!meet(search, postings[at], admit, credit)) return 0;
+    if ((search->limit -= (int64_t)total) < 0) return -1;
+    if (!reserve(search, total)) return 0;
+    if (!search->accounts)
+        for (int i = 0; i < n_values; i++)
+            for (uint32_t at = starts[i]; at < ends[i]; at++) admit(search, postings[at]);
+    else if (admitted)
+        for (int i = 0; i < n_values; i++)
+            for (uint32_t at = starts[i]; at < ends[i]; at++)
+                admit_and_credit(search, postings[at], credit);
+    else
+        for (int i = 0; i < n_values; i++)
+            for (uint32_t at = starts[i]; at < ends[i]; at++)
+                credit_candidate(search, postings[at], credit);
     return 1;
 }
 
 /* All lists of a slice whose value differs from the row's in exactly `distance` bits. */
-INLINE int read_ring(const tier_t *tier, int s, const uint64_t *row, int distance, int admit,
+INLINE int read_ring(const tier_t *tier, int s, const uint64_t *row, int distance, int admitted,
                      search_t *search) {
     const uint32_t own = slice_of(&tier->shape, s, row);
     const uint64_t end = (uint64_t)1 << tier->shape.widths[s];
@@ -134,18 +168,18 @@ INLINE int read_ring(const tier_t *tier, int s, const uint64_t *row, int distanc
             values[n] = own ^ (uint32_t)mask;
             mask = mask ? next_mask((uint32_t)mask) : end;
         }
-        const int state = read_lists(tier, s, values, n, admit, credit, search);
+        const int state = read_lists(tier, s, values, n, admitted, credit, search);
         if (state < 1) return state;
     }
     return 1;
 }
 
-/* Read lists up to `expand` bits away, nearest first; those up to `admit` bring candidates. */
-INLINE int read_all_lists(const tier_t *tier, const uint64_t *row, int expand, int admit,
+/* Read lists up to `expand` bits away, nearest first; those up to `admitted` bring candidates. */
+INLINE int read_all_lists(const tier_t *tier, const uint64_t *row, int expand, int admitted,
                           search_t *search) {
     for (int distance = 0; distance <= expand; distance++)
         for (int s = 0; s < tier->shape.n_slices; s++) {
-            const int state = read_ring(tier, s, row, distance, distance <= admit, search);
+            const int state = read_ring(tier, s, row, distance, distance <= admitted, search);
             if (state < 1) return state;
         }
     return 1;
@@ -153,10 +187,9 @@ INLINE int read_all_lists(const tier_t *tier, const uint64_t *row, int expand, i
 
 /* Make a search ready for the next query. */
 static void forget_candidates(search_t *search) {
-    for (uint64_t i = 0; i < search->n; i++) {
-        search->met[search->slots[i] / 64] = 0;
+    for (uint64_t i = 0; i < search->n; i++)
         if (search->accounts) search->accounts[search->slots[i]] = 0;
-    }
+        else search->met[search->slots[i] / 64] = 0;
     search->n = 0;
 }
 
@@ -166,10 +199,9 @@ static void drop_removed(const tier_t *tier, search_t *search) {
     for (uint64_t i = 0; i < search->n; i++) {
         const uint32_t slot = search->slots[i];
         search->slots[kept] = slot;
-        if (tier->removed[slot]) {
-            search->met[slot / 64] &= ~((uint64_t)1 << (slot % 64));
-            if (search->accounts) search->accounts[slot] = 0;
-        } else kept++;
+        if (!tier->removed[slot]) kept++;
+        else if (search->accounts) search->accounts[slot] = 0;
+        else search->met[slot / 64] &= ~((uint64_t)1 << (slot % 64));
     }
     search->n = kept;
 }
@@ -240,7 +272,7 @@ static void keep_possible(const tier_t *tier, search_t *search, int n, int expan
         const uint32_t slot = search->slots[i], account = search->accounts[slot];
         const int unseen = tier->shape.n_slices - (int)(account >> 24);
         const int optimistic = (int)(account >> 12 & 0xFFF) + unseen * (expand + 1);
-        search->met[slot / 64] = 0, search->accounts[slot] = 0;
+        search->accounts[slot] = 0;
         search->slots[kept] = slot;
         kept += optimistic <= bound;
     }
@@ -272,7 +304,9 @@ INLINE void verify_nearest(const tier_t *tier, const uint64_t *row, const search
 /* 0 if memory ran out. */
 INLINE int nearest_in(const tier_t *tier, const uint64_t *row, rules_t rules, search_t *search,
                       nearest_t *nearest) {
-    if (!read_all_lists(tier, row, rules.expand, rules.admit, search)) return 0;
+    /* Lists that bring no candidates only serve the accounts. */
+    const int expand = search->accounts ? rules.expand : rules.admit;
+    if (!read_all_lists(tier, row, expand, rules.admit, search)) return 0;
     drop_removed(tier, search);
     if (rules.verify != VERIFY_ALL && search->n > (uint64_t)rules.n) {
         if (rules.verify == VERIFY_BOUNDS) keep_possible(tier, search, rules.n, rules.expand);
@@ -359,9 +393,9 @@ AT_LEVEL(avx512, TARGET_AVX512)
 static int begin_search(search_t *search, uint64_t n, int accounts) {
     memset(search, 0, sizeof *search);
     search->limit = INT64_MAX;
-    search->met = calloc(n / 64 + 1, sizeof *search->met);
-    search->accounts = accounts ? calloc(n + 1, sizeof *search->accounts) : NULL;
-    return search->met && (!accounts || search->accounts);
+    if (accounts) search->accounts = calloc(n + 1, sizeof *search->accounts);
+    else search->met = calloc(n / 64 + 1, sizeof *search->met);
+    return search->met || search->accounts;
 }
 
 static void end_search(search_t *search) {
