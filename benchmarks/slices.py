@@ -164,7 +164,7 @@ def recall_rows() -> Iterator[Row]:
         owner = np.repeat(np.arange(n), np.diff(offsets))
         recall = np.count_nonzero(ids == owner) / n
         worst = max(worst, abs(recall - index.expected_recall(distance)))
-    yield Row("expected_recall: furthest from measured", worst, "", 0.03, at_most=True)
+    yield Row("expected_recall: furthest from measured", float(worst), "", 0.03, at_most=True)
 
 
 def figure_3_rows(truth: Collection) -> Iterator[Row]:
