@@ -92,7 +92,7 @@ def table1() -> None:
     table("Table I", header, rows)
     print(
         "\nContradiction: the words are bytes. Documents times words give the size column when a"
-        "\nword is a byte and a GB 2^30; a post of 48 words would not fit in a tweet of 2013."
+        "\nword is a byte and a GB 2^30; 48 words would not fit into a tweet's 140 characters."
     )
 
 
@@ -285,7 +285,7 @@ def chart(rates: dict[str, float | None]) -> str:
         lines.append(f'<text x="{x:.0f}" y="{height - 16}" text-anchor="middle">{unit}</text>')
     for i, (name, rate, kind) in enumerate(bars):
         y, length = 12 + step * i, width * (np.log10(rate) - low) / (high - low)
-        label = f"{rate / 1e9:.2g} GB/s" if rate >= 1e9 else f"{rate / 1e6:.3g} MB/s"
+        label = f"{rate / 1e9:.3g} GB/s" if rate >= 1e9 else f"{rate / 1e6:.3g} MB/s"
         lines.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{name}</text>')
         size = f'x="{left}" y="{y}" width="{length:.0f}" height="17"'
         lines.append(f'<rect class="{kind}" {size}/>')

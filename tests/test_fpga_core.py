@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_neardup.engines import FingerprintSpec
-from scrapy_neardup.engines.fpga.core import SimHashCore
+from scrapy_neardup.engines.fpga.core import SimHashCore, light
 from scrapy_neardup.engines.fpga.design import Design, design_for, pack
 from scrapy_neardup.engines.fpga.fingerprint_engine import FingerprintEngine, simulate
 from scrapy_neardup.engines.reference import MASK, fingerprint
@@ -52,6 +52,34 @@ def test_counters_hold_figure_3s_vector_with_the_sign_turned():
 def test_core_computes_the_reference_fingerprint_of_one_text_after_the_other(spec, pages):
     core = SimHashCore(design_for(spec))
     assert [run(core, page) for page in pages] == [fingerprint(page, spec) for page in pages]
+
+
+@pytest.mark.parametrize(
+    ("word_hash", "mixed"),
+    [(0, 0), (1, 0x0902920008029010), (2**63, 0x0081090084014808), (MASK, 0xF7FF7FFEFFFFFFFF)],
+)
+def test_light_mixer_gives_its_golden_values(word_hash, mixed):
+    assert light(word_hash) == mixed
+
+
+@given(st.integers(0, MASK), st.integers(0, MASK))
+def test_light_mixer_keeps_different_hashes_apart(one, other):
+    assert (light(one) == light(other)) is (one == other)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"n_cores": 9}, "take 1 to 8"),
+        ({"n_cores": 5, "bytes_per_cycle": 2}, "take 1 to 4"),
+        ({"n_cores": 0}, "take 1 to 8"),
+        ({"n_cores": 3, "mixer": "light"}, "take an even number"),
+        ({"bytes_per_cycle": 3}, "take 1 or 2"),
+    ],
+)
+def test_design_that_cannot_be_built_is_refused(wrong, message):
+    with pytest.raises(SpecError, match=message):
+        Design(**wrong)
 
 
 def test_key_changes_the_mixed_fingerprint_as_in_the_reference():

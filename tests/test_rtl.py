@@ -198,3 +198,11 @@ def test_without_the_tools_the_engine_says_what_to_install(monkeypatch, tmp_path
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EngineUnavailable, match="apt-get install verilator"):
         RtlEngine()
+
+
+def test_without_a_cache_folder_the_engine_says_which_to_set(monkeypatch, tmp_path):
+    needs_verilator()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(EngineUnavailable, match="set XDG_CACHE_HOME"):
+        RtlEngine()

@@ -26,6 +26,8 @@ module simhash_core #(
     output wire               closing,        // fingerprint takes a new value with this cycle
     output reg  [63:0]    fingerprint
 );
+    /* verilator no_inline_module */  // one copy of the code for all cores: it fits the cache
+
     localparam [7:0] SPACE = 8'd32, NUL = 8'd0;
 
     // ---- The word's hash: h * 65599 + c for each character, modulo 2**64.
@@ -94,6 +96,12 @@ module simhash_core #(
     reg  any_word;
     wire any_so_far = any_word | (BYTES == 2 & feature_valid);
 
+    always @(posedge clk) begin
+        if (closing | rst) any_word <= 1'b0;
+        else if (feature_valid) any_word <= 1'b1;
+    end
+
+    genvar i;
     generate
         if (BYTES == 1) begin : later
             reg closing_q;
@@ -102,37 +110,28 @@ module simhash_core #(
         end else begin : at_once
             assign closing = feature_last;
         end
-    endgenerate
 
-    always @(posedge clk) begin
-        if (closing | rst) any_word <= 1'b0;
-        else if (feature_valid) any_word <= 1'b1;
-    end
-
-    // The sums stand inside their conditions: a simulator then skips the idle counters.
-    genvar i;
-    generate
         for (i = 0; i < 64; i = i + 1) begin : bits
-            reg [CW-1:0] zeros;
+            reg  [CW-1:0] zeros;
+            wire [CW-1:0] total;
 
+            // The sum stands inside its condition: a simulator then skips idle counters.
             always @(posedge clk) begin
                 if (closing) begin
                     zeros <= {CW{1'b0}};
-                    fingerprint[i] <= BYTES == 1 | ~feature_valid
-                        ? is_one(zeros, any_so_far) : is_one(zeros + vote(feature[i]), any_so_far);
-                end else if (feature_valid) zeros <= zeros + vote(feature[i]);
+                    fingerprint[i] <=
+                        total[CW-1] | (TIE_GE != 0 & any_so_far & total == {CW{1'b0}});
+                end else if (feature_valid) zeros <= zeros + {{(CW - 1) {feature[i]}}, 1'b1};
                 if (rst) zeros <= {CW{1'b0}};
+            end
+
+            if (BYTES == 1) begin : sampled
+                assign total = zeros;
+            end else begin : summed
+                assign total = feature_valid ? zeros + {{(CW - 1) {feature[i]}}, 1'b1} : zeros;
             end
         end
     endgenerate
-
-    function [CW-1:0] vote(input is_set);
-        vote = {{(CW - 1) {is_set}}, 1'b1};  // -1 or +1
-    endfunction
-
-    function is_one(input [CW-1:0] counter, input any);
-        is_one = counter[CW-1] | (TIE_GE != 0 & any & counter == {CW{1'b0}});
-    endfunction
 endmodule
 
 `default_nettype wire

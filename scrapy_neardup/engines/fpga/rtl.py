@@ -148,11 +148,18 @@ def load(path: Path) -> "ctypes._FuncPointer":
 def library(design: Design) -> Path:
     """The shared library of a design, built if the cache does not have it."""
     folder = cache_folder()
-    path = folder / f"rtl-{fingerprint_of_build(design)}.so"
-    if not path.exists():
+    path = folder / f"rtl-{name_of_build(design)}.so"
+    if path.exists():
+        return path
+    try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with TemporaryDirectory(dir=folder) as scratch:
             os.replace(build(design, Path(scratch)), path)
+    except OSError as error:
+        raise EngineUnavailable(
+            f"engine 'rtl' keeps what it builds in {folder}, which failed ({error}): "
+            "set XDG_CACHE_HOME to a folder that can be written to"
+        ) from error
     return path
 
 
@@ -161,9 +168,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "scrapy_neardup"
 
 
-def fingerprint_of_build(design: Design) -> str:
+def name_of_build(design: Design) -> str:
     """A name for everything that a built library depends on."""
-    digest = blake2b(digest_size=12)
+    digest = blake2b(Path(__file__).read_bytes(), digest_size=12)
     for part in (run_tool("verilator", "--version"), repr(sorted(parameters(design).items()))):
         digest.update(part.encode())
     for source in [*modules(), SOURCES / "harness.cpp"]:
@@ -179,7 +186,7 @@ def build(design: Design, folder: Path) -> Path:
         "verilator", "--cc", "--exe", "--build", "-O3", "--x-assign", "fast",
         "--x-initial", "fast", "--noassert", "--top-module", TOP,
         *(f"-G{name}={value}" for name, value in parameters(design).items()),
-        "-CFLAGS", "-fPIC", "-LDFLAGS", "-shared", "-MAKEFLAGS", "OPT_FAST=-O2",
+        "-CFLAGS", "-fPIC", "-LDFLAGS", "-shared",
         "--Mdir", str(folder), "-o", "engine.so",
         *map(str, modules()), str(SOURCES / "harness.cpp"),
     )  # fmt: skip
@@ -201,7 +208,10 @@ def find_tool(name: str) -> str:
 def run_tool(name: str, *arguments: str) -> str:
     """What a program prints. Raises EngineUnavailable if it is missing or fails."""
     command = [find_tool(name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_S)  # noqa: S603 - no shell; the arguments are ours
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_S)  # noqa: S603 - no shell; the arguments are ours
+    except subprocess.TimeoutExpired as error:
+        raise EngineUnavailable(f"engine 'rtl': {name} took over {BUILD_S} s") from error
     if done.returncode:
         raise EngineUnavailable(
             f"engine 'rtl': {name} ended with {done.returncode}: {done.stderr.strip()[-2000:]}"
