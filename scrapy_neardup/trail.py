@@ -23,7 +23,8 @@ class Trail:
 
     What it does not hear of (a request that an unknown component swallows, a download that
     failed, a callback or an item that raised) leaves its page, and those it was found
-    through, unfinished: the next crawl reads them again.
+    through, unfinished: the next crawl reads them again. Where nothing outlives the crawl no
+    page has to wait for what was found on it, and links cost nothing.
     """
 
     def __init__(self, state: State, crawler: Crawler, attempt: Attempt) -> None:
@@ -32,11 +33,13 @@ class Trail:
         self._lineage = state.lineage
         self._crawler = crawler
         self._attempt = attempt
-        crawler.signals.connect(self.ended, signal=signals.request_dropped)
+        self._lasts = state.store is not None
+        if self._lasts:
+            crawler.signals.connect(self.ended, signal=signals.request_dropped)
 
     def found(self, request: Request, page: int | None) -> None:
         """A page yielded a request."""
-        if page is not None:
+        if page is not None and self._lasts:
             request.meta[FOUND_ON] = [self._state_id, page]
             self._lineage.expect(page)
 
