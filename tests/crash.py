@@ -74,17 +74,17 @@ class Witness:
     """Writes down which pages are fetched, dropped as seen, dropped as copies."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self.memory = CrawlMemory.of(crawler)
         self.diary = Diary(crawler.settings["DIARY"])
         self.beat = crawler.settings.getint("BEAT")
+        crawler.signals.connect(self.item_dropped, signal=signals.item_dropped)
+        crawler.signals.connect(self.request_dropped, signal=signals.request_dropped)
+        crawler.signals.connect(self.spider_closed, signal=signals.spider_closed)
+        # Last, for its own handlers: what it remembers must have been written down before.
+        self.memory = CrawlMemory.of(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        witness = cls(crawler)
-        crawler.signals.connect(witness.item_dropped, signal=signals.item_dropped)
-        crawler.signals.connect(witness.request_dropped, signal=signals.request_dropped)
-        crawler.signals.connect(witness.spider_closed, signal=signals.spider_closed)
-        return witness
+        return cls(crawler)
 
     def process_response(self, request: Request, response: Response) -> Response:
         self.diary.write("fetched", self.key(request), response.url)
@@ -231,7 +231,8 @@ def check_diary(lines: list[str], plan: Plan) -> Counter[str]:
     keys: dict[str, str] = {}  # URL → key
     handled: set[str] = set()  # keys
     fetched_now: set[str] = set()
-    kept, copies = set(), {}
+    kept: set[str] = set()
+    copies: dict[str, str] = {}  # URL → original, by the last word on it
     for line in lines:
         what, *words = line.split(" ")
         if what == "round":
@@ -243,6 +244,8 @@ def check_diary(lines: list[str], plan: Plan) -> Counter[str]:
             assert words[0] in fetched_now | handled, f"{words[0]} was dropped and never handled"
         elif what == "kept":
             kept.add(words[0])
+            # Dropped before as a copy of a page that a crash then lost: the copy took its place.
+            copies.pop(words[0], None)
             handled.add(keys[words[0]])
         elif what == "copy":
             copies[words[0]] = words[1]
