@@ -63,3 +63,7 @@ class StateLocked(StateError):
 
 class LedgerError(StateError):
     """The decision ledger is absent, damaged, of another version, or cannot be written."""
+
+
+class FleetError(NearDupError):
+    """The workers' shared server cannot be used as it is, or not by this worker."""

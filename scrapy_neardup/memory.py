@@ -4,6 +4,7 @@ import logging
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary
@@ -22,6 +23,7 @@ from scrapy_neardup import extract, stats
 from scrapy_neardup.bloom import load_filter
 from scrapy_neardup.detector import Decision, PageReading
 from scrapy_neardup.parts import make_parts, make_rules
+from scrapy_neardup.peers import Peers
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.trail import Trail
@@ -85,10 +87,12 @@ class CrawlMemory:
         self.extractor = load_extractor(self.settings.extractor)
         self.keeps_queue = job_dir(crawler.settings) is not None
         folder = None if self.is_inspection else state_folder(self.settings, crawler)
+        shares = self.settings.backend is not None and not self.is_inspection
+        self.peers = Peers(self.settings, self.stats) if shares else None
         self.state = State.open(
             folder,
             make_parts(self.settings),
-            key=self.settings.key,
+            key=self.peers.key if self.peers else self.settings.key,
             fsync=self.settings.fsync,  # type: ignore[arg-type]
             ttl_s=None if self.settings.ttl is None else self.settings.ttl * DAY_S,
             on_seen=self._count_seen,
@@ -128,6 +132,8 @@ class CrawlMemory:
             (self.spider_closed, signals.spider_closed),
         ):
             crawler.signals.connect(handler, signal=signal)
+        if self.peers is not None:
+            crawler.signals.connect(self.part_from_peers, signal=signals.spider_closed)
 
     # --- URLs
 
@@ -139,7 +145,18 @@ class CrawlMemory:
         """Whether the page of a key was fetched before; not if that cannot be told."""
         return bool(self.attempt("filter", lambda: self.state.seen(key)))
 
-    def _count_seen(self, layer: int) -> None:
+    async def seen_by_peers(self, key: bytes) -> bool:
+        """Whether another worker fetched the page of a key before; then this one knows it, too."""
+        assert self.peers is not None
+        if not await self.peers.seen(key):
+            return False
+        self.stats.inc_value(stats.BACKEND_SEEN)
+        self.attempt("filter", lambda: self.state.urls.add(key))
+        return True
+
+    def _count_seen(self, key: bytes, layer: int) -> None:
+        if self.peers is not None:
+            self.peers.mark(key)
         if layer:
             self.stats.inc_value(stats.URLS_MARKED)
         if layer in NOVELTY:
@@ -174,8 +191,22 @@ class CrawlMemory:
         decision = self.attempt("index", lambda: self.state.decide(reading))
         if decision is None:
             return None
+        is_new = decision.page_id is not None and decision.page_id >= first_new
+        return self._noted(decision, is_new, visit)
+
+    async def decide_with_peers(self, reading: PageReading, visit: PageVisit) -> Decision | None:
+        """The same where other workers may know the page; without any, at once."""
+        if self.peers is None:
+            return self.decide(reading, visit)
+        try:
+            decision, is_new = await self.peers.decide(self.state, reading)
+        except Exception as error:
+            return self.attempt("backend", partial(_raise, error))
+        return self._noted(decision, is_new, visit)
+
+    def _noted(self, decision: Decision, is_new: bool, visit: PageVisit | None) -> Decision:
         self._count(decision)
-        if visit is not None and decision.page_id is not None and decision.page_id >= first_new:
+        if visit is not None and is_new and decision.page_id is not None:
             visit.new_pages.append(decision.page_id)
         return decision
 
@@ -289,8 +320,11 @@ class CrawlMemory:
     def _settle_pages(self, visit: PageVisit) -> None:
         if not visit.items_out:
             self.itemless.update(visit.new_pages)
+            for page in visit.new_pages:
+                self._tell_peers(page, kept=False)
             return
         for page in visit.new_pages:
+            self._tell_peers(page, kept=bool(visit.items_kept))
             if visit.items_kept:
                 self.state.keep(page)
                 for copy in self.unkept_copies.pop(page, ()):
@@ -298,6 +332,10 @@ class CrawlMemory:
             else:
                 self.state.drop(page)
                 self.stats.inc_value(stats.PAGES_FORGOTTEN)
+
+    def _tell_peers(self, page: int, kept: bool) -> None:
+        if self.peers is not None:
+            (self.peers.keep if kept else self.peers.drop)(page)
 
     def _settle_trail(self, visit: PageVisit) -> None:
         """The page is handled; a dropped copy only when the original's item is out, too."""
@@ -361,6 +399,11 @@ class CrawlMemory:
                 self.settings.url_max_mb,
             )
 
+    async def part_from_peers(self) -> None:
+        """Called when the spider closes; waits for a server that is slow, but not long."""
+        if self.peers is not None:
+            await self.peers.close()
+
     def spider_closed(self, reason: str) -> None:
         self._warn_of_full_filter()
         if self.saving.running:
@@ -411,6 +454,10 @@ class CrawlMemory:
         return (
             {stats.STATE_ERRORS: store.errors, stats.STATE_TORN: store.torn_bytes} if store else {}
         )
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def set_queue_aside(folder: Path | None, crawler: Crawler) -> None:

@@ -1,5 +1,6 @@
 """SeenUrlMiddleware: request → key → filter; a URL fetched before is not fetched again."""
 
+from collections.abc import Awaitable
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -48,8 +49,8 @@ class SeenUrlMiddleware:
         # Told here, not by a signal of its own: each receiver costs 2 us for every link of a crawl.
         self.memory.trail.scheduled(request, spider)
 
-    def process_request(self, request: Request) -> None:
-        """Let a request pass.
+    def process_request(self, request: Request) -> Awaitable[None] | None:
+        """Let a request pass; under NEARDUP_BACKEND what the fleet says is awaited.
 
         Raises UrlAlreadyFetched for a URL fetched before, StaleRequest for a request that a
         queue on disk kept through a crash.
@@ -62,16 +63,30 @@ class SeenUrlMiddleware:
         reason = exemption(request, memory)
         if reason is not None:
             memory.stats.inc_value(stats.URLS_EXEMPT.format(reason))
-            return
+            return None
         key = memory.key(request)
-        if key is not None and memory.seen(key):
-            if memory.witness.wants(request.url):
-                memory.stats.inc_value(stats.URLS_EXEMPT.format("undone"))
-                return
-            memory.stats.inc_value(stats.URLS_DROPPED)
-            memory.witness.url_dropped(request)
-            raise UrlAlreadyFetched(f"already fetched: {request.url}")
-        memory.stats.inc_value(stats.URLS_NEW)
+        seen = key is not None and memory.seen(key)
+        if key is not None and memory.peers is not None and not seen:
+            return self.ask_peers(request, key)
+        self.answer(request, seen)
+        return None
+
+    async def ask_peers(self, request: Request, key: bytes) -> None:
+        """Let a request pass that no worker has made. Raises UrlAlreadyFetched."""
+        self.answer(request, await self.memory.seen_by_peers(key))
+
+    def answer(self, request: Request, seen: bool) -> None:
+        """Let a new request pass, and one a person wants. Raises UrlAlreadyFetched."""
+        memory = self.memory
+        if not seen:
+            memory.stats.inc_value(stats.URLS_NEW)
+            return
+        if memory.witness.wants(request.url):
+            memory.stats.inc_value(stats.URLS_EXEMPT.format("undone"))
+            return
+        memory.stats.inc_value(stats.URLS_DROPPED)
+        memory.witness.url_dropped(request)
+        raise UrlAlreadyFetched(f"already fetched: {request.url}")
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Let the page begin; the URL of a 2xx response to an ordinary request counts as seen."""

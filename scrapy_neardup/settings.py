@@ -111,6 +111,21 @@ def path(name: str, raw: Any) -> str:
     raise refuse(name, raw, "the path of a folder")
 
 
+def backend(name: str, raw: Any) -> str:
+    """The URL of a server; its password is never shown."""
+    schemes = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
+    if isinstance(raw, str) and raw.startswith(schemes):
+        return raw
+    raise refuse(name, "…", "a URL that begins with one of " + ", ".join(schemes))
+
+
+def prefix(name: str, raw: Any) -> str:
+    """What keys on a server begin with; braces would change a cluster's slots."""
+    if isinstance(raw, str) and raw and not set(raw) & set("{}"):
+        return raw
+    raise refuse(name, raw, "a text without { and }")
+
+
 def site_rules(name: str, raw: Any) -> SiteRules:
     """The rules in a JSON file, or rules already read."""
     if isinstance(raw, SiteRules):
@@ -276,6 +291,16 @@ class NearDupSettings:
         optional(key_of_64_bits),
         "Secret that keys the fingerprints, 64 bits, also as 0x…; None: one is drawn and kept in "
         "the state's folder; 0: none, so that fingerprints can be compared between states.",
+    )
+
+    backend: str | None = setting(
+        None,
+        optional(backend),
+        "URL of a Valkey or Redis server on which several workers remember URLs and pages "
+        "together: `redis://`, `rediss://` (TLS), `redis+cluster://`; None: no server.",
+    )
+    backend_prefix: str = setting(
+        "neardup", prefix, "What the fleet's keys on the server begin with: one for each fleet."
     )
 
     ledger: str = setting(

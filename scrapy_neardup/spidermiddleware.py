@@ -83,6 +83,6 @@ class NearDuplicateSpiderMiddleware:
         else:
             reading = await run_in_thread(self.memory.read, visit)
         if reading is not None:
-            visit.judged = self.memory.decide(reading, visit)
+            visit.judged = await self.memory.decide_with_peers(reading, visit)
             visit.decision = self.memory.spare(visit.response.url, visit.judged)
             visit.repeats_itself = self.prune and self.memory.repeats_itself(visit)

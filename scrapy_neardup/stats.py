@@ -77,6 +77,21 @@ STATE_UNFINISHED = key(
     "state/unfinished_pages", "pages that still wait for requests first found on them"
 )
 
+BACKEND_ASKED = key(
+    "backend/asked", "questions to the server of NEARDUP_BACKEND, a round trip each"
+)
+BACKEND_UNANSWERED = key(
+    "backend/unanswered", "of these, those that the worker's own memory had to answer"
+)
+BACKEND_SEEN = key("backend/seen", "URLs dropped because another worker had fetched them")
+BACKEND_UNDECIDED = key(
+    "backend/undecided", "pages kept undecided because too many on the server share their bits"
+)
+BACKEND_OVERTAKEN = key(
+    "backend/overtaken", "pages of other workers forgotten because no end of their items came"
+)
+BACKEND_LOST = key("backend/lost", "marks and pages that the server was never told of")
+
 LEDGER_RECORDED = key("ledger/recorded", "decisions in the ledger")
 LEDGER_LOST = key("ledger/lost", "decisions that the ledger could not write")
 

@@ -17,11 +17,13 @@ LAYERS = (
     ("middleware", "spidermiddleware", "pipeline", "dupefilter"),
     ("memory",),
     ("witness", "dedup"),
+    ("peers",),
     ("parts", "trail", "live"),
     ("calibration",),
     ("evaluation",),
     ("page_files",),
     ("settings", "extract", "stats", "report"),
+    ("fleet",),
     ("detector", "state", "ledger", "undone"),
     (
         "engines",
@@ -39,6 +41,7 @@ LAYERS = (
 )
 SCRAPY_ROOMS = {
     *("addon", "middleware", "spidermiddleware", "pipeline", "dupefilter", "memory", "trail"),
+    "peers",
     "witness",
     "dedup",
     *("settings", "extract", "urlkey", "commands"),

@@ -61,14 +61,14 @@ class State:
         detector: Detector,
         store: Store | None = None,
         ttl_s: float | None = None,
-        on_seen: Callable[[int], None] = lambda layer: None,
+        on_seen: Callable[[bytes, int], None] = lambda key, layer: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Without a store: in memory only.
 
         ttl_s    after so many seconds URLs and pages are forgotten; None: never
-        on_seen  called for each URL that counts as seen from now on, with what the filter's
-                 add_reporting says of it
+        on_seen  called for each URL that counts as seen from now on, with its key and what
+                 the filter's add_reporting says of it
         """
         self.urls = urls
         self.detector = detector
@@ -92,7 +92,7 @@ class State:
         key: int | None = None,
         fsync: Fsync = "everysec",
         ttl_s: float | None = None,
-        on_seen: Callable[[int], None] = lambda layer: None,
+        on_seen: Callable[[bytes, int], None] = lambda key, layer: None,
         clock: Callable[[], float] = time.time,
     ) -> Self:
         """The state of a folder, made where there is none; without a folder, in memory only.
@@ -123,7 +123,7 @@ class State:
         return key in self.lineage or key in self.urls
 
     def _url_done(self, key: bytes) -> None:
-        self._on_seen(self.urls.add(key))
+        self._on_seen(key, self.urls.add(key))
         self._record(records.URL, records.pack_url(key, self._clock()))
 
     def decide(self, reading: PageReading) -> Decision:

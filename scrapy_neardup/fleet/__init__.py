@@ -1,0 +1,1 @@
+"""What several workers remember together, on a Valkey or Redis server."""

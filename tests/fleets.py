@@ -1,0 +1,128 @@
+"""A real server on loopback for tests, and workers in processes of their own."""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from mock_site import prose
+from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.test import get_crawler
+
+from scrapy_neardup.detector import Decision
+from scrapy_neardup.parts import make_parts
+from scrapy_neardup.peers import Peers
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import State
+
+PROGRAM = shutil.which("valkey-server") or shutil.which("redis-server")
+
+
+class RunningServer:
+    """A server on a free port of loopback, that can be killed and started again."""
+
+    def __init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.start()
+
+    def start(self) -> None:
+        assert PROGRAM
+        options = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "no"}
+        arguments = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+        self.process = subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.DEVNULL)
+        end = time.monotonic() + 10
+        while not self._answers():
+            assert time.monotonic() < end, "the server does not start"
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(7) == b"+PONG\r\n"
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def command(self, *words: str) -> str:
+        """What redis-cli would print, roughly."""
+        with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
+            connection.sendall((" ".join(words) + "\r\n").encode())
+            return connection.recv(2**16).decode()
+
+
+@contextmanager
+def running_server() -> Iterator[RunningServer]:
+    """A server; skips where there is none, fails under NEARDUP_REQUIRE_REDIS=1."""
+    if PROGRAM is None:
+        assert not os.environ.get("NEARDUP_REQUIRE_REDIS"), "neither valkey-server nor redis-server"
+        pytest.skip("neither valkey-server nor redis-server is installed")
+    server = RunningServer()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+class Worker:
+    """A worker of a fleet without its crawl: what it remembers, and its peers."""
+
+    def __init__(self, url: str, **settings: Any) -> None:
+        self.settings = NearDupSettings(**{"backend": url, "boilerplate": "keep"} | settings)
+        self.stats = MemoryStatsCollector(get_crawler())
+        self.peers = Peers(self.settings, self.stats)
+        self.state = State.open(None, make_parts(self.settings), key=self.peers.key)
+
+    def decide(self, url: str, text: str, keep: bool = True) -> Decision:
+        return asyncio.run(self.judge(url, text, keep))
+
+    async def judge(self, url: str, text: str, keep: bool = True) -> Decision:
+        """The decision about a page; if it is new, one of its items is kept at once."""
+        reading = self.state.detector.read(url, text)
+        decision, is_new = await self.peers.decide(self.state, reading)
+        if is_new and keep and decision.page_id is not None:
+            self.state.keep(decision.page_id)
+            self.peers.keep(decision.page_id)
+        return decision
+
+    def seen(self, key: bytes) -> bool:
+        return asyncio.run(self.peers.seen(key))
+
+    def close(self) -> None:
+        asyncio.run(self.peers.close())
+
+    def stat(self, name: str) -> int:
+        return int(self.stats.get_value(f"neardup/{name}", 0))
+
+
+def bring_twins(url: str, number: int, gate: Any, answers: Any) -> None:
+    """A worker's process: decides about twins of what the others bring, all at the same moment."""
+    worker = Worker(url)
+    found = []
+    for start in range(0, 200, 8):
+        gate.wait()
+        found += asyncio.run(bring(worker, number, range(start, start + 8)))
+    worker.close()
+    answers.put((number, found))
+
+
+async def bring(worker: Worker, number: int, pages: range) -> list[tuple[int, str]]:
+    """Decisions about pages that differ from the other workers' in one word."""
+
+    async def one(page: int) -> tuple[int, str]:
+        text = f"{prose(page)} worker{number if page % 2 else ''}"
+        decision = await worker.judge(f"https://site.example/{number}/{page}", text)
+        return page, decision.kind
+
+    return list(await asyncio.gather(*(one(page) for page in pages)))

@@ -1,0 +1,215 @@
+"""Workers that share a server fetch no URL twice and keep no page twice, and lose none."""
+
+import asyncio
+import multiprocessing
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from crawls import crawl_requests
+from fleets import RunningServer, Worker, bring_twins, running_server
+from mock_site import MockSite, prose
+
+pytest.importorskip("redis", reason="the extra `redis` is not installed")
+
+from scrapy_neardup.errors import FleetError, SettingsError
+from scrapy_neardup.fleet.server import Rules, Server, shapes
+from scrapy_neardup.parts import make_parts
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import State
+
+
+@pytest.fixture
+def server() -> Iterator[RunningServer]:
+    with running_server() as server:
+        yield server
+
+
+def stream(n: int) -> list[tuple[str, str]]:
+    """URLs and texts of two sites: new ones, copies, edited ones, short ones, pages that change."""
+    rng = random.Random(7)
+    pages: list[tuple[str, str]] = []
+    for number in range(n):
+        url = f"https://{rng.choice(('a', 'b'))}.example/{number}"
+        draw = rng.random()
+        text = prose(number, n_words=rng.choice((5, 60, 200)))
+        if pages and draw < 0.2:
+            text = rng.choice(pages)[1]
+        elif pages and draw < 0.5:
+            words = rng.choice(pages)[1].split()
+            words[rng.randrange(len(words))] = "edited"
+            text = " ".join(words)
+        elif pages and draw < 0.6:
+            url = rng.choice(pages)[0]
+        pages.append((url, text))
+    return pages
+
+
+def test_one_worker_decides_as_without_a_server(server: RunningServer) -> None:
+    alone = State.open(None, make_parts(NearDupSettings(boilerplate="keep")), key=5)
+    worker = Worker(server.url, key=5)
+    for url, text in stream(300):
+        expected = alone.decide(alone.detector.read(url, text))
+        decision = worker.decide(url, text)
+        assert (decision.kind, decision.original) == (expected.kind, expected.original), url
+    worker.close()
+
+
+def test_two_workers_in_turn_decide_as_one_would(server: RunningServer) -> None:
+    alone = State.open(None, make_parts(NearDupSettings(boilerplate="keep")), key=5)
+    workers = [Worker(server.url, key=5) for _ in range(2)]
+    pages = dict(stream(300))  # each URL once, as a shared filter has it
+    for number, (url, text) in enumerate(pages.items()):
+        expected = alone.decide(alone.detector.read(url, text))
+        decision = workers[number % 2].decide(url, text)
+        assert decision.is_duplicate == expected.is_duplicate, url
+        assert decision.kind == expected.kind
+    for worker in workers:
+        worker.close()
+
+
+def test_of_twins_brought_at_the_same_moment_one_is_kept(server: RunningServer) -> None:
+    context = multiprocessing.get_context("spawn")
+    gate, answers = context.Barrier(3), context.Queue()
+    processes = [
+        context.Process(target=bring_twins, args=(server.url, number, gate, answers))
+        for number in range(3)
+    ]
+    for process in processes:
+        process.start()
+    found = [answers.get(timeout=100)[1] for _ in processes]
+    for process in processes:
+        process.join()
+    kept = Counter(page for one in found for page, kind in one if kind == "new")
+    assert kept == dict.fromkeys(range(200), 1)
+
+
+def test_a_marked_url_is_seen_by_the_others(server: RunningServer) -> None:
+    one, other = Worker(server.url), Worker(server.url)
+    one.peers.mark(b"site.example/1")
+    one.close()
+    assert other.seen(b"site.example/1")
+    assert not other.seen(b"site.example/2")
+    other.close()
+
+
+def test_the_filter_on_the_server_grows_and_keeps_its_error_rate(server: RunningServer) -> None:
+    urls = Server(server.url, "grows", capacity=1600, error_rate=0.01, rules=Rules(6, 7, 100))
+    urls.use_key(3)
+    for number in range(2000):  # all of one site: one shard, which has room for 100 at first
+        urls.mark(b"site.example/%d" % number)
+    assert all(urls.seen(b"site.example/%d" % number) for number in range(2000))
+    wrong = sum(urls.seen(b"site.example/new/%d" % number) for number in range(5000))
+    assert wrong < 70  # 50 expected at most; 70 is 2.8 standard deviations above
+    urls.close()
+
+
+def test_no_slice_exceeds_what_a_value_may_hold() -> None:
+    sizes = [shape.size_bits for shape in shapes(10_000_000, 1e-9)]
+    assert sizes == sorted(sizes)
+    assert sizes[-1] < 2**32
+
+
+def test_a_page_whose_items_were_dropped_is_no_reason_to_drop(server: RunningServer) -> None:
+    one, other = Worker(server.url), Worker(server.url)
+    brought = one.decide("https://site.example/1", prose(1), keep=False)
+    assert brought.page_id is not None
+    one.state.drop(brought.page_id)
+    one.peers.drop(brought.page_id)
+    one.close()
+    assert other.decide("https://site.example/2", prose(1)).kind == "new"
+    other.close()
+
+
+def test_a_page_of_a_worker_that_died_is_overtaken(server: RunningServer) -> None:
+    dead, other, third = (Worker(server.url) for _ in range(3))
+    dead.decide("https://site.example/1", prose(1), keep=False)
+    assert other.decide("https://site.example/2", prose(1)).kind == "new"
+    assert other.stat("backend/overtaken") == 1
+    other.close()
+    decision = third.decide("https://site.example/3", prose(1))
+    assert (decision.kind, decision.original) == ("exact", "https://site.example/2")
+    third.close()
+
+
+def test_without_a_server_the_worker_decides_alone_and_tells_later(server: RunningServer) -> None:
+    worker = Worker(server.url, key=5)
+    server.kill()
+    assert worker.decide("https://site.example/1", prose(1)).kind == "new"
+    assert worker.decide("https://site.example/2", prose(1)).kind == "exact"
+    assert not worker.seen(b"site.example/9")
+    worker.peers.mark(b"site.example/1")
+    assert worker.stat("backend/unanswered") == 2
+    server.start()
+    worker.close()  # sends what waits
+    assert worker.stat("backend/lost") == 0
+    other = Worker(server.url, key=5)
+    assert other.decide("https://site.example/3", prose(1)).original == "https://site.example/1"
+    assert other.seen(b"site.example/1")
+    other.close()
+
+
+def test_a_full_server_costs_no_page(server: RunningServer) -> None:
+    worker = Worker(server.url)
+    server.command("CONFIG", "SET", "maxmemory", "1")
+    for number in range(5):
+        assert worker.decide(f"https://site.example/{number}", prose(number)).kind == "new"
+    assert worker.stat("backend/unanswered") == 5
+    server.command("CONFIG", "SET", "maxmemory", "0")
+    worker.close()
+    assert worker.stat("backend/lost") == 0
+
+
+def test_a_server_that_hangs_does_not_hold_the_loop(server: RunningServer) -> None:
+    worker = Worker(server.url)
+    server.command("CLIENT", "PAUSE", "60000", "ALL")
+
+    async def turns_while_asking() -> int:
+        asking = asyncio.ensure_future(worker.peers.seen(b"site.example/1"))
+        turns = 0
+        while not asking.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert not asking.result()
+        return turns
+
+    assert asyncio.run(turns_while_asking()) > 100
+    server.kill()
+    worker.close()
+
+
+def test_workers_of_another_specification_are_refused(server: RunningServer) -> None:
+    Worker(server.url).close()
+    with pytest.raises(FleetError, match="distance is 6 there and 3 here"):
+        Worker(server.url, distance=3)
+
+
+def test_without_key_and_server_no_fleet_begins() -> None:
+    with pytest.raises(SettingsError, match="NEARDUP_KEY"):
+        Worker("redis://127.0.0.1:1/0")
+
+
+def test_a_second_crawl_fetches_and_keeps_nothing_twice(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    settings = {"NEARDUP_BACKEND": server.url, "CONCURRENT_REQUESTS": 4}
+    first = crawl_requests(mock_site, "/page/1", "/page/2", "/page/3", settings=settings)
+    assert len(first.items) == 3
+    second = crawl_requests(
+        mock_site, "/page/1", "/copy/2", "/near/3", "/page/4", settings=settings
+    )
+    assert second.urls == [mock_site.url("/page/4")]
+    assert second.stat("backend/seen") == 1
+    assert second.stat("items/dropped") == 2
+    assert mock_site.gets("/page/1") == 1
+    assert second.stat("backend/unanswered") == second.stat("backend/lost") == 0
+
+
+def test_a_crawl_goes_on_without_its_server(server: RunningServer, mock_site: MockSite) -> None:
+    settings = {"NEARDUP_BACKEND": server.url}
+    server.kill()
+    outcome = crawl_requests(mock_site, "/page/1", "/copy/1", "/page/2", settings=settings)
+    assert outcome.urls == [mock_site.url("/page/1"), mock_site.url("/page/2")]
+    assert outcome.stat("backend/unanswered") > 0
+    assert outcome.stat("backend/lost") > 0
