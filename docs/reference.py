@@ -1,17 +1,22 @@
-"""Writes the tables of settings and of stats from the code: `python docs/reference.py`.
+"""Writes settings, stats and commands from the code: `python docs/reference.py`.
 
-They go where a file says `<!-- settings -->` or `<!-- stats -->`, up to `<!-- end -->`.
+They go where a file says `<!-- settings -->`, `<!-- stats -->` or `<!-- commands -->`, up to
+`<!-- end -->`.
 """
 
+import argparse
 import re
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
 from scrapy_neardup import stats
+from scrapy_neardup.commands import add_subcommands
 from scrapy_neardup.settings import PREFIX, NearDupSettings
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = (ROOT / "README.md",)
+PAGES = ("README.md", "docs/settings.md", "docs/stats.md", "docs/commands.md")
+FILES = tuple(ROOT / page for page in PAGES)
 
 
 def settings_table() -> str:
@@ -34,7 +39,47 @@ def stats_table() -> str:
     return "\n".join(("| key | what it counts |", "|---|---|", *rows))
 
 
-TABLES = {"settings": settings_table, "stats": stats_table}
+def commands() -> str:
+    """Every subcommand: its help, its arguments and its examples."""
+    parser = argparse.ArgumentParser()
+    add_subcommands(parser, "scrapy neardup")
+    # Its own layout of --help differs between versions of Python; what it holds does not.
+    (group,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return "\n".join(section(name, sub) for name, sub in group.choices.items())
+
+
+def section(name: str, parser: argparse.ArgumentParser) -> str:
+    """One subcommand."""
+    summary, _, details = (parser.description or "").partition("\n")
+    _, _, examples = (parser.epilog or "").partition("\n")
+    rows = "\n".join(argument_rows(parser))
+    shown = "\n".join(line.strip() for line in examples.strip().splitlines())
+    explained = f"{summary}\n{details}".strip()
+    table = f"| argument | what it is |\n|---|---|\n{rows}"
+    return f"\n## {name}\n\n{explained}\n\n{table}\n\n```sh\n{shown}\n```"
+
+
+def argument_rows(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Name and help of every argument but --help."""
+    for action in parser._actions:
+        if "--help" not in action.option_strings:
+            value = value_of(action)
+            names = [f"{option} {value}".strip() for option in action.option_strings] or [value]
+            needed = "" if action.option_strings == [] or not action.required else " (required)"
+            yield f"| `{cell(', '.join(names))}`{needed} | {cell(action.help or '')} |"
+
+
+def value_of(action: argparse.Action) -> str:
+    """What stands for an argument's value; empty for a switch."""
+    if action.nargs == 0:
+        return ""
+    if action.choices:
+        return "|".join(map(str, action.choices))
+    name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    return f"{name} ..." if action.nargs == "+" else name
+
+
+TABLES = {"settings": settings_table, "stats": stats_table, "commands": commands}
 
 
 def filled(text: str) -> str:

@@ -1,11 +1,11 @@
-"""docs/index.md: its examples run as printed."""
+"""docs/indexes.md: its examples run as printed."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "index.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "indexes.md"
 
 
 def blocks(kind: str) -> list[str]:

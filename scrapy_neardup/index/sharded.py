@@ -139,7 +139,7 @@ class ShardedIndex:
     """One index over shards, each asked only for queries that stand in it: at most one a table.
 
     Shards must cover all positions of one layout without overlap; SpecError otherwise. They may
-    live in other processes, behind objects with a Shard's methods; docs/index.md has an example.
+    live in other processes, behind objects with a Shard's methods; docs/indexes.md has an example.
     """
 
     def __init__(self, shards: Sequence[ShardLike]) -> None:
