@@ -2,16 +2,19 @@
 
 import asyncio
 import os
+import random
 import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from mock_site import prose
+from crawls import crawl_requests
+from mock_site import MockSite, prose
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
@@ -27,16 +30,18 @@ PROGRAM = shutil.which("valkey-server") or shutil.which("redis-server")
 class RunningServer:
     """A server on a free port of loopback, that can be killed and started again."""
 
-    def __init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+    def __init__(self, cluster_folder: str | None = None) -> None:
+        self._cluster_folder = cluster_folder
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.start()
 
     def start(self) -> None:
         assert PROGRAM
         options = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "no"}
+        if self._cluster_folder:
+            options |= {"cluster-enabled": "yes", "dir": self._cluster_folder}
+            options |= {"cluster-config-file": f"{self.port}.conf"}
         arguments = [part for name, value in options.items() for part in (f"--{name}", str(value))]
         self.process = subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.DEVNULL)
         end = time.monotonic() + 10
@@ -62,13 +67,23 @@ class RunningServer:
             return connection.recv(2**16).decode()
 
 
+def free_port() -> int:
+    """A port that nobody has, nor the one 10,000 above it, where nodes of a cluster talk."""
+    for port in random.sample(range(15_000, 30_000), 100):
+        with socket.socket() as one, socket.socket() as other, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            other.bind(("127.0.0.1", port + 10_000))
+            return port
+    raise AssertionError("no free port")
+
+
 @contextmanager
-def running_server() -> Iterator[RunningServer]:
+def running_server(cluster_folder: str | None = None) -> Iterator[RunningServer]:
     """A server; skips where there is none, fails under NEARDUP_REQUIRE_REDIS=1."""
     if PROGRAM is None:
         assert not os.environ.get("NEARDUP_REQUIRE_REDIS"), "neither valkey-server nor redis-server"
         pytest.skip("neither valkey-server nor redis-server is installed")
-    server = RunningServer()
+    server = RunningServer(cluster_folder)
     try:
         yield server
     finally:
@@ -126,3 +141,28 @@ async def bring(worker: Worker, number: int, pages: range) -> list[tuple[int, st
         return page, decision.kind
 
     return list(await asyncio.gather(*(one(page) for page in pages)))
+
+
+def crawl_beside_others(url: str, port: int, paths: list[str], gate: Any, answers: Any) -> None:
+    """A worker's process: a whole crawl of a site that is served elsewhere; the paths it kept."""
+    site = MockSite(port)
+    gate.wait()
+    settings = {"NEARDUP_BACKEND": url, "CONCURRENT_REQUESTS": 4}
+    outcome = crawl_requests(site, *paths, settings=settings)
+    answers.put([kept.removeprefix(site.root) for kept in outcome.urls])
+
+
+@contextmanager
+def running_cluster() -> Iterator[str]:
+    """Three nodes on loopback that share the slots; the URL of one. Skips as running_server."""
+    if shutil.which("redis-cli") is None:
+        pytest.skip("redis-cli is not installed")
+    with TemporaryDirectory() as folder, ExitStack() as running:
+        nodes = [running.enter_context(running_server(folder)) for _ in range(3)]
+        addresses = [f"127.0.0.1:{node.port}" for node in nodes]
+        command = ["redis-cli", "--cluster", "create", *addresses, "--cluster-yes"]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        end = time.monotonic() + 20
+        while not all("cluster_state:ok" in node.command("CLUSTER", "INFO") for node in nodes):
+            assert time.monotonic() < end, "the cluster does not start"
+        yield f"redis+cluster://{addresses[0]}"

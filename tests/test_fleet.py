@@ -5,11 +5,21 @@ import multiprocessing
 import random
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from crawls import crawl_requests
-from fleets import RunningServer, Worker, bring_twins, running_server
+from crawls import PagesSpider, crawl, crawl_requests
+from fleets import (
+    RunningServer,
+    Worker,
+    bring_twins,
+    crawl_beside_others,
+    running_cluster,
+    running_server,
+)
 from mock_site import MockSite, prose
+from scrapy import Request
+from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
@@ -213,3 +223,70 @@ def test_a_crawl_goes_on_without_its_server(server: RunningServer, mock_site: Mo
     assert outcome.urls == [mock_site.url("/page/1"), mock_site.url("/page/2")]
     assert outcome.stat("backend/unanswered") > 0
     assert outcome.stat("backend/lost") > 0
+
+
+def test_two_crawls_at_once_keep_each_page_once(server: RunningServer, mock_site: MockSite) -> None:
+    context = multiprocessing.get_context("spawn")
+    gate, answers = context.Barrier(2), context.Queue()
+    port = int(mock_site.root.rpartition(":")[2])
+    processes = [
+        context.Process(
+            target=crawl_beside_others,
+            args=(server.url, port, [f"/{kind}/{n}" for n in range(40)], gate, answers),
+        )
+        for kind in ("page", "copy")
+    ]
+    for process in processes:
+        process.start()
+    kept = [path for _ in processes for path in answers.get(timeout=100)]
+    for process in processes:
+        process.join()
+    assert Counter(path.split("/")[2] for path in kept) == {str(n): 1 for n in range(40)}
+
+
+class ServerFailsMidway(PagesSpider):
+    """Kills the server at page 2 and starts it again, empty, at page 4."""
+
+    server: RunningServer
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if response.url.endswith("/page/2"):
+            self.server.kill()
+        if response.url.endswith("/page/4"):
+            self.server.start()
+        yield from super().parse(response)
+
+
+def test_a_server_killed_in_mid_crawl_is_told_what_it_missed(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    settings = {"NEARDUP_BACKEND": server.url}
+    paths = [f"/page/{n}" for n in range(1, 7)]
+    requests = [Request(mock_site.url(path), priority=-n) for n, path in enumerate(paths)]
+    first = crawl(
+        ServerFailsMidway,
+        settings,
+        seed=mock_site.url("/page/seed"),
+        requests=lambda: iter(requests),
+        server=server,
+    )
+    assert first.urls == [mock_site.url(path) for path in paths]
+    assert first.stat("backend/unanswered") > 0
+    assert first.stat("backend/lost") == 0
+    crawl_requests(mock_site, *paths, settings=settings)
+    assert [mock_site.gets(path) for path in paths[2:]] == [1, 1, 1, 1]
+
+
+def test_a_cluster_answers_as_one_server() -> None:
+    with running_cluster() as url:
+        one, other = Worker(url), Worker(url)
+        for number in range(40):
+            site = f"https://site{number}.example"
+            assert one.decide(f"{site}/1", prose(number)).kind == "new"
+            assert other.decide(f"{site}/2", prose(number) + " more").kind == "near"
+            one.peers.mark(b"site%d.example/1" % number)
+        one.close()
+        assert all(other.seen(b"site%d.example/1" % number) for number in range(40))
+        assert not other.seen(b"site1.example/2")
+        assert other.stat("backend/unanswered") == one.stat("backend/lost") == 0
+        other.close()
