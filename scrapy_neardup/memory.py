@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from scrapy import Spider, signals
+from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Request, Response
@@ -102,7 +103,7 @@ class CrawlMemory:
         self.spider: Spider | None = None
         self.detector = self.state.detector
         self.witness = Witness(self.settings, folder)
-        self.trail = Trail(self.state, crawler, self.attempt)
+        self.trail = Trail(self.state, crawler, self.attempt, self._waits_for_links(crawler))
         self.saving = create_looping_call(self.save)
         self.itemless: set[int] = set()  # ids of pages that were read for their links only
         self.unkept_copies: dict[int, list[int | None]] = {}  # id of original → pages in lineage
@@ -122,6 +123,17 @@ class CrawlMemory:
         memory = _memories[crawler]
         assert isinstance(memory, cls)
         return memory
+
+    def _waits_for_links(self, crawler: Crawler) -> bool:
+        """Whether a crash could cut off what was found on a page that counts as seen.
+
+        Not where nothing outlives the crawl, nor where the queue does, too: a fleet's scheduler
+        that is not Scrapy's gives requests to any worker, and one that dies loses none.
+        """
+        if self.peers is None:
+            return self.state.store is not None
+        # Not issubclass(): to Scrapy, whatever has a scheduler's methods is a subclass.
+        return Scheduler in load_object(crawler.settings["SCHEDULER"]).__mro__
 
     def _connect(self, crawler: Crawler) -> None:
         for handler, signal in (

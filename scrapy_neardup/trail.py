@@ -23,23 +23,26 @@ class Trail:
 
     What it does not hear of (a request that an unknown component swallows, a download that
     failed, a callback or an item that raised) leaves its page, and those it was found
-    through, unfinished: the next crawl reads them again. Where nothing outlives the crawl no
-    page has to wait for what was found on it, and links cost nothing.
+    through, unfinished: the next crawl reads them again. Where a page has not to wait for
+    what was found on it, links cost nothing.
     """
 
-    def __init__(self, state: State, crawler: Crawler, attempt: Attempt) -> None:
-        """attempt: carries out an action, and counts it where it fails."""
+    def __init__(self, state: State, crawler: Crawler, attempt: Attempt, waits: bool) -> None:
+        """attempt: carries out an action, and counts it where it fails.
+
+        waits: whether a page is done only when what was found on it is.
+        """
         self._state_id = state.id
         self._lineage = state.lineage
         self._crawler = crawler
         self._attempt = attempt
-        self._lasts = state.store is not None
-        if self._lasts:
+        self._waits = waits
+        if self._waits:
             crawler.signals.connect(self.ended, signal=signals.request_dropped)
 
     def found(self, request: Request, page: int | None) -> None:
         """A page yielded a request."""
-        if page is not None and self._lasts:
+        if page is not None and self._waits:
             request.meta[FOUND_ON] = [self._state_id, page]
             self._lineage.expect(page)
 

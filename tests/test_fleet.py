@@ -18,7 +18,9 @@ from fleets import (
     running_server,
 )
 from mock_site import MockSite, prose
-from scrapy import Request
+from scrapy import Request, Spider
+from scrapy.core.scheduler import BaseScheduler, Scheduler
+from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
@@ -275,6 +277,52 @@ def test_a_server_killed_in_mid_crawl_is_told_what_it_missed(
     assert first.stat("backend/lost") == 0
     crawl_requests(mock_site, *paths, settings=settings)
     assert [mock_site.gets(path) for path in paths[2:]] == [1, 1, 1, 1]
+
+
+class FollowsToADeadEnd(PagesSpider):
+    """Finds on every page a link that never answers."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        yield Request(response.urljoin("/dead"), errback=lambda failure: None)
+
+
+class FleetsScheduler(BaseScheduler):
+    """A scheduler that is not Scrapy's, as those of fleets are; here on one worker's queue."""
+
+    def __init__(self, queue: Scheduler) -> None:
+        self.queue = queue
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "FleetsScheduler":
+        return cls(Scheduler.from_crawler(crawler))
+
+    def open(self, spider: Spider) -> Any:
+        return self.queue.open(spider)
+
+    def has_pending_requests(self) -> bool:
+        return self.queue.has_pending_requests()
+
+    def enqueue_request(self, request: Request) -> bool:
+        return self.queue.enqueue_request(request)
+
+    def next_request(self) -> Request | None:
+        return self.queue.next_request()
+
+
+@pytest.mark.parametrize(("scheduler", "fetched"), [(Scheduler, 2), (FleetsScheduler, 1)])
+def test_a_page_waits_for_its_links_unless_the_queue_is_the_fleets(
+    scheduler: type, fetched: int, server: RunningServer, mock_site: MockSite
+) -> None:
+    settings = {"NEARDUP_BACKEND": server.url, "SCHEDULER": scheduler}
+    for _ in range(2):
+        crawl(
+            FollowsToADeadEnd,
+            settings,
+            seed=mock_site.url("/page/seed"),
+            requests=lambda: iter([Request(mock_site.url("/page/1"))]),
+        )
+    assert mock_site.gets("/page/1") == fetched
 
 
 def test_a_cluster_answers_as_one_server() -> None:
