@@ -134,6 +134,4 @@ def test_a_hundred_thousand_decisions_make_few_elements(browser: Any, tmp_path: 
         assert "100,000 decisions" in view.inner_text("#decisions-note")
         assert view.evaluate("document.querySelectorAll('*').length") < 3_000
         view.evaluate("document.getElementById('table').scrollTop = 1e9")
-        view.wait_for_function(
-            "document.querySelector('#table-rows .row:last-child').dataset.place == 99999"
-        )
+        view.wait_for_selector("#table-rows .row:last-child[data-place='99999']")
