@@ -1,10 +1,14 @@
 """Workers that share a server fetch no URL twice and keep no page twice, and lose none."""
 
 import asyncio
+import json
 import multiprocessing
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +21,7 @@ from fleets import (
     running_cluster,
     running_server,
 )
-from mock_site import MockSite, prose
+from mock_site import MockSite, page, prose
 from scrapy import Request, Spider
 from scrapy.core.scheduler import BaseScheduler, Scheduler
 from scrapy.crawler import Crawler
@@ -338,3 +342,21 @@ def test_a_cluster_answers_as_one_server() -> None:
         assert not other.seen(b"site1.example/2")
         assert other.stat("backend/unanswered") == one.stat("backend/lost") == 0
         other.close()
+
+
+def test_the_example_beside_scrapy_redis_keeps_each_page_once(
+    server: RunningServer, mock_site: MockSite, tmp_path: Path
+) -> None:
+    pytest.importorskip("scrapy_redis", reason="scrapy-redis is not installed")
+    links = [mock_site.url(f"/{kind}/{n}") for n in range(20) for kind in ("page", "copy", "near")]
+    root = mock_site.add("/root", page(prose("root"), *links))
+    example = Path(__file__).resolve().parents[1] / "docs" / "examples" / "scrapy_redis_fleet.py"
+    command = [sys.executable, str(example), server.url, root, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    files = sorted(tmp_path.glob("worker-*.jsonl"))
+    kept = [json.loads(line)["url"] for file in files for line in file.read_text().splitlines()]
+    texts = Counter(url.rpartition("/")[2] for url in set(kept))
+    assert texts == {"root": 1} | {str(n): 1 for n in range(20)}, done.stderr
+    assert not [
+        hit for hit, count in mock_site.hits.items() if count > 1 and mock_site.url(hit[1]) in links
+    ]
