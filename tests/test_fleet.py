@@ -348,7 +348,7 @@ def test_the_example_beside_scrapy_redis_keeps_each_page_once(
     server: RunningServer, mock_site: MockSite, tmp_path: Path
 ) -> None:
     pytest.importorskip("scrapy_redis", reason="scrapy-redis is not installed")
-    links = [mock_site.url(f"/{kind}/{n}") for n in range(20) for kind in ("page", "copy", "near")]
+    links = [mock_site.url(f"/{kind}/{n}") for n in range(20) for kind in ("page", "copy")]
     root = mock_site.add("/root", page(prose("root"), *links))
     example = Path(__file__).resolve().parents[1] / "docs" / "examples" / "scrapy_redis_fleet.py"
     command = [sys.executable, str(example), server.url, root, str(tmp_path)]
