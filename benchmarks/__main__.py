@@ -12,14 +12,8 @@ import numpy as np
 from benchmarks.rows import Row
 from scrapy_neardup import kernels
 
-AREAS = (
-    "fingerprints",
-    "extraction",
-    "index",
-    "slices",
-    "bloom",
-    "urlkeys",
-)  # modules with rows() -> list[Row]
+# Modules with rows() -> list[Row].
+AREAS = ("fingerprints", "extraction", "index", "slices", "bloom", "urlkeys")
 
 
 def main() -> None:
