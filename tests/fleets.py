@@ -94,7 +94,8 @@ class Worker:
     """A worker of a fleet without its crawl: what it remembers, and its peers."""
 
     def __init__(self, url: str, **settings: Any) -> None:
-        self.settings = NearDupSettings(**{"backend": url, "boilerplate": "keep"} | settings)
+        defaults = {"backend": url, "boilerplate": "keep", "key": 5}  # the same fingerprints always
+        self.settings = NearDupSettings(**defaults | settings)
         self.stats = MemoryStatsCollector(get_crawler())
         self.peers = Peers(self.settings, self.stats)
         self.state = State.open(None, make_parts(self.settings), key=self.peers.key)
@@ -136,7 +137,7 @@ async def bring(worker: Worker, number: int, pages: range) -> list[tuple[int, st
     """Decisions about pages that differ from the other workers' in one word."""
 
     async def one(page: int) -> tuple[int, str]:
-        text = f"{prose(page)} worker{number if page % 2 else ''}"
+        text = f"{prose(page, n_words=600)} worker{number if page % 2 else ''}"
         decision = await worker.judge(f"https://site.example/{number}/{page}", text)
         return page, decision.kind
 

@@ -46,7 +46,7 @@ def read_table(report: str) -> dict[str, dict[str, int]]:
 
 @pytest.fixture(scope="module", params=MODES)
 def printed(request: pytest.FixtureRequest) -> tuple[str, str]:
-    return run_scrapy("crawl", "demo", *MODES[request.param])
+    return run_scrapy("crawl", "demo", "-s", "NEARDUP_KEY=0", *MODES[request.param])
 
 
 def test_demo_drops_every_planted_repetition_of_a_text_and_nothing_else(

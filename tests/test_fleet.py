@@ -64,7 +64,7 @@ def stream(n: int) -> list[tuple[str, str]]:
 
 def test_one_worker_decides_as_without_a_server(server: RunningServer) -> None:
     alone = State.open(None, make_parts(NearDupSettings(boilerplate="keep")), key=5)
-    worker = Worker(server.url, key=5)
+    worker = Worker(server.url)
     for url, text in stream(300):
         expected = alone.decide(alone.detector.read(url, text))
         decision = worker.decide(url, text)
@@ -74,7 +74,7 @@ def test_one_worker_decides_as_without_a_server(server: RunningServer) -> None:
 
 def test_two_workers_in_turn_decide_as_one_would(server: RunningServer) -> None:
     alone = State.open(None, make_parts(NearDupSettings(boilerplate="keep")), key=5)
-    workers = [Worker(server.url, key=5) for _ in range(2)]
+    workers = [Worker(server.url) for _ in range(2)]
     pages = dict(stream(300))  # each URL once, as a shared filter has it
     for number, (url, text) in enumerate(pages.items()):
         expected = alone.decide(alone.detector.read(url, text))
@@ -150,7 +150,7 @@ def test_a_page_of_a_worker_that_died_is_overtaken(server: RunningServer) -> Non
 
 
 def test_without_a_server_the_worker_decides_alone_and_tells_later(server: RunningServer) -> None:
-    worker = Worker(server.url, key=5)
+    worker = Worker(server.url)
     server.kill()
     assert worker.decide("https://site.example/1", prose(1)).kind == "new"
     assert worker.decide("https://site.example/2", prose(1)).kind == "exact"
@@ -160,7 +160,7 @@ def test_without_a_server_the_worker_decides_alone_and_tells_later(server: Runni
     server.start()
     worker.close()  # sends what waits
     assert worker.stat("backend/lost") == 0
-    other = Worker(server.url, key=5)
+    other = Worker(server.url)
     assert other.decide("https://site.example/3", prose(1)).original == "https://site.example/1"
     assert other.seen(b"site.example/1")
     other.close()
@@ -201,9 +201,16 @@ def test_workers_of_another_specification_are_refused(server: RunningServer) -> 
         Worker(server.url, distance=3)
 
 
+def test_without_key_the_fleet_draws_one(server: RunningServer) -> None:
+    one, other = Worker(server.url, key=None), Worker(server.url, key=None)
+    assert one.peers.key == other.peers.key != 0
+    one.close()
+    other.close()
+
+
 def test_without_key_and_server_no_fleet_begins() -> None:
     with pytest.raises(SettingsError, match="NEARDUP_KEY"):
-        Worker("redis://127.0.0.1:1/0")
+        Worker("redis://127.0.0.1:1/0", key=None)
 
 
 def test_a_second_crawl_fetches_and_keeps_nothing_twice(
