@@ -190,7 +190,8 @@ class Detector:
         ids = self.pages.ids()
         old = ids[self.pages.times.take(ids) < time]
         if len(old):
-            self.index.remove_many(self.pages.fingerprints.take(old), old)
+            # Only novel pages are in the index by default.
+            self.index.discard_many(self.pages.fingerprints.take(old), old)
             self.pages.forget_many(old)
         return len(old)
 
@@ -198,7 +199,7 @@ class Detector:
         """Forget a page, so that nothing repeats it any more; whether it was known."""
         if not self.pages.forget(page_id):
             return False
-        self.index.remove(int(self.pages.fingerprints[page_id]), page_id)
+        self.index.discard(int(self.pages.fingerprints[page_id]), page_id)
         return True
 
     def __len__(self) -> int:

@@ -25,6 +25,10 @@ class IdError(NearDupError, ValueError):
     """An id is not a whole number that an index can hold."""
 
 
+class NotStored(NearDupError, LookupError):
+    """A signature that is to be removed is not stored under the id."""
+
+
 class ScanLimitReached(NearDupError):
     """A bucket is too full to be scanned; the caller keeps the page and counts it."""
 

@@ -23,6 +23,7 @@ from scrapy_neardup.errors import (
     BrokenInvariant,
     DistanceTooLarge,
     IdError,
+    NotStored,
     ScanLimitReached,
     SignatureError,
     SnapshotError,
@@ -154,9 +155,27 @@ def test_one_signature_under_several_ids_gives_them_all_in_order():
     assert index.all_within(5, 3).ids.tolist() == [0, 4, 9, 2**32 - 2]
     assert index.all_within(4, 3).distances.tolist() == [1, 0, 1, 1]
     assert index.first_within(5, 0) == 0
-    assert index.remove(5, 0)
-    assert not index.remove(5, 0)
+    index.remove(5, 0)
     assert index.first_within(5, 0) == 4
+
+
+@pytest.mark.parametrize("name", ["permuted", "slices", "scan"])
+def test_what_is_not_there_is_removed_with_an_error_and_discarded_without(name):
+    index = load_index(name)
+    index.add_many(np.array([5, 5, 6], dtype=np.uint64), np.array([0, 0, 1]))
+    with pytest.raises(NotStored, match="signature 0x5 is not stored under id 1; 1 of 1 pairs"):
+        index.remove(5, 1)
+    pairs = np.array([6, 5, 7], dtype=np.uint64), np.array([1, 0, 0])
+    with pytest.raises(NotStored, match=r"0x7 .* 1 of 3 .* the first at 2: nothing was removed"):
+        index.remove_many(*pairs)
+    assert len(index) == 3
+    assert index.holds_many(*pairs).tolist() == [True, True, False]
+    assert not index.discard(5, 1)
+    assert index.remove_many(pairs[0][:1], pairs[1][:1]) == 1
+    assert index.discard_many(*pairs) == 2
+    with pytest.raises(NotStored, match="0x5 is not stored under id 0"):
+        index.remove(5, 0)
+    assert len(index) == 0
 
 
 def test_expired_ids_are_gone():
@@ -191,7 +210,7 @@ def test_reopened_read_only_index_answers_and_takes_changes():
     again = PermutedIndex.from_arrays(arrays)
     again.check()
     assert len(again) == 999
-    assert again.remove(int(stored[5, 0]), 5)
+    again.remove(int(stored[5, 0]), 5)
     again.add(77, 1000)
     expected = [-1 if i in (3, 5) else i for i in range(1000)]
     assert again.first_within_many(stored, 0).tolist() == expected
@@ -285,7 +304,7 @@ def test_pages_added_one_by_one_survive_every_compaction(monkeypatch):
     for id, row in enumerate(stored[:, 0].tolist()):
         index.add(row, id)
         if id % 7 == 0:
-            assert index.remove(row, id)
+            index.remove(row, id)
     index.check()
     expected = [-1 if id % 7 == 0 else id for id in range(1000)]
     assert index.first_within_many(stored, 3).tolist() == expected
@@ -317,15 +336,21 @@ class Against(RuleBasedStateMachine):
     @rule(data=st.data())
     def remove(self, data):
         pair = data.draw(st.sampled_from(self.pairs))
-        assert self.index.remove(*pair)
+        self.index.remove(*pair)
         self.pairs = [p for p in self.pairs if p != pair]
 
     @rule(pairs=st.lists(st.tuples(fps, ids), max_size=5))
-    def remove_many(self, pairs):
+    def discard_many(self, pairs):
         fps = np.array([fp for fp, _ in pairs], dtype=np.uint64)
-        n = self.index.remove_many(fps, np.array([id for _, id in pairs], dtype=np.int64))
+        n = self.index.discard_many(fps, np.array([id for _, id in pairs], dtype=np.int64))
         assert n == sum(p in pairs for p in self.pairs)
         self.pairs = [p for p in self.pairs if p not in pairs]
+
+    @rule(fp=fps, id=ids)
+    def remove_what_is_not_there(self, fp, id):
+        if (fp, id) not in self.pairs:
+            with pytest.raises(NotStored):
+                self.index.remove(fp, id)
 
     @rule(before=ids)
     def expire(self, before):

@@ -31,7 +31,7 @@ def test_answers_are_those_of_plain_integers(pairs, query, distance):
 def test_removed_and_expired_pairs_are_gone():
     index = ScanIndex()
     index.add_many(np.array([1, 1, 2, 3], dtype=np.uint64), np.array([0, 0, 1, 2]))
-    assert index.remove_many(np.array([1, 9], dtype=np.uint64), np.array([0, 0])) == 2
+    assert index.discard_many(np.array([1, 9], dtype=np.uint64), np.array([0, 0])) == 2
     assert index.expire(2) == 1
     assert index.all_within(3, 64).ids.tolist() == [2]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scrapy_neardup.errors import BrokenInvariant, DistanceTooLarge, SpecError
+from scrapy_neardup.errors import BrokenInvariant, DistanceTooLarge, NotStored, SpecError
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.sharded import Shard, ShardedIndex, concerns
 
@@ -48,7 +48,9 @@ def test_shards_answer_like_one_index_through_changes(n, blocks, words):
     for each in (index, sharded):
         each.add_many(rows[1500:], np.arange(1500, 2000))
         assert each.remove_many(rows[::3], np.arange(0, 2000, 3)) == 667
-        assert each.remove_many(rows[::3], np.arange(0, 2000, 3)) == 0
+        assert each.discard_many(rows[::3], np.arange(0, 2000, 3)) == 0
+        with pytest.raises(NotStored, match="1 of 2 pairs to remove are not there, the first at 1"):
+            each.remove_many(rows[[1, 3]], np.array([1, 3]))
     assert len(sharded) == len(index) == 1333
     sharded.check()
     assert_same_answers(sharded, index, rows)
@@ -79,7 +81,7 @@ def test_single_signatures_are_added_found_and_removed():
     sharded.add(2**64 - 1, 9)
     assert sharded.first_within(2**64 - 2, 3) == 9
     assert sharded.all_within(2**64 - 2, 3).distances.tolist() == [1]
-    assert sharded.remove(2**64 - 1, 9)
+    sharded.remove(2**64 - 1, 9)
     assert sharded.first_within(2**64 - 1, 3) is None
 
 

@@ -48,11 +48,12 @@ def tiers_of(hamming, layout, rows, ids, n_frozen, bits):
     live.add_many(rows[n_frozen:], ids[n_frozen:])
     live.add(rows[0].tobytes(), 12345)
     tiers = [frozen, live]
+    n_copies = hamming.count_many(tiers, rows[::5].copy(), ids[::5].copy())
     n_removed = hamming.remove_many(tiers, rows[::5].copy(), ids[::5].copy())
     n_expired = [hamming.expire(tier, 3) for tier in tiers]
     for tier in tiers:
         hamming.check(tier)
-    return tiers, (n_removed, *n_expired)
+    return tiers, (*n_copies, n_removed, *n_expired)
 
 
 def answers(hamming, tiers, queries, distance, limit):

@@ -42,11 +42,12 @@ def tiers_of(slices, layout, rows, ids, n_frozen):
     live.add_many(rows[n_frozen:], ids[n_frozen:])
     live.add(rows[0].tobytes(), 12345)
     tiers = [frozen, live]
+    n_copies = slices.count_many(tiers, rows[::5].copy(), ids[::5].copy())
     n_removed = slices.remove_many(tiers, rows[::5].copy(), ids[::5].copy())
     n_expired = [slices.expire(tier, 3) for tier in tiers]
     for tier in tiers:
         slices.check(tier)
-    return tiers, (n_removed, *n_expired)
+    return tiers, (*n_copies, n_removed, *n_expired)
 
 
 def answers(slices, tiers, queries, distance, expand, admit, limit):

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 from scrapy_neardup.errors import SpecError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 
 
@@ -42,11 +45,21 @@ class Index(Protocol):
     def add_many(self, fps: "U64Array", ids: "I64Array") -> None:
         """Store many; shapes (n,) or (n, words), and (n,)."""
 
-    def remove(self, fp: int, id: int) -> bool:
-        """Forget a signature stored under an id; whether it was there."""
+    def remove(self, fp: int, id: int) -> None:
+        """Forget a signature stored under an id. Raises NotStored if it is not."""
 
     def remove_many(self, fps: "U64Array", ids: "I64Array") -> int:
-        """Forget many; how many were there."""
+        """Forget many; how many copies. Raises NotStored, naming the first that is not there,
+        and then removes none."""
+
+    def discard(self, fp: int, id: int) -> bool:
+        """Forget a signature stored under an id if it is; whether it was."""
+
+    def discard_many(self, fps: "U64Array", ids: "I64Array") -> int:
+        """Forget those of many that are there; how many copies."""
+
+    def holds_many(self, fps: "U64Array", ids: "I64Array") -> "npt.NDArray[np.bool_]":
+        """Whether each signature is stored under its id; shape (n,)."""
 
     def first_within(self, fp: int, distance: int) -> int | None:
         """The smallest id within the distance, None where there is none."""

@@ -18,6 +18,7 @@ from scrapy_neardup.index.inputs import (
 )
 from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.parallel import in_parallel
+from scrapy_neardup.index.removal import Bools, Removal
 from scrapy_neardup.index.tiers import Tiers
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, Parts, Tables
@@ -29,7 +30,7 @@ VERSION = 1
 NO_LIMIT = 2**62
 
 
-class PermutedIndex:
+class PermutedIndex(Removal):
     """Finds every signature that differs in at most `distance` bits by equal leading blocks.
 
     blocks, distance, bits: see Layout, which also says tables, permutations and bytes before
@@ -85,11 +86,11 @@ class PermutedIndex:
         rows = rows_of(fps, self.bits)
         self._tiers.add_many(rows, ids_of(ids, len(rows)))
 
-    def remove(self, fp: int, id: int) -> bool:
-        row = np.frombuffer(signature_bytes(fp, self.bits), dtype="<u8").reshape(1, -1)
-        return self.remove_many(row, np.array([checked_id(id)])) > 0
+    def holds_many(self, fps: U64Array, ids: I64Array) -> Bools:
+        rows = rows_of(fps, self.bits)
+        return self._tiers.hold_many(rows, ids_of(ids, len(rows)))
 
-    def remove_many(self, fps: U64Array, ids: I64Array) -> int:
+    def discard_many(self, fps: U64Array, ids: I64Array) -> int:
         rows = rows_of(fps, self.bits)
         return self._tiers.remove_many(rows, ids_of(ids, len(rows)))
 

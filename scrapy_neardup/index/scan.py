@@ -1,5 +1,6 @@
 """Exact brute force: every stored signature is compared; the oracle of all other indexes."""
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -12,12 +13,12 @@ from scrapy_neardup.index.inputs import (
     checked_id,
     ids_of,
     rows_of,
-    signature_bytes,
 )
+from scrapy_neardup.index.removal import Bools, Removal
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 
 
-class ScanIndex:
+class ScanIndex(Removal):
     """Compares the query with everything; exact at every distance.
 
     add is O(1), everything else O(n): about 1 ms for a million signatures of 64 bits.
@@ -42,15 +43,20 @@ class ScanIndex:
         rows = rows_of(fps, self.bits)
         self._append(rows, ids_of(ids, len(rows)))
 
-    def remove(self, fp: int, id: int) -> bool:
-        return bool(self.remove_many(self._row(fp), np.array([checked_id(id)])))
+    def holds_many(self, fps: U64Array, ids: I64Array) -> Bools:
+        return np.array([own.any() for own in self._copies(fps, ids)], dtype=bool)
 
-    def remove_many(self, fps: U64Array, ids: I64Array) -> int:
-        rows = rows_of(fps, self.bits)
+    def discard_many(self, fps: U64Array, ids: I64Array) -> int:
         before = self._n
-        for row, id in zip(rows, ids_of(ids, len(rows)), strict=True):
-            self._keep((self.ids != id) | (self.rows != row).any(axis=1))
+        for own in self._copies(fps, ids):
+            self._keep(~own)
         return before - self._n
+
+    def _copies(self, fps: U64Array, ids: I64Array) -> Iterator[Bools]:
+        """Where each of many pairs is stored."""
+        rows = rows_of(fps, self.bits)
+        for row, id in zip(rows, ids_of(ids, len(rows)), strict=True):
+            yield (self.ids == id) & (self.rows == row).all(axis=1)
 
     def expire(self, before: int) -> int:
         """Forget every id below `before`; how many pairs there were."""
@@ -107,9 +113,6 @@ class ScanIndex:
     def ids(self) -> U32Array:
         """The id of each row; a view."""
         return self._ids[: self._n]
-
-    def _row(self, fp: int) -> U64Array:
-        return np.frombuffer(signature_bytes(fp, self.bits), dtype="<u8").reshape(1, -1)
 
     def _append(self, rows: U64Array, ids: U32Array) -> None:
         end = self._n + len(rows)

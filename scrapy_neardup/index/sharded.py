@@ -10,20 +10,18 @@ from itertools import pairwise
 from typing import Any, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from scrapy_neardup.errors import BrokenInvariant, SpecError
 from scrapy_neardup.index import BulkMatches, Matches
-from scrapy_neardup.index.inputs import check_distance, ids_of, rows_of, signature_bytes
+from scrapy_neardup.index.inputs import check_distance, ids_of, rows_of
 from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.permuted import PermutedIndex
+from scrapy_neardup.index.removal import Bools, Removal
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.slices import bits_of, smallest_each
 
 TABLE = 1 << 32  # positions in a table: the first 32 leading bits
 SAMPLE = 1 << 16  # pairs that decide where to cut
-
-Bools = npt.NDArray[np.bool_]
 
 
 def positions(layout: Layout, table: int, rows: U64Array) -> I64Array:
@@ -84,7 +82,8 @@ class ShardLike(Protocol):
     @property
     def n_home(self) -> int: ...
     def add_many(self, fps: U64Array, ids: I64Array) -> None: ...
-    def remove_many(self, fps: U64Array, ids: I64Array) -> int: ...
+    def holds_many(self, fps: U64Array, ids: I64Array) -> Bools: ...
+    def discard_many(self, fps: U64Array, ids: I64Array) -> int: ...
     def first_within_many(self, fps: U64Array, distance: int) -> I64Array: ...
     def all_within_many(self, fps: U64Array, distance: int) -> BulkMatches: ...
 
@@ -135,7 +134,7 @@ def _ranges(layout: Layout, sample: U64Array, n: int) -> Iterator[tuple[int, int
             yield low, high
 
 
-class ShardedIndex:
+class ShardedIndex(Removal):
     """One index over shards, each asked only for queries that stand in it: at most one a table.
 
     Shards must cover all positions of one layout without overlap; SpecError otherwise. They may
@@ -172,17 +171,22 @@ class ShardedIndex:
             shard.add_many(rows[own], checked[own].astype(np.int64))
         self._n += len(rows)
 
-    def remove(self, fp: int, id: int) -> bool:
-        return self.remove_many(self._row(fp), np.array([id])) > 0
+    def holds_many(self, fps: U64Array, ids: I64Array) -> Bools:
+        rows = rows_of(fps, self.bits)
+        checked, held = ids_of(ids, len(rows)).astype(np.int64), np.zeros(len(rows), dtype=bool)
+        for shard in self.shards:
+            home = stands(shard, 0, rows)
+            held[home] = shard.holds_many(rows[home], checked[home])
+        return held
 
-    def remove_many(self, fps: U64Array, ids: I64Array) -> int:
+    def discard_many(self, fps: U64Array, ids: I64Array) -> int:
         rows = rows_of(fps, self.bits)
         checked, n = ids_of(ids, len(rows)), 0
         for shard in self.shards:
             home = stands(shard, 0, rows)
             away = concerns(shard, rows) & ~home
-            n += shard.remove_many(rows[home], checked[home].astype(np.int64))
-            shard.remove_many(rows[away], checked[away].astype(np.int64))
+            n += shard.discard_many(rows[home], checked[home].astype(np.int64))
+            shard.discard_many(rows[away], checked[away].astype(np.int64))
         self._n -= n
         return n
 
@@ -225,9 +229,6 @@ class ShardedIndex:
             own = np.flatnonzero(concerns(shard, rows))
             if len(own):
                 yield shard, own
-
-    def _row(self, fp: int) -> U64Array:
-        return np.frombuffer(signature_bytes(fp, self.bits), dtype="<u8").reshape(1, -1)
 
     def __len__(self) -> int:
         return self._n

@@ -22,6 +22,7 @@ from scrapy_neardup.index.inputs import (
 )
 from scrapy_neardup.index.parallel import in_parallel
 from scrapy_neardup.index.permuted import NO_LIMIT
+from scrapy_neardup.index.removal import Bools, Removal
 from scrapy_neardup.index.tiers import Tiers
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT
@@ -143,7 +144,7 @@ def width_for(n: int) -> int:
     return min(max(n.bit_length() - 4, 4), MAX_WIDTH)
 
 
-class SliceIndex:
+class SliceIndex(Removal):
     """k-nearest-neighbour and range search through lists of equal slices.
 
     bits, slice_width, slices: see SliceLayout. expand: bits by which a slice may differ in
@@ -193,10 +194,11 @@ class SliceIndex:
         rows = rows_of(fps, self.bits)
         self._tiers.add_many(rows, ids_of(ids, len(rows)))
 
-    def remove(self, fp: int, id: int) -> bool:
-        return self.remove_many(self._row(fp), np.array([checked_id(id)])) > 0
+    def holds_many(self, fps: U64Array, ids: I64Array) -> Bools:
+        rows = rows_of(fps, self.bits)
+        return self._tiers.hold_many(rows, ids_of(ids, len(rows)))
 
-    def remove_many(self, fps: U64Array, ids: I64Array) -> int:
+    def discard_many(self, fps: U64Array, ids: I64Array) -> int:
         rows = rows_of(fps, self.bits)
         return self._tiers.remove_many(rows, ids_of(ids, len(rows)))
 
@@ -321,9 +323,6 @@ class SliceIndex:
                 f"(longest list: {self.largest_bucket}): raise the limit or widen the slices"
             )
         return BulkMatches(np.concatenate([[0], np.cumsum(counts)]), ids, distances)
-
-    def _row(self, fp: int) -> U64Array:
-        return np.frombuffer(signature_bytes(fp, self.bits), dtype="<u8").reshape(1, -1)
 
     def expected_recall(self, distance: int, expand: int = 0) -> float:
         """See SliceLayout.expected_recall."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scrapy_neardup.index.removal import Bools
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 
 Freeze = Callable[[U64Array, U32Array], Any]
@@ -64,6 +65,11 @@ class Tiers:
             self._seal()
             self.live.add_many(rows[room:], ids[room:])
         self._n += len(rows)
+
+    def hold_many(self, rows: U64Array, ids: U32Array) -> Bools:
+        """Whether each pair is there."""
+        held: Bools = self._area.count_many(self.all, rows, ids) > 0
+        return held
 
     def remove_many(self, rows: U64Array, ids: U32Array) -> int:
         """Forget every copy of the pairs; how many there were."""

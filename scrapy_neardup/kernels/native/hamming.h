@@ -429,21 +429,23 @@ static int append(tier_t *tier, const uint64_t *rows, const uint32_t *ids, int64
     return 1;
 }
 
-INLINE int64_t remove_slot(tier_t *tier, uint64_t slot, const uint64_t *row, uint32_t id) {
+/* Whether a row is the pair, and there; it is then removed if it is to be forgotten. */
+INLINE int64_t take_slot(tier_t *tier, uint64_t slot, const uint64_t *row, uint32_t id,
+                         int forget) {
     const int n_words = tier->tables.n_words;
-    if (tier->ids[slot] != id || tier->removed[slot]) return 0;
+    if (tier->ids[slot] != id || (tier->removed && tier->removed[slot])) return 0;
     if (memcmp(tier->rows + slot * n_words, row, n_words * sizeof *row)) return 0;
-    tier->removed[slot] = 1;
+    if (forget) tier->removed[slot] = 1;
     return 1;
 }
 
-/* Mark every copy of the pair as removed; how many there were. */
-static int64_t remove_pair(tier_t *tier, const uint64_t *row, uint32_t id) {
+/* How many copies of the pair there are; they are removed if they are to be forgotten. */
+static int64_t take_pair(tier_t *tier, const uint64_t *row, uint32_t id, int forget) {
     const uint64_t bucket = bucket_of(tier, 0, row);
     int64_t n = 0;
     if (!tier->heads) {
         for (uint64_t slot = tier->offsets[bucket]; slot < tier->offsets[bucket + 1]; slot++)
-            n += remove_slot(tier, slot, row, id);
+            n += take_slot(tier, slot, row, id, forget);
         return n;
     }
     const uint32_t own = window_of(&tier->tables, 0, row);
@@ -451,16 +453,16 @@ static int64_t remove_pair(tier_t *tier, const uint64_t *row, uint32_t id) {
         const uint32_t *chunk = tier->arena + line * LINE;
         const uint32_t used = chunk[1] & 0xFFFF, room = 8 * (chunk[1] >> 16) - 1;
         for (uint32_t i = 0; i < used; i++)
-            if (chunk[2 + i] == own) n += remove_slot(tier, chunk[2 + room + i], row, id);
+            if (chunk[2 + i] == own) n += take_slot(tier, chunk[2 + room + i], row, id, forget);
     }
     return n;
 }
 
-static int64_t remove_pairs(tier_t *tier, const uint64_t *rows, const uint32_t *ids, int64_t n) {
-    int64_t found = 0;
+/* take_pair for each of n pairs: adds to counts. */
+static void take_pairs(tier_t *tier, const uint64_t *rows, const uint32_t *ids, int64_t n,
+                       int forget, int64_t *counts) {
     for (int64_t i = 0; i < n; i++)
-        found += remove_pair(tier, rows + i * tier->tables.n_words, ids[i]);
-    return found;
+        counts[i] += take_pair(tier, rows + i * tier->tables.n_words, ids[i], forget);
 }
 
 static int64_t remove_below(tier_t *tier, uint64_t before) {

@@ -52,7 +52,7 @@ cdef extern from "hamming.h":
         size_t n, room
     int join_rows(int, const tables_t *, int, const uint64_t *, const int64_t *, int64_t, int64_t, int, pairs_t *) noexcept nogil
     int append(tier_t *, const uint64_t *, const uint32_t *, int64_t) noexcept nogil
-    int64_t remove_pairs(tier_t *, const uint64_t *, const uint32_t *, int64_t) noexcept nogil
+    void take_pairs(tier_t *, const uint64_t *, const uint32_t *, int64_t, int, int64_t *) noexcept nogil
     int64_t remove_below(tier_t *, uint64_t) noexcept nogil
     void build_first(const tier_t *, const uint64_t *, const uint32_t *, uint32_t *, uint32_t *) noexcept nogil
     void build_other(const tier_t *, int, uint32_t *, uint32_t *, uint32_t *, uint32_t *) noexcept nogil
@@ -347,18 +347,31 @@ def all_one(list tiers, bytes signature, int distance, int64_t limit):
     return None if count == LIMIT else query.found()
 
 
-def remove_many(list tiers, rows, ids):
-    """Forget every copy of the pairs; how many there were. O(bucket) each."""
+cdef copies(list tiers, rows, ids, int forget):
+    """How many copies there are of each pair; they are removed if they are to be forgotten."""
     cdef const uint64_t *rows_at = words_at(rows)
     cdef const uint32_t *ids_at = numbers_at(ids)
-    cdef int64_t n = len(ids), found = 0
+    cdef int64_t n = len(ids)
+    counts = np.zeros(n, dtype=np.int64)
+    cdef int64_t[::1] counts_at = counts
     cdef Tier tier
     for tier in tiers:
-        if tier.c.n:
-            tier.make_removable()
+        if tier.c.n and n:
+            if forget:
+                tier.make_removable()
             with nogil:
-                found += remove_pairs(&tier.c, rows_at, ids_at, n)
-    return found
+                take_pairs(&tier.c, rows_at, ids_at, n, forget, &counts_at[0])
+    return counts
+
+
+def count_many(list tiers, rows, ids):
+    """How many copies there are of each pair. O(bucket) each."""
+    return copies(tiers, rows, ids, 0)
+
+
+def remove_many(list tiers, rows, ids):
+    """Forget every copy of the pairs; how many there were. O(bucket) each."""
+    return int(copies(tiers, rows, ids, 1).sum())
 
 
 def expire(Tier tier, uint64_t before):

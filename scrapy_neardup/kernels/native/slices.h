@@ -494,32 +494,34 @@ static void append(tier_t *tier, const uint64_t *rows, const uint32_t *ids, int6
     }
 }
 
-INLINE int64_t remove_slot(tier_t *tier, uint64_t slot, const uint64_t *row, uint32_t id) {
+/* Whether a row is the pair, and there; it is then removed if it is to be forgotten. */
+INLINE int64_t take_slot(tier_t *tier, uint64_t slot, const uint64_t *row, uint32_t id,
+                         int forget) {
     const int n_words = tier->shape.n_words;
-    if (tier->ids[slot] != id || tier->removed[slot]) return 0;
+    if (tier->ids[slot] != id || (tier->removed && tier->removed[slot])) return 0;
     if (memcmp(tier->rows + slot * n_words, row, n_words * sizeof *row)) return 0;
-    tier->removed[slot] = 1;
+    if (forget) tier->removed[slot] = 1;
     return 1;
 }
 
-/* Mark every copy of the pair as removed; how many there were. */
-static int64_t remove_pair(tier_t *tier, const uint64_t *row, uint32_t id) {
+/* How many copies of the pair there are; they are removed if they are to be forgotten. */
+static int64_t take_pair(tier_t *tier, const uint64_t *row, uint32_t id, int forget) {
     const uint64_t list = tier->shape.bases[0] + slice_of(&tier->shape, 0, row);
     int64_t n = 0;
     if (tier->heads)
         for (uint32_t link = tier->heads[list]; link; link = tier->nexts[link - 1])
-            n += remove_slot(tier, link - 1, row, id);
+            n += take_slot(tier, link - 1, row, id, forget);
     else
         for (uint32_t at = tier->offsets[list]; at < tier->offsets[list + 1]; at++)
-            n += remove_slot(tier, tier->postings[at], row, id);
+            n += take_slot(tier, tier->postings[at], row, id, forget);
     return n;
 }
 
-static int64_t remove_pairs(tier_t *tier, const uint64_t *rows, const uint32_t *ids, int64_t n) {
-    int64_t found = 0;
+/* take_pair for each of n pairs: adds to counts. */
+static void take_pairs(tier_t *tier, const uint64_t *rows, const uint32_t *ids, int64_t n,
+                       int forget, int64_t *counts) {
     for (int64_t i = 0; i < n; i++)
-        found += remove_pair(tier, rows + i * tier->shape.n_words, ids[i]);
-    return found;
+        counts[i] += take_pair(tier, rows + i * tier->shape.n_words, ids[i], forget);
 }
 
 static int64_t remove_below(tier_t *tier, uint64_t before) {

@@ -39,7 +39,7 @@ cdef extern from "slices.h":
     int within_of(int, tier_t *const *, int, const uint64_t *, int64_t, int, int, int64_t, uint64_t **, int64_t *) noexcept nogil
     int scan_of(int, tier_t *const *, int, const uint64_t *, int64_t, int, uint64_t *, int64_t *) noexcept nogil
     void append(tier_t *, const uint64_t *, const uint32_t *, int64_t) noexcept nogil
-    int64_t remove_pairs(tier_t *, const uint64_t *, const uint32_t *, int64_t) noexcept nogil
+    void take_pairs(tier_t *, const uint64_t *, const uint32_t *, int64_t, int, int64_t *) noexcept nogil
     int64_t remove_below(tier_t *, uint64_t) noexcept nogil
     void build_slice(const tier_t *, int, uint32_t *, uint32_t *, uint32_t *) noexcept nogil
 
@@ -318,18 +318,31 @@ def within_many(list tiers, queries, int distance, int expand, int64_t limit):
     return counts, ids.astype(np.int64), distances.astype(np.int64)
 
 
-def remove_many(list tiers, rows, ids):
-    """Forget every copy of the pairs; how many there were. O(list) each."""
+cdef copies(list tiers, rows, ids, int forget):
+    """How many copies there are of each pair; they are removed if they are to be forgotten."""
     cdef const uint64_t *rows_at = words_at(rows)
     cdef const uint32_t *ids_at = numbers_at(ids)
-    cdef int64_t n = len(ids), found = 0
+    cdef int64_t n = len(ids)
+    counts = np.zeros(n, dtype=np.int64)
+    cdef int64_t[::1] counts_at = counts
     cdef Tier tier
     for tier in tiers:
-        if tier.c.n:
-            tier.make_removable()
+        if tier.c.n and n:
+            if forget:
+                tier.make_removable()
             with nogil:
-                found += remove_pairs(&tier.c, rows_at, ids_at, n)
-    return found
+                take_pairs(&tier.c, rows_at, ids_at, n, forget, &counts_at[0])
+    return counts
+
+
+def count_many(list tiers, rows, ids):
+    """How many copies there are of each pair. O(list) each."""
+    return copies(tiers, rows, ids, 0)
+
+
+def remove_many(list tiers, rows, ids):
+    """Forget every copy of the pairs; how many there were. O(list) each."""
+    return int(copies(tiers, rows, ids, 1).sum())
 
 
 def expire(Tier tier, uint64_t before):

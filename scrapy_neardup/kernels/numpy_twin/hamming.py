@@ -274,6 +274,15 @@ def confirmed(
     return np.flatnonzero(near), bits[near]
 
 
+def count_many(tiers: Sequence[Tier], rows: U64Array, ids: U32Array) -> I64Array:
+    """How many copies there are of each pair. O(bucket) each."""
+    counts = np.zeros(len(rows), dtype=np.int64)
+    for tier in tiers:
+        for query, slot, _ in tier.matches(rows, 0):
+            np.add.at(counts, query[tier.ids[slot] == ids[query]], 1)
+    return counts
+
+
 def remove_many(tiers: Sequence[Tier], rows: U64Array, ids: U32Array) -> int:
     """Forget every copy of the pairs; how many there were. O(bucket) each."""
     n = 0

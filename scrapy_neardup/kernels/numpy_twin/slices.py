@@ -316,15 +316,24 @@ def scan_nearest_many(
     return ids, distances
 
 
+def copies(tier: Tier, row: U64Array, id: int) -> I64Array:
+    """The slots of a pair that were not removed."""
+    slots = there(tier, np.unique(tier.near(row, 0)[0]))
+    same: I64Array = slots[(tier.ids[slots] == id) & (tier.rows[slots] == row).all(axis=1)]
+    return same
+
+
+def count_many(tiers: Sequence[Tier], rows: U64Array, ids: U32Array) -> I64Array:
+    """How many copies there are of each pair. O(list) each."""
+    pairs = zip(rows, ids.tolist(), strict=True)
+    counts = [sum(len(copies(tier, row, id)) for tier in tiers) for row, id in pairs]
+    return np.array(counts, dtype=np.int64)
+
+
 def remove_many(tiers: Sequence[Tier], rows: U64Array, ids: U32Array) -> int:
     """Forget every copy of the pairs; how many there were. O(list) each."""
-    n = 0
-    for tier in tiers:
-        for row, id in zip(rows, ids, strict=True):
-            slots = np.unique(tier.near(row, 0)[0])
-            same = (tier.ids[slots] == id) & (tier.rows[slots] == row).all(axis=1)
-            n += tier.forget(slots[same])
-    return n
+    pairs = list(zip(rows, ids.tolist(), strict=True))
+    return sum(tier.forget(copies(tier, row, id)) for tier in tiers for row, id in pairs)
 
 
 def expire(tier: Tier, before: int) -> int:
