@@ -4,7 +4,6 @@ from collections.abc import Awaitable
 from typing import Self
 from urllib.parse import urlsplit
 
-from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
@@ -12,9 +11,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup import stats
 from scrapy_neardup.memory import CrawlMemory
-
-# In request.meta, because meta follows a request through retries, redirects and disk queues.
-ORIGINAL_DONT_FILTER = "neardup_dont_filter"  # as first scheduled: retries set dont_filter
+from scrapy_neardup.trail import ORIGINAL_DONT_FILTER
 
 
 class UrlAlreadyFetched(IgnoreRequest):
@@ -39,15 +36,7 @@ class SeenUrlMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        middleware = cls(CrawlMemory.of(crawler))
-        crawler.signals.connect(middleware.request_scheduled, signal=signals.request_scheduled)
-        return middleware
-
-    def request_scheduled(self, request: Request, spider: Spider) -> None:
-        """Note that a request goes through the scheduler, and its dont_filter before any retry."""
-        request.meta.setdefault(ORIGINAL_DONT_FILTER, request.dont_filter)
-        # Told here, not by a signal of its own: each receiver costs 2 us for every link of a crawl.
-        self.memory.trail.scheduled(request, spider)
+        return cls(CrawlMemory.of(crawler))
 
     def process_request(self, request: Request) -> Awaitable[None] | None:
         """Let a request pass; under NEARDUP_BACKEND what the fleet says is awaited.
@@ -91,7 +80,7 @@ class SeenUrlMiddleware:
     def process_response(self, request: Request, response: Response) -> Response:
         """Let the page begin; the URL of a 2xx response to an ordinary request counts as seen."""
         dont_filter = request.meta.pop(ORIGINAL_DONT_FILTER, None)
-        if dont_filter is not None:  # else the request did not come through the scheduler
+        if dont_filter is not None:  # else the spider did not yield the request
             ordinary = not dont_filter and not request.meta.get("neardup_skip")
             marked = ordinary and 200 <= response.status < 300
             self.memory.trail.answered(

@@ -32,8 +32,11 @@ class NearDuplicateSpiderMiddleware:
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Pass on what the spider starts with, after what a person wants fetched once more."""
         for request in self.memory.witness.requests(self.memory.spider):
+            self.memory.trail.found(request, None)
             yield request
         async for output in start:
+            if isinstance(output, Request):
+                self.memory.trail.found(output, None)
             yield output
 
     async def process_spider_output(

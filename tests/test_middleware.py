@@ -148,6 +148,44 @@ def test_inline_downloads_are_exempt(mock_site: MockSite) -> None:
     assert outcome.stat("urls/exempt/inline") == 1
 
 
+def test_what_no_spider_yielded_is_exempt_and_hides_no_page(mock_site: MockSite) -> None:
+    class Pushing(PagesSpider):
+        def parse_seed(self, response: Response) -> Iterator[Any]:
+            for priority in (1, -1):
+                self.crawler.engine.crawl(Request(mock_site.url("/page/1"), priority=priority))
+            yield Request(mock_site.url("/page/1"))
+
+    outcome = crawl(Pushing, SEEN_AGAIN, seed=mock_site.url("/page/seed"))
+    assert mock_site.gets("/page/1") == 3  # pushed, yielded, pushed again
+    assert outcome.stat("urls/exempt/inline") == 2
+    assert outcome.stat("urls/marked") == 1
+
+
+def test_what_an_errback_asks_for_is_fetched_though_seen(mock_site: MockSite) -> None:
+    class Persisting(PagesSpider):
+        def failed(self, failure: Any) -> Iterator[Any]:
+            yield Request(mock_site.url("/page/1"))
+
+        def parse_seed(self, response: Response) -> Iterator[Any]:
+            yield Request(mock_site.url("/page/1"), priority=1)
+            yield Request("http://127.0.0.1:1/", errback=self.failed)  # refused
+
+    outcome = crawl(Persisting, SEEN_AGAIN, seed=mock_site.url("/page/seed"))
+    assert outcome.urls == [mock_site.url("/page/1")] * 2
+
+
+def test_a_start_request_is_remembered(mock_site: MockSite) -> None:
+    class Starting(PagesSpider):
+        async def start(self) -> Any:
+            yield Request(mock_site.url("/page/1"), callback=self.parse_seed)
+
+    outcome = crawl(
+        Starting, SEEN_AGAIN, requests=lambda: iter([Request(mock_site.url("/page/1"))])
+    )
+    assert mock_site.gets("/page/1") == 1
+    assert outcome.stat("urls/dropped") == 1
+
+
 def test_an_inline_download_with_copied_meta_is_exempt(mock_site: MockSite) -> None:
     class Inline(PagesSpider):
         async def parse(self, response: Response) -> Any:
