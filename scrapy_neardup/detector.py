@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -34,21 +34,46 @@ OWN_SIMILARITY_ON_A_NEW_SITE = 0.1  # where all that two pages share looks like 
 MIN_WORDS = 20
 
 
-class PageReading(NamedTuple):
-    """All that a decision needs of a page; made by Detector.read, in any thread."""
+@dataclass(eq=False)
+class PageReading:
+    """All that a decision needs of a page; made by Detector.read, in any thread.
+
+    Its signatures are made when they are first asked for: an exact repeat is decided without.
+    """
 
     url: str
     site: int  # site_number
     text: str
     words: bytes
     digest: bytes
-    signatures: Signatures
-    odd_row: U64Array  # similarity.py
+    engine: Engine | None  # None in another process, where every signature comes along
+
+    @property
+    def n_words(self) -> int:
+        """How many words the page has."""
+        return self.words.count(b" ") + 1 if self.words else 0
+
+    @cached_property
+    def signatures(self) -> Signatures:
+        """Fingerprint and sketch, as the engine makes them."""
+        assert self.engine is not None
+        return self.engine.signatures(self.words)
+
+    @cached_property
+    def odd_row(self) -> U64Array:
+        """What tells how much of two pages is the same; see similarity.py."""
+        assert self.engine is not None
+        level, key = similarity.level_of(self.n_words), self.engine.sketch_spec.key
+        return similarity.odd_row(self.words, level, key)
 
     @property
     def sketch(self) -> U64Array:
         """What the page table keeps: the sketch that confirms, then the row that measures."""
         return np.concatenate([self.signatures.sketch, self.odd_row])
+
+    def __getstate__(self) -> dict[str, Any]:
+        made = {"signatures": self.signatures, "odd_row": self.odd_row}
+        return self.__dict__ | made | {"engine": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +168,17 @@ class Detector:
         self.boilerplate = boilerplate
 
     def read(self, url: str, text: str) -> PageReading:
-        """The page's signatures. Pure, and safe in any thread: the slow half of a decision."""
+        """The page's words. Pure, and safe in any thread: the slow half of a decision."""
         words = normalise(text)
-        signatures = self.engine.signatures(words)
-        odd_row = similarity.odd_row(
-            words, similarity.level_of(signatures.n_words), self.engine.sketch_spec.key
+        return PageReading(
+            url, site_number(site_of(url)), text, words, digest_of(words), self.engine
         )
-        site, digest = site_number(site_of(url)), digest_of(words)
-        return PageReading(url, site, text, words, digest, signatures, odd_row)
+
+    def repeated(self, reading: PageReading) -> int | None:
+        """The earliest page of the same scope that has the same words, itself perhaps."""
+        if not reading.words:
+            return None
+        return self.pages.with_digest(reading.digest, self._scope_of(reading))
 
     def decide(self, reading: PageReading) -> Decision:
         """Look the page up and remember it, in one step; not safe in several threads."""
@@ -161,11 +189,10 @@ class Detector:
         return decision
 
     def _decided(self, reading: PageReading, own: int | None) -> Decision:
-        n_words = reading.signatures.n_words
-        exact = self.pages.with_digest(reading.digest, self._scope_of(reading)) if n_words else None
+        exact = self.repeated(reading)
         if exact is not None and exact != own:
             return self._conclude(reading, "exact", own, Match(exact, 0, 0, 1.0))
-        if n_words < self.min_words:
+        if reading.n_words < self.min_words:
             return self._conclude(reading, "too-short", own)
         try:
             match, elsewhere = self._matches(reading, own)
@@ -303,7 +330,7 @@ class Detector:
         if own_words < self.min_words:
             # Little is left: on a known site too little to judge by, on a new one a small change.
             return np.full(len(ids), not is_warm)
-        share = own_words / reading.signatures.n_words
+        share = own_words / reading.n_words
         needed = OWN_SIMILARITY if is_warm else OWN_SIMILARITY_ON_A_NEW_SITE
         return self.similarities(reading, self.pages.sketches.take(ids), share) >= needed
 
@@ -316,13 +343,13 @@ class Detector:
         elsewhere: Match | None = None,
     ) -> Decision:
         """The decision in full, and the page remembered where it is admitted."""
-        signatures = reading.signatures
-        if own is None and signatures.n_words and (match is None or self.admit == "all"):
+        if own is None and reading.words and (match is None or self.admit == "all"):
             own = self._remember(reading, indexed=kind in ("new", "near"))
+        same = match.id if match and kind == "exact" else None
         return Decision(
             kind,
-            signatures.fingerprint,
-            signatures.n_words,
+            reading.signatures.fingerprint if same is None else int(self.pages.fingerprints[same]),
+            reading.n_words,
             original=self.pages.url(match.id) if match else None,
             original_id=match.id if match else None,
             distance=match.distance if match else None,

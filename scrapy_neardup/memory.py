@@ -194,11 +194,22 @@ class CrawlMemory:
         return self.read_text(response.url, text)
 
     def read_text(self, url: str, text: str) -> PageReading | None:
-        """The reading of a text that stands at a URL; None, counted, where the engine fails."""
-        return self.attempt("engine", lambda: self.detector.read(url, text))
+        """The reading of a text that stands at a URL; None, counted, where that fails."""
+        return self.attempt("words", lambda: self.detector.read(url, text))
+
+    def sign(self, reading: PageReading | None) -> PageReading | None:
+        """The reading with its signatures; None, counted, where the engine fails."""
+        if reading is None or self.attempt("engine", lambda: reading.signatures) is None:
+            return None
+        return reading
+
+    def _is_decidable(self, reading: PageReading) -> bool:
+        return self.detector.repeated(reading) is not None or self.sign(reading) is not None
 
     def decide(self, reading: PageReading, visit: PageVisit | None) -> Decision | None:
         """Look the page up and remember it, in one step on the loop's thread; counted."""
+        if not self._is_decidable(reading):
+            return None
         first_new = self.detector.pages.n_rows
         decision = self.attempt("index", lambda: self.state.decide(reading))
         if decision is None:
@@ -210,6 +221,8 @@ class CrawlMemory:
         """The same where other workers may know the page; without any, at once."""
         if self.peers is None:
             return self.decide(reading, visit)
+        if not self._is_decidable(reading):
+            return None
         try:
             decision, is_new = await self.peers.decide(self.state, reading)
         except Exception as error:

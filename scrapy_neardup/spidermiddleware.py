@@ -84,7 +84,7 @@ class NearDuplicateSpiderMiddleware:
         if len(visit.response.body) < THREAD_BYTES:
             reading = self.memory.read(visit)
         else:
-            reading = await run_in_thread(self.memory.read, visit)
+            reading = await run_in_thread(lambda: self.memory.sign(self.memory.read(visit)))
         if reading is not None:
             visit.judged = await self.memory.decide_with_peers(reading, visit)
             visit.decision = self.memory.spare(visit.response.url, visit.judged)
