@@ -1,34 +1,33 @@
 """What one crawl remembers: URL filter, detector and pages under way; shared by its components."""
 
 import logging
-import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from scrapy import Spider, signals
 from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
-from scrapy.http import Request, Response
+from scrapy.http import Request
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 
 import scrapy_neardup.kernels as kernels
-from scrapy_neardup import extract, stats
+from scrapy_neardup import closing, extract, stats
 from scrapy_neardup.bloom import load_filter
 from scrapy_neardup.detector import Decision, PageReading
+from scrapy_neardup.jobs import set_queue_aside, state_folder
 from scrapy_neardup.parts import make_parts, make_rules
 from scrapy_neardup.peers import Peers
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.trail import Trail
 from scrapy_neardup.urlkey import own_fingerprinter, request_key
+from scrapy_neardup.visits import PageVisit, Visits
 from scrapy_neardup.witness import Witness
 
 logger = logging.getLogger(__name__)
@@ -41,32 +40,6 @@ NOVELTY = {1: stats.URLS_NEW_HOST, 2: stats.URLS_NEW_DIRECTORY}
 DAY_S = 86_400.0
 
 _memories: WeakKeyDictionary[Crawler, "CrawlMemory"] = WeakKeyDictionary()
-
-
-@dataclass(eq=False, slots=True)
-class PageVisit:
-    """One response on its way through the spider and the pipelines, and what became of it."""
-
-    response: Response
-    page: int | None = None  # in the lineage
-    judged: Decision | None = None  # what the detector said
-    decision: Decision | None = None  # what is done about it
-    text: str = ""  # where texts are kept
-    read: bool = False
-    new_pages: list[int] = field(default_factory=list)  # page ids that this visit brought
-    handed: list[int] = field(default_factory=list)  # id() of items the pipeline has not seen
-    items_out: int = 0
-    items_done: int = 0
-    items_kept: int = 0
-    items_dropped: int = 0  # by NearDuplicatePipeline
-    repeats_itself: bool = False  # its original is the same page under another URL
-    exhausted: bool = False  # the callback yields nothing more
-    failed: bool = False  # the callback or an item's pipeline raised
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing more can happen to the page's items."""
-        return self.exhausted and self.items_done == self.items_out
 
 
 class CrawlMemory:
@@ -107,8 +80,8 @@ class CrawlMemory:
         self.saving = create_looping_call(self.save)
         self.itemless: set[int] = set()  # ids of pages that were read for their links only
         self.unkept_copies: dict[int, list[int | None]] = {}  # id of original → pages in lineage
-        self.visits: dict[int, PageVisit] = {}
-        self.handed: dict[int, tuple[Any, PageVisit]] = {}
+        self.visits = Visits(crawler, self._settled)
+        self._keys: WeakKeyDictionary[Request, bytes | None] = WeakKeyDictionary()
         self._failed: set[str] = set()
         self._connect(crawler)
 
@@ -136,22 +109,20 @@ class CrawlMemory:
         return Scheduler in load_object(crawler.settings["SCHEDULER"]).__mro__
 
     def _connect(self, crawler: Crawler) -> None:
-        for handler, signal in (
-            (self.spider_opened, signals.spider_opened),
-            (self.item_scraped, signals.item_scraped),
-            (self.item_dropped, signals.item_dropped),
-            (self.item_error, signals.item_error),
-            (self.spider_closed, signals.spider_closed),
-        ):
-            crawler.signals.connect(handler, signal=signal)
+        crawler.signals.connect(self.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(self.spider_closed, signal=signals.spider_closed)
         if self.peers is not None:
             crawler.signals.connect(self.part_from_peers, signal=signals.spider_closed)
 
     # --- URLs
 
     def key(self, request: Request) -> bytes | None:
-        """The key of a request; None, counted, for one that has none."""
-        return self.attempt("url_key", lambda: request_key(request, self.rules, self.fingerprinter))
+        """The key of a request, made once; None, counted, for one that has none."""
+        if request not in self._keys:
+            self._keys[request] = self.attempt(
+                "url_key", lambda: request_key(request, self.rules, self.fingerprinter)
+            )
+        return self._keys[request]
 
     def seen(self, key: bytes) -> bool:
         """Whether the page of a key was fetched before; not if that cannot be told."""
@@ -274,60 +245,10 @@ class CrawlMemory:
         if not decision.words:
             self.stats.inc_value(stats.PAGES_WITHOUT_WORDS)
 
-    # --- visits: a page is known only after one of its items has left the pipelines
+    # --- a page is known only after one of its items has left the pipelines
 
-    def visit(self, response: Response) -> PageVisit:
-        """Begin to follow a response whose callback is about to yield."""
-        visit = PageVisit(response, self.trail.page_of(response))
-        self.visits[id(response)] = visit
-        return visit
-
-    def hand_over(self, item: Any, visit: PageVisit) -> None:
-        """Let the pipeline find the visit that an item came from."""
-        visit.items_out += 1
-        visit.handed.append(id(item))
-        self.handed[id(item)] = (item, visit)
-
-    def take_over(self, item: Any) -> PageVisit | None:
-        """The visit an item came from; None if it came from none or was replaced on its way."""
-        handed_item, visit = self.handed.get(id(item), (None, None))
-        if visit is None or handed_item is not item:
-            return None
-        visit.handed.remove(id(item))
-        if id(item) not in visit.handed:  # a spider may yield one object several times
-            del self.handed[id(item)]
-        return visit
-
-    def item_scraped(self, response: Response | None) -> None:
-        if visit := self._item_done(response):
-            visit.items_kept += 1
-            self.settle(visit)
-
-    def item_dropped(self, response: Response | None) -> None:
-        if visit := self._item_done(response):
-            self.settle(visit)
-
-    def item_error(self, response: Response | None) -> None:
-        if visit := self._item_done(response):
-            visit.failed = True
-            self.settle(visit)
-
-    def _item_done(self, response: Response | None) -> PageVisit | None:
-        visit = self.visits.get(id(response))
-        if visit is None or visit.response is not response:
-            return None
-        visit.items_done += 1
-        return visit
-
-    def settle(self, visit: PageVisit) -> None:
-        """End a visit once nothing more can happen to it: its pages are known, or forgotten."""
-        if not visit.settled:
-            return
-        self.visits.pop(id(visit.response), None)
-        for identity in visit.handed:
-            if self.handed.get(identity, (None, None))[1] is visit:
-                del self.handed[identity]
-            self.stats.inc_value(stats.ITEMS_REPLACED)
+    def _settled(self, visit: PageVisit) -> None:
+        """Nothing more can happen to a page's items: it is known from now on, or forgotten."""
         self._settle_pages(visit)
         self._testify(visit)
         if not visit.failed:
@@ -404,11 +325,6 @@ class CrawlMemory:
             self.stats.set_value(key, value)
         logger.info("neardup: %s", ", ".join(f"{k.split('/', 1)[1]} {v}" for k, v in names.items()))
 
-    def _engine_report(self) -> dict[str, Any]:
-        """What an engine that counts more than fingerprints has to tell at the end."""
-        report: dict[str, Any] = getattr(self.detector.engine, "report", dict)()
-        return {stats.ENGINE_REPORT.format(name): value for name, value in report.items()}
-
     def save(self) -> None:
         """Called every NEARDUP_SNAPSHOT_INTERVAL seconds."""
         self._warn_of_full_filter()
@@ -434,84 +350,18 @@ class CrawlMemory:
         if self.saving.running:
             self.saving.stop()
         self.witness.close()
-        urls = self.state.urls
-        sizes = {
-            stats.FILTER_SIZE: len(urls),
-            stats.FILTER_BYTES: urls.nbytes,
-            stats.FILTER_ERROR_RATE: urls.expected_error_rate,
-            stats.FILTER_LOST: urls.expected_lost,
-            stats.FILTER_REFUSED: urls.n_refused,
-            stats.INDEX_SIZE: len(self.detector.index),
-            stats.INDEX_BYTES: self.detector.index.nbytes,
-            stats.INDEX_LARGEST_BUCKET: self._largest_bucket(),
-            stats.MEMORY_BYTES: urls.nbytes + self.detector.nbytes,
-            stats.STATE_UNFINISHED: len(self.state.lineage),
-        }
+        closing.warn_of_hot_bucket(self.detector.index, self.settings.scan_limit)
+        told = closing.sizes(self.state)
         keeps_queue = self.keeps_queue and reason != "finished"
         self.attempt("state", lambda: self.state.close(keeps_queue))
-        for key, value in self._final_report(sizes).items():
+        told |= closing.losses(self.state, self.witness.ledger)
+        for key, value in (told | closing.engine_report(self.detector.engine)).items():
             self.stats.set_value(key, value)
         logger.info("neardup stats:\n%s", stats.table(self.stats.get_stats()))
-
-    def _largest_bucket(self) -> int:
-        largest, limit = self.detector.index.largest_bucket, self.settings.scan_limit
-        if largest > limit // 10:
-            logger.warning(
-                "neardup: %d fingerprints share the bits they are found by. Look-ups slow down; "
-                "beyond NEARDUP_SCAN_LIMIT=%d pages are kept undecided. Raise NEARDUP_BLOCKS, or "
-                "NEARDUP_SHINGLE for more telling fingerprints",
-                largest,
-                limit,
-            )
-        return largest
-
-    def _final_report(self, sizes: dict[str, Any]) -> dict[str, Any]:
-        return sizes | self._engine_report() | self._state_report() | self._ledger_report()
-
-    def _ledger_report(self) -> dict[str, int]:
-        ledger = self.witness.ledger
-        if ledger is None:
-            return {}
-        return {stats.LEDGER_RECORDED: ledger.recorded, stats.LEDGER_LOST: ledger.lost}
-
-    def _state_report(self) -> dict[str, int]:
-        store = self.state.store
-        return (
-            {stats.STATE_ERRORS: store.errors, stats.STATE_TORN: store.torn_bytes} if store else {}
-        )
 
 
 def _raise(error: Exception) -> None:
     raise error
-
-
-def set_queue_aside(folder: Path | None, crawler: Crawler) -> None:
-    """Do without the queue that a crash left in JOBDIR, if the state is that job's own.
-
-    Scrapy can neither trust nor always open it (queuelib writes its sizes in close() only).
-    The pages that led to what waited in it are not done, so that all of it is found again.
-    """
-    job = job_dir(crawler.settings)
-    queue = Path(job or "") / "requests.queue"
-    if job is None or folder != Path(job) / "neardup" or not queue.exists():
-        return
-    aside = queue.with_name("requests.queue.crashed")
-    shutil.rmtree(aside, ignore_errors=True)
-    queue.rename(aside)
-    logger.warning(
-        "neardup: the last crawl of %s crashed. Its queue of requests is now %s; what waited in it "
-        "is found again on the pages that led to it",
-        job,
-        aside.name,
-    )
-
-
-def state_folder(settings: NearDupSettings, crawler: Crawler) -> Path | None:
-    """NEARDUP_STATE_DIR, or a folder in JOBDIR, or none."""
-    if settings.state_dir:
-        return Path(settings.state_dir)
-    job = job_dir(crawler.settings)
-    return Path(job) / "neardup" if job else None
 
 
 def is_inspection(crawler: Crawler) -> bool:

@@ -9,7 +9,8 @@ from scrapy.exceptions import DropItem
 
 from scrapy_neardup import extract, stats
 from scrapy_neardup.detector import Decision
-from scrapy_neardup.memory import CrawlMemory, PageVisit
+from scrapy_neardup.memory import CrawlMemory
+from scrapy_neardup.visits import PageVisit
 
 # Between a page's URL and what tells its items apart, where items are compared by themselves.
 ITEM_MARK = "#item-"
@@ -51,7 +52,7 @@ class NearDuplicatePipeline:
 
     def process_item(self, item: Any) -> Any:
         """The item, tagged where asked for. Raises NearDuplicate under action "drop"."""
-        visit = self.memory.take_over(item)
+        visit = self.memory.visits.take_over(item)
         if visit is None:
             self.memory.stats.inc_value(stats.ITEMS_WITHOUT_PAGE)
         decision = self.verdict(item, visit)

@@ -8,7 +8,8 @@ from scrapy.http import Request, Response
 from scrapy.utils.asyncio import run_in_thread
 
 from scrapy_neardup import stats
-from scrapy_neardup.memory import CrawlMemory, PageVisit
+from scrapy_neardup.memory import CrawlMemory
+from scrapy_neardup.visits import PageVisit
 
 THREAD_BYTES = 200_000  # a body from which reading takes more than about 1 ms
 
@@ -43,7 +44,7 @@ class NearDuplicateSpiderMiddleware:
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         """Pass on what the callback yields, judging the page before its first item."""
-        visit = self.memory.visit(response)
+        visit = self.memory.visits.begin(response, self.memory.trail.page_of(response))
         try:
             async for output in result:
                 if isinstance(output, Request):
@@ -57,8 +58,7 @@ class NearDuplicateSpiderMiddleware:
             visit.failed = True
             raise
         finally:
-            visit.exhausted = True
-            self.memory.settle(visit)
+            self.memory.visits.exhausted(visit)
 
     async def hand_over(self, item: Any, visit: PageVisit) -> None:
         """Judge the page if that has not happened, and let the pipeline find the verdict."""
@@ -66,7 +66,7 @@ class NearDuplicateSpiderMiddleware:
             await self.judge(visit)
         if not visit.items_out:
             self.memory.stand_in(visit)
-        self.memory.hand_over(item, visit)
+        self.memory.visits.hand_over(item, visit)
 
     async def is_pruned(self, visit: PageVisit) -> bool:
         """Whether links out of this page are not to be followed; counted."""

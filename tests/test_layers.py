@@ -18,7 +18,7 @@ LAYERS = (
     ("memory",),
     ("witness", "dedup"),
     ("peers",),
-    ("parts", "trail", "live"),
+    ("parts", "trail", "visits", "jobs", "closing", "live"),
     ("calibration",),
     ("evaluation",),
     ("page_files",),
@@ -41,7 +41,7 @@ LAYERS = (
 )
 SCRAPY_ROOMS = {
     *("addon", "middleware", "spidermiddleware", "pipeline", "dupefilter", "memory", "trail"),
-    "peers",
+    *("visits", "jobs", "peers"),
     "witness",
     "dedup",
     *("settings", "extract", "urlkey", "commands"),
