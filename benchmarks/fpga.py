@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.rows import cpu_seconds, html_pages, one_core
-from scrapy_neardup.engines import Engine, load_engine
+from scrapy_neardup.engines import FINGERPRINT, Engine, load_engine
+from scrapy_neardup.engines import PAPER as PLAIN
 from scrapy_neardup.engines.arrays import ArraysEngine
 from scrapy_neardup.engines.fpga.board import (
     CLOCK_HZ,
@@ -222,7 +223,10 @@ class ModelOnNumpy:
 def engine_rates(pages: list[bytes]) -> dict[str, float | None]:
     """Bytes a second on one core, by engine; None for one that cannot run here."""
     made: dict[str, float | None] = {}
-    for name in ("native", "fpga", "numpy", "fpga on NumPy", "rtl", "reference"):
+    for name in (
+        "native", "fpga", "numpy", "fpga on NumPy",
+        "rtl", "rtl, page by page", "rtl, mix=False", "reference",
+    ):  # fmt: skip
         texts = pages[::100][:PAIRS_FOR_REFERENCE] if name == "reference" else pages
         run = runner(name, texts)
         with one_core():
@@ -234,11 +238,14 @@ def engine_rates(pages: list[bytes]) -> dict[str, float | None]:
 def runner(name: str, texts: list[bytes]) -> Callable[[], object] | None:
     if name == "fpga on NumPy":
         return partial(ModelOnNumpy().fingerprint_many, texts)
+    kind, _, form = name.partition(", ")
     try:
-        engine: Engine = load_engine(name)
+        engine: Engine = load_engine(kind, PLAIN if form == "mix=False" else FINGERPRINT)
     except (EngineUnavailable, ImportError) as error:
         print(f"{name}: {error}")
         return None
+    if form == "page by page":
+        return lambda: [engine.fingerprint(text) for text in texts]
     return partial(engine.fingerprint_many, texts)
 
 

@@ -6,7 +6,6 @@ module constant_multiplier #(
     parameter [63:0] B = 64'd1
 ) (
     input  wire        clk,
-    input  wire [2:0]  enable,   // of each register
     input  wire [63:0] a,
     output reg  [63:0] product
 );
@@ -17,24 +16,22 @@ module constant_multiplier #(
     reg [31:0] high;
 
     always @(posedge clk) begin
-        if (enable[0]) begin
-            p00 <= a[15:0] * B[15:0];
-            p01 <= a[15:0] * B[31:16];
-            p10 <= a[31:16] * B[15:0];
-            p02 <= a[15:0] * B[47:32];
-            p11 <= a[31:16] * B[31:16];
-            p20 <= a[47:32] * B[15:0];
-            p03 <= a[15:0] * B[63:48];
-            p12 <= a[31:16] * B[47:32];
-            p21 <= a[47:32] * B[31:16];
-            p30 <= a[63:48] * B[15:0];
-        end
-        if (enable[1]) begin
-            even <= {p02, p00} + {p11, 32'd0};
-            odd  <= {p03, p01, 16'd0} + {p12, p10, 16'd0};
-            high <= p20 + {p21 + p30, 16'd0};
-        end
-        if (enable[2]) product <= even + odd + {high, 32'd0};
+        p00 <= a[15:0] * B[15:0];
+        p01 <= a[15:0] * B[31:16];
+        p10 <= a[31:16] * B[15:0];
+        p02 <= a[15:0] * B[47:32];
+        p11 <= a[31:16] * B[31:16];
+        p20 <= a[47:32] * B[15:0];
+        p03 <= a[15:0] * B[63:48];
+        p12 <= a[31:16] * B[47:32];
+        p21 <= a[47:32] * B[31:16];
+        p30 <= a[63:48] * B[15:0];
+
+        even <= {p02, p00} + {p11, 32'd0};
+        odd  <= {p03, p01, 16'd0} + {p12, p10, 16'd0};
+        high <= p20 + {p21 + p30, 16'd0};
+
+        product <= even + odd + {high, 32'd0};
     end
 endmodule
 

@@ -20,16 +20,17 @@ module mixer_fmix64 (
     reg  [63:0] keyed, first, second, mixed;
     wire [63:0] product1, product2;
 
-    constant_multiplier #(64'hFF51AFD7ED558CCD) multiply1 (clk, valid[3:1], first, product1);
-    constant_multiplier #(64'hC4CEB9FE1A85EC53) multiply2 (clk, valid[7:5], second, product2);
+    constant_multiplier #(64'hFF51AFD7ED558CCD) multiply1 (clk, first, product1);
+    constant_multiplier #(64'hC4CEB9FE1A85EC53) multiply2 (clk, second, product2);
 
     always @(posedge clk) begin
         valid <= {valid[8:0], word_valid};
         last  <= {last[8:0], word_last};
-        if (word_valid) keyed <= word_hash ^ key;
-        if (valid[0]) first <= keyed ^ (keyed >> 33);
-        if (valid[4]) second <= product1 ^ (product1 >> 33);
-        if (valid[8]) mixed <= product2 ^ (product2 >> 33);
+        // Whether valid or not: a simulator then has nothing to branch on.
+        keyed  <= word_hash ^ key;
+        first  <= keyed ^ (keyed >> 33);
+        second <= product1 ^ (product1 >> 33);
+        mixed  <= product2 ^ (product2 >> 33);
         if (rst) {valid, last} <= 0;
     end
 

@@ -23,9 +23,10 @@ module mixer_light (
     always @(posedge clk) begin
         valid <= {valid[1:0], word_valid};
         last  <= {last[1:0], word_last};
-        if (word_valid) keyed <= word_hash ^ key;
-        if (valid[0]) summed <= {spread[63:32] + spread[31:0], spread[31:0]};
-        if (valid[1]) mixed <= summed ^ {summed[36:0], summed[63:37]} ^ {summed[48:0], summed[63:49]};
+        // Whether valid or not: a simulator then has nothing to branch on.
+        keyed  <= word_hash ^ key;
+        summed <= {spread[63:32] + spread[31:0], spread[31:0]};
+        mixed  <= summed ^ {summed[36:0], summed[63:37]} ^ {summed[48:0], summed[63:49]};
         if (rst) {valid, last} <= 0;
     end
 

@@ -1,0 +1,86 @@
+// Lanes: what a fingerprint engine does up to its output. A buffer and a core each, and mixers.
+//
+// In the cycle of its turn a lane may be given a 64-bit word; its core takes the characters,
+// lowest byte first, in the cycles until its next turn.
+
+`default_nettype none
+
+module lanes #(
+    parameter N = 8,        // as in fingerprint_engine.v
+    parameter CW = 24,
+    parameter BYTES = 1,
+    parameter TIE_GE = 0,
+    parameter MIXER = 0,
+    parameter STAGES = 0    // of the mixer
+) (
+    input  wire            clk,
+    input  wire            rst,
+    input  wire [63:0]     key,
+    input  wire [2:0]      turn,
+    input  wire            in_valid,
+    input  wire [63:0]     in_word,
+    output wire [N-1:0]    closing,         // the lane's fingerprint takes a new value
+    output wire [64*N-1:0] fingerprint      // of each lane; it stays until the next one
+);
+    wire [N-1:0]    word_valid, word_last, feature_valid, feature_last;
+    wire [64*N-1:0] word_hash, feature;
+
+    genvar i;
+    generate
+        for (i = 0; i < N; i = i + 1) begin : lane
+            localparam [2:0] LANE = i;
+            reg         busy;
+            reg  [63:0] buffer;
+            wire        ended = buffer[7:0] == 8'd0 | (BYTES == 2 & buffer[15:8] == 8'd0);
+
+            always @(posedge clk) begin
+                if (turn == LANE) begin
+                    busy <= in_valid;
+                    if (in_valid) buffer <= in_word;
+                end else if (busy) begin
+                    busy   <= ~ended;
+                    buffer <= buffer >> 8 * BYTES;
+                end
+                if (rst) busy <= 1'b0;
+            end
+
+            simhash_core #(.CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE)) core (
+                .clk(clk), .rst(rst),
+                .chars_valid(busy), .chars(buffer[8*BYTES-1:0]),
+                .word_valid(word_valid[i]), .word_last(word_last[i]),
+                .word_hash(word_hash[64*i+:64]),
+                .feature_valid(feature_valid[i]), .feature_last(feature_last[i]),
+                .feature(feature[64*i+:64]),
+                .closing(closing[i]), .fingerprint(fingerprint[64*i+:64])
+            );
+        end
+    endgenerate
+
+    // ---- Mixers: none, one for two one-byte cores, or one for each two-byte core.
+    generate
+        if (MIXER == 0) begin : unmixed
+            assign feature_valid = word_valid;
+            assign feature_last  = word_last;
+            assign feature       = word_hash;
+            wire unused = &{1'b0, key, STAGES[0]};
+        end else if (BYTES == 2) begin : own
+            for (i = 0; i < N; i = i + 1) begin : mixers
+                mixer #(MIXER) mix (
+                    clk, rst, key, word_valid[i], word_last[i], word_hash[64*i+:64],
+                    feature_valid[i], feature_last[i], feature[64*i+:64]
+                );
+            end
+        end else begin : shared
+            for (i = 0; i < N; i = i + 2) begin : mixers
+                // Even lanes go in in odd cycles, odd lanes in even ones.
+                mixer_turns #(.MIXER(MIXER), .STAGES(STAGES)) mix (
+                    clk, rst, key, ~turn[0],
+                    word_valid[i+:2], word_last[i+:2], word_hash[64*i+:128],
+                    feature_valid[i+:2], feature_last[i+:2], feature[64*i+:128]
+                );
+            end
+        end
+    endgenerate
+endmodule
+
+`default_nettype wire
