@@ -1,12 +1,9 @@
-"""What the other workers know: asked in threads, remembered by this worker, too."""
+"""What the other workers know: asked of the server, remembered by this worker, too."""
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from secrets import token_bytes
-from typing import TypeVar
+from typing import Any
 
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import run_in_thread
@@ -15,13 +12,13 @@ from scrapy_neardup import stats
 from scrapy_neardup.detector import Decision, PageReading
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet.link import Link, Unanswered
-from scrapy_neardup.fleet.server import Rules, Server, SharedPage, TooManyEntries
+from scrapy_neardup.fleet.questions import Call, Questions, Rules, SharedPage, TooManyEntries
+from scrapy_neardup.fleet.server import Server, failures
 from scrapy_neardup.parts import make_identity
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.records import KeptPage
-
-T = TypeVar("T")
+from scrapy_neardup.waiting import answer_of, pause
 
 MAX_ENTRIES = 20_000  # that one look-up compares on the server: about 10 ms
 MAX_ROUNDS = 5  # in which others may bring something new to compare a page with
@@ -48,41 +45,41 @@ class Peers:
                 f"change NEARDUP_BACKEND_PREFIX when all is to be fetched again"
             )
         blocks = settings.blocks or settings.distance + 1
-        self._server = Server(
-            settings.backend,
+        self._server = Server(settings.backend)
+        self._stats = stats_
+        self._ours: dict[int, SharedPage] = {}  # local id → page whose items are under way
+        self._asking: set[int] = set()  # local ids of pages that the server is asked about
+        self.key = self._agree(settings)
+        self._questions = Questions(
             settings.backend_prefix,
+            self.key,
             capacity=settings.url_capacity,
             error_rate=settings.url_error_rate,
             rules=Rules(settings.distance, blocks, min(settings.scan_limit, MAX_ENTRIES)),
         )
-        self._stats = stats_
-        self._link = Link()
-        self._ours: dict[int, SharedPage] = {}  # local id → page whose items are under way
-        self._asking: set[int] = set()  # local ids of pages that the server is asked about
-        self.key = self._agree(settings)
+        self._link = Link(self._server.send)
 
     def _agree(self, settings: NearDupSettings) -> int:
+        key, prefix = settings.key, settings.backend_prefix
         try:
-            key = self._link.ask(lambda: self._server.shared_key(settings.key))
-            self._link.ask(lambda: self._server.agree(make_identity(settings, key)))
-        except Unanswered as error:
-            if settings.key is None:
+            key = self._server.shared_key(prefix) if key is None else key
+            self._server.agree(prefix, make_identity(settings, key))
+        except failures() as error:
+            if key is None:
                 raise SettingsError(
                     f"NEARDUP_BACKEND gives no answer ({error}), and without NEARDUP_KEY the "
                     f"fleet's secret is there. Start the server, or set NEARDUP_KEY to the same "
                     f"64-bit number for all workers"
                 ) from error
-            key = settings.key
-            self._server.use_key(key)
         return key
 
     async def seen(self, key: bytes) -> bool:
         """Whether any worker has handled a URL; not if the server gives no answer."""
-        return bool(await self._ask(lambda: self._server.seen(key)))
+        return bool(await self._ask(self._questions.seen(key)))
 
     def mark(self, key: bytes) -> None:
         """This worker has handled a URL."""
-        self._link.tell(lambda: self._server.mark(key))
+        self._link.tell(self._questions.mark(key))
 
     async def decide(self, state: State, reading: PageReading) -> tuple[Decision, bool]:
         """The decision about a page, and whether it is remembered from now on.
@@ -92,7 +89,7 @@ class Peers:
         """
         decision, is_new = _decided(state, reading)
         while decision.original_id in self._asking:
-            await self._pause()
+            await pause(PAUSE_S)
             if decision.original_id not in self._asking:
                 decision, is_new = _decided(state, reading)
         if decision.is_duplicate or not is_new:
@@ -127,22 +124,17 @@ class Peers:
         id, shared = page
         self._asking.add(id)
         try:
-            near = await self._ask(lambda: self._server.admit(shared, compared))
+            near = await self._ask(self._questions.admit(shared, compared))
         except TooManyEntries:
             self._asking.discard(id)
             self._stats.inc_value(stats.BACKEND_UNDECIDED)
             return None
         if near is None:
-            self._link.tell(partial(self._admit_later, shared))
+            self._link.tell(self._questions.admit(shared))  # others shall know it nevertheless
         if not near:
             self._ours[id] = shared
             self._asking.discard(id)
         return near or []
-
-    def _admit_later(self, page: SharedPage) -> None:
-        """Others shall know a page that was kept unasked; not if they know one like it."""
-        with suppress(TooManyEntries):
-            self._server.admit(page)
 
     async def _is_settled(self, other: SharedPage, reading: PageReading) -> bool:
         """Whether a page may be the reason to drop another, waiting for its items if need be.
@@ -151,7 +143,7 @@ class Peers:
         """
         row = other.kept.page
         if row.url == reading.url and row.digest != reading.digest:
-            self._link.tell(partial(self._server.forget, other))  # the page as it was earlier
+            self._link.tell(self._questions.forget(other))  # the page as it was earlier
             return False
         if other.is_kept or row.url == reading.url:
             return other.is_kept
@@ -159,40 +151,44 @@ class Peers:
             return False  # compared already
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
-            await self._pause()
-            status = await self._ask(lambda: self._server.status(other))
+            await pause(PAUSE_S)
+            status = await self._ask(self._questions.status(other))
             if status != "undecided":
-                return status == "kept"
+                return bool(status == "kept")
         self._stats.inc_value(stats.BACKEND_OVERTAKEN)
-        self._link.tell(partial(self._server.forget, other))
+        self._link.tell(self._questions.forget(other))
         return False
 
     def keep(self, page_id: int) -> None:
         """An item of a page left the pipelines."""
         if page := self._ours.pop(page_id, None):
-            self._link.tell(partial(self._server.keep, page))
+            self._link.tell(self._questions.keep(page))
 
     def drop(self, page_id: int) -> None:
         """No item of a page left the pipelines, or it had none."""
         if page := self._ours.pop(page_id, None):
-            self._link.tell(partial(self._server.forget, page))
+            self._link.tell(self._questions.forget(page))
 
     async def close(self) -> None:
         """Tell the server what it was not told yet, if it takes it in CLOSING_S."""
         await run_in_thread(self._link.close, CLOSING_S)
-        self._stats.set_value(stats.BACKEND_LOST, self._link.n_lost)
         self._server.close()
+        counts = {
+            stats.BACKEND_LOST: self._link.n_lost,
+            stats.BACKEND_REFUSED: self._link.n_refused,
+            stats.BACKEND_ROUND_TRIPS: self._server.n_round_trips,
+        }
+        for key, count in counts.items():
+            self._stats.set_value(key, count)
 
-    async def _ask(self, question: Callable[[], T]) -> T | None:
+    async def _ask(self, question: Call) -> Any:
+        """The answer; None, counted, where the server gives none."""
         self._stats.inc_value(stats.BACKEND_ASKED)
         try:
-            return await run_in_thread(self._link.ask, question)
+            return await answer_of(self._link.ask(question))
         except Unanswered:
             self._stats.inc_value(stats.BACKEND_UNANSWERED)
             return None
-
-    async def _pause(self) -> None:
-        await run_in_thread(time.sleep, PAUSE_S)
 
 
 def _decided(state: State, reading: PageReading) -> tuple[Decision, bool]:

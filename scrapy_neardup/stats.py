@@ -77,8 +77,9 @@ STATE_UNFINISHED = key(
     "state/unfinished_pages", "pages that still wait for requests first found on them"
 )
 
-BACKEND_ASKED = key(
-    "backend/asked", "questions to the server of NEARDUP_BACKEND, a round trip each"
+BACKEND_ASKED = key("backend/asked", "questions to the server of NEARDUP_BACKEND")
+BACKEND_ROUND_TRIPS = key(
+    "backend/round_trips", "round trips to it, which questions and messages share"
 )
 BACKEND_UNANSWERED = key(
     "backend/unanswered", "of these, those that the worker's own memory had to answer"
@@ -91,6 +92,10 @@ BACKEND_OVERTAKEN = key(
     "backend/overtaken", "pages of other workers forgotten because no end of their items came"
 )
 BACKEND_LOST = key("backend/lost", "marks and pages that the server was never told of")
+BACKEND_REFUSED = key(
+    "backend/refused",
+    "questions and messages that the server refused for good, as without permission",
+)
 
 LEDGER_RECORDED = key("ledger/recorded", "decisions in the ledger")
 LEDGER_LOST = key("ledger/lost", "decisions that the ledger could not write")

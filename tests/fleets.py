@@ -118,6 +118,10 @@ class Worker:
     def close(self) -> None:
         asyncio.run(self.peers.close())
 
+    def shard_of(self, key: bytes) -> str:
+        """The server's key of the URLs among which this one is."""
+        return self.peers._questions.seen(key).key
+
     def stat(self, name: str) -> int:
         return int(self.stats.get_value(f"neardup/{name}", 0))
 

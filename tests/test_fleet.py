@@ -30,7 +30,8 @@ from scrapy.http import Response
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
 from scrapy_neardup.errors import FleetError, SettingsError
-from scrapy_neardup.fleet.server import Rules, Server, shapes
+from scrapy_neardup.fleet.questions import Questions, Rules, shapes
+from scrapy_neardup.fleet.server import Server
 from scrapy_neardup.parts import make_parts
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
@@ -111,20 +112,62 @@ def test_a_marked_url_is_seen_by_the_others(server: RunningServer) -> None:
 
 
 def test_the_filter_on_the_server_grows_and_keeps_its_error_rate(server: RunningServer) -> None:
-    urls = Server(server.url, "grows", capacity=1600, error_rate=0.01, rules=Rules(6, 7, 100))
-    urls.use_key(3)
-    for number in range(2000):  # all of one site: one shard, which has room for 100 at first
-        urls.mark(b"site.example/%d" % number)
-    assert all(urls.seen(b"site.example/%d" % number) for number in range(2000))
-    wrong = sum(urls.seen(b"site.example/new/%d" % number) for number in range(5000))
+    asks = Questions("grows", 3, capacity=1600, error_rate=0.01, rules=Rules(6, 7, 100))
+    client = Server(server.url)
+    known = [b"site.example/%d" % number for number in range(2000)]
+    new = [b"site.example/new/%d" % number for number in range(5000)]
+    for key in known:  # all of one site: one shard, which has room for 100 at first
+        client.send([asks.mark(key)])
+    assert client.send([asks.seen(key) for key in known]) == [1] * 2000
+    wrong = sum(client.send([asks.seen(key) for key in new]))
     assert wrong < 70  # 50 expected at most; 70 is 2.8 standard deviations above
-    urls.close()
+    assert client.n_round_trips == 2000 + 2 + 2  # two scripts were sent in full at first
+    client.close()
 
 
 def test_no_slice_exceeds_what_a_value_may_hold() -> None:
     sizes = [shape.size_bits for shape in shapes(10_000_000, 1e-9)]
     assert sizes == sorted(sizes)
     assert sizes[-1] < 2**32
+
+
+def test_what_is_asked_at_once_shares_a_round_trip(server: RunningServer) -> None:
+    worker = Worker(server.url)
+
+    async def ask() -> list[bool]:
+        keys = [b"site%d.example/1" % number for number in range(100)]
+        for key in keys[:50]:
+            worker.peers.mark(key)
+        return await asyncio.gather(*(worker.peers.seen(key) for key in keys))
+
+    asyncio.run(ask())
+    assert asyncio.run(ask()) == [True] * 50 + [False] * 50
+    worker.close()
+    assert worker.stat("backend/asked") == 200
+    assert worker.stat("backend/round_trips") < 20
+
+
+def test_what_the_server_refuses_for_good_holds_nothing_up(server: RunningServer) -> None:
+    worker = Worker(server.url)
+    worker.peers.mark(b"a.example/1")  # every slice is there before
+    worker.close()
+    shard = worker.shard_of(b"a.example/1")
+    server.command("DEL", f"{shard}:1")
+    server.command("LPUSH", f"{shard}:1", "no-bitmap")
+    worker, other_site = Worker(server.url), b"c.example/1"
+    assert worker.shard_of(other_site) != shard
+    worker.peers.mark(b"a.example/2")
+    assert worker.decide("https://a.example/1", prose(1)).kind == "new"
+    assert not worker.seen(b"a.example/2")
+    worker.peers.mark(other_site)
+    worker.close()
+    assert worker.stat("backend/refused") == 2
+    assert worker.stat("backend/unanswered") == 1
+    assert worker.stat("backend/lost") == 0
+    other = Worker(server.url)
+    assert other.seen(other_site)
+    assert other.decide("https://a.example/2", prose(1)).kind == "exact"
+    other.close()
 
 
 def test_a_page_whose_items_were_dropped_is_no_reason_to_drop(server: RunningServer) -> None:

@@ -18,7 +18,7 @@ LAYERS = (
     ("memory",),
     ("witness", "dedup"),
     ("peers",),
-    ("parts", "trail", "visits", "jobs", "closing", "live"),
+    ("parts", "trail", "visits", "jobs", "closing", "live", "waiting"),
     ("calibration",),
     ("evaluation",),
     ("page_files",),
@@ -41,7 +41,7 @@ LAYERS = (
 )
 SCRAPY_ROOMS = {
     *("addon", "middleware", "spidermiddleware", "pipeline", "dupefilter", "memory", "trail"),
-    *("visits", "jobs", "peers"),
+    *("visits", "jobs", "peers", "waiting"),
     "witness",
     "dedup",
     *("settings", "extract", "urlkey", "commands"),

@@ -1,20 +1,25 @@
-"""The way to the server: fails open, waits longer after each failure, replays what was missed."""
+"""The way to the server: one thread, one round trip for all that waits; fails open, replays."""
 
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from itertools import islice
+from typing import Any
 
 from scrapy_neardup.errors import FleetError
+from scrapy_neardup.fleet.questions import Call
+from scrapy_neardup.fleet.server import is_passing
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
-MAX_WAITING = 1_000_000  # things to tell; at a few hundred bytes each
+MAX_BATCH = 512  # calls in a round trip
+MAX_WAITING = 1_000_000  # messages to be told; at a few hundred bytes each
+
+Send = Callable[[Sequence[Call]], list[Any]]
 
 
 class Unanswered(FleetError):
@@ -22,44 +27,55 @@ class Unanswered(FleetError):
 
 
 class Link:
-    """Questions from any thread, and a thread of its own for what the server is to be told.
+    """Questions and messages from the crawl's thread, sent by a thread of its own.
 
-    What is told is kept until the server has it, in order; beyond MAX_WAITING the newest is
-    given up and counted. Nothing waits for a server that failed: until its pause is over, every
-    question is Unanswered at once.
+    While one round trip is under way the next one gathers: the more workers ask at once, the
+    more questions share it. Questions go first. A message is kept until the server has it, in
+    order; beyond MAX_WAITING the newest is given up and counted. One that the server refuses
+    for good (wrong type, no permission) is given up, too, and counted.
+
+    Nothing waits for a server that failed: until its pause is over every question is
+    Unanswered at once. Then a single call finds out whether it is back, so that what took too
+    long together is not tried together again.
+
+    n_lost     messages that were given up because there were too many, or no time was left
+    n_refused  questions and messages that the server refused for good
     """
 
-    def __init__(self) -> None:
-        self.n_lost = 0
-        self._failures: tuple[type[Exception], ...] = failures()
-        self._waiting: deque[Callable[[], object]] = deque()
+    def __init__(self, send: Send) -> None:
+        """send: carries out a round trip, see Server.send."""
+        self.n_lost = self.n_refused = 0
+        self._send = send
+        self._asked: deque[tuple[Call, Future[Any]]] = deque()
+        self._waiting: deque[Call] = deque()
         self._changed = threading.Condition()
         self._closing_at: float | None = None
+        self._ended = False
         self._pause = FIRST_PAUSE_S
         self._down_until = 0.0
-        self._logged = False
-        self._thread = threading.Thread(target=self._tell_all, name="neardup-fleet", daemon=True)
+        self._most = MAX_BATCH
+        self._logged: set[str] = set()
+        self._thread = threading.Thread(target=self._run, name="neardup-fleet", daemon=True)
         self._thread.start()
 
-    def ask(self, question: Callable[[], T]) -> T:
-        """The server's answer. Raises Unanswered."""
-        if time.monotonic() < self._down_until:
-            raise Unanswered("the server failed a moment ago")
-        try:
-            answer = question()
-        except self._failures as error:
-            self._failed(error)
-            raise Unanswered(str(error)) from error
-        self._pause = FIRST_PAUSE_S
+    def ask(self, call: Call) -> "Future[Any]":
+        """The server's answer as call.read has it, to come; Unanswered if there is none."""
+        answer: Future[Any] = Future()
+        with self._changed:
+            if self._ended or time.monotonic() < self._down_until:
+                answer.set_exception(Unanswered("the server failed a moment ago"))
+            else:
+                self._asked.append((call, answer))
+                self._changed.notify()
         return answer
 
-    def tell(self, message: Callable[[], object]) -> None:
-        """Send something as soon as the server takes it; never waits."""
+    def tell(self, call: Call) -> None:
+        """Send a message as soon as the server takes it."""
         with self._changed:
             if len(self._waiting) >= MAX_WAITING:
                 self.n_lost += 1
                 return
-            self._waiting.append(message)
+            self._waiting.append(call)
             self._changed.notify()
 
     def close(self, patience_s: float) -> None:
@@ -70,46 +86,103 @@ class Link:
         self._thread.join()
         self.n_lost += len(self._waiting)
 
-    def _failed(self, error: Exception) -> None:
-        self._down_until = time.monotonic() + self._pause
-        self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
-        if not self._logged:
-            self._logged = True
-            logger.warning(
-                "neardup: the server of NEARDUP_BACKEND failed (%s). The crawl goes on with what "
-                "this worker remembers, and tries again; further failures are only counted",
+    def _run(self) -> None:
+        try:
+            while calls := self._gathered():
+                self._take_round(*calls)
+        finally:
+            with self._changed:
+                self._ended = True
+                self._turn_away("the link is closed")
+
+    def _gathered(self) -> "tuple[list[tuple[Call, Future[Any]]], list[Call]] | None":
+        """Questions and messages for the next round trip; None at the end."""
+        with self._changed:
+            while (rest := self._rest()) != 0:
+                self._changed.wait(rest)
+            if self._is_over():
+                return None
+            asked = [self._asked.popleft() for _ in range(min(self._most, len(self._asked)))]
+            return asked, list(islice(self._waiting, self._most - len(asked)))
+
+    def _rest(self) -> float | None:
+        """Seconds in which there is nothing to do, None for unlimited time."""
+        if self._is_over():
+            return 0
+        now = time.monotonic()
+        if not (self._asked or self._waiting):
+            return None
+        pause = max(self._down_until - now, 0)
+        return pause if self._closing_at is None else min(pause, self._closing_at - now)
+
+    def _is_over(self) -> bool:
+        if self._closing_at is None:
+            return False
+        return not (self._asked or self._waiting) or time.monotonic() >= self._closing_at
+
+    def _take_round(self, asked: "list[tuple[Call, Future[Any]]]", told: list[Call]) -> None:
+        answers = self._send([*(call for call, _ in asked), *told])
+        failures = [a for a in answers if isinstance(a, Exception)]
+        passing = next((error for error in failures if is_passing(error)), None)
+        self._cross_off(answers[len(asked) :])
+        self._note_refusals([error for error in failures if not is_passing(error)])
+        if passing is not None:
+            self._sit_out(passing)
+        else:
+            self._pause, self._most = FIRST_PAUSE_S, min(2 * self._most, MAX_BATCH)
+        for (call, answer), got in zip(asked, answers, strict=False):
+            _resolve(call, answer, got)
+
+    def _cross_off(self, answers: list[Any]) -> None:
+        """Messages up to the first that has to be sent again: so they stay in order."""
+        with self._changed:
+            for answer in answers:
+                if isinstance(answer, Exception) and is_passing(answer):
+                    return
+                self._waiting.popleft()
+
+    def _note_refusals(self, errors: list[Exception]) -> None:
+        self.n_refused += len(errors)
+        for error in errors:
+            self._log_once(
+                "refused",
+                "neardup: the server of NEARDUP_BACKEND refuses (%s). What it refused is given "
+                "up: pages may be fetched and kept twice. Further refusals are only counted",
                 error,
             )
 
-    def _tell_all(self) -> None:
-        while True:
-            with self._changed:
-                while not self._waiting and self._closing_at is None:
-                    self._changed.wait()
-                if not self._waiting or self._too_late():
-                    return
-                message = self._waiting[0]
-            try:
-                self.ask(message)
-            except Unanswered:
-                self._sit_out()
-            else:
-                self._waiting.popleft()
-
-    def _sit_out(self) -> None:
+    def _sit_out(self, error: Exception) -> None:
         with self._changed:
-            rest = self._down_until - time.monotonic()
-            if self._closing_at is not None:
-                rest = min(rest, self._closing_at - time.monotonic())
-            if rest > 0:
-                self._changed.wait(rest)
+            self._down_until = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
+            self._most = 1
+            self._turn_away(str(error))
+        self._log_once(
+            "failed",
+            "neardup: the server of NEARDUP_BACKEND failed (%s). The crawl goes on with what "
+            "this worker remembers, and tries again; further failures are only counted",
+            error,
+        )
 
-    def _too_late(self) -> bool:
-        return self._closing_at is not None and time.monotonic() >= self._closing_at
+    def _turn_away(self, reason: str) -> None:
+        while self._asked:
+            call, answer = self._asked.popleft()
+            _resolve(call, answer, Unanswered(reason))
+
+    def _log_once(self, what: str, message: str, error: Exception) -> None:
+        if what not in self._logged:
+            self._logged.add(what)
+            logger.warning(message, error)
 
 
-def failures() -> tuple[type[Exception], ...]:
-    """What a client raises where the server fails: gone, slow, full, loading, read-only."""
-    from redis.exceptions import RedisError
-
-    return (RedisError, OSError)
+def _resolve(call: Call, answer: "Future[Any]", got: Any) -> None:
+    """Give the asker what came, unless it waits no longer."""
+    if not answer.set_running_or_notify_cancel():
+        return
+    if isinstance(got, Exception):
+        answer.set_exception(got if isinstance(got, Unanswered) else Unanswered(str(got)))
+        return
+    try:
+        answer.set_result(call.read(got))
+    except Exception as error:  # for the asker, as if it had read the answer itself
+        answer.set_exception(error)

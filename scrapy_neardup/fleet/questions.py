@@ -1,0 +1,180 @@
+"""What a fleet asks and tells its server, as calls of scripts: one key, one shard each."""
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from scrapy_neardup.bloom.chain import FIRST_SHARE
+from scrapy_neardup.bloom.sizing import classic_bits
+from scrapy_neardup.detector import site_of
+from scrapy_neardup.errors import FleetError
+from scrapy_neardup.fleet import scripts
+from scrapy_neardup.state.records import KeptPage, pack_page, unpack_page
+
+N_SHARDS = 16  # of the URLs, each a slot of a cluster
+MAX_SLICE_BITS = 2**32 - 8  # a value on the server is at most 512 MB
+MAX_SLICES = 24
+_SECRET_BYTES = 8
+
+
+class Call(NamedTuple):
+    """One question or message. Sent twice, it does what it does when sent once."""
+
+    script: str
+    key: str
+    arguments: tuple[Any, ...]
+    read: Callable[[Any], Any]  # the server's answer → ours
+    merges: bool = False  # into one with others of its script and key, an answer for each
+
+
+class Shape(NamedTuple):
+    """One slice of a shard's Bloom filter."""
+
+    size_bits: int
+    n_hashes: int
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPage:
+    """A page as the server knows it. id: 8 random bytes, chosen by the worker that brought it."""
+
+    id: bytes
+    kept: KeptPage
+    is_kept: bool = False  # whether an item of it left the pipelines
+
+
+class Rules(NamedTuple):
+    """How pages are found on the server, as in the local index."""
+
+    distance: int
+    blocks: int
+    limit: int  # entries that one look-up may compare
+
+
+class TooManyEntries(FleetError):
+    """A page's buckets hold more entries than one look-up may compare."""
+
+
+def shapes(capacity: int, error_rate: float) -> list[Shape]:
+    """The slices of one shard, each with twice the keys and half the error rate left.
+
+    Their rates add up to less than error_rate. Ends where a slice would exceed 512 MB.
+    """
+    made: list[Shape] = []
+    for n in range(MAX_SLICES):
+        rate = error_rate * (FIRST_SHARE if n == 0 else (1 - FIRST_SHARE) / 2**n)
+        bits, n_hashes = classic_bits(rate)
+        size_bits = max(4096, int(bits * (capacity << n)) + 1)
+        if size_bits > MAX_SLICE_BITS or n_hashes > 64:
+            break
+        made.append(Shape(size_bits, n_hashes, capacity << n))
+    return made
+
+
+class Questions:
+    """URL filter and page index as calls, each atomic on the server.
+
+    Keys begin with `{prefix:`, and what one call touches has one hash tag, so that a cluster
+    can spread sites over its nodes.
+    """
+
+    def __init__(
+        self, prefix: str, key: int, *, capacity: int, error_rate: float, rules: Rules
+    ) -> None:
+        """key: the fleet's secret, so that nobody outside can craft collisions of URLs.
+
+        capacity: URLs before the first growth, in all shards together.
+        """
+        self._prefix = prefix
+        self._secret = key.to_bytes(_SECRET_BYTES, "little")
+        self._rules = rules
+        slices = shapes(max(1, -(-capacity // N_SHARDS)), error_rate)
+        listed = ",".join(f"{{{s.size_bits},{s.n_hashes},{s.capacity}}}" for s in slices)
+        self._seen, self._mark = scripts.SEEN % listed, scripts.MARK % listed
+
+    def seen(self, key: bytes) -> Call:
+        """Whether a URL was marked by any worker; wrongly so at the error rate at most."""
+        return Call(self._seen, self._shard(key), self._hashes(key), bool, merges=True)
+
+    def mark(self, key: bytes) -> Call:
+        """Mark a URL as seen, if the filter has room for it: 0, 1 where it was, 2 where full."""
+        return Call(self._mark, self._shard(key), self._hashes(key), int, merges=True)
+
+    def admit(self, page: SharedPage, compared: Sequence[bytes] = ()) -> Call:
+        """Remember a page, unless there are pages to compare it with first; then these.
+
+        Of two workers that bring twins at the same moment, the later one is given the
+        earlier one's. compared: ids that need not be given again. None: TooManyEntries.
+        """
+        rules, row = self._rules, page.kept.page
+        blocks = self._blocks(page.kept)
+        arguments = (
+            page.id,
+            *_names(page.kept),
+            pack_page(page.kept),
+            struct.pack(">Q", row.fingerprint),
+            rules.distance,
+            rules.limit,
+            len(blocks),
+            *blocks,
+            *compared,
+        )
+        return Call(scripts.ADMIT, self._site(row.site), arguments, self._to_compare)
+
+    def keep(self, page: SharedPage) -> Call:
+        """An item of the page was kept: from now on others may be dropped for it."""
+        return Call(scripts.KEEP, self._site(page.kept.page.site), (page.id,), bool)
+
+    def forget(self, page: SharedPage) -> Call:
+        """Nothing shall count as the page's repeat any more."""
+        arguments = (page.id, *_names(page.kept), *self._blocks(page.kept))
+        return Call(scripts.FORGET, self._site(page.kept.page.site), arguments, bool)
+
+    def status(self, page: SharedPage) -> Call:
+        """ "kept", "undecided", or None where the page was forgotten."""
+        return Call(scripts.STATUS, self._site(page.kept.page.site), (page.id,), _status)
+
+    def _to_compare(self, answer: list[Any]) -> list[SharedPage]:
+        if answer[0] == 2:
+            limit = self._rules.limit
+            raise TooManyEntries(f"more than {limit:,} fingerprints share bits with a page")
+        return [_unpacked(*pair) for pair in zip(answer[1::2], answer[2::2], strict=True)]
+
+    def _shard(self, key: bytes) -> str:
+        host = key.partition(b"/")[0].decode("utf-8", "replace")
+        digest = blake2b(site_of(f"http://{host}").encode(), digest_size=1).digest()
+        return f"{{{self._prefix}:u:{digest[0] % N_SHARDS}}}"
+
+    def _site(self, number: int) -> str:
+        return f"{{{self._prefix}:p:{number:016x}}}"
+
+    def _hashes(self, key: bytes) -> tuple[int, int]:
+        """Two numbers of 44 bits: their sums are exact in a double."""
+        digest = blake2b(key, digest_size=16, key=self._secret, person=b"neardup-fleet").digest()
+        low, high = struct.unpack("<QQ", digest)
+        return low >> 20, high >> 20 | 1
+
+    def _blocks(self, kept: KeptPage) -> list[int]:
+        """The fingerprint cut into blocks; none for a page that is only compared exactly."""
+        if not kept.indexed:
+            return []
+        cuts = [64 * n // self._rules.blocks for n in range(self._rules.blocks + 1)]
+        fingerprint = kept.page.fingerprint
+        return [fingerprint >> low & (1 << high - low) - 1 for low, high in pairwise(cuts)]
+
+
+def _names(kept: KeptPage) -> tuple[bytes, bytes]:
+    url = kept.page.url.encode("utf-8", "surrogatepass")
+    return kept.page.digest, blake2b(url, digest_size=16).digest()
+
+
+def _unpacked(id: bytes, record: bytes) -> SharedPage:
+    return SharedPage(id, KeptPage(*unpack_page(record[1:])), record[:1] == b"k")
+
+
+def _status(answer: bytes | None) -> str | None:
+    return None if answer is None else {b"k": "kept", b"u": "undecided"}[answer]
