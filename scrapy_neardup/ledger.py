@@ -28,7 +28,7 @@ ACTIONS: tuple[Action, ...] = ("kept", "dropped", "tagged", "counted")
 DUPLICATE_KINDS: frozenset[Kind] = frozenset({"seen", "exact", "near"})
 
 APPLICATION_ID = 0x6E656172  # "near"
-FORMAT = 1
+FORMAT = 2
 FLUSH_S = 1.0
 BATCH = 1_000
 # Entries waiting for a disk that does not keep up; beyond it they are counted as lost.
@@ -65,15 +65,37 @@ CREATE TABLE decision (
 CREATE INDEX decision_url ON decision (url_hash);
 CREATE INDEX decision_original ON decision (original) WHERE original IS NOT NULL;
 CREATE VIEW decisions AS
-    SELECT decision.id AS id, run, time_ms / 1000.0 AS time, kind.name AS kind,
-           action.name AS action, decision.url AS url, original.url AS original,
-           other.url AS elsewhere, fingerprint, distance, sketch_distance,
-           per_mille / 1000.0 AS similarity, words, size_bytes, latency_ms,
-           callback.name AS callback, url_hash, decision.original AS original_id
+    SELECT decision.id AS id, decision.run AS run, decision.time_ms / 1000.0 AS time,
+           kind.name AS kind, action.name AS action, decision.url AS url,
+           coalesce(own.url, original.url) AS original, other.url AS elsewhere,
+           decision.fingerprint AS fingerprint, decision.distance AS distance,
+           decision.sketch_distance AS sketch_distance,
+           decision.per_mille / 1000.0 AS similarity, decision.words AS words,
+           decision.size_bytes AS size_bytes, decision.latency_ms AS latency_ms,
+           callback.name AS callback, decision.url_hash AS url_hash,
+           decision.original AS original_id
     FROM decision JOIN kind ON kind.id = decision.kind JOIN action ON action.id = decision.action
+    LEFT JOIN decision AS own ON own.id = -decision.original
     LEFT JOIN original ON original.id = decision.original
     LEFT JOIN original AS other ON other.id = decision.elsewhere
     LEFT JOIN callback ON callback.id = decision.callback;
+"""
+# An original is named by -row where the file has a row of its URL, else by url_id and in a table
+# of its own: stored once, a decision about a duplicate takes no more room than another.
+ADD_DECISION = """
+INSERT INTO decision VALUES (NULL, ?, ?, ?, ?, ?, ?,
+    coalesce((SELECT -id FROM decision WHERE url_hash = ? AND url = ? LIMIT 1), ?),
+    ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+ADD_ORIGINAL = """
+INSERT OR IGNORE INTO original
+    SELECT ?, ? WHERE EXISTS (SELECT 1 FROM decision WHERE original = ?)
+"""
+NO_ORIGINAL = (None, None, None)
+DUPLICATES_OF = """
+WHERE original_id IN
+    (SELECT ? UNION ALL SELECT -id FROM decision WHERE url_hash = ? AND url = ?)
+ORDER BY id
 """
 COLUMNS = (
     "id, run, time, kind, action, url, original, elsewhere, fingerprint, distance, "
@@ -243,22 +265,20 @@ class Ledger:
 
     def _write(self, batch: list[tuple[float, Entry]]) -> None:
         decided = [(at, e) for at, e in batch if self._all or e.kind in DUPLICATE_KINDS]
-        originals = {url for _, e in decided for url in (e.original, e.elsewhere) if url}
+        originals = {(url_id(url), storable(url)) for _, e in decided if (url := e.original)}
+        elsewhere = {(url_id(url), storable(url)) for _, e in decided if (url := e.elsewhere)}
         with self._connection as transaction:
-            transaction.executemany(
-                "INSERT OR IGNORE INTO original VALUES (?, ?)",
-                [(url_id(url), storable(url)) for url in originals],
-            )
             transaction.executemany(
                 "INSERT OR IGNORE INTO callback (name) VALUES (?)",
                 [(name,) for name in {e.callback for _, e in decided} if name],
             )
             callbacks = dict(transaction.execute("SELECT name, id FROM callback"))
             transaction.executemany(
-                "INSERT INTO decision VALUES "
-                "(NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                ADD_DECISION,
                 [(*self._row(at, e), callbacks.get(e.callback)) for at, e in decided],
             )
+            transaction.executemany(ADD_ORIGINAL, [(i, url, i) for i, url in originals])
+            transaction.executemany("INSERT OR IGNORE INTO original VALUES (?, ?)", elsewhere)
             if self._keep_text:
                 transaction.executemany(
                     "INSERT OR REPLACE INTO page_text VALUES (?, ?)",
@@ -267,8 +287,8 @@ class Ledger:
         self.recorded += len(decided)
 
     def _row(self, at: float, entry: Entry) -> tuple[object, ...]:
-        """The entry as its columns, but for the callback."""
-        fingerprint = entry.fingerprint
+        """The entry as ADD_DECISION takes it, but for the callback."""
+        fingerprint, original = entry.fingerprint, entry.original
         if fingerprint is not None and fingerprint >= 1 << 63:
             fingerprint -= 1 << 64  # SQLite's integers are signed
         return (
@@ -278,7 +298,11 @@ class Ledger:
             ACTIONS.index(entry.action),
             url_hash(entry.url),
             storable(entry.url),
-            url_id(entry.original) if entry.original else None,
+            *(
+                (url_hash(original), storable(original), url_id(original))
+                if original
+                else NO_ORIGINAL
+            ),
             url_id(entry.elsewhere) if entry.elsewhere else None,
             fingerprint,
             entry.distance,
@@ -364,7 +388,7 @@ class LedgerReader:
 
     def duplicates_of(self, url: str) -> list[Decided]:
         """What was judged a duplicate of a URL, oldest first."""
-        return self._everywhere("WHERE original_id = ? ORDER BY id", url_id(url))
+        return self._everywhere(DUPLICATES_OF, url_id(url), url_hash(url), storable(url))
 
     def runs(self) -> list[Run]:
         """The crawls that wrote into the ledger; one appears once for each file it wrote."""

@@ -98,6 +98,26 @@ def test_a_url_and_its_duplicates_are_found(tmp_path: Path) -> None:
     assert reader.of_url("http://a.example/3") == []
 
 
+@pytest.mark.parametrize("order", ["before", "after", "never"])
+def test_an_original_is_named_whenever_its_own_decision_came(tmp_path: Path, order: str) -> None:
+    again = NEAR._replace(url="http://a.example/3", elsewhere=NEW.url)
+    entries = {"before": [NEW, NEAR, again], "after": [NEAR, again, NEW], "never": [NEAR, again]}
+    write(tmp_path, *entries[order][:1])
+    write(tmp_path, *entries[order][1:])
+    reader = LedgerReader(tmp_path)
+    found = [d for d in reader.decisions() if d.kind == "near"]
+    assert [d.original for d in found] == [NEW.url, NEW.url]
+    assert [d.elsewhere for d in found] == [NEAR.elsewhere, NEW.url]
+    assert [d.url for d in reader.duplicates_of(NEW.url)] == [NEAR.url, again.url]
+
+
+def test_an_original_that_has_a_decision_of_its_own_is_stored_once(tmp_path: Path) -> None:
+    long = "http://a.example/" + "x" * 3_000
+    write(tmp_path, NEW._replace(url=long), *[NEAR._replace(original=long)] * 10)
+    stored = (tmp_path / "ledger" / "000001.sqlite").read_bytes()
+    assert stored.count(long.encode()) == 1
+
+
 def test_rules_of_the_run_stay_with_its_decisions(tmp_path: Path) -> None:
     write(tmp_path, NEW)
     again = Ledger.open(tmp_path, "all", rules={"distance": 6})
