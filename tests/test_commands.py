@@ -85,6 +85,53 @@ def test_the_command_loads_nothing_heavy_before_it_is_used() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+def test_help_of_every_subcommand_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; from scrapy_neardup import commands\n"
+        "try: commands.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'scrapy', 'twisted', 'lxml', 'w3lib', 'mmh3', 'tldextract', 'pyarrow',"
+        " 'warcio', 'tqdm', 'pyspark', 'redis'} & set(sys.modules)\n"
+        "sys.exit(' '.join(heavy) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_file_that_cannot_be_written_is_one_line(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in (["report", str(state), "-o"], ["export", str(state), "-o"]):
+        assert commands.main([*arguments, str(tmp_path / "no" / "x.csv")]) == commands.WRONG_USE
+        errors = capsys.readouterr().err
+        assert errors.count("\n") == 1
+        assert "No such file" in errors
+
+
+def test_ctrl_c_is_one_line_and_an_exit_code_of_its_own(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("scrapy_neardup.commands.stats.summarise", interrupt)
+    assert commands.main(["stats", str(state)]) == commands.INTERRUPTED
+    assert capsys.readouterr().err == "scrapy neardup: interrupted\n"
+
+
+def interrupt(state: Path) -> None:
+    raise KeyboardInterrupt
+
+
+def test_help_names_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        commands.main(["--help"])
+    help = capsys.readouterr().out.partition("exit codes:")[2]
+    for code in (commands.DONE, commands.NOTHING_FOUND, commands.WRONG_USE, commands.INTERRUPTED):
+        assert f"\n  {code}  " in help
+    docs = (Path(__file__).parents[1] / "docs" / "commands.md").read_text("utf-8")
+    assert f"{commands.INTERRUPTED}, interrupted" in docs
+
+
 def test_a_jobdir_is_taken_for_the_state_folder_in_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

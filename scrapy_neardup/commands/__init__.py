@@ -22,13 +22,15 @@ SUBCOMMANDS = (
 DONE = 0
 NOTHING_FOUND = 1
 WRONG_USE = 2
+INTERRUPTED = 130  # as shells have it for Ctrl-C
 
 DESCRIPTION = "See, explain and undo what scrapy_neardup decided; judge it on your own pages."
 EPILOG = """\
 exit codes:
-  0  done
-  1  nothing found: no such URL, no decision to undo
-  2  wrong use, or a file that cannot be read; the message says which
+  0    done
+  1    nothing found: no such URL, no decision to undo
+  2    wrong use, or a file that cannot be read or written; the message says which
+  130  interrupted by Ctrl-C
 
 examples:
   scrapy neardup stats crawls/shop
@@ -60,7 +62,7 @@ def add_subcommands(parser: argparse.ArgumentParser, prog: str) -> None:
 
 
 def run_subcommand(options: argparse.Namespace) -> int:
-    """Run what was parsed and give its exit code; our own errors become one line."""
+    """Run what was parsed and give its exit code; what went wrong becomes one line."""
     try:
         exit_code: int = options.run_subcommand(options)
         sys.stdout.flush()
@@ -71,6 +73,12 @@ def run_subcommand(options: argparse.Namespace) -> int:
     except NearDupError as error:
         complain(str(error))
         return WRONG_USE
+    except OSError as error:
+        complain(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        return WRONG_USE
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return INTERRUPTED
     return exit_code
 
 

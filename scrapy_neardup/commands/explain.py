@@ -8,7 +8,6 @@ from scrapy_neardup.commands.state_folder import add_state_option, state_folder
 from scrapy_neardup.commands.terminal import clean, colour, complain, say, say_json
 from scrapy_neardup.commands.text_diff import differences, say_differences
 from scrapy_neardup.ledger import Decided, LedgerReader
-from scrapy_neardup.urlkey import url_key
 
 EXAMPLES = """\
   scrapy neardup explain 'https://shop.example/item?id=7' --state crawls/shop
@@ -136,6 +135,8 @@ def facts(decided: Decided, rules: Mapping[str, object]) -> Iterator[tuple[str, 
     if decided.words is not None:
         yield "words", f"{decided.words:,}"
     if decided.kind == "seen":
+        from scrapy_neardup.urlkey import url_key
+
         yield "key", url_key(decided.url).decode("utf-8", "replace") + " (under default URL rules)"
     changes = otherwise(decided, rules)
     if changes:

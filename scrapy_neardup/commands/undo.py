@@ -7,12 +7,15 @@ recorded drops. A URL without * is undone whether or not its drop is on record.
 import argparse
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands.state_folder import add_state_option, state_folder
 from scrapy_neardup.commands.terminal import clean, complain, say, say_json
 from scrapy_neardup.errors import LedgerError, StateError
 from scrapy_neardup.ledger import DUPLICATE_KINDS, LedgerReader
-from scrapy_neardup.undone import Wanted, undo
+
+if TYPE_CHECKING:
+    from scrapy_neardup.undone import Wanted
 
 EXAMPLES = """\
   scrapy neardup undo 'https://shop.example/item?id=7' --state crawls/shop
@@ -30,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Enter the URLs into the state's list of exceptions; exit code 1 if there are none."""
+    from scrapy_neardup.undone import undo
+
     state = state_folder(options)
     if not state.is_dir():
         raise StateError(f"{state}: no such state folder; name JOBDIR or NEARDUP_STATE_DIR")
@@ -43,8 +48,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def found(state: Path, pattern: str) -> list[Wanted]:
+def found(state: Path, pattern: str) -> "list[Wanted]":
     """What a pattern matches; a URL matches itself, on record or not."""
+    from scrapy_neardup.undone import Wanted
+
     if "*" in pattern:
         return dropped(LedgerReader(state), pattern)
     try:
@@ -54,8 +61,10 @@ def found(state: Path, pattern: str) -> list[Wanted]:
     return [Wanted(pattern, decisions[-1].callback if decisions else None)]
 
 
-def dropped(reader: LedgerReader, pattern: str) -> list[Wanted]:
+def dropped(reader: LedgerReader, pattern: str) -> "list[Wanted]":
     """Recorded drops that match, each URL once, oldest first."""
+    from scrapy_neardup.undone import Wanted
+
     matches = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL).fullmatch
     callbacks = {
         decided.url: decided.callback
