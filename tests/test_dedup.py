@@ -15,7 +15,12 @@ import pytest
 from mock_site import page, prose
 
 from scrapy_neardup.commands import WRONG_USE, main
-from scrapy_neardup.dedup.inputs import Damage, Fields, Record, find_inputs, records
+from scrapy_neardup.dedup import Plan, dedup
+from scrapy_neardup.dedup import warc as warc_module
+from scrapy_neardup.dedup.inputs import Fields, find_inputs, records
+from scrapy_neardup.dedup.reading import BATCH, Sheet, batches
+from scrapy_neardup.dedup.record import Damage, Record
+from scrapy_neardup.settings import NearDupSettings
 
 warcio = pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
 pa = pytest.importorskip("pyarrow", reason="the extra [dedup] is not installed")
@@ -198,7 +203,63 @@ def test_a_damaged_warc_record_costs_only_itself(tmp_path: Path, name: str) -> N
     (tmp_path / name).write_bytes(damaged)
     assert run(tmp_path / "out", tmp_path / name) == 0
     assert kept(tmp_path / "out", ids) == [0, 2, 4, 5]
-    assert f"byte {begin}" in lines(tmp_path / "out" / "damaged.jsonl")[0]["error"]
+    assert f"byte {begin:,}: " in lines(tmp_path / "out" / "damaged.jsonl")[0]["error"]
+
+
+@pytest.mark.parametrize("at", [0.3, 0.6, 0.9])
+def test_a_page_damaged_inside_its_gzip_member_is_not_taken_for_a_shorter_one(
+    tmp_path: Path, at: float
+) -> None:
+    name = "pages.warc.gz"
+    (tmp_path / name).write_bytes(FORMATS[name][0])
+    _, begin, end = [r for r in read(tmp_path / name) if isinstance(r, Record)][2].raw
+    damaged = bytearray(FORMATS[name][0])
+    middle = begin + int((end - begin) * at)
+    damaged[middle : middle + 8] = b"\0" * 8
+    (tmp_path / name).write_bytes(damaged)
+    assert run(tmp_path / "out", tmp_path / name) == 0
+    assert kept(tmp_path / "out", warc_ids) == [0, 2, 4, 5]
+    assert [d["record"] for d in lines(tmp_path / "out" / "damaged.jsonl")] == [2]
+
+
+@pytest.mark.parametrize("length", [0, 10, 10**6, 10**17])
+def test_a_wrong_content_length_costs_only_its_record(tmp_path: Path, length: int) -> None:
+    content, ids = FORMATS["pages.warc"]
+    parts = content.split(b"Content-Length: ")
+    digits = parts[3].split(b"\r\n", 1)[0]  # of page 1; the first is the warcinfo's
+    parts[3] = str(length).encode() + parts[3][len(digits) :]
+    (tmp_path / "a.warc").write_bytes(b"Content-Length: ".join(parts))
+    assert run(tmp_path / "out", tmp_path / "a.warc") == 0
+    assert kept(tmp_path / "out", ids) == [0, 2, 4, 5]
+    assert len(lines(tmp_path / "out" / "damaged.jsonl")) == 1
+
+
+def test_a_warc_packed_as_a_whole_is_damage_that_names_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "a.warc.gz").write_bytes(gzip.compress(FORMATS["pages.warc"][0]))
+    assert run(tmp_path / "out", tmp_path / "a.warc.gz") == 0
+    (damage,) = lines(tmp_path / "out" / "damaged.jsonl")
+    assert "warcio recompress" in damage["error"]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_record_too_long_to_look_at_is_kept_whole(
+    tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warc_module, "MAX_RECORD_BYTES", 500)
+    content = warc(packed)
+    name = "a.warc.gz" if packed else "a.warc"
+    (tmp_path / name).write_bytes(content)
+    found = list(read(tmp_path / name))
+    assert [r.body for r in found if isinstance(r, Record)].count(None) >= len(TEXTS)
+    assert b"".join(content[r.raw[1] : r.raw[2]] for r in found if isinstance(r, Record)) == content
+
+
+def test_a_body_whose_encoding_cannot_be_undone_is_kept(tmp_path: Path) -> None:
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: nonsense\r\n\r\n"
+    (tmp_path / "a.warc").write_bytes(warc_record("response", URL.format(0), http + b"\0" * 99))
+    (record,) = read(tmp_path / "a.warc")
+    assert isinstance(record, Record)
+    assert record.raw[1:] == (0, (tmp_path / "a.warc").stat().st_size)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -250,6 +311,28 @@ def test_a_run_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(
     assert [d["kind"] for d in lines(out / "duplicates.jsonl")] == ["exact", "near"]
     summary = json.loads((out / "summary.json").read_text())
     assert summary["records"] == len(TEXTS) + (name == "pages.warc.gz")
+
+
+def test_a_page_that_ends_its_worker_is_kept_and_costs_no_other(tmp_path: Path) -> None:
+    texts = [*TEXTS[:3], "a fatal page", *TEXTS[3:]]
+    pages = [{"id": i, "url": URL.format(i), "text": text} for i, text in enumerate(texts)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pages))
+    settings = NearDupSettings(key=1, engine="fatal_engine.FatalEngine")
+    plan = Plan(find_inputs([tmp_path / "a.jsonl"]), tmp_path / "out", settings, Fields(), jobs=1)
+    summary = dedup(plan)
+    assert kept(tmp_path / "out", unpacked_lines) == [0, 1, 2, 3, 6]
+    assert summary["others"]["not_compared/failed"] == 1
+
+
+def test_what_waits_for_workers_is_bounded_in_bytes() -> None:
+    sheets = [Sheet(str(i), "", None, b"x" * 2**20, "") for i in range(10)]
+    sizes = [len(batch) for _, batch in batches((sheet.name, sheet) for sheet in sheets)]
+    assert sizes == [4, 4, 2]
+    assert [len(b) for _, b in batches((1, Sheet("", "", "", None, "")) for _ in range(70))] == [
+        BATCH,
+        BATCH,
+        70 - 2 * BATCH,
+    ]
 
 
 def test_a_run_that_is_done_is_not_done_again(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_neardup.commands.terminal import say, say_json
+from scrapy_neardup.commands.terminal import complain, say, say_json
 
 if TYPE_CHECKING:
     from scrapy_neardup.dedup import Plan, Watcher
@@ -51,8 +51,12 @@ def run(options: argparse.Namespace) -> int:
     fields = Fields(options.url_field, options.text_field, options.html_field)
     jobs = max(1, options.jobs or all_cores())
     plan = Plan(find_inputs(options.inputs), options.out, settings, fields, jobs)
-    with progress_bar(plan) as watch:
-        summary = dedup(plan, watch)
+    try:
+        with progress_bar(plan) as watch:
+            summary = dedup(plan, watch)
+    except (KeyboardInterrupt, OSError):
+        complain("stopped; the same command goes on from the last minute")
+        raise
     tell(summary, options.json)
     return 0
 

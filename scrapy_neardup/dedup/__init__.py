@@ -15,9 +15,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 from scrapy_neardup.dedup import checkpoint
 from scrapy_neardup.dedup.checkpoint import Progress, snapshot_path
-from scrapy_neardup.dedup.inputs import Damage, Fields, Input, Record, records
+from scrapy_neardup.dedup.inputs import Fields, Input, records
 from scrapy_neardup.dedup.outputs import Part, part_path
-from scrapy_neardup.dedup.reading import Sheet, Unread, in_order, workers
+from scrapy_neardup.dedup.reading import Readers, Sheet, Unread
+from scrapy_neardup.dedup.record import Damage, Record
 from scrapy_neardup.detector import Decision, Detector, PageReading
 from scrapy_neardup.parts import make_detector, make_identity, restored_detector
 from scrapy_neardup.settings import NearDupSettings
@@ -101,8 +102,8 @@ class Run:
 
     def go(self) -> None:
         """Take every record that is left through to its output."""
-        with workers(self.plan.settings, self.key, self.plan.jobs) as pool:
-            for task, reading in in_order(pool, self.plan.jobs, self._tasks()):
+        with Readers(self.plan.settings, self.key, self.plan.jobs) as readers:
+            for task, reading in readers.in_order(self._tasks()):
                 self._enter_input(task.number)
                 self._handle(task.record, reading)
                 self.progress.position = task.record.position + 1

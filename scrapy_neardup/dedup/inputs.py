@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from scrapy_neardup.dedup.record import Damage, Record
+from scrapy_neardup.dedup.warc import warc_records
 from scrapy_neardup.errors import InputError
 
 HTML_SUFFIXES = (".html", ".htm", ".xhtml")
@@ -18,8 +20,6 @@ HTML_FIELDS = ("html", "body")
 # Longer ones are damage: a file without line ends would be read into memory whole.
 MAX_LINE_BYTES = 256 * 2**20
 PARQUET_ROWS = 500
-WARC_RECORD_END = b"\r\n\r\n"
-WARC_MARKS = {".gz": b"\x1f\x8b\x08", "": b"WARC/1."}
 
 
 class Fields(NamedTuple):
@@ -28,24 +28,6 @@ class Fields(NamedTuple):
     url: str = "url"
     text: str | None = None
     html: str | None = None
-
-
-class Record(NamedTuple):
-    """One record. Without text and body it is not a page to compare."""
-
-    position: int  # in its file, from 0
-    url: str
-    text: str | None = None
-    body: bytes | None = None
-    content_type: str = ""
-    raw: Any = None  # as the output of its format takes it
-
-
-class Damage(NamedTuple):
-    """A record, or the rest of a file, that cannot be read."""
-
-    position: int
-    error: str
 
 
 class Input(NamedTuple):
@@ -258,57 +240,9 @@ def _html(
 def _warc(
     source: Input, fields: Fields, progress: Callable[[int], None]
 ) -> Iterator[Record | Damage]:
-    """Records of a WARC file; behind a damaged one, reading goes on at the next that begins."""
     if source.packing == ".zst":
         raise InputError(f"{source.path}: WARC as .zst is not read; unpack it, or pack it as .gz")
     try:
-        from warcio.archiveiterator import ArchiveIterator
+        yield from warc_records(source.path, source.packing == ".gz", progress)
     except ImportError as error:
         raise InputError(f"{source.path}: {_needs('warcio', error)}") from error
-    start: int | None = 0
-    with source.path.open("rb") as file:
-        while start is not None:
-            at = start
-            file.seek(start)
-            try:
-                for record, end in _warc_records(ArchiveIterator(file), source):
-                    progress(end)
-                    yield record
-                    at = end
-                return
-            except Exception as error:
-                yield Damage(0, f"record at byte {at}: {type(error).__name__}: {error}")
-            start = _next_warc_record(file, at + 1, WARC_MARKS[source.packing])
-
-
-def _warc_records(iterator: Any, source: Input) -> Iterator[tuple[Record, int]]:
-    """(record, where it ends) of each record."""
-    blank = 0 if source.packing else len(WARC_RECORD_END)  # warcio does not count it there
-    for record in iterator:
-        page = _warc_page(record)
-        begin = iterator.get_record_offset()
-        end = begin + iterator.get_record_length() + blank
-        yield page._replace(raw=(source.path, begin, end)), end
-
-
-def _warc_page(record: Any) -> Record:
-    """A response of status 2xx is a page; everything else is not compared."""
-    url = record.rec_headers.get_header("WARC-Target-URI") or ""
-    status = record.http_headers.get_statuscode() if record.http_headers else ""
-    if record.rec_type != "response" or not status.startswith("2"):
-        return Record(0, url)
-    kind = record.http_headers.get_header("Content-Type") or ""
-    return Record(0, url, None, record.content_stream().read(MAX_LINE_BYTES), kind)
-
-
-def _next_warc_record(file: IO[bytes], start: int, mark: bytes) -> int | None:
-    """Where bytes that look like a record's beginning stand next; None if nowhere."""
-    file.seek(start)
-    carried = b""
-    while block := file.read(2**20):
-        found = (carried + block).find(mark)
-        if found >= 0:
-            return start - len(carried) + found
-        start += len(block)
-        carried = block[-len(mark) + 1 :]
-    return None

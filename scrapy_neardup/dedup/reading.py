@@ -1,15 +1,15 @@
 """Records → readings, in worker processes: extraction, words and fingerprints on all cores."""
 
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
-from itertools import islice
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from scrapy.http import Headers
 from scrapy.responsetypes import responsetypes
@@ -20,6 +20,7 @@ from scrapy_neardup.parts import make_detector
 from scrapy_neardup.settings import NearDupSettings
 
 BATCH = 32
+BATCH_BYTES = 4 * 2**20
 AHEAD = 4  # batches that wait for each worker: the reader must not run away from the workers
 
 T = TypeVar("T")
@@ -33,6 +34,11 @@ class Sheet(NamedTuple):
     text: str | None
     body: bytes | None
     content_type: str
+
+    @property
+    def n_bytes(self) -> int:
+        """About what it takes in memory."""
+        return len(self.body or b"") + len(self.text or "")
 
 
 class Unread(NamedTuple):
@@ -51,6 +57,8 @@ class Worker:
 def start_worker(settings: NearDupSettings, key: int) -> None:
     """Give this process its detector, and an end when its parent has come to one."""
     threading.Thread(target=_exit_with_parent, daemon=True).start()
+    # Ctrl-C reaches all processes of a terminal; the parent says what there is to say.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     Worker.settings = settings
     Worker.detector = make_detector(settings, key)
 
@@ -87,34 +95,95 @@ def text_of(sheet: Sheet) -> str | None:
     return visible_text(kind(url=sheet.url or "http://-/", headers=headers, body=sheet.body))
 
 
-@contextmanager
-def workers(settings: NearDupSettings, key: int, jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool of reading processes."""
-    # Spawned: a fork would take along the locks of whatever threads libraries run.
-    with ProcessPoolExecutor(jobs, get_context("spawn"), start_worker, (settings, key)) as pool:
-        yield pool
+class Batch(NamedTuple, Generic[T]):
+    """Things with their sheets, and the readings that a worker owes for them."""
+
+    things: list[T]
+    sheets: list[Sheet]
+    future: Future[list[PageReading | Unread]]
 
 
-def in_order(
-    pool: ProcessPoolExecutor, jobs: int, pairs: Iterable[tuple[T, Sheet]]
-) -> Iterator[tuple[T, PageReading | Unread]]:
-    """Each thing with the reading of its sheet, in order; at most AHEAD batches a worker wait."""
-    waiting: deque[tuple[list[T], Future[list[PageReading | Unread]]]] = deque()
-    stream = iter(pairs)
-    while batch := list(islice(stream, BATCH)):
-        things, sheets = [thing for thing, _ in batch], [sheet for _, sheet in batch]
-        waiting.append((things, pool.submit(read_batch, sheets)))
-        if len(waiting) >= AHEAD * jobs:
-            yield from _done(waiting.popleft())
-    while waiting:
-        yield from _done(waiting.popleft())
+class Readers:
+    """Worker processes that read sheets in batches; a context.
+
+    A page that ends its worker, as a crash in a parser's C code or the system's want of memory
+    would, costs only itself: the workers are started anew and the page is left unread.
+    """
+
+    def __init__(self, settings: NearDupSettings, key: int, jobs: int) -> None:
+        self._start = settings, key
+        self._jobs = jobs
+        self._pool = self._started()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def _started(self) -> ProcessPoolExecutor:
+        # Spawned: a fork would take along the locks of whatever threads libraries run.
+        return ProcessPoolExecutor(self._jobs, get_context("spawn"), start_worker, self._start)
+
+    def in_order(
+        self, pairs: Iterable[tuple[T, Sheet]]
+    ) -> Iterator[tuple[T, PageReading | Unread]]:
+        """Each thing with the reading of its sheet, in order.
+
+        At most AHEAD batches a worker wait, and AHEAD * BATCH_BYTES a worker beside the longest.
+        """
+        waiting: deque[Batch[T]] = deque()
+        for things, sheets in batches(pairs):
+            waiting.append(Batch(things, sheets, self._submitted(sheets)))
+            while len(waiting) >= AHEAD * self._jobs or self._too_heavy(waiting):
+                yield from self._done(waiting)
+        while waiting:
+            yield from self._done(waiting)
+
+    def _too_heavy(self, waiting: "deque[Batch[T]]") -> bool:
+        n_bytes = sum(sheet.n_bytes for batch in waiting for sheet in batch.sheets)
+        return n_bytes > AHEAD * self._jobs * BATCH_BYTES
+
+    def _submitted(self, sheets: list[Sheet]) -> "Future[list[PageReading | Unread]]":
+        try:
+            return self._pool.submit(read_batch, sheets)
+        except BrokenProcessPool as error:
+            broken: Future[list[PageReading | Unread]] = Future()
+            broken.set_exception(error)
+            return broken
+
+    def _done(self, waiting: "deque[Batch[T]]") -> Iterator[tuple[T, PageReading | Unread]]:
+        batch = waiting.popleft()
+        try:
+            readings = batch.future.result()
+        except BrokenProcessPool:
+            self._pool = self._started()
+            readings = [self._alone(sheet) for sheet in batch.sheets]
+            again = [other._replace(future=self._submitted(other.sheets)) for other in waiting]
+            waiting.clear()
+            waiting.extend(again)
+        yield from zip(batch.things, readings, strict=True)
+
+    def _alone(self, sheet: Sheet) -> PageReading | Unread:
+        try:
+            return self._submitted([sheet]).result()[0]
+        except BrokenProcessPool:
+            self._pool = self._started()
+            return Unread("failed")
 
 
-def _done(
-    batch: tuple[list[T], "Future[list[PageReading | Unread]]"],
-) -> Iterator[tuple[T, PageReading | Unread]]:
-    things, future = batch
-    yield from zip(things, future.result(), strict=True)
+def batches(pairs: Iterable[tuple[T, Sheet]]) -> Iterator[tuple[list[T], list[Sheet]]]:
+    """Things and sheets, up to BATCH of them or to BATCH_BYTES."""
+    things: list[T] = []
+    sheets: list[Sheet] = []
+    for thing, sheet in pairs:
+        things.append(thing)
+        sheets.append(sheet)
+        if len(sheets) == BATCH or sum(s.n_bytes for s in sheets) >= BATCH_BYTES:
+            yield things, sheets
+            things, sheets = [], []
+    if sheets:
+        yield things, sheets
 
 
 def all_cores() -> int:
