@@ -1,24 +1,13 @@
-"""scrapy_neardup/index/permuted.py: the oracle's answers at every layout.
-
-NEARDUP_TEST_QUERIES=100000 pytest tests/test_index_permuted.py -k missed compares every one of
-10**5 fingerprints with every other, at every layout; it takes about half an hour.
-"""
-
-import gzip
-import json
-import os
-import re
+"""scrapy_neardup/index/permuted.py: the oracle's answers; test_index_recall.py has every layout."""
 
 import numpy as np
 import pytest
-from conftest import SHARED_DATA
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sorted_tables import SortedTables
 
 import scrapy_neardup.kernels as kernels
-from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import (
     BrokenInvariant,
     DistanceTooLarge,
@@ -32,9 +21,7 @@ from scrapy_neardup.errors import (
 from scrapy_neardup.index import index_class, load_index
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.scan import ScanIndex
-from scrapy_neardup.text import normalise
 
-QUERIES = int(os.environ.get("NEARDUP_TEST_QUERIES", "50"))
 README_QUERY = 0b0100101110111011011000101111101110011100001010011100100110110101
 README_STORED = 0b0100101110111011001000101111101110111100001010011101100110110101
 
@@ -100,40 +87,6 @@ def test_answers_are_the_oracles_before_and_after_freezing(bits, rows):
     index.compact()
     index.check()
     assert_same_answers(index, oracle, queries, 3)
-
-
-@pytest.fixture(scope="module")
-def collections():
-    """10**5 fingerprints each: random, skewed, and, where they are, of stretches of real pages."""
-    found = {"random": random_rows(100_000), "skewed": skewed_rows(100_000)}
-    if SHARED_DATA.is_dir():
-        found["real"] = real_rows(SHARED_DATA, 100_000)
-    return found
-
-
-def real_rows(folder, n):
-    """Fingerprints of 100 words each, every 8 words of real pages: neighbours share 92 words."""
-    texts = []
-    with gzip.open(folder / "pairs" / "pages.jsonl.gz", "rt", encoding="utf-8") as lines:
-        for line in lines:
-            words = normalise(re.sub(r"<[^>]*>", " ", json.loads(line)["html"])).split()
-            texts += [b" ".join(words[at : at + 100]) for at in range(0, len(words) - 99, 8)]
-            if len(texts) >= n:
-                break
-    return load_engine("auto").fingerprint_many(texts[:n])
-
-
-@pytest.mark.parametrize(
-    ("blocks", "distance"), [(d + more, d) for d in range(7) for more in (1, 2, 3)]
-)
-def test_nothing_within_the_distance_is_missed(collections, blocks, distance):
-    for name, stored in collections.items():
-        index, oracle = PermutedIndex(blocks, distance), ScanIndex()
-        index.add_many(stored, np.arange(len(stored)))
-        oracle.add_many(stored, np.arange(len(stored)))
-        some = stored[:: max(1, len(stored) // QUERIES)]
-        queries = flipped(some, np.arange(len(some)) % (distance + 2))
-        assert_same_answers(index, oracle, queries, distance, name)
 
 
 @pytest.mark.parametrize("blocks", [3, 4, 6])
