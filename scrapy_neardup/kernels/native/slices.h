@@ -13,7 +13,7 @@
 #include "simd.h"
 
 enum { VERIFY_ALL, VERIFY_BOUNDS, VERIFY_SCORE };
-enum { MOST_WORDS = 16, AHEAD = 8, BATCH = 64, MOST_BITS = 1024 };
+enum { MOST_WORDS = 16, LINE_WORDS = 8, AHEAD = 32, BATCH = 64, MOST_BITS = 1024 };
 
 typedef struct {
     int n_slices, n_words;
@@ -116,59 +116,79 @@ static int read_chain(const uint32_t *nexts, uint32_t link, int admitted, uint32
     return 1;
 }
 
-/* The lists of up to BATCH values of a slice. 1 done, 0 out of memory, -1 limit reached. */
-INLINE int read_lists(const tier_t *tier, int s, const uint32_t *values, int n_values,
-                      int admitted, uint32_t credit, search_t *search) {
-    const int64_t base = tier->shape.bases[s];
-    uint32_t starts[BATCH], ends[BATCH];
-    uint64_t total = 0;
-    if (tier->heads) {
-        int state = 1;
-        for (int i = 0; i < n_values && state > 0; i++)
-            state = read_chain(tier->nexts + s * tier->stride, tier->heads[base + values[i]],
-                               admitted, credit, search);
-        return state;
+typedef struct {
+    uint64_t at; /* of its offset, or its head */
+    int s;
+    uint32_t credit;
+} list_t;
+
+/* Lists to read, gathered so that their misses overlap. */
+typedef struct {
+    list_t lists[BATCH];
+    int n;
+} batch_t;
+
+static int read_chains(const tier_t *tier, const batch_t *batch, int admitted,
+                       search_t *search) {
+    int state = 1;
+    for (int i = 0; i < batch->n && state > 0; i++) {
+        const list_t *list = batch->lists + i;
+        state = read_chain(tier->nexts + list->s * tier->stride, tier->heads[list->at], admitted,
+                           list->credit, search);
     }
-    const uint32_t *postings = tier->postings + s * tier->stride;
-    for (int i = 0; i < n_values; i++) PREFETCH(tier->offsets + base + values[i]);
-    for (int i = 0; i < n_values; i++) {
-        starts[i] = tier->offsets[base + values[i]];
-        ends[i] = tier->offsets[base + values[i] + 1];
-        PREFETCH(postings + starts[i]);
-        total += ends[i] - starts[i];
+    return state;
+}
+
+/* 1 done, 0 out of memory, -1 limit reached. */
+INLINE int read_runs(const tier_t *tier, const batch_t *batch, int admitted, search_t *search) {
+    const uint32_t *starts[BATCH], *ends[BATCH];
+    uint64_t total = 0;
+    for (int i = 0; i < batch->n; i++) {
+        const list_t *list = batch->lists + i;
+        const uint32_t *postings = tier->postings + list->s * tier->stride;
+        starts[i] = postings + tier->offsets[list->at];
+        ends[i] = postings + tier->offsets[list->at + 1];
+        PREFETCH(starts[i]), PREFETCH(ends[i] - 1);
+        total += (uint64_t)(ends[i] - starts[i]);
     }
     if ((search->limit -= (int64_t)total) < 0) return -1;
     if (!reserve(search, total)) return 0;
     if (!search->accounts)
-        for (int i = 0; i < n_values; i++)
-            for (uint32_t at = starts[i]; at < ends[i]; at++) admit(search, postings[at]);
+        for (int i = 0; i < batch->n; i++)
+            for (const uint32_t *at = starts[i]; at < ends[i]; at++) admit(search, *at);
     else if (admitted)
-        for (int i = 0; i < n_values; i++)
-            for (uint32_t at = starts[i]; at < ends[i]; at++)
-                admit_and_credit(search, postings[at], credit);
+        for (int i = 0; i < batch->n; i++)
+            for (const uint32_t *at = starts[i]; at < ends[i]; at++)
+                admit_and_credit(search, *at, batch->lists[i].credit);
     else
-        for (int i = 0; i < n_values; i++)
-            for (uint32_t at = starts[i]; at < ends[i]; at++)
-                credit_candidate(search, postings[at], credit);
+        for (int i = 0; i < batch->n; i++)
+            for (const uint32_t *at = starts[i]; at < ends[i]; at++)
+                credit_candidate(search, *at, batch->lists[i].credit);
     return 1;
 }
 
-/* All lists of a slice whose value differs from the row's in exactly `distance` bits. */
-INLINE int read_ring(const tier_t *tier, int s, const uint64_t *row, int distance, int admitted,
-                     search_t *search) {
+INLINE int read_batch(const tier_t *tier, batch_t *batch, int admitted, search_t *search) {
+    const int state = tier->heads ? read_chains(tier, batch, admitted, search)
+                                  : read_runs(tier, batch, admitted, search);
+    batch->n = 0;
+    return state;
+}
+
+/* All lists of a slice whose value differs from the row's in exactly `distance` bits; full
+ * batches are read. */
+INLINE int gather_ring(const tier_t *tier, int s, const uint64_t *row, int distance, int admitted,
+                       batch_t *batch, search_t *search) {
     const uint32_t own = slice_of(&tier->shape, s, row);
     const uint64_t end = (uint64_t)1 << tier->shape.widths[s];
     const uint32_t credit =
         1u << 24 | (uint32_t)distance << 12 | (uint32_t)tier->shape.widths[s];
-    uint64_t mask = ((uint64_t)1 << distance) - 1;
-    while (mask < end) {
-        uint32_t values[BATCH];
-        int n = 0;
-        for (; n < BATCH && mask < end; n++) {
-            values[n] = own ^ (uint32_t)mask;
-            mask = mask ? next_mask((uint32_t)mask) : end;
-        }
-        const int state = read_lists(tier, s, values, n, admitted, credit, search);
+    for (uint64_t mask = ((uint64_t)1 << distance) - 1; mask < end;
+         mask = mask ? next_mask((uint32_t)mask) : end) {
+        const list_t list = {tier->shape.bases[s] + (own ^ (uint32_t)mask), s, credit};
+        PREFETCH(tier->heads ? tier->heads + list.at : tier->offsets + list.at);
+        batch->lists[batch->n++] = list;
+        if (batch->n < BATCH) continue;
+        const int state = read_batch(tier, batch, admitted, search);
         if (state < 1) return state;
     }
     return 1;
@@ -177,12 +197,26 @@ INLINE int read_ring(const tier_t *tier, int s, const uint64_t *row, int distanc
 /* Read lists up to `expand` bits away, nearest first; those up to `admitted` bring candidates. */
 INLINE int read_all_lists(const tier_t *tier, const uint64_t *row, int expand, int admitted,
                           search_t *search) {
-    for (int distance = 0; distance <= expand; distance++)
-        for (int s = 0; s < tier->shape.n_slices; s++) {
-            const int state = read_ring(tier, s, row, distance, distance <= admitted, search);
-            if (state < 1) return state;
-        }
-    return 1;
+    batch_t batch;
+    int state = 1;
+    batch.n = 0;
+    for (int distance = 0; distance <= expand && state > 0; distance++) {
+        for (int s = 0; s < tier->shape.n_slices && state > 0; s++)
+            state = gather_ring(tier, s, row, distance, distance <= admitted, &batch, search);
+        if (state > 0) state = read_batch(tier, &batch, distance <= admitted, search);
+    }
+    return state;
+}
+
+/* Candidates by slot, so that their rows are met in the order of memory; only where there are
+ * enough of them to pay for a pass over the bits. */
+static void order_candidates(const tier_t *tier, search_t *search) {
+    const uint64_t n_words = tier->n / 64 + 1;
+    if (search->accounts || search->n < n_words / 8) return;
+    search->n = 0;
+    for (uint64_t w = 0; w < n_words; w++)
+        for (uint64_t word = search->met[w]; word; word &= word - 1)
+            search->slots[search->n++] = (uint32_t)(64 * w + trailing_zeros(word));
 }
 
 /* Make a search ready for the next query. */
@@ -285,42 +319,49 @@ typedef struct {
     int n, expand, admit, verify;
 } rules_t;
 
-INLINE void verify_nearest(const tier_t *tier, const uint64_t *row, const search_t *search,
-                           nearest_t *nearest) {
-    const int n_words = tier->shape.n_words;
+INLINE uint64_t worst_of(const nearest_t *nearest) {
+    return nearest->n < nearest->room ? UINT64_MAX : nearest->keys[nearest->n - 1] >> 32;
+}
+
+/* Ask early for the first words of a row that is to be compared AHEAD candidates later. */
+INLINE void prefetch_row(const tier_t *tier, const search_t *search, uint64_t i, int words) {
+    if (i + AHEAD >= search->n) return;
+    const uint64_t *row = tier->rows + (uint64_t)search->slots[i + AHEAD] * tier->shape.n_words;
+    for (int w = 0; w < words; w += LINE_WORDS) PREFETCH(row + w);
+}
+
+INLINE void verify_nearest(const tier_t *tier, const uint64_t *row, int n_words,
+                           const search_t *search, nearest_t *nearest) {
     for (uint64_t i = 0; i < search->n; i++) {
-        if (i + AHEAD < search->n) {
-            const uint64_t *next = tier->rows + (uint64_t)search->slots[i + AHEAD] * n_words;
-            PREFETCH(next), PREFETCH(next + n_words - 1);
-        }
         const uint64_t slot = search->slots[i];
-        const int bits = distance_of(tier->rows + slot * n_words, row, n_words);
-        if (nearest->n < nearest->room ||
-            (uint64_t)bits <= nearest->keys[nearest->n - 1] >> 32)
-            offer(nearest, (uint64_t)bits << 32 | tier->ids[slot]);
+        prefetch_row(tier, search, i, n_words);
+        const uint64_t bits = (uint64_t)distance_of(tier->rows + slot * n_words, row, n_words);
+        if (bits <= worst_of(nearest)) offer(nearest, bits << 32 | tier->ids[slot]);
     }
 }
 
 /* 0 if memory ran out. */
-INLINE int nearest_in(const tier_t *tier, const uint64_t *row, rules_t rules, search_t *search,
-                      nearest_t *nearest) {
+INLINE int nearest_in(const tier_t *tier, const uint64_t *row, int n_words, rules_t rules,
+                      search_t *search, nearest_t *nearest) {
     /* Lists that bring no candidates only serve the accounts. */
     const int expand = search->accounts ? rules.expand : rules.admit;
     if (!read_all_lists(tier, row, expand, rules.admit, search)) return 0;
     drop_removed(tier, search);
+    order_candidates(tier, search);
     if (rules.verify != VERIFY_ALL && search->n > (uint64_t)rules.n) {
         if (rules.verify == VERIFY_BOUNDS) keep_possible(tier, search, rules.n, rules.expand);
         else if (!keep_best(tier, search, rules.n)) return 0;
     }
-    verify_nearest(tier, row, search, nearest);
+    verify_nearest(tier, row, n_words, search, nearest);
     forget_candidates(search);
     return 1;
 }
 
 /* 1 done, 0 out of memory, -1 limit reached. Matches: id << 32 | distance, unsorted. */
-INLINE int within_in(const tier_t *tier, const uint64_t *row, int distance, int expand,
-                     search_t *search, uint64_t **keys, size_t *n_keys, size_t *room) {
-    const int n_words = tier->shape.n_words;
+INLINE int within_in(const tier_t *tier, const uint64_t *row, int n_words, int distance,
+                     int expand, search_t *search, uint64_t **keys, size_t *n_keys,
+                     size_t *room) {
+    const int first = n_words < LINE_WORDS ? n_words : LINE_WORDS; /* most are too far by these */
     const int state = read_all_lists(tier, row, expand, expand, search);
     if (state < 1) {
         forget_candidates(search);
@@ -328,10 +369,12 @@ INLINE int within_in(const tier_t *tier, const uint64_t *row, int distance, int 
     }
     for (uint64_t i = 0; i < search->n; i++) {
         const uint64_t slot = search->slots[i];
-        if (i + AHEAD < search->n)
-            PREFETCH(tier->rows + (uint64_t)search->slots[i + AHEAD] * n_words);
-        const int bits = distance_of(tier->rows + slot * n_words, row, n_words);
+        const uint64_t *own = tier->rows + slot * n_words;
+        prefetch_row(tier, search, i, first);
+        int bits = distance_of(own, row, first);
         if (bits > distance || (tier->removed && tier->removed[slot])) continue;
+        bits += distance_of(own + first, row + first, n_words - first);
+        if (bits > distance) continue;
         if (*n_keys == *room) {
             const size_t more = *room ? 2 * *room : 256;
             uint64_t *grown = realloc(*keys, more * sizeof *grown);
@@ -346,35 +389,52 @@ INLINE int within_in(const tier_t *tier, const uint64_t *row, int distance, int 
 
 /* Compare a block of rows, small enough for a cache, with each of some queries. */
 INLINE void scan_block(const tier_t *tier, uint64_t from, uint64_t to, const uint64_t *queries,
-                       int64_t n, nearest_t *nearest) {
-    const int n_words = tier->shape.n_words;
+                       int n_words, int64_t n, nearest_t *nearest) {
     for (int64_t q = 0; q < n; q++) {
         const uint64_t *row = queries + q * n_words;
         nearest_t *own = nearest + q;
-        uint64_t worst = own->n < own->room ? UINT64_MAX : own->keys[own->n - 1] >> 32;
+        uint64_t worst = worst_of(own);
         for (uint64_t slot = from; slot < to; slot++) {
-            const int bits = distance_of(tier->rows + slot * n_words, row, n_words);
-            if ((uint64_t)bits > worst || (tier->removed && tier->removed[slot])) continue;
-            offer(own, (uint64_t)bits << 32 | tier->ids[slot]);
-            worst = own->n < own->room ? UINT64_MAX : own->keys[own->n - 1] >> 32;
+            const uint64_t bits =
+                (uint64_t)distance_of(tier->rows + slot * n_words, row, n_words);
+            if (bits > worst || (tier->removed && tier->removed[slot])) continue;
+            offer(own, bits << 32 | tier->ids[slot]);
+            worst = worst_of(own);
         }
     }
 }
 
-/* The three above at each level, widths of whole vectors known to the compiler. */
+/* A call with the number of words known to the compiler, for the usual widths. */
+#define OF_WIDTH(n_words, call)                                                                \
+    switch (n_words) {                                                                         \
+    case 1: call(1); break;                                                                    \
+    case 4: call(4); break;                                                                    \
+    case 16: call(16); break;                                                                  \
+    default: call(n_words);                                                                    \
+    }
+#define NEAREST(n_words) state = nearest_in(tier, row, n_words, rules, search, nearest)
+#define WITHIN(n_words)                                                                        \
+    state = within_in(tier, row, n_words, distance, expand, search, keys, n_keys, room)
+#define SCAN(n_words) scan_block(tier, from, to, queries, n_words, n, nearest)
+
+/* The three above at each level. */
 #define AT_LEVEL(name, target)                                                                 \
     target static int nearest_##name(const tier_t *tier, const uint64_t *row, rules_t rules,   \
                                      search_t *search, nearest_t *nearest) {                   \
-        return nearest_in(tier, row, rules, search, nearest);                                  \
+        int state;                                                                             \
+        OF_WIDTH(tier->shape.n_words, NEAREST)                                                 \
+        return state;                                                                          \
     }                                                                                          \
     target static int within_##name(const tier_t *tier, const uint64_t *row, int distance,     \
                                     int expand, search_t *search, uint64_t **keys,             \
                                     size_t *n_keys, size_t *room) {                            \
-        return within_in(tier, row, distance, expand, search, keys, n_keys, room);             \
+        int state;                                                                             \
+        OF_WIDTH(tier->shape.n_words, WITHIN)                                                  \
+        return state;                                                                          \
     }                                                                                          \
-    target static void scan_##name(const tier_t *tier, uint64_t from, uint64_t to,             \
-                                   const uint64_t *queries, int64_t n, nearest_t *nearest) {   \
-        scan_block(tier, from, to, queries, n, nearest);                                       \
+    target static int scan_##name(const tier_t *tier, uint64_t from, uint64_t to,              \
+                                  const uint64_t *queries, int64_t n, nearest_t *nearest) {    \
+        OF_WIDTH(tier->shape.n_words, SCAN)                                                    \
     }
 
 AT_LEVEL(portable, )

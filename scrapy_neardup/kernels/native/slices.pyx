@@ -73,13 +73,22 @@ cdef shape_t shape_of(shape, int n_words):
     return found
 
 
+def aligned(rows):
+    """A copy whose rows do not straddle more cache lines than they must."""
+    spare = np.empty(rows.size + 8, dtype=np.uint64)
+    start = -(spare.ctypes.data // 8) % 8
+    out = spare[start : start + rows.size].reshape(rows.shape)
+    out[...] = rows
+    return out
+
+
 def build(shape, rows, ids):
     """Sort rows into lists; O(slices x n)."""
     cdef tier_t tier
     cdef uint64_t n = len(ids)
     cdef int s
     parts = Parts(
-        np.array(rows, order="C"),
+        aligned(rows),
         np.array(ids),
         np.empty(int(shape.bases[-1]), dtype=np.uint32),
         np.empty((len(shape.starts), n), dtype=np.uint32),
