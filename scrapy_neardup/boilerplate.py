@@ -4,34 +4,17 @@ from collections import OrderedDict
 from math import ceil, sqrt
 from typing import Any, NamedTuple, Self
 
-import mmh3
 import numpy as np
 
 from scrapy_neardup.errors import BrokenInvariant
-from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
-from scrapy_neardup.text import normalise
+from scrapy_neardup.kernels.numpy_twin import U32Array, U64Array
+from scrapy_neardup.text import Blocks
 
 MAX_BLOCKS = 2**21  # of all sites
 MAX_BLOCKS_OF_A_SITE = 2048
-MAX_LINES = 10_000  # of a page: what follows is no template, and must not hold up the crawl
 WARM = 3  # pages of a site from which on its templates are trusted
 ALL_OF = 64  # pages of a site that are all learnt from; of later ones, one in ONE_IN
 ONE_IN = 8
-
-
-class Blocks(NamedTuple):
-    """The lines of a page that have words, in order."""
-
-    hashes: U64Array  # shape (n,)
-    n_words: I64Array  # shape (n,)
-
-    @classmethod
-    def of(cls, text: str) -> Self:
-        """The blocks of a text; lines without words are none, those past MAX_LINES one."""
-        lines = [words for line in text.split("\n", MAX_LINES) if (words := normalise(line))]
-        hashes = [mmh3.hash64(line, signed=False)[0] for line in lines]
-        n_words = [line.count(b" ") + 1 for line in lines]
-        return cls(np.array(hashes, dtype=np.uint64), np.array(n_words, dtype=np.int64))
 
 
 class Site(NamedTuple):

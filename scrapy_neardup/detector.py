@@ -10,14 +10,14 @@ import numpy as np
 from tldextract import TLDExtract
 
 from scrapy_neardup import similarity
-from scrapy_neardup.boilerplate import Blocks, Boilerplate
+from scrapy_neardup.boilerplate import Boilerplate
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached
 from scrapy_neardup.index import Index
 from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
 from scrapy_neardup.pages import Page, PageTable, digest_of, site_number
 from scrapy_neardup.similarity import ROW_WORDS
-from scrapy_neardup.text import normalise
+from scrapy_neardup.text import Blocks, words_and_blocks
 
 BoolArray = np.typing.NDArray[np.bool_]
 
@@ -43,15 +43,15 @@ class PageReading:
 
     url: str
     site: int  # site_number
-    text: str
     words: bytes
+    blocks: Blocks
     digest: bytes
     engine: Engine | None  # None in another process, where every signature comes along
 
     @property
     def n_words(self) -> int:
         """How many words the page has."""
-        return self.words.count(b" ") + 1 if self.words else 0
+        return int(self.blocks.n_words.sum())
 
     @cached_property
     def signatures(self) -> Signatures:
@@ -169,10 +169,9 @@ class Detector:
 
     def read(self, url: str, text: str) -> PageReading:
         """The page's words. Pure, and safe in any thread: the slow half of a decision."""
-        words = normalise(text)
-        return PageReading(
-            url, site_number(site_of(url)), text, words, digest_of(words), self.engine
-        )
+        words, blocks = words_and_blocks(text)
+        site = site_number(site_of(url))
+        return PageReading(url, site, words, blocks, digest_of(words), self.engine)
 
     def repeated(self, reading: PageReading) -> int | None:
         """The earliest page of the same scope that has the same words, itself perhaps."""
@@ -325,7 +324,7 @@ class Detector:
             # A crash or the bounds on memory took what was learnt: nothing tells a copy there
             # from another page under the same template. Pages of other sites need none of it.
             return self.pages.sites.take(ids) != reading.site  # type: ignore[no-any-return]
-        own_words = self.templates.own_words(reading.site, Blocks.of(reading.text))
+        own_words = self.templates.own_words(reading.site, reading.blocks)
         is_warm = self.templates.is_warm(reading.site)
         if own_words < self.min_words:
             # Little is left: on a known site too little to judge by, on a new one a small change.
@@ -361,7 +360,7 @@ class Detector:
 
     def _learn(self, reading: PageReading) -> None:
         if self.boilerplate == "learn" and self.templates.wants(reading.site, reading.digest):
-            self.templates.learn(reading.site, Blocks.of(reading.text))
+            self.templates.learn(reading.site, reading.blocks)
 
     def _remember(self, reading: PageReading, indexed: bool) -> int:
         scope, fingerprint = self._scope_of(reading), reading.signatures.fingerprint

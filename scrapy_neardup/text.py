@@ -2,9 +2,20 @@
 
 import unicodedata
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 import scrapy_neardup.kernels as kernels
+from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.words import is_unspaced, is_word_char
+
+MAX_LINES = 10_000  # of a page: what follows is no template, and must not hold up the crawl
+
+
+class Blocks(NamedTuple):
+    """The lines of a page that have words, in order."""
+
+    hashes: U64Array  # shape (n,)
+    n_words: I64Array  # shape (n,)
 
 
 def normalise(text: str) -> bytes:
@@ -19,6 +30,12 @@ def normalise(text: str) -> bytes:
     """
     words: bytes = kernels.words.normalise(text)
     return words
+
+
+def words_and_blocks(text: str) -> tuple[bytes, Blocks]:
+    """normalise(text), and its lines with words; those past MAX_LINES are one. One pass."""
+    words, hashes, n_words = kernels.words.blocks(text, MAX_LINES)
+    return words, Blocks(hashes, n_words)
 
 
 def normalise_plainly(text: str) -> bytes:

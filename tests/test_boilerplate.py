@@ -9,19 +9,22 @@ from scrapy_neardup import boilerplate
 from scrapy_neardup.boilerplate import (
     ALL_OF,
     MAX_BLOCKS_OF_A_SITE,
-    MAX_LINES,
     ONE_IN,
-    Blocks,
     Boilerplate,
 )
 from scrapy_neardup.errors import BrokenInvariant
+from scrapy_neardup.text import MAX_LINES, Blocks, words_and_blocks
 
 SITE = 7
 CHROME = ["home products about", "all rights reserved"]
 
 
+def blocks_of(text: str) -> Blocks:
+    return words_and_blocks(text)[1]
+
+
 def page(*lines: str) -> Blocks:
-    return Blocks.of("\n".join([CHROME[0], *lines, CHROME[1]]))
+    return blocks_of("\n".join([CHROME[0], *lines, CHROME[1]]))
 
 
 def test_blocks_on_every_page_have_no_weight_those_of_one_page_have() -> None:
@@ -61,10 +64,10 @@ def test_the_navigation_of_one_section_of_ten_becomes_a_template() -> None:
 
 def test_a_repeated_line_counts_once_a_page() -> None:
     templates = Boilerplate()
-    templates.learn(SITE, Blocks.of("again\n" * 50))
+    templates.learn(SITE, blocks_of("again\n" * 50))
     for i in range(6):
-        templates.learn(SITE, Blocks.of(f"text number {i}"))
-    assert templates.own_words(SITE, Blocks.of("again")) == 1
+        templates.learn(SITE, blocks_of(f"text number {i}"))
+    assert templates.own_words(SITE, blocks_of("again")) == 1
 
 
 def test_memory_is_bounded_and_frequent_blocks_stay() -> None:
@@ -96,13 +99,13 @@ def test_the_site_that_was_unused_longest_is_forgotten_first(
 def test_a_snapshot_knows_the_same(pages: list[tuple[int, list[int]]]) -> None:
     templates = Boilerplate()
     for site, lines in pages:
-        templates.learn(site, Blocks.of("\n".join(f"line {line}" for line in lines)))
+        templates.learn(site, blocks_of("\n".join(f"line {line}" for line in lines)))
     arrays = templates.arrays()
     for array in arrays.values():
         array.flags.writeable = False
     again = Boilerplate.from_arrays(arrays)
     again.check()
-    probe = Blocks.of("\n".join(f"line {line}" for line in range(31)))
+    probe = blocks_of("\n".join(f"line {line}" for line in range(31)))
     for site in range(4):
         assert again.own_words(site, probe) == templates.own_words(site, probe)
     again.learn(0, probe)
@@ -119,10 +122,10 @@ def test_check_finds_counts_above_the_number_of_pages() -> None:
 
 
 def test_lines_without_words_are_no_blocks() -> None:
-    blocks = Blocks.of("One, two!\n\n  …\none TWO\n")
+    blocks = blocks_of("One, two!\n\n  …\none TWO\n")
     assert blocks.n_words.tolist() == [2, 2]
     assert blocks.hashes[0] == blocks.hashes[1]
-    assert len(Blocks.of("").hashes) == 0
+    assert len(blocks_of("").hashes) == 0
 
 
 def test_of_many_pages_a_sample_is_learnt_from() -> None:
@@ -136,6 +139,6 @@ def test_of_many_pages_a_sample_is_learnt_from() -> None:
 
 
 def test_what_follows_very_many_lines_is_one_block() -> None:
-    blocks = Blocks.of("word\n" * (MAX_LINES + 500))
+    blocks = blocks_of("word\n" * (MAX_LINES + 500))
     assert len(blocks.hashes) == MAX_LINES + 1
     assert blocks.n_words.sum() == MAX_LINES + 500

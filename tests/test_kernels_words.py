@@ -8,10 +8,11 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+import mmh3
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kernel_levels import native
+from kernel_levels import kernels_of, native
 
 import scrapy_neardup.kernels.numpy_twin.words as twin
 from scrapy_neardup.text import normalise_plainly
@@ -26,9 +27,7 @@ COMPANY = (
 SEPARATORS = " \t\n\x0b\x0c\r\x1c\x1f\x85\xa0\u2028\u3000.<=>\x00\ud800\udfff"
 
 
-@pytest.fixture(scope="module", params=["python", "native"])
-def kernel(request: pytest.FixtureRequest) -> ModuleType:
-    return twin if request.param == "python" else native("words")
+kernel = kernels_of("words")
 
 
 @cache
@@ -49,6 +48,31 @@ def test_kernels_give_what_the_definition_gives(kernel: ModuleType, text: str) -
 @given(st.text(st.characters(max_codepoint=127)))
 def test_kernels_give_what_the_definition_gives_for_ascii(kernel: ModuleType, text: str) -> None:
     assert kernel.normalise(text) == normalise_plainly(text)
+
+
+@given(
+    st.lists(st.sampled_from([*difficult(), *"\n" * 2000, *" .a" * 500]), max_size=80),
+    st.integers(0, 12),
+)
+def test_blocks_are_the_lines_and_the_words_are_the_text(
+    kernel: ModuleType, letters: list[str], max_lines: int
+) -> None:
+    text = "".join(letters)
+    words, hashes, n_words = kernel.blocks(text, max_lines)
+    lines = [w for line in text.split("\n", max_lines) if (w := normalise_plainly(line))]
+    assert words == normalise_plainly(text) == b" ".join(lines)
+    assert hashes.tolist() == [mmh3.hash64(line, signed=False)[0] for line in lines]
+    assert n_words.tolist() == [len(line.split(b" ")) for line in lines]
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "漢", " b"])
+def test_blocks_of_every_length(kernel: ModuleType, letter: str) -> None:
+    lines = [(letter * 100)[:length] for length in range(100)]
+    words, hashes, n_words = kernel.blocks("\n".join(lines), len(lines))
+    expected = [normalise_plainly(line) for line in lines if line.strip()]
+    assert words == b" ".join(expected)
+    assert hashes.tolist() == [mmh3.hash64(line, signed=False)[0] for line in expected]
+    assert n_words.tolist() == [line.count(b" ") + 1 for line in expected]
 
 
 def each_code_point(company: str) -> str:
@@ -78,8 +102,8 @@ def test_code_points_that_change_are_what_the_definition_makes_of_them(
 @pytest.mark.parametrize("end", ["", " ", "é", " é", "\u0301", "漢字"])
 def test_every_length_of_ascii_before_something_else(kernel: ModuleType, end: str) -> None:
     for filling in ("a", "Ab ", "ab.", " "):
-        for length in range(80):
-            text = (filling * 80)[:length] + end
+        for length in range(150):
+            text = (filling * 150)[:length] + end
             assert kernel.normalise(text) == normalise_plainly(text)
 
 
@@ -115,6 +139,7 @@ def test_real_pages_give_what_the_twin_gives(shared_data: Path) -> None:
         texts = [json.loads(line)["html"] for line in lines][::10]
     for text in texts:
         assert kernel.normalise(text) == twin.normalise(text)
+        assert [*map(list, kernel.blocks(text, 99))] == [*map(list, twin.blocks(text, 99))]
 
 
 @pytest.mark.parametrize("between", [0, 1, 10, 300])

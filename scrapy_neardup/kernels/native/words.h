@@ -64,6 +64,7 @@ typedef struct {
     uint32_t previous;     /* its last one */
     size_t ascii;          /* where the last stretch of ASCII that was looked at ends */
     uint32_t page;         /* that is needed */
+    int simd;
 } Words;
 
 /* The letter in lower case, the digit, or a space for any other ASCII character. */
@@ -75,8 +76,9 @@ INLINE uint8_t folded(uint8_t c) {
 
 INLINE int is_ascii_space(uint8_t c) { return c == SPACE || (uint8_t)(c - '\t') < 5; }
 
-/* Words of n bytes of ASCII, after what out holds; out[n - 1] is there. Returns its new length. */
-INLINE size_t ascii_words(const uint8_t *text, size_t length, uint8_t *out, size_t n) {
+/* Words of n bytes of ASCII, after what out holds; out[n - 1] is there. Returns its new length.
+ * A separator is kept where it ends a word: the first after it, as a space. */
+INLINE size_t ascii_words_portable(const uint8_t *text, size_t length, uint8_t *out, size_t n) {
     int in_word = out[n - 1] != SPACE;
     for (size_t i = 0; i < length; i++) {
         uint8_t c = folded(text[i]);
@@ -86,6 +88,71 @@ INLINE size_t ascii_words(const uint8_t *text, size_t length, uint8_t *out, size
         in_word = is_word;
     }
     return n;
+}
+
+#if SIMD_X86
+/* The same; may write, as SLACK allows, up to 32 bytes more than it keeps. */
+TARGET_AVX2 static size_t ascii_words_avx2(const uint8_t *text, size_t length, uint8_t *out,
+                                           size_t n) {
+    const __m256i case_bit = _mm256_set1_epi8(0x20);
+    uint32_t in_word = out[n - 1] != SPACE;
+    size_t i = 0;
+    for (; length - i >= 32; i += 32) {
+        __m256i bytes = _mm256_loadu_si256((const __m256i *)(text + i));
+        __m256i lower = _mm256_or_si256(bytes, case_bit);
+        __m256i letter = _mm256_and_si256(_mm256_cmpgt_epi8(lower, _mm256_set1_epi8('a' - 1)),
+                                          _mm256_cmpgt_epi8(_mm256_set1_epi8('z' + 1), lower));
+        __m256i digit = _mm256_and_si256(_mm256_cmpgt_epi8(bytes, _mm256_set1_epi8('0' - 1)),
+                                         _mm256_cmpgt_epi8(_mm256_set1_epi8('9' + 1), bytes));
+        __m256i word = _mm256_or_si256(letter, digit);
+        uint32_t is_word = (uint32_t)_mm256_movemask_epi8(word);
+        uint32_t kept = is_word | is_word << 1 | in_word;
+        uint64_t eight[4];
+        /* a digit has the bit of lower case already */
+        _mm256_storeu_si256((__m256i *)eight, _mm256_blendv_epi8(case_bit, lower, word));
+        for (int k = 0; k < 4; k++) {
+            uint64_t some = kept >> (8 * k) & 0xFF;
+            uint64_t bytes_kept = _pdep_u64(some, 0x0101010101010101) * 0xFF;
+            uint64_t packed = _pext_u64(eight[k], bytes_kept);
+            memcpy(out + n, &packed, 8);
+            n += (size_t)popcount(some);
+        }
+        in_word = is_word >> 31;
+    }
+    return ascii_words_portable(text + i, length - i, out, n);
+}
+
+/* The same; up to 64 bytes more. */
+TARGET_AVX512 static size_t ascii_words_avx512(const uint8_t *text, size_t length, uint8_t *out,
+                                               size_t n) {
+    const __m512i case_bit = _mm512_set1_epi8(0x20);
+    uint64_t in_word = out[n - 1] != SPACE;
+    for (size_t i = 0; i < length; i += 64) {
+        size_t left = length - i;
+        uint64_t there = left < 64 ? (1ULL << left) - 1 : ~0ULL;
+        __m512i bytes = _mm512_maskz_loadu_epi8(there, text + i);
+        __m512i lower = _mm512_or_si512(bytes, case_bit);
+        uint64_t letter = _mm512_cmplt_epu8_mask(
+            _mm512_sub_epi8(lower, _mm512_set1_epi8('a')), _mm512_set1_epi8(26));
+        uint64_t digit = _mm512_cmplt_epu8_mask(
+            _mm512_sub_epi8(bytes, _mm512_set1_epi8('0')), _mm512_set1_epi8(10));
+        uint64_t is_word = letter | digit;
+        uint64_t kept = (is_word | is_word << 1 | in_word) & there;
+        __m512i words = _mm512_mask_blend_epi8(is_word, case_bit, lower);
+        _mm512_storeu_si512(out + n, _mm512_maskz_compress_epi8(kept, words));
+        n += (size_t)popcount(kept);
+        in_word = is_word >> 63;
+    }
+    return n;
+}
+#endif
+
+INLINE size_t ascii_words(const uint8_t *text, size_t length, uint8_t *out, size_t n, int simd) {
+#if SIMD_X86
+    if (simd == SIMD_AVX512) return ascii_words_avx512(text, length, out, n);
+    if (simd == SIMD_AVX2) return ascii_words_avx2(text, length, out, n);
+#endif
+    return ascii_words_portable(text, length, out, n);
 }
 
 INLINE size_t put(uint8_t *out, uint32_t c) {
@@ -109,6 +176,41 @@ INLINE size_t put(uint8_t *out, uint32_t c) {
     out[2] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
     out[3] = (uint8_t)(0x80 | (c & 0x3F));
     return 4;
+}
+
+INLINE uint64_t rotated(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
+
+INLINE uint64_t mixed(uint64_t x) {
+    x = (x ^ x >> 33) * 0xFF51AFD7ED558CCD;
+    x = (x ^ x >> 33) * 0xC4CEB9FE1A85EC53;
+    return x ^ x >> 33;
+}
+
+/* 8 bytes, least significant first on any machine; one instruction on most. */
+INLINE uint64_t eight_bytes(const uint8_t *bytes) {
+    uint64_t word = 0;
+    for (int i = 0; i < 8; i++) word |= (uint64_t)bytes[i] << (8 * i);
+    return word;
+}
+
+/* The first half of MurmurHash3_x64_128, seed 0. Reads up to 15 bytes more than it takes. */
+INLINE uint64_t murmur3(const uint8_t *bytes, size_t n) {
+    const uint64_t c1 = 0x87C37B91114253D5, c2 = 0x4CF5AD432745937F;
+    uint64_t h1 = 0, h2 = 0, tail1, tail2;
+    size_t i = 0, left = n % 16;
+    for (; n - i >= 16; i += 16) {
+        h1 ^= rotated(eight_bytes(bytes + i) * c1, 31) * c2;
+        h1 = (rotated(h1, 27) + h2) * 5 + 0x52DCE729;
+        h2 ^= rotated(eight_bytes(bytes + i + 8) * c2, 33) * c1;
+        h2 = (rotated(h2, 31) + h1) * 5 + 0x38495AB5;
+    }
+    tail1 = eight_bytes(bytes + i) & (left < 8 ? (1ULL << 8 * left) - 1 : ~0ULL);
+    tail2 = left < 8 ? 0 : eight_bytes(bytes + i + 8) & ((1ULL << 8 * (left - 8)) - 1);
+    h1 ^= rotated(tail1 * c1, 31) * c2 ^ n;
+    h2 ^= rotated(tail2 * c2, 33) * c1 ^ n;
+    h1 += h2;
+    h2 += h1;
+    return mixed(h1) + mixed(h2);
 }
 
 /* The code point at text, which Python encoded, and its bytes. */
@@ -154,7 +256,7 @@ INLINE void emit(Words *w, uint32_t entry) {
     }
 }
 
-/* The bytes of ASCII from `at` to the last space before other bytes; 0 if they are few. */
+/* The bytes of ASCII from `at` to the end, or to the last space before other bytes. */
 INLINE size_t ascii_stretch(Words *w) {
     size_t end = w->at;
     uint64_t eight;
@@ -163,7 +265,9 @@ INLINE size_t ascii_stretch(Words *w) {
         memcpy(&eight, w->text + end, 8);
         if (eight & 0x8080808080808080) break;
     }
+    while (end < w->length && w->text[end] < 0x80) end++;
     w->ascii = end;
+    if (end == w->length) return end - w->at;
     while (end > w->at && !is_ascii_space(w->text[end - 1])) end--;
     return end - w->at;
 }
@@ -187,7 +291,7 @@ static Status words_until(Words *w) {
         }
         if (ascii) {
             if (w->unspaced) end_word(w);
-            w->n = ascii_words(w->text + w->at, ascii, w->out, w->n);
+            w->n = ascii_words(w->text + w->at, ascii, w->out, w->n, w->simd);
             w->run = w->at += ascii;
             w->run_n = w->n;
             w->order = 0;
@@ -216,6 +320,72 @@ static Status words_until(Words *w) {
         }
     }
     return DONE;
+}
+
+/* The lines of a text that have words. */
+typedef struct {
+    size_t end;       /* of the text */
+    size_t max_lines; /* that are still told apart; what follows them is one line */
+    size_t start;     /* of the block in Words.out */
+    size_t n;
+    uint64_t *hashes; /* room for each line, or NULL */
+    int64_t *n_words;
+} Blocks;
+
+/* Lines that a text can be told to have, with the last one. */
+static size_t lines_at_most(const uint8_t *text, size_t length, size_t max_lines) {
+    size_t n = 1;
+    for (size_t i = 0; i < length; i++) n += text[i] == '\n';
+    return n <= max_lines ? n : max_lines + 1;
+}
+
+/* Go to where the next line with anything on it begins; where it ends. */
+static size_t next_line(Words *w, Blocks *b) {
+    const uint8_t *feed;
+    for (; b->max_lines && w->at < b->end && is_ascii_space(w->text[w->at]); w->at++)
+        b->max_lines -= w->text[w->at] == '\n';
+    w->run = w->at;
+    w->run_n = w->n;
+    w->order = 0;
+    feed = b->max_lines ? memchr(w->text + w->at, '\n', b->end - w->at) : NULL;
+    if (!feed) return b->end;
+    b->max_lines--;
+    return (size_t)(feed - w->text) + 1;
+}
+
+/* How many of 8 characters are spaces. */
+INLINE uint64_t spaces_of(uint64_t eight) {
+    const uint64_t ones = 0x0101010101010101, low = 0x7F * ones;
+    uint64_t other = eight ^ SPACE * ones;
+    uint64_t spaces = ~((((other & low) + low) | other | low)) >> 7;
+    return spaces * ones >> 56;
+}
+
+INLINE void end_block(Words *w, Blocks *b) {
+    const uint8_t *words = w->out + b->start;
+    size_t length;
+    end_word(w);
+    length = w->n - b->start;
+    if (length && b->hashes) {
+        int64_t spaces = 0;
+        for (size_t i = 0; i < length / 8 * 8; i += 8)
+            spaces += (int64_t)spaces_of(eight_bytes(words + i));
+        for (size_t i = length / 8 * 8; i < length; i++) spaces += words[i] == SPACE;
+        b->hashes[b->n] = murmur3(words, length - 1);
+        b->n_words[b->n++] = spaces;
+    }
+    b->start = w->n;
+}
+
+/* words_until for one line after the other. */
+static Status blocks_until(Words *w, Blocks *b) {
+    for (;;) {
+        Status status = words_until(w);
+        if (status != DONE) return status;
+        end_block(w, b);
+        if (w->at == b->end) return DONE;
+        w->length = next_line(w, b);
+    }
 }
 
 #endif

@@ -4,7 +4,7 @@
 import sys
 import unicodedata
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
@@ -14,6 +14,8 @@ import numpy as np
 
 from scrapy_neardup.kernels.numpy_twin.words import is_unspaced, is_word_char
 from scrapy_neardup.kernels.numpy_twin.words import normalise as normalise_in_python
+
+include "simd.pxi"
 
 cdef extern from "words.h":
     enum:
@@ -46,11 +48,20 @@ cdef extern from "words.h":
         uint32_t order
         uint32_t unspaced
         uint32_t page
+        int simd
 
+    ctypedef struct Blocks:
+        size_t end
+        size_t max_lines
+        size_t start
+        size_t n
+        uint64_t *hashes
+        int64_t *n_words
+
+    size_t lines_at_most(const uint8_t *text, size_t length, size_t max_lines) nogil
     size_t run_end(const Words *words, size_t at_least)
     void add_page(int number, uint32_t *page)
-    size_t ascii_words(const uint8_t *text, size_t length, uint8_t *out, size_t n) nogil
-    Status words_until(Words *words) nogil
+    Status blocks_until(Words *words, Blocks *blocks) nogil
 
 MAX_SHARE = 1 << 14  # bytes
 
@@ -60,31 +71,48 @@ HANGUL_VOWELS_AND_TAILS = frozenset(map(chr, [*range(0x1161, 0x1176), *range(0x1
 
 def normalise(str text):
     """The words of a text, in order, joined by single spaces, as UTF-8."""
+    cdef Blocks one
+    one.max_lines, one.hashes = 0, NULL
+    return words_of(text.encode("utf-8", "surrogatepass"), &one)
+
+
+def blocks(str text, size_t max_lines):
+    """The same words, and of each line that has any its hash and how many; see the twin."""
     cdef bytes encoded = text.encode("utf-8", "surrogatepass")
+    cdef size_t n_lines = lines_at_most(encoded, len(encoded), max_lines)
+    cdef Blocks found
+    hashes, n_words = np.empty(n_lines, np.uint64), np.empty(n_lines, np.int64)
+    cdef uint64_t[::1] to_hashes = hashes
+    cdef int64_t[::1] to_n_words = n_words
+    found.max_lines, found.hashes, found.n_words = max_lines, &to_hashes[0], &to_n_words[0]
+    words = words_of(encoded, &found)
+    return words, hashes[: found.n], n_words[: found.n]
+
+
+cdef bytes words_of(bytes encoded, Blocks *blocks):
+    """The words of a text in UTF-8, and its blocks."""
     cdef Words w
-    w.text, w.length, w.at = encoded, len(encoded), 0
+    w.text, w.length, w.at = encoded, 0, 0
     w.out, w.room, w.n, w.run, w.run_n = NULL, 0, 1, 0, 1
     w.ascii = w.order = w.unspaced = 0
-    make_room(&w, w.length + SLACK)
+    w.simd = simd_level
+    blocks.end, blocks.start, blocks.n = len(encoded), 1, 0
+    make_room(&w, blocks.end + SLACK)
     try:
         w.out[0] = SPACE
-        if w.length == <size_t>len(text):
-            with nogil:
-                w.n = ascii_words(w.text, w.length, w.out, w.n)
-        else:
-            any_words(&w, encoded)
-        w.n -= w.n > 1 and w.out[w.n - 1] == SPACE
+        finish(&w, blocks, encoded)
+        w.n -= w.n > 1  # the space after the last word
         return PyBytes_FromStringAndSize(<char *>w.out + 1, w.n - 1)
     finally:
         free(w.out)
 
 
-cdef any_words(Words *w, bytes encoded):
+cdef finish(Words *w, Blocks *blocks, bytes encoded):
     cdef Status status = NEEDS_ROOM
     cdef size_t by_python = 0, share = 0  # where Python left off, and what it is given at least
     while status != DONE:
         with nogil:
-            status = words_until(w)
+            status = blocks_until(w, blocks)
         if status == NEEDS_ROOM:
             make_room(w, w.room + w.length - w.at + SLACK)
         elif status == NEEDS_PAGE:

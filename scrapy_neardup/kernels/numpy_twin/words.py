@@ -3,6 +3,11 @@
 import re
 import unicodedata
 
+import mmh3
+import numpy as np
+
+from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+
 # Scripts written without spaces between words. Their runs become character bigrams: a run
 # taken whole would change with every edit anywhere in the sentence.
 UNSPACED = (
@@ -45,10 +50,28 @@ def normalise(text: str) -> bytes:
 
     O(len(text)).
     """
+    return b" ".join(_lines(text.split("\n")))
+
+
+def blocks(text: str, max_lines: int) -> tuple[bytes, U64Array, I64Array]:
+    """normalise(text); of each line with words the hash of its words, and how many; shape (n,).
+
+    Lines end at line feeds; what follows max_lines of them is one more line. The hash is the
+    first half of MurmurHash3_x64_128, seed 0. O(len(text)).
+    """
+    *lines, rest = text.split("\n", max_lines)
+    found = [*_lines(lines), *filter(None, [normalise(rest)])]
+    hashes = [mmh3.hash64(line, signed=False)[0] for line in found]
+    n_words = [line.count(b" ") + 1 for line in found]
+    return b" ".join(found), np.array(hashes, np.uint64), np.array(n_words, np.int64)
+
+
+def _lines(lines: list[str]) -> list[bytes]:
+    """The words of each line that has any."""
     # A line break ends a word and composes with nothing, so lines may be taken one by one; most
     # are ASCII even in pages that are not, and those take a fifth of the time.
-    lines = (_ascii_words(ln) if ln.isascii() else _unicode_words(ln) for ln in text.split("\n"))
-    return b" ".join(filter(None, lines))
+    words = (_ascii_words(ln) if ln.isascii() else _unicode_words(ln) for ln in lines)
+    return [line for line in words if line]
 
 
 def _ascii_words(line: str) -> bytes:
