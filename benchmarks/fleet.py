@@ -10,8 +10,10 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -33,16 +35,18 @@ from scrapy_neardup.waiting import answer_of
 
 IN_FLIGHT = 16
 SKETCH_WORDS = 13
+MEMORY = ((2_000, 2_000), (20_000, 2_000), (20_000, 200), (20_000, 20), (60_000, 6), (100_000, 1))
 
 
 def questions(n_urls: int) -> Questions:
     return Questions("bench", 1, capacity=n_urls, error_rate=1e-6, rules=Rules(6, 7, 20_000))
 
 
-def page(rng: Random, n: int) -> SharedPage:
+def page(rng: Random, n: int, n_sites: int = 50, mask: int = -1) -> SharedPage:
+    """A random page whose URL has 75 bytes; mask: of the fingerprint."""
     sketch = np.frombuffer(rng.randbytes(8 * SKETCH_WORDS), "<u8")
-    site, url = rng.randrange(50), f"https://site.example/{n:054}"
-    row = Page(rng.getrandbits(64), sketch, rng.randbytes(16), site, url, 0.0)
+    site, url = rng.randrange(n_sites), f"https://site.example/{n:054}"
+    row = Page(rng.getrandbits(64) & mask, sketch, rng.randbytes(16), site, url, 0.0)
     return SharedPage(token_bytes(8), KeptPage(row, True))
 
 
@@ -120,22 +124,74 @@ def measure(what: str, n_workers: int, n: int) -> dict[str, float | str]:
     }
 
 
-COLUMNS = {
-    "what": "8",
-    "workers": "8",
-    "a_second": "12,.0f",
-    "server_us_each": "16.0f",
-    "worker_us_each": "16.0f",
-    "round_trips_each": "18.2f",
-    "bytes_each": "12.0f",
+KINDS = {  # what a key's name says of its contents; the rest are pages
+    r"\{bench:u:\d+\}.*": "URLs",
+    r".*:(fresh|b:.*)": "fingerprints (index)",
+    r".*:short": "digests of short pages",
+    r"\{bench:p:.*\}": "pages (sketches, URL)",
 }
 
 
+def memory_by_kind(url: str) -> dict[str, int]:
+    """Bytes of the keys of each kind, their names and the server's own tables included."""
+    import redis
+
+    sizes: Counter[str] = Counter()
+    with redis.Redis.from_url(url) as client:
+        names = list(client.scan_iter(count=10_000))
+        with client.pipeline(transaction=False) as pipe:
+            for name in names:
+                pipe.memory_usage(name, samples=0)
+            for name, size in zip(names, pipe.execute(), strict=True):
+                kind = next(k for form, k in KINDS.items() if re.fullmatch(form, name.decode()))
+                sizes[kind] += size
+    return dict(sizes)
+
+
+def measure_memory(n: int, n_sites: int) -> dict[str, float | str]:
+    """Bytes a page of n pages of so many sites."""
+    with running_server() as running:
+        asks, server, rng = questions(n), Server(running.url), Random(n)
+        _, before = used(running)
+        for start in range(0, n, 500):
+            server.send([asks.admit(page(rng, i, n_sites)) for i in range(start, start + 500)])
+        _, after = used(running)
+        sizes = memory_by_kind(running.url)
+        server.close()
+    return {
+        "pages": n,
+        "sites": n_sites,
+        "index_bytes_each": sizes["fingerprints (index)"] / n,
+        "page_bytes_each": sizes["pages (sketches, URL)"] / n,
+        "used_memory_each": (after - before) / n,
+    }
+
+
+def measure_look_up(n: int) -> dict[str, float | str]:
+    """The longest look-up: server time of one that compares n entries, all in one bucket."""
+    with running_server() as running:
+        asks, server, rng = questions(n), Server(running.url), Random(n)
+        for start in range(0, n, 500):
+            batch = (page(rng, i, 1, mask=~0x1FF) for i in range(start, start + 500))
+            server.send([asks.admit(one) for one in batch])
+        probes = [page(rng, n + i, 1, mask=~0x1FF) for i in range(20)]
+        cpu, _ = used(running)
+        server.send([asks.admit(probe) for probe in probes])
+        cpu_after, _ = used(running)
+        server.close()
+    return {"entries": n, "look_up_ms": 1e3 * (cpu_after - cpu) / len(probes)}
+
+
+FORMS = {"what": "", "a_second": ",.0f", "round_trips_each": ".2f", "look_up_ms": ".2f"}
+
+
 def print_table(rows: list[dict[str, float | str]]) -> None:
-    widths = {name: int(form.split(".")[0].rstrip(",")) for name, form in COLUMNS.items()}
-    print("".join(f"{name:>{width}}" for name, width in widths.items()))
+    """The rows, which have the same columns."""
+    print("".join(f"{name:>18}" for name in rows[0]))
     for row in rows:
-        print("".join(f"{row[name]:{form}}".rjust(widths[name]) for name, form in COLUMNS.items()))
+        cells = (f"{value:{FORMS.get(name, ',.0f')}}" for name, value in row.items())
+        print("".join(f"{cell:>18}" for cell in cells))
+    print()
 
 
 def main() -> None:
@@ -143,10 +199,15 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=10_000, help="URLs and pages of each worker")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    rows = [measure(what, k, arguments.n) for what in ("urls", "pages") for k in (1, 2, 4)]
-    print_table(rows)
+    tables = {
+        "speed": [measure(what, k, arguments.n) for what in ("urls", "pages") for k in (1, 2, 4)],
+        "memory": [measure_memory(n, n_sites) for n, n_sites in MEMORY],
+        "look-ups": [measure_look_up(n) for n in (1_000, 5_000)],
+    }
+    for rows in tables.values():
+        print_table(rows)
     if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1))
+        arguments.json.write_text(json.dumps(tables, indent=1))
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ class Peers:
             near = await self._admitted(page, compared)
             if not near:
                 return (decision if near is not None else _undecided(decision)), True
-            compared += [other.id for other in near]
+            compared += [other.stamp for other in near]
             assert decision.page_id is not None
             settled = [other for other in near if await self._is_settled(other, reading)]
             state.drop(decision.page_id)
@@ -126,6 +126,7 @@ class Peers:
         try:
             near = await self._ask(self._questions.admit(shared, compared))
         except TooManyEntries:
+            self._ours[id] = shared
             self._asking.discard(id)
             self._stats.inc_value(stats.BACKEND_UNDECIDED)
             return None
@@ -147,7 +148,7 @@ class Peers:
             return False
         if other.is_kept or row.url == reading.url:
             return other.is_kept
-        if any(other.id == own.id for own in self._ours.values()):
+        if any(other.stamp == own.stamp for own in self._ours.values()):
             return False  # compared already
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:

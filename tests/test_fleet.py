@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from crawls import PagesSpider, crawl, crawl_requests
 from fleets import (
@@ -30,11 +31,19 @@ from scrapy.http import Response
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
 from scrapy_neardup.errors import FleetError, SettingsError
-from scrapy_neardup.fleet.questions import Questions, Rules, shapes
+from scrapy_neardup.fleet.questions import (
+    Questions,
+    Rules,
+    SharedPage,
+    TooManyEntries,
+    shapes,
+)
 from scrapy_neardup.fleet.server import Server
+from scrapy_neardup.pages import Page
 from scrapy_neardup.parts import make_parts
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
+from scrapy_neardup.state.records import KeptPage
 
 
 @pytest.fixture
@@ -129,6 +138,64 @@ def test_no_slice_exceeds_what_a_value_may_hold() -> None:
     sizes = [shape.size_bits for shape in shapes(10_000_000, 1e-9)]
     assert sizes == sorted(sizes)
     assert sizes[-1] < 2**32
+
+
+@pytest.mark.parametrize("distance", [0, 1, 3, 6])
+def test_every_page_within_the_distance_is_given_and_no_other(
+    distance: int, server: RunningServer
+) -> None:
+    """Against a plain list: pages that come, come again with other words, and are forgotten."""
+    rng, client = random.Random(distance), Server(server.url)
+    rules = Rules(distance, distance + 1, 20_000)
+    asks = Questions("oracle", 3, capacity=1000, error_rate=0.01, rules=rules)
+    centres = [rng.getrandbits(64) for _ in range(40)]
+    known: dict[str, SharedPage] = {}
+    for number in range(500):
+        fingerprint = rng.choice(centres)
+        for bit in rng.sample(range(64), rng.randrange(distance + 3)):
+            fingerprint ^= 1 << bit
+        page = shared_page(f"https://site.example/{rng.randrange(400)}", fingerprint, number)
+        (given,) = client.send([asks.admit(page)])
+        expected = {one.stamp for one in known.values() if is_to_compare(one, page, distance)}
+        read = asks.admit(page).read(given)
+        assert {one.stamp for one in read} == expected
+        assert client.send([asks.admit(page, list(expected))])[0] == [0]
+        known[page.kept.page.url] = page
+        if number % 3 == 0:
+            forgotten = known.pop(rng.choice(list(known)))
+            assert client.send([asks.forget(forgotten)]) == [1]
+            assert client.send([asks.forget(forgotten), asks.status(forgotten)]) == [0, None]
+    client.close()
+
+
+def shared_page(url: str, fingerprint: int, number: int) -> SharedPage:
+    """A page as a worker brings it; of every tenth only exact repeats count."""
+    sketch = np.full(13, number, dtype=np.uint64)
+    digest = (number % 97).to_bytes(16, "big")
+    page = Page(fingerprint, sketch, digest, 1, url, float(number))
+    return SharedPage(number.to_bytes(8, "big"), KeptPage(page, bool(number % 10)))
+
+
+def is_to_compare(one: SharedPage, page: SharedPage, distance: int) -> bool:
+    """Whether a known page may be what another repeats."""
+    (one_row, indexed), (row, also) = one.kept, page.kept
+    near = indexed and also and (one_row.fingerprint ^ row.fingerprint).bit_count() <= distance
+    exact = not indexed and one_row.digest == row.digest
+    return near or exact or one_row.url == row.url
+
+
+def test_too_many_entries_leave_a_page_to_exact_comparison(server: RunningServer) -> None:
+    asks = Questions("many", 3, capacity=1000, error_rate=0.01, rules=Rules(6, 7, 100))
+    client, rng = Server(server.url), random.Random(1)
+    for number in range(101):  # alike in one block, far apart in the others
+        fingerprint = rng.getrandbits(64) & ~0x1FF
+        client.send([asks.admit(shared_page(f"https://site.example/{number}", fingerprint, 1))])
+    page = shared_page("https://site.example/new", rng.getrandbits(64) & ~0x1FF, 3)
+    (answer,) = client.send([asks.admit(page)])
+    with pytest.raises(TooManyEntries, match="more than 100 fingerprints"):
+        asks.admit(page).read(answer)
+    assert client.send([asks.keep(page), asks.status(page)]) == [1, b"k"]
+    client.close()
 
 
 def test_what_is_asked_at_once_shares_a_round_trip(server: RunningServer) -> None:

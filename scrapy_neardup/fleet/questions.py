@@ -4,7 +4,6 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from scrapy_neardup.bloom.chain import FIRST_SHARE
@@ -40,9 +39,13 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SharedPage:
-    """A page as the server knows it. id: 8 random bytes, chosen by the worker that brought it."""
+    """A page as the server knows it.
 
-    id: bytes
+    stamp  8 bytes that no other has, chosen by the worker that brought it: a URL's page may
+           be brought by several, or again with other words
+    """
+
+    stamp: bytes
     kept: KeptPage
     is_kept: bool = False  # whether an item of it left the pipelines
 
@@ -56,7 +59,7 @@ class Rules(NamedTuple):
 
 
 class TooManyEntries(FleetError):
-    """A page's buckets hold more entries than one look-up may compare."""
+    """A page's buckets hold more entries than one look-up may compare: it was kept uncompared."""
 
 
 def shapes(capacity: int, error_rate: float) -> list[Shape]:
@@ -95,6 +98,8 @@ class Questions:
         slices = shapes(max(1, -(-capacity // N_SHARDS)), error_rate)
         listed = ",".join(f"{{{s.size_bits},{s.n_hashes},{s.capacity}}}" for s in slices)
         self._seen, self._mark = scripts.SEEN % listed, scripts.MARK % listed
+        self._admit, self._keep = scripts.ADMIT % rules, scripts.KEEP % rules
+        self._forget, self._status = scripts.FORGET % rules, scripts.STATUS % rules
 
     def seen(self, key: bytes) -> Call:
         """Whether a URL was marked by any worker; wrongly so at the error rate at most."""
@@ -108,49 +113,47 @@ class Questions:
         """Remember a page, unless there are pages to compare it with first; then these.
 
         Of two workers that bring twins at the same moment, the later one is given the
-        earlier one's. compared: ids that need not be given again. None: TooManyEntries.
+        earlier one's. Takes the place of an earlier page of its URL once that was compared.
+
+        compared: stamps of pages that need not be given again. Raises TooManyEntries.
         """
-        rules, row = self._rules, page.kept.page
-        blocks = self._blocks(page.kept)
-        arguments = (
-            page.id,
-            *_names(page.kept),
-            pack_page(page.kept),
-            struct.pack(">Q", row.fingerprint),
-            rules.distance,
-            rules.limit,
-            len(blocks),
-            *blocks,
-            *compared,
-        )
-        return Call(scripts.ADMIT, self._site(row.site), arguments, self._to_compare)
+        record = b"u" + page.stamp + pack_page(page.kept)
+        arguments = (self._id(page), record, *compared)
+        return Call(self._admit, self._site(page), arguments, self._to_compare)
 
     def keep(self, page: SharedPage) -> Call:
         """An item of the page was kept: from now on others may be dropped for it."""
-        return Call(scripts.KEEP, self._site(page.kept.page.site), (page.id,), bool)
+        return self._about(self._keep, page, bool)
 
     def forget(self, page: SharedPage) -> Call:
         """Nothing shall count as the page's repeat any more."""
-        arguments = (page.id, *_names(page.kept), *self._blocks(page.kept))
-        return Call(scripts.FORGET, self._site(page.kept.page.site), arguments, bool)
+        return self._about(self._forget, page, bool)
 
     def status(self, page: SharedPage) -> Call:
         """ "kept", "undecided", or None where the page was forgotten."""
-        return Call(scripts.STATUS, self._site(page.kept.page.site), (page.id,), _status)
+        return self._about(self._status, page, _status)
+
+    def _about(self, script: str, page: SharedPage, read: Callable[[Any], Any]) -> Call:
+        return Call(script, self._site(page), (self._id(page), page.stamp), read)
 
     def _to_compare(self, answer: list[Any]) -> list[SharedPage]:
         if answer[0] == 2:
             limit = self._rules.limit
             raise TooManyEntries(f"more than {limit:,} fingerprints share bits with a page")
-        return [_unpacked(*pair) for pair in zip(answer[1::2], answer[2::2], strict=True)]
+        return [_unpacked(page) for page in answer[1:]]
 
     def _shard(self, key: bytes) -> str:
         host = key.partition(b"/")[0].decode("utf-8", "replace")
         digest = blake2b(site_of(f"http://{host}").encode(), digest_size=1).digest()
         return f"{{{self._prefix}:u:{digest[0] % N_SHARDS}}}"
 
-    def _site(self, number: int) -> str:
-        return f"{{{self._prefix}:p:{number:016x}}}"
+    def _site(self, page: SharedPage) -> str:
+        return f"{{{self._prefix}:p:{page.kept.page.site:016x}}}"
+
+    def _id(self, page: SharedPage) -> bytes:
+        """Six bytes for a URL. Two URLs of a site that share them are taken for one page's."""
+        url = page.kept.page.url.encode("utf-8", "surrogatepass")
+        return blake2b(url, digest_size=6, key=self._secret, person=b"neardup-page").digest()
 
     def _hashes(self, key: bytes) -> tuple[int, int]:
         """Two numbers of 44 bits: their sums are exact in a double."""
@@ -158,22 +161,9 @@ class Questions:
         low, high = struct.unpack("<QQ", digest)
         return low >> 20, high >> 20 | 1
 
-    def _blocks(self, kept: KeptPage) -> list[int]:
-        """The fingerprint cut into blocks; none for a page that is only compared exactly."""
-        if not kept.indexed:
-            return []
-        cuts = [64 * n // self._rules.blocks for n in range(self._rules.blocks + 1)]
-        fingerprint = kept.page.fingerprint
-        return [fingerprint >> low & (1 << high - low) - 1 for low, high in pairwise(cuts)]
 
-
-def _names(kept: KeptPage) -> tuple[bytes, bytes]:
-    url = kept.page.url.encode("utf-8", "surrogatepass")
-    return kept.page.digest, blake2b(url, digest_size=16).digest()
-
-
-def _unpacked(id: bytes, record: bytes) -> SharedPage:
-    return SharedPage(id, KeptPage(*unpack_page(record[1:])), record[:1] == b"k")
+def _unpacked(page: bytes) -> SharedPage:
+    return SharedPage(page[1:9], unpack_page(page[9:]), page[:1] == b"k")
 
 
 def _status(answer: bytes | None) -> str | None:

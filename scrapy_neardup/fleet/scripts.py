@@ -68,98 +68,191 @@ return answers
 """
 )
 
-# KEYS[1]: a site's pages, a hash id -> status ('u' until an item is kept, then 'k') and record.
-# Beside it: …:d, digest -> id; …:u, URL -> id; …:b:N:BITS, entries of fingerprint and id.
-# ARGV: id, digest, URL, record, fingerprint, distance, most entries, number of blocks, the
-# blocks, then ids of pages that were compared already. Without blocks only exact repeats count.
-# Answer: {0} admitted, {1, id, record, …} to be compared first, {2} too many entries.
-ADMIT = """
-local id, digest, url, record, fingerprint = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local distance, limit, n_blocks = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-if redis.call('HEXISTS', KEYS[1], id) == 1 then return {0} end
+# KEYS[1]: a site's pages, a hash id -> page: status ('u' until an item is kept, then 'k'), stamp
+# (2-9), fingerprint (10-17, least byte first), ... indexed (34), ... digest (36-51), ...
+# Beside it: ...:short, digest -> id of pages that are not indexed; ...:fresh, the newest entries of
+# fingerprint and id, all looked through; ...:b:BLOCK:N, older entries in hashes of short strings,
+# which take a fifth of what as many keys would.
+_PAGES = """
+local DISTANCE, BLOCKS, LIMIT, ENTRY, FRESH = %d, %d, %d, 14, 64
+local site, short, fresh = KEYS[1], KEYS[1] .. ':short', KEYS[1] .. ':fresh'
+local band, bor, bxor = bit.band, bit.bor, bit.bxor
+local lshift, rshift, sub = bit.lshift, bit.rshift, string.sub
 
-local compared, found = {}, {1}
-for i = 9 + n_blocks, #ARGV do compared[ARGV[i]] = true end
+local function stamp_of(page) return sub(page, 2, 9) end
+local function is_indexed(page) return sub(page, 34, 34) ~= '\\0' end
+local function entry_of(id, page) return string.reverse(sub(page, 10, 17)) .. id end
+
+local function block(high, low, from, width)
+  local bits = rshift(high, from - 32)
+  if from < 32 then
+    bits = rshift(low, from)
+    if from + width > 32 then bits = bor(bits, lshift(high, 32 - from)) end
+  end
+  return band(bits, 2 ^ width - 1)
+end
+
+-- For each block of a fingerprint, of at most 16 bits: the hash, and the field in it.
+local function buckets(entry)
+  local high, low = struct.unpack('>I4I4', entry)
+  local made = {}
+  for n = 0, BLOCKS - 1 do
+    local from = math.floor(64 * n / BLOCKS)
+    local width = math.min(16, math.floor(64 * (n + 1) / BLOCKS) - from)
+    local bits = block(high, low, from, width)
+    made[n + 1] = {site .. ':b:' .. n .. ':' .. rshift(bits, 7), band(bits, 127)}
+  end
+  return made
+end
+
+local function without(entries, entry)
+  for at = 1, #entries, ENTRY do
+    if sub(entries, at, at + ENTRY - 1) == entry then
+      return sub(entries, 1, at - 1) .. sub(entries, at + ENTRY)
+    end
+  end
+end
+
+local function remove_entry(entry)
+  local rest = without(redis.call('GET', fresh) or '', entry)
+  if rest == '' then redis.call('DEL', fresh) elseif rest then redis.call('SET', fresh, rest) end
+  for _, bucket in ipairs(rest and {} or buckets(entry)) do
+    rest = without(redis.call('HGET', bucket[1], bucket[2]) or '', entry)
+    if rest == '' then redis.call('HDEL', bucket[1], bucket[2])
+    elseif rest then redis.call('HSET', bucket[1], bucket[2], rest) end
+  end
+end
+
+local function remove(id, page)
+  redis.call('HDEL', site, id)
+  if is_indexed(page) then return remove_entry(entry_of(id, page)) end
+  local digest = sub(page, 36, 51)
+  if redis.call('HGET', short, digest) == id then redis.call('HDEL', short, digest) end
+end
+
+local function page_of(id, stamp)
+  local page = redis.call('HGET', site, id)
+  return page and stamp_of(page) == stamp and page
+end
+"""
+
+# ARGV: id, page, then stamps of pages that were compared already. An id is a URL's.
+# Answer: {0} admitted, {1, page, ...} to be compared first, {2} too many entries: admitted, but not
+# indexed. A page that is not indexed repeats others exactly or not at all.
+ADMIT = (
+    _PAGES
+    + """
+local MOST = 1000
+local id, page = ARGV[1], ARGV[2]
+local earlier = redis.call('HGET', site, id)
+if earlier and stamp_of(earlier) == stamp_of(page) then return {0} end
+
+local compared, looked_at, found = {}, {}, {1}
+for i = 3, #ARGV do compared[ARGV[i]] = true end
 
 local function offer(other)
-  if not other or compared[other] then return end
-  compared[other] = true
-  local page = redis.call('HGET', KEYS[1], other)
-  if page then
-    found[#found + 1] = other
-    found[#found + 1] = page
-  end
+  if not other or looked_at[other] or #found > MOST then return end
+  looked_at[other] = true
+  local its = redis.call('HGET', site, other)
+  if its and not compared[stamp_of(its)] then found[#found + 1] = its end
 end
 
-local band, shift = bit.band, bit.rshift
 local function ones(v)
-  v = v - band(shift(v, 1), 0x55555555)
-  v = band(v, 0x33333333) + band(shift(v, 2), 0x33333333)
-  v = band(v + shift(v, 4), 0x0f0f0f0f)
-  v = v + shift(v, 8)
-  return band(v + shift(v, 16), 0x3f)
+  v = v - band(rshift(v, 1), 0x55555555)
+  v = band(v, 0x33333333) + band(rshift(v, 2), 0x33333333)
+  v = band(v + rshift(v, 4), 0x0f0f0f0f)
+  v = v + rshift(v, 8)
+  return band(v + rshift(v, 16), 0x3f)
 end
 
-offer(redis.call('HGET', KEYS[1] .. ':d', digest))
-offer(redis.call('HGET', KEYS[1] .. ':u', url))
-local high, low = struct.unpack('>I4I4', fingerprint)
-local n_entries = 0
-for block = 1, n_blocks do
-  local entries = redis.call('GET', KEYS[1] .. ':b:' .. block .. ':' .. ARGV[8 + block]) or ''
-  n_entries = n_entries + #entries / 16
-  if n_entries > limit then return {2} end
-  for at = 1, #entries, 16 do
+local function offer_near(entries, high, low)
+  for at = 1, #entries, ENTRY do
     local other_high, other_low = struct.unpack('>I4I4', entries, at)
-    local bits = ones(bit.bxor(high, other_high))
-    if bits <= distance and bits + ones(bit.bxor(low, other_low)) <= distance then
-      offer(string.sub(entries, at + 8, at + 15))
+    local bits = ones(bxor(high, other_high))
+    if bits <= DISTANCE and bits + ones(bxor(low, other_low)) <= DISTANCE then
+      offer(sub(entries, at + 8, at + ENTRY - 1))
     end
   end
 end
+
+-- The newest entries; whether there were not too many to look through.
+local function look_through(entry)
+  local newest = redis.call('GET', fresh) or ''
+  local lists, n_bytes = {newest}, #newest
+  for _, bucket in ipairs(buckets(entry)) do
+    lists[#lists + 1] = redis.call('HGET', bucket[1], bucket[2]) or ''
+    n_bytes = n_bytes + #lists[#lists]
+  end
+  if n_bytes > LIMIT * ENTRY then return newest, false end
+  local high, low = struct.unpack('>I4I4', entry)
+  for _, entries in ipairs(lists) do offer_near(entries, high, low) end
+  return newest, true
+end
+
+local function into_buckets(entries)
+  for at = 1, #entries, ENTRY do
+    local entry = sub(entries, at, at + ENTRY - 1)
+    for _, bucket in ipairs(buckets(entry)) do
+      local others = redis.call('HGET', bucket[1], bucket[2]) or ''
+      redis.call('HSET', bucket[1], bucket[2], others .. entry)
+    end
+  end
+end
+
+local function remember_entry(newest, entry)
+  if #newest < FRESH * ENTRY then return redis.call('SET', fresh, newest .. entry) end
+  into_buckets(newest)
+  redis.call('SET', fresh, entry)
+end
+
+if earlier then offer(id) end
+offer(redis.call('HGET', short, sub(page, 36, 51)))
+local newest, complete = '', true
+if is_indexed(page) then newest, complete = look_through(entry_of(id, page)) end
 if #found > 1 then return found end
 
-redis.call('HSET', KEYS[1], id, 'u' .. record)
-redis.call('HSET', KEYS[1] .. ':d', digest, id)
-redis.call('HSET', KEYS[1] .. ':u', url, id)
-for block = 1, n_blocks do
-  redis.call('APPEND', KEYS[1] .. ':b:' .. block .. ':' .. ARGV[8 + block], fingerprint .. id)
+if not complete then page = sub(page, 1, 33) .. '\\0' .. sub(page, 35) end
+if earlier then
+  remove(id, earlier)
+  newest = redis.call('GET', fresh) or ''
 end
-return {0}
+redis.call('HSET', site, id, page)
+if is_indexed(page) then
+  remember_entry(newest, entry_of(id, page))
+else
+  redis.call('HSET', short, sub(page, 36, 51), id)
+end
+return {complete and 0 or 2}
 """
+)
 
-# ARGV: id. Answer: whether the page was there.
-KEEP = """
-local page = redis.call('HGET', KEYS[1], ARGV[1])
+# ARGV: id, stamp. Answer: whether the page was there.
+KEEP = (
+    _PAGES
+    + """
+local page = page_of(ARGV[1], ARGV[2])
 if not page then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], 'k' .. string.sub(page, 2))
+redis.call('HSET', site, ARGV[1], 'k' .. sub(page, 2))
 return 1
 """
+)
 
-# ARGV: id, digest, URL, then the blocks.
-FORGET = """
-local id = ARGV[1]
-redis.call('HDEL', KEYS[1], id)
-for i, table in ipairs({':d', ':u'}) do
-  if redis.call('HGET', KEYS[1] .. table, ARGV[1 + i]) == id then
-    redis.call('HDEL', KEYS[1] .. table, ARGV[1 + i])
-  end
-end
-for block = 1, #ARGV - 3 do
-  local key = KEYS[1] .. ':b:' .. block .. ':' .. ARGV[3 + block]
-  local entries = redis.call('GET', key) or ''
-  for at = 1, #entries, 16 do
-    if string.sub(entries, at + 8, at + 15) == id then
-      local rest = string.sub(entries, 1, at - 1) .. string.sub(entries, at + 16)
-      if rest == '' then redis.call('DEL', key) else redis.call('SET', key, rest) end
-      break
-    end
-  end
-end
+# ARGV: id, stamp. Answer: whether the page was there.
+FORGET = (
+    _PAGES
+    + """
+local page = page_of(ARGV[1], ARGV[2])
+if not page then return 0 end
+remove(ARGV[1], page)
 return 1
 """
+)
 
-# ARGV: id. Answer: 'u', 'k', or nothing where the page was forgotten.
-STATUS = """
-local page = redis.call('HGET', KEYS[1], ARGV[1])
-return page and string.sub(page, 1, 1)
+# ARGV: id, stamp. Answer: 'u', 'k', or nothing where the page was forgotten.
+STATUS = (
+    _PAGES
+    + """
+local page = page_of(ARGV[1], ARGV[2])
+return page and sub(page, 1, 1)
 """
+)
