@@ -29,7 +29,7 @@ STYLESHEET = f"""
 
 @cache
 def _to_text() -> etree.XSLT:
-    # A stylesheet walks the tree in C: five times as fast as an XPath of all text nodes.
+    # A stylesheet walks the tree in C: lxml has nothing faster, `python -m benchmarks extraction`.
     return etree.XSLT(etree.XML(STYLESHEET))
 
 
@@ -38,7 +38,8 @@ def visible_text(response: Response) -> str | None:
 
     HTML: all text but that of the head, scripts, styles, templates, frames, vector images and
     noscript. XML and other text: all of it. Reuses the tree that the spider's selectors have
-    parsed. Raises lxml.etree.XSLTApplyError for a tree nested deeper than 3,000 elements.
+    parsed, and leaves none behind where they have not. Raises lxml.etree.XSLTApplyError for a
+    tree nested deeper than 3,000 elements.
     """
     if not isinstance(response, TextResponse):
         return None
@@ -46,7 +47,18 @@ def visible_text(response: Response) -> str | None:
         return response.text
     if not response.body:
         return ""
-    return str(_to_text()(response.selector.root))
+    return str(_to_text()(_tree(response)))
+
+
+def _tree(response: HtmlResponse | XmlResponse) -> etree._Element:
+    """The response's tree, parsed as its selectors have parsed it or would parse it."""
+    if response._cached_selector is not None or isinstance(response, XmlResponse):
+        return response.selector.root
+    # As parsel 1.12 does, in half the time: no selector looks for ids or a base URL here.
+    body = response.text.strip().replace("\x00", "").encode() or b"<html/>"
+    parser = etree.HTMLParser(recover=True, encoding="utf8", huge_tree=True, collect_ids=False)
+    root = etree.fromstring(body, parser)
+    return etree.fromstring(b"<html/>", parser) if root is None else root
 
 
 def visible_text_of_html(html: str) -> str:

@@ -31,6 +31,26 @@ def test_what_nobody_sees_is_left_out(tag: str) -> None:
     assert lines(f"<p>seen</p><{tag}><p>hidden</p></{tag}><p>again</p>") == ["seen", "again"]
 
 
+def test_the_tree_that_a_spider_has_parsed_is_used_again() -> None:
+    response = HtmlResponse("http://site.example/", body=b"<p>before</p>", encoding="utf-8")
+    response.css("p")[0].root.text = "after"
+    assert (visible_text(response) or "").strip() == "after"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"  ", b"\x00", b"<!-- note -->", b"<html></html>", b"\xef\xbb\xbf<p>mark</p>"),
+        *(b"caf\xe9 <p>a<p>b", "<p>漢字".encode("utf-16"), b"<b>a<p>b</b>c", b"<a id=x><b id=x>d"),
+        *(b"<frameset><noframes>e", b"<p>" * 300 + b"deep", b"<table>f<tr>g<td>h"),
+    ],
+)
+def test_a_page_has_the_same_text_whether_a_spider_has_parsed_it_or_not(body: bytes) -> None:
+    fresh, parsed = (HtmlResponse("http://site.example/", body=body) for _ in range(2))
+    assert parsed.selector
+    assert visible_text(fresh) == visible_text(parsed)
+
+
 def test_head_and_comments_are_left_out() -> None:
     page = "<html><head><title>Title</title></head><body><!-- note -->text</body></html>"
     assert lines(page) == ["text"]
@@ -72,6 +92,9 @@ def test_real_pages_give_text_without_markup(shared_data: Path) -> None:
     with gzip.open(shared_data / "webpages.jsonl.gz", "rt", encoding="utf-8") as f:
         for page in map(json.loads, f):
             text = "\n".join(lines(page["html"]))
+            response = HtmlResponse("http://site.example/", body=page["html"].encode())
+            assert response.selector
+            assert visible_text(response) == visible_text(response.copy())
             assert len(text.split()) > 100, page["id"]
             assert "function(" not in text, page["id"]
 
