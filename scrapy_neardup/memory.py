@@ -22,7 +22,7 @@ from scrapy_neardup.bloom import load_filter
 from scrapy_neardup.detector import Decision, PageReading
 from scrapy_neardup.jobs import set_queue_aside, state_folder
 from scrapy_neardup.parts import make_parts, make_rules
-from scrapy_neardup.peers import Peers
+from scrapy_neardup.peers import ONCE, Peers
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.trail import Trail
@@ -195,7 +195,8 @@ class CrawlMemory:
         if not self._is_decidable(reading):
             return None
         try:
-            decision, is_new = await self.peers.decide(self.state, reading)
+            once = bool(visit.response.meta.pop(ONCE, False))
+            decision, is_new = await self.peers.decide(self.state, reading, once)
         except Exception as error:
             return self.attempt("backend", partial(_raise, error))
         return self._noted(decision, is_new, visit)

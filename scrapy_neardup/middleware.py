@@ -11,6 +11,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup import stats
 from scrapy_neardup.memory import CrawlMemory
+from scrapy_neardup.peers import ONCE
 from scrapy_neardup.trail import ORIGINAL_DONT_FILTER
 
 
@@ -49,6 +50,7 @@ class SeenUrlMiddleware:
             memory.stats.inc_value(stats.URLS_STALE)
             raise StaleRequest(f"found by a crawl that crashed, to be found again: {request.url}")
         memory.stats.inc_value(stats.URLS_ASKED)
+        request.meta.pop(ONCE, None)  # a copy of another request's
         reason = exemption(request, memory)
         if reason is not None:
             memory.stats.inc_value(stats.URLS_EXEMPT.format(reason))
@@ -62,6 +64,7 @@ class SeenUrlMiddleware:
 
     async def ask_peers(self, request: Request, key: bytes) -> None:
         """Let a request pass that no worker has made. Raises UrlAlreadyFetched."""
+        request.meta[ONCE] = True
         self.answer(request, await self.memory.seen_by_peers(key))
 
     def answer(self, request: Request, seen: bool) -> None:

@@ -1,7 +1,11 @@
 """What the other workers know: asked of the server, remembered by this worker, too."""
 
 import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from secrets import token_bytes
 from typing import Any
 
@@ -12,7 +16,14 @@ from scrapy_neardup import stats
 from scrapy_neardup.detector import Decision, PageReading
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet.link import Link, Unanswered
-from scrapy_neardup.fleet.questions import Call, Questions, Rules, SharedPage, TooManyEntries
+from scrapy_neardup.fleet.questions import (
+    WORKER_BYTES,
+    Call,
+    Questions,
+    Rules,
+    SharedPage,
+    TooManyEntries,
+)
 from scrapy_neardup.fleet.server import Server, failures
 from scrapy_neardup.parts import make_identity
 from scrapy_neardup.settings import NearDupSettings
@@ -20,10 +31,13 @@ from scrapy_neardup.state import State
 from scrapy_neardup.state.records import KeptPage
 from scrapy_neardup.waiting import answer_of, pause
 
-MAX_ENTRIES = 20_000  # that one look-up compares on the server: about 10 ms
-MAX_ROUNDS = 5  # in which others may bring something new to compare a page with
-PATIENCE_S = 3.0  # until an item of another worker's page has left its pipelines
-PAUSE_S = 0.02
+ONCE = (
+    "neardup_once"  # in request.meta: the fleet was asked for the URL, which is to be fetched once
+)
+MAX_ENTRIES = 20_000  # that one look-up compares on the server
+MAX_ROUNDS = 8  # in which others may bring something new to compare a page with
+PATIENCE_S = 60.0  # until an item of a page has left the pipelines of a worker that lives
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.25  # between looks at the page
 CLOSING_S = 5.0  # to tell the server what it was not told yet
 
 
@@ -47,6 +61,7 @@ class Peers:
         blocks = settings.blocks or settings.distance + 1
         self._server = Server(settings.backend)
         self._stats = stats_
+        self._worker, self._numbers = token_bytes(WORKER_BYTES), count()
         self._ours: dict[int, SharedPage] = {}  # local id → page whose items are under way
         self._asking: set[int] = set()  # local ids of pages that the server is asked about
         self.key = self._agree(settings)
@@ -57,7 +72,7 @@ class Peers:
             error_rate=settings.url_error_rate,
             rules=Rules(settings.distance, blocks, min(settings.scan_limit, MAX_ENTRIES)),
         )
-        self._link = Link(self._server.send)
+        self._link = Link(self._server.send, self._questions.beat(self._worker))
 
     def _agree(self, settings: NearDupSettings) -> int:
         key, prefix = settings.key, settings.backend_prefix
@@ -81,79 +96,101 @@ class Peers:
         """This worker has handled a URL."""
         self._link.tell(self._questions.mark(key))
 
-    async def decide(self, state: State, reading: PageReading) -> tuple[Decision, bool]:
+    async def decide(self, state: State, reading: PageReading, once: bool) -> tuple[Decision, bool]:
         """The decision about a page, and whether it is remembered from now on.
 
         As the worker's own detector decides after it has read the other workers' pages that
         are near: these are fetched from the server and kept in the worker's memory.
+
+        once: whether the page's URL was to be fetched once. Then what another worker kept of
+        it, which fetched it at the same time, is what the page repeats; without it the page is
+        judged as one that is read again on purpose.
         """
         decision, is_new = _decided(state, reading)
         while decision.original_id in self._asking:
-            await pause(PAUSE_S)
+            await pause(FIRST_PAUSE_S)
             if decision.original_id not in self._asking:
                 decision, is_new = _decided(state, reading)
         if decision.is_duplicate or not is_new:
             return decision, is_new
-        return await self._compare(state, reading, decision)
+        return await self._compare(state, reading, decision, once)
 
     async def _compare(
-        self, state: State, reading: PageReading, decision: Decision
+        self, state: State, reading: PageReading, decision: Decision, once: bool
     ) -> tuple[Decision, bool]:
         compared: list[bytes] = []
         for _ in range(MAX_ROUNDS):
-            page = _shared(state, decision)
-            near = await self._admitted(page, compared)
-            if not near:
-                return (decision if near is not None else _undecided(decision)), True
-            compared += [other.stamp for other in near]
             assert decision.page_id is not None
-            settled = [other for other in near if await self._is_settled(other, reading)]
+            with self._asked_about(decision.page_id):
+                near = await self._admitted(state, decision, compared)
+                if not near:
+                    return (decision if near is not None else _undecided(decision)), True
+                settled = [other for other in near if await self._is_settled(other, reading, once)]
+            compared += [other.stamp for other in near]
             state.drop(decision.page_id)
-            self._asking.discard(decision.page_id)
-            for other in settled:
-                state.detector.restore(*other.kept)
+            ids = [state.detector.restore(*other.kept) for other in settled]
             decision, is_new = _decided(state, reading)
+            if once and decision.page_id in ids and not decision.is_duplicate:
+                return _repeats_itself(decision, reading.url), False
             if decision.is_duplicate or not is_new:
                 return decision, is_new
+        self._stats.inc_value(stats.BACKEND_UNDECIDED)
+        await self._admitted(state, _undecided(decision), compared)
         return _undecided(decision), True
 
+    @contextmanager
+    def _asked_about(self, page_id: int) -> Iterator[None]:
+        """Pages that repeat this one wait until it is known whether it is new."""
+        self._asking.add(page_id)
+        try:
+            yield
+        finally:
+            self._asking.discard(page_id)
+
     async def _admitted(
-        self, page: "tuple[int, SharedPage]", compared: list[bytes]
+        self, state: State, decision: Decision, compared: list[bytes]
     ) -> list[SharedPage] | None:
         """Pages to compare with first, none if it was admitted; None: too many to look through."""
-        id, shared = page
-        self._asking.add(id)
+        assert decision.page_id is not None
+        page = self._shared(state, decision)
         try:
-            near = await self._ask(self._questions.admit(shared, compared))
+            near: list[SharedPage] | None = await self._ask(self._questions.admit(page, compared))
         except TooManyEntries:
-            self._ours[id] = shared
-            self._asking.discard(id)
             self._stats.inc_value(stats.BACKEND_UNDECIDED)
-            return None
-        if near is None:
-            self._link.tell(self._questions.admit(shared))  # others shall know it nevertheless
+            near = None
+        else:
+            if near is None:  # no answer: others shall know it nevertheless
+                self._link.tell(self._questions.admit(page, compared))
+                near = []
         if not near:
-            self._ours[id] = shared
-            self._asking.discard(id)
-        return near or []
+            self._ours[decision.page_id] = page
+        return near
 
-    async def _is_settled(self, other: SharedPage, reading: PageReading) -> bool:
-        """Whether a page may be the reason to drop another, waiting for its items if need be.
+    def _shared(self, state: State, decision: Decision) -> SharedPage:
+        """A page as the server gets it."""
+        assert decision.page_id is not None
+        stamp = self._worker + next(self._numbers).to_bytes(WORKER_BYTES, "big")
+        indexed = decision.kind in ("new", "near")
+        return SharedPage(stamp, KeptPage(state.detector.pages.page(decision.page_id), indexed))
 
-        One whose worker does not come to an end with it is forgotten.
-        """
+    async def _is_settled(self, other: SharedPage, reading: PageReading, once: bool) -> bool:
+        """Whether a page may be the reason to drop another, waiting for its items if need be."""
         row = other.kept.page
-        if row.url == reading.url and row.digest != reading.digest:
-            self._link.tell(self._questions.forget(other))  # the page as it was earlier
-            return False
-        if other.is_kept or row.url == reading.url:
-            return other.is_kept
-        if any(other.stamp == own.stamp for own in self._ours.values()):
-            return False  # compared already
-        end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end:
-            await pause(PAUSE_S)
-            status = await self._ask(self._questions.status(other))
+        if row.url == reading.url and not (once and row.digest == reading.digest):
+            return other.is_kept and row.digest == reading.digest
+        if other.is_kept or other.worker == self._worker:
+            return other.is_kept  # an own one was compared already
+        return await self._comes_to_be_kept(other)
+
+    async def _comes_to_be_kept(self, other: SharedPage) -> bool:
+        """Wait for a page's items; the page is forgotten if its worker dies, or takes too long."""
+        end, rest = time.monotonic() + PATIENCE_S, FIRST_PAUSE_S
+        is_alive: bool | None = True
+        while is_alive is not False and time.monotonic() < end:
+            await pause(rest)
+            rest = min(2 * rest, LONGEST_PAUSE_S)
+            questions = self._questions.status(other), self._questions.is_alive(other.worker)
+            status, is_alive = await self._ask(*questions)
             if status != "undecided":
                 return bool(status == "kept")
         self._stats.inc_value(stats.BACKEND_OVERTAKEN)
@@ -179,14 +216,18 @@ class Peers:
             stats.BACKEND_REFUSED: self._link.n_refused,
             stats.BACKEND_ROUND_TRIPS: self._server.n_round_trips,
         }
-        for key, count in counts.items():
-            self._stats.set_value(key, count)
+        for key, n in counts.items():
+            self._stats.set_value(key, n)
 
-    async def _ask(self, question: Call) -> Any:
-        """The answer; None, counted, where the server gives none."""
+    async def _ask(self, *questions: Call) -> Any:
+        """The answer, or a list of them; None, counted, in place of one that does not come."""
+        answers = [await self._answer(one) for one in [self._link.ask(q) for q in questions]]
+        return answers if len(answers) > 1 else answers[0]
+
+    async def _answer(self, asked: "Future[Any]") -> Any:
         self._stats.inc_value(stats.BACKEND_ASKED)
         try:
-            return await answer_of(self._link.ask(question))
+            return await answer_of(asked)
         except Unanswered:
             self._stats.inc_value(stats.BACKEND_UNANSWERED)
             return None
@@ -199,13 +240,13 @@ def _decided(state: State, reading: PageReading) -> tuple[Decision, bool]:
     return decision, decision.page_id is not None and decision.page_id >= n_rows
 
 
-def _shared(state: State, decision: Decision) -> tuple[int, SharedPage]:
-    """A page as the server gets it, beside its local id."""
-    assert decision.page_id is not None
-    page = state.detector.pages.page(decision.page_id)
-    indexed = decision.kind in ("new", "near")
-    return decision.page_id, SharedPage(token_bytes(8), KeptPage(page, indexed))
-
-
 def _undecided(decision: Decision) -> Decision:
     return replace(decision, kind="undecided")
+
+
+def _repeats_itself(decision: Decision, url: str) -> Decision:
+    """The decision about a page whose own URL another worker has kept."""
+    repeated: dict[str, Any] = {"original": url, "original_id": decision.page_id}
+    return replace(
+        decision, kind="exact", distance=0, sketch_distance=0, similarity=1.0, **repeated
+    )

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from tempfile import TemporaryDirectory
+from threading import Event
 from typing import Any
 
 import pytest
@@ -100,17 +101,22 @@ class Worker:
         self.peers = Peers(self.settings, self.stats)
         self.state = State.open(None, make_parts(self.settings), key=self.peers.key)
 
-    def decide(self, url: str, text: str, keep: bool = True) -> Decision:
-        return asyncio.run(self.judge(url, text, keep))
+    def decide(self, url: str, text: str, keep: bool = True, once: bool = False) -> Decision:
+        return asyncio.run(self.judge(url, text, keep, once))
 
-    async def judge(self, url: str, text: str, keep: bool = True) -> Decision:
+    async def judge(self, url: str, text: str, keep: bool = True, once: bool = False) -> Decision:
         """The decision about a page; if it is new, one of its items is kept at once."""
         reading = self.state.detector.read(url, text)
-        decision, is_new = await self.peers.decide(self.state, reading)
-        if is_new and keep and decision.page_id is not None:
-            self.state.keep(decision.page_id)
-            self.peers.keep(decision.page_id)
+        decision, is_new = await self.peers.decide(self.state, reading, once)
+        if is_new and keep:
+            self.settle(decision, kept=True)
         return decision
+
+    def settle(self, decision: Decision, kept: bool) -> None:
+        """The items of a page have left the pipelines, or were dropped there."""
+        assert decision.page_id is not None
+        (self.state.keep if kept else self.state.drop)(decision.page_id)
+        (self.peers.keep if kept else self.peers.drop)(decision.page_id)
 
     def seen(self, key: bytes) -> bool:
         return asyncio.run(self.peers.seen(key))
@@ -121,6 +127,11 @@ class Worker:
     def shard_of(self, key: bytes) -> str:
         """The server's key of the URLs among which this one is."""
         return self.peers._questions.seen(key).key
+
+    @property
+    def sign_of_life(self) -> str:
+        """The server's key that says that this worker lives."""
+        return self.peers._questions.is_alive(self.peers._worker).key
 
     def stat(self, name: str) -> int:
         return int(self.stats.get_value(f"neardup/{name}", 0))
@@ -137,15 +148,32 @@ def bring_twins(url: str, number: int, gate: Any, answers: Any) -> None:
     answers.put((number, found))
 
 
-async def bring(worker: Worker, number: int, pages: range) -> list[tuple[int, str]]:
-    """Decisions about pages that differ from the other workers' in one word."""
+async def bring(worker: Worker, number: int, pages: range) -> list[int]:
+    """Pages that were kept, of some that differ from the other workers' in one word.
 
-    async def one(page: int) -> tuple[int, str]:
+    Their items take a while; every third of a worker's pages has none in the end.
+    """
+
+    async def one(page: int) -> list[int]:
         text = f"{prose(page, n_words=600)} worker{number if page % 2 else ''}"
-        decision = await worker.judge(f"https://site.example/{number}/{page}", text)
-        return page, decision.kind
+        decision = await worker.judge(f"https://site.example/{number}/{page}", text, keep=False)
+        if decision.is_duplicate:
+            return []
+        for _ in range(page % 5):
+            await worker.peers.seen(b"site.example/")
+        has_items = page % 3 != number
+        worker.settle(decision, kept=has_items)
+        return [page] if has_items else []
 
-    return list(await asyncio.gather(*(one(page) for page in pages)))
+    return [page for kept in await asyncio.gather(*map(one, pages)) for page in kept]
+
+
+def hold_a_page(url: str, ready: Any) -> None:
+    """A worker's process: brings a page whose items never come to an end."""
+    worker = Worker(url)
+    worker.decide("https://site.example/1", prose(1), keep=False)
+    ready.set()
+    Event().wait()
 
 
 def crawl_beside_others(url: str, port: int, paths: list[str], gate: Any, answers: Any) -> None:

@@ -6,6 +6,7 @@ import multiprocessing
 import random
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from fleets import (
     Worker,
     bring_twins,
     crawl_beside_others,
+    hold_a_page,
     running_cluster,
     running_server,
 )
@@ -30,6 +32,7 @@ from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
+from scrapy_neardup.detector import Decision
 from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.fleet.questions import (
     Questions,
@@ -107,7 +110,7 @@ def test_of_twins_brought_at_the_same_moment_one_is_kept(server: RunningServer) 
     found = [answers.get(timeout=100)[1] for _ in processes]
     for process in processes:
         process.join()
-    kept = Counter(page for one in found for page, kind in one if kind == "new")
+    kept = Counter(page for one in found for page in one)
     assert kept == dict.fromkeys(range(200), 1)
 
 
@@ -251,12 +254,69 @@ def test_a_page_whose_items_were_dropped_is_no_reason_to_drop(server: RunningSer
 def test_a_page_of_a_worker_that_died_is_overtaken(server: RunningServer) -> None:
     dead, other, third = (Worker(server.url) for _ in range(3))
     dead.decide("https://site.example/1", prose(1), keep=False)
+    dead.close()
+    server.command("DEL", dead.sign_of_life)
     assert other.decide("https://site.example/2", prose(1)).kind == "new"
     assert other.stat("backend/overtaken") == 1
     other.close()
     decision = third.decide("https://site.example/3", prose(1))
     assert (decision.kind, decision.original) == ("exact", "https://site.example/2")
     third.close()
+
+
+def test_a_worker_that_was_killed_takes_no_page_with_it(server: RunningServer) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    process = context.Process(target=hold_a_page, args=(server.url, ready))
+    process.start()
+    assert ready.wait(60)
+    process.kill()
+    process.join()
+    other = Worker(server.url)
+    assert other.decide("https://site.example/2", prose(1)).kind == "new"
+    assert other.stat("backend/overtaken") == 1
+    other.close()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_items_of_a_worker_that_lives_are_waited_for(kept: bool, server: RunningServer) -> None:
+    one, other = Worker(server.url), Worker(server.url)
+
+    async def bring_twins() -> Decision:
+        held = await one.judge("https://site.example/1", prose(1), keep=False)
+        waiting = asyncio.ensure_future(other.judge("https://site.example/2", prose(1)))
+        while other.stat("backend/asked") < 10:  # of these four looks at the page
+            await one.peers.seen(b"site.example/1")
+            assert not waiting.done()
+        one.settle(held, kept)
+        return await waiting
+
+    decision = asyncio.run(bring_twins())
+    assert decision.kind == ("exact" if kept else "new")
+    assert other.stat("backend/overtaken") == 0
+    one.close()
+    other.close()
+
+
+def test_a_worker_gives_signs_of_life_again_and_again(server: RunningServer) -> None:
+    worker = Worker(server.url)
+    for _ in range(2):
+        end = time.monotonic() + 20
+        while server.command("EXISTS", worker.sign_of_life) != ":1\r\n":
+            assert time.monotonic() < end
+        server.command("DEL", worker.sign_of_life)
+    worker.close()
+
+
+def test_a_url_that_two_workers_fetched_at_once_is_kept_once(server: RunningServer) -> None:
+    one, other, again = (Worker(server.url) for _ in range(3))
+    url = "https://site.example/1"
+    assert one.decide(url, prose(1), once=True).kind == "new"
+    decision = other.decide(url, prose(1), once=True)
+    assert (decision.kind, decision.original) == ("exact", url)
+    assert again.decide(url, prose(1)).kind == "new"  # read again on purpose
+    for worker in (one, other, again):
+        worker.close()
 
 
 def test_without_a_server_the_worker_decides_alone_and_tells_later(server: RunningServer) -> None:
@@ -348,7 +408,10 @@ def test_a_crawl_goes_on_without_its_server(server: RunningServer, mock_site: Mo
     assert outcome.stat("backend/lost") > 0
 
 
-def test_two_crawls_at_once_keep_each_page_once(server: RunningServer, mock_site: MockSite) -> None:
+@pytest.mark.parametrize("other", ["copy", "page"])
+def test_two_crawls_at_once_keep_each_page_once(
+    other: str, server: RunningServer, mock_site: MockSite
+) -> None:
     context = multiprocessing.get_context("spawn")
     gate, answers = context.Barrier(2), context.Queue()
     port = int(mock_site.root.rpartition(":")[2])
@@ -357,7 +420,7 @@ def test_two_crawls_at_once_keep_each_page_once(server: RunningServer, mock_site
             target=crawl_beside_others,
             args=(server.url, port, [f"/{kind}/{n}" for n in range(40)], gate, answers),
         )
-        for kind in ("page", "copy")
+        for kind in ("page", other)
     ]
     for process in processes:
         process.start()

@@ -16,6 +16,7 @@ from scrapy_neardup.fleet.server import is_passing
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
+BEAT_S = 1.0
 MAX_BATCH = 512  # calls in a round trip
 MAX_WAITING = 1_000_000  # messages to be told; at a few hundred bytes each
 
@@ -42,10 +43,12 @@ class Link:
     n_refused  questions and messages that the server refused for good
     """
 
-    def __init__(self, send: Send) -> None:
-        """send: carries out a round trip, see Server.send."""
+    def __init__(self, send: Send, beat: Call) -> None:
+        """send: carries out a round trip, see Server.send. beat: the sign of life."""
         self.n_lost = self.n_refused = 0
         self._send = send
+        self._beat = beat
+        self._next_beat = 0.0
         self._asked: deque[tuple[Call, Future[Any]]] = deque()
         self._waiting: deque[Call] = deque()
         self._changed = threading.Condition()
@@ -98,22 +101,25 @@ class Link:
     def _gathered(self) -> "tuple[list[tuple[Call, Future[Any]]], list[Call]] | None":
         """Questions and messages for the next round trip; None at the end."""
         with self._changed:
-            while (rest := self._rest()) != 0:
+            while (rest := self._rest()) > 0:
                 self._changed.wait(rest)
             if self._is_over():
                 return None
+            if time.monotonic() >= self._next_beat:
+                self._next_beat = time.monotonic() + BEAT_S
+                self._asked.appendleft((self._beat, Future()))
             asked = [self._asked.popleft() for _ in range(min(self._most, len(self._asked)))]
             return asked, list(islice(self._waiting, self._most - len(asked)))
 
-    def _rest(self) -> float | None:
-        """Seconds in which there is nothing to do, None for unlimited time."""
+    def _rest(self) -> float:
+        """Seconds in which there is nothing to do."""
         if self._is_over():
             return 0
-        now = time.monotonic()
-        if not (self._asked or self._waiting):
-            return None
-        pause = max(self._down_until - now, 0)
-        return pause if self._closing_at is None else min(pause, self._closing_at - now)
+        due = time.monotonic() if self._asked or self._waiting else self._next_beat
+        due = max(due, self._down_until)
+        if self._closing_at is not None:
+            due = min(due, self._closing_at)
+        return max(due - time.monotonic(), 0)
 
     def _is_over(self) -> bool:
         if self._closing_at is None:

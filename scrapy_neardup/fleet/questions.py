@@ -16,6 +16,8 @@ from scrapy_neardup.state.records import KeptPage, pack_page, unpack_page
 N_SHARDS = 16  # of the URLs, each a slot of a cluster
 MAX_SLICE_BITS = 2**32 - 8  # a value on the server is at most 512 MB
 MAX_SLICES = 24
+WORKER_BYTES = 4
+LEASE_S = 4.0  # for which a worker is taken to live after a sign of life
 _SECRET_BYTES = 8
 
 
@@ -41,13 +43,18 @@ class Shape(NamedTuple):
 class SharedPage:
     """A page as the server knows it.
 
-    stamp  8 bytes that no other has, chosen by the worker that brought it: a URL's page may
-           be brought by several, or again with other words
+    stamp  of the worker that brought it and the page, WORKER_BYTES each: a URL's page may be
+           brought by several workers, or again with other words
     """
 
     stamp: bytes
     kept: KeptPage
     is_kept: bool = False  # whether an item of it left the pipelines
+
+    @property
+    def worker(self) -> bytes:
+        """Who brought it."""
+        return self.stamp[:WORKER_BYTES]
 
 
 class Rules(NamedTuple):
@@ -132,6 +139,17 @@ class Questions:
     def status(self, page: SharedPage) -> Call:
         """ "kept", "undecided", or None where the page was forgotten."""
         return self._about(self._status, page, _status)
+
+    def beat(self, worker: bytes) -> Call:
+        """A sign of life, good for LEASE_S."""
+        return Call(scripts.BEAT, self._worker(worker), (int(1000 * LEASE_S),), bool)
+
+    def is_alive(self, worker: bytes) -> Call:
+        """Whether a worker gave a sign of life in the last LEASE_S."""
+        return Call(scripts.IS_ALIVE, self._worker(worker), (), bool)
+
+    def _worker(self, worker: bytes) -> str:
+        return f"{{{self._prefix}:w:{worker.hex()}}}"
 
     def _about(self, script: str, page: SharedPage, read: Callable[[Any], Any]) -> Call:
         return Call(script, self._site(page), (self._id(page), page.stamp), read)

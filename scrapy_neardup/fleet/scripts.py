@@ -256,3 +256,11 @@ local page = page_of(ARGV[1], ARGV[2])
 return page and sub(page, 1, 1)
 """
 )
+
+# KEYS[1]: a worker's sign of life. ARGV: for how many milliseconds it holds.
+BEAT = """
+redis.call('SET', KEYS[1], '', 'PX', ARGV[1])
+return 1
+"""
+
+IS_ALIVE = "return redis.call('EXISTS', KEYS[1])"
