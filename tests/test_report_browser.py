@@ -10,6 +10,8 @@ from ledgers import HOSTILE_TEXT, HOSTILE_URL, near, page, shop, write
 
 from scrapy_neardup.report.page import write_report
 
+WIDTH = "place => place.clientWidth"
+
 pytestmark = pytest.mark.browser
 
 ORIGINAL = "https://shop.example/item/1"
@@ -42,7 +44,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [360, 1280])
 def test_it_opens_clean_in_both_themes_and_at_phone_width(
     browser: Any, report: str, scheme: str, width: int
 ) -> None:
@@ -52,6 +54,9 @@ def test_it_opens_clean_in_both_themes_and_at_phone_width(
         assert view.evaluate("document.documentElement.scrollWidth") <= width
         assert "pages read" in view.inner_text("#sentence")
         assert view.locator("#timeline rect").count() > 0
+        letters = view.locator("#timeline text, #sketches text")
+        sizes = letters.evaluate_all("all => all.map(one => one.getBoundingClientRect().height)")
+        assert min(sizes) >= 9
         assert view.locator("#sketches .limit").count() == 1
 
 
@@ -126,6 +131,14 @@ def test_what_a_page_said_is_shown_and_never_run(browser: Any, report: str) -> N
         view.locator(".member", has_text="javascript:").click()
         assert view.locator("#compare a").count() == 0
         assert view.locator("#compare .url", has_text="javascript:").count() == 1
+
+
+def test_a_chart_over_time_is_drawn_for_the_width_there_is(browser: Any, report: str) -> None:
+    with opened(browser, report) as view:
+        for width in (1280, 360, 800):
+            view.set_viewport_size({"width": width, "height": 800})
+            drawn = f"#timeline svg[viewBox^='0 0 {view.locator('#timeline').evaluate(WIDTH)} ']"
+            view.wait_for_selector(drawn)
 
 
 def test_a_hundred_thousand_decisions_make_few_elements(browser: Any, tmp_path: Path) -> None:

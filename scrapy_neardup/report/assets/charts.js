@@ -35,16 +35,23 @@ function frame(width, height, top, label) {
   return { chart, box, y };
 }
 
+const MIN_PITCH = 7;
+
+// As wide as its place, so that its letters keep their size; narrow, it has fewer columns.
 function timeline(data) {
-  const { start, span_s: span, kinds } = data.timeline;
-  const n = (kinds.near ?? []).length;
-  const sums = Array.from({ length: n }, (_, i) => DROPS.reduce((sum, kind) => sum + kinds[kind][i], 0));
-  const { chart, box, y } = frame(1160, 230, Math.max(1, ...sums), "Duplicates and dropped URLs over time");
+  const { start, kinds } = data.timeline;
+  const spans = (kinds.near ?? []).length, width = Math.max(280, byId("timeline").clientWidth || 1160);
+  const merged = Math.max(1, Math.ceil((spans * MIN_PITCH) / (width - 52))), span = data.timeline.span_s * merged;
+  const n = Math.ceil(spans / merged);
+  const columns = (kind) => Array.from({ length: n }, (_, i) => kinds[kind].slice(i * merged, (i + 1) * merged).reduce((sum, number) => sum + number, 0));
+  const counts = Object.fromEntries(DROPS.map((kind) => [kind, n ? columns(kind) : []]));
+  const sums = Array.from({ length: n }, (_, i) => DROPS.reduce((sum, kind) => sum + counts[kind][i], 0));
+  const { chart, box, y } = frame(width, 230, Math.max(1, ...sums), "Duplicates and dropped URLs over time");
   const pitch = (box.right - box.left) / Math.max(n, 12);
   for (let i = 0; i < n; i++) {
     let base = 0;
     for (const kind of DROPS) {
-      const number = kinds[kind][i];
+      const number = counts[kind][i];
       if (!number) continue;
       chart.append(drawn("rect", { class: `k-${kind}`, x: box.left + i * pitch + 1, width: Math.max(1, pitch - 2),
         y: y(base + number), height: y(base) - y(base + number), rx: 1.5 },
@@ -52,11 +59,12 @@ function timeline(data) {
       base += number;
     }
   }
-  const labels = Math.min(n, 6);
+  const labels = Math.min(n, Math.max(2, Math.floor(width / 180)));
   for (let l = 0; l < labels; l++) {
     const i = Math.round((l * (n - 1)) / Math.max(1, labels - 1));
     const at = start + i * span, long = n * span > 86400;
-    chart.append(drawn("text", { x: box.left + (i + 0.5) * pitch, y: box.bottom + 18, "text-anchor": l === 0 ? "start" : "middle" },
+    const anchor = l === 0 ? "start" : l === labels - 1 && n > 12 ? "end" : "middle";
+    chart.append(drawn("text", { x: box.left + (i + (anchor === "end" ? 1 : 0.5)) * pitch, y: box.bottom + 18, "text-anchor": anchor },
       long ? `${day(at).slice(5)} ${clock(at).slice(0, 5)}` : clock(at).slice(0, 5)));
   }
   byId("span").textContent = duration(span);

@@ -103,7 +103,7 @@ function clusterHead(cluster) {
   const why = cluster.reasons.map((r) => REASONS[r][1]).join("; ");
   const button = (label, text, act) => element("button", { type: "button", class: "round", "aria-label": label, title: label, on: { click: act } }, text);
   return element("div", { class: "dialog-head" },
-    element("div", { class: "what" }, element("h2", { id: "cluster-title" }, `${plural(clusterView.members.length, "duplicate")} of`), link(cluster.original),
+    element("div", { class: "what" }, element("h2", { id: "cluster-title" }, `${plural(Math.max(cluster.near + cluster.exact, clusterView.members.length), "duplicate")} of`), link(cluster.original),
       why ? element("p", { class: "note" }, `Why look: ${why}.`) : null),
     element("div", { class: "buttons" }, button("Previous cluster (p)", "‹", () => openCluster(clusterView.place - 1)),
       button("Next cluster (n)", "›", () => openCluster(clusterView.place + 1)),
@@ -136,7 +136,7 @@ function comparison(row) {
   const measure = (label, value, limit) => element("div", {}, element("div", { class: "gauge-label" }, element("span", {}, label), element("span", {}, limit == null ? "" : `limit ${limit}`)),
     element("strong", { class: "num" }, String(value)), limit == null ? null : gauge(parseFloat(value), limit));
   const facts = [
-    rows.similarity[row] != null && element("div", {}, element("div", { class: "gauge-label" }, element("span", {}, "alike, estimated"), element("span", {}, kind === "near" && alike ? `limit ${percent(alike)}` : "")),
+    rows.similarity[row] != null && element("div", {}, element("div", { class: "gauge-label" }, element("span", {}, "about alike"), element("span", {}, kind === "near" && alike ? `limit ${percent(alike).replace(".0", "")}` : "")),
       element("strong", { class: "num" }, percent(rows.similarity[row])), kind === "near" && alike ? gauge(1 - rows.similarity[row], 1 - alike) : null),
     kind === "near" && rows.sketch[row] != null && measure("sketch bits", rows.sketch[row], rules.NEARDUP_CONFIRM_DISTANCE),
     kind === "near" && rows.distance[row] != null && measure("fingerprint bits", rows.distance[row], rules.NEARDUP_DISTANCE),

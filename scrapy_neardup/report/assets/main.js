@@ -102,7 +102,7 @@ byId("search").addEventListener("input", (event) => { table.search = event.targe
 byId("cluster-order").addEventListener("change", (event) => { clusterView.order = event.target.value; drawClusters(); });
 byId("more-clusters").addEventListener("click", () => { clusterView.shown += 24; drawClusters(); });
 byId("table").addEventListener("scroll", () => requestAnimationFrame(drawRows), { passive: true });
-addEventListener("resize", () => requestAnimationFrame(drawTable));
+addEventListener("resize", () => requestAnimationFrame(() => { timeline(data); drawTable(); }));
 addEventListener("keydown", keys);
 drawAll();
 if (data.live_s) {
