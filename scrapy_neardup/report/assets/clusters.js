@@ -136,7 +136,7 @@ function comparison(row) {
   const measure = (label, value, limit) => element("div", {}, element("div", { class: "gauge-label" }, element("span", {}, label), element("span", {}, limit == null ? "" : `limit ${limit}`)),
     element("strong", { class: "num" }, String(value)), limit == null ? null : gauge(parseFloat(value), limit));
   const facts = [
-    rows.similarity[row] != null && element("div", {}, element("div", { class: "gauge-label" }, element("span", {}, "about alike"), element("span", {}, kind === "near" && alike ? `limit ${percent(alike).replace(".0", "")}` : "")),
+    rows.similarity[row] != null && element("div", {}, element("div", { class: "gauge-label" }, element("span", {}, "alike (about)"), element("span", {}, kind === "near" && alike ? `limit ${percent(alike).replace(".0", "")}` : "")),
       element("strong", { class: "num" }, percent(rows.similarity[row])), kind === "near" && alike ? gauge(1 - rows.similarity[row], 1 - alike) : null),
     kind === "near" && rows.sketch[row] != null && measure("sketch bits", rows.sketch[row], rules.NEARDUP_CONFIRM_DISTANCE),
     kind === "near" && rows.distance[row] != null && measure("fingerprint bits", rows.distance[row], rules.NEARDUP_DISTANCE),
