@@ -390,6 +390,14 @@ class LedgerReader:
         """What was judged a duplicate of a URL, oldest first."""
         return self._everywhere(DUPLICATES_OF, url_id(url), url_hash(url), storable(url))
 
+    def pages_read(self) -> Iterator[str]:
+        """URLs of pages that were fetched and judged, oldest first."""
+        for path in ledger_files(self.folder):
+            with reading(path) as connection:
+                query = "SELECT url FROM decision WHERE kind != ? ORDER BY id"
+                for (url,) in connection.execute(query, (KINDS.index("seen"),)):
+                    yield url
+
     def runs(self) -> list[Run]:
         """The crawls that wrote into the ledger; one appears once for each file it wrote."""
         found = []

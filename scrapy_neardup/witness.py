@@ -55,11 +55,21 @@ class Witness:
             )
 
     def open_live_view(self) -> None:
-        """Begin to serve. Raises OSError where the port is taken."""
-        if self.settings.live_port is not None and self.ledger is not None:
-            assert self.folder is not None
+        """Begin to serve; without it, with a warning, where the port is taken or not ours."""
+        if self.settings.live_port is None or self.ledger is None:
+            return
+        assert self.folder is not None
+        try:
             self.live = LiveView(self.folder, self.settings.live_port)
-            logger.info("neardup: live view at %s", self.live.url)
+        except OSError as error:
+            logger.warning(
+                "neardup: no live view of this crawl: NEARDUP_LIVE_PORT=%d: %s. Take another port, "
+                "or 0 for any free one",
+                self.settings.live_port,
+                error.strerror or error,
+            )
+            return
+        logger.info("neardup: live view at %s", self.live.url)
 
     def close(self) -> None:
         """Write what is waiting; serve no more."""

@@ -4,7 +4,7 @@ import json
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +156,66 @@ def test_an_undone_page_goes_to_the_callback_it_came_from(
     assert {"url": mock_site.url("/near/1"), "by": "parse_item"} in run().items
 
 
+def explained(state: Path, url: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The settings that explain names as deciding otherwise about a URL."""
+    assert main(["explain", url, "--state", str(state), "--json"]) == 0
+    names: list[str] = json.loads(capsys.readouterr().out)["decisions"][-1]["otherwise"]
+    return names
+
+
+# The next value beside one that explain names: under it all stays as it was.
+LESS: dict[str, Callable[[float], float]] = {
+    "SIMILARITY": lambda value: value - 0.002,
+    "CONFIRM_DISTANCE": lambda value: value + 1,
+    "DISTANCE": lambda value: value + 1,
+    "MIN_WORDS": lambda value: value - 1,
+}
+
+
+def run_again(site: MockSite, state: Path, setting: str, paths: tuple[str, ...]) -> Decided:
+    """What a fresh crawl decides about the last path under one changed setting."""
+    name, _, value = setting.partition("=")
+    crawl_requests(site, *paths, settings=settings(state) | {name: value})
+    return ledger(state)[paths[-1]]
+
+
+def test_each_setting_that_explain_names_does_decide_otherwise(
+    mock_site: MockSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = "/page/1", "/near/1"
+    crawl_requests(mock_site, *paths, settings=settings(tmp_path / "first"))
+    changes = explained(tmp_path / "first", mock_site.url("/near/1"), capsys)
+    names = [change.partition("=")[0].removeprefix("NEARDUP_") for change in changes]
+    assert names == ["SIMILARITY", "CONFIRM_DISTANCE", "DISTANCE", "MIN_WORDS"]
+    for change in changes:
+        decided = run_again(mock_site, tmp_path / change, change, paths)
+        assert decided.action == "kept", change
+        name, _, value = change.partition("=")
+        nearly = f"{name}={LESS[name.removeprefix('NEARDUP_')](float(value)):g}"
+        decided = run_again(mock_site, tmp_path / nearly, nearly, paths)
+        assert decided.action == "dropped", nearly
+
+
+def test_the_words_that_explain_names_for_a_short_page_make_it_a_near_duplicate(
+    mock_site: MockSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = "/page/1", "/near/1"
+    crawl_requests(mock_site, *paths, settings=settings(tmp_path / "first", min_words=500))
+    (change,) = explained(tmp_path / "first", mock_site.url("/near/1"), capsys)
+    assert run_again(mock_site, tmp_path / "again", change, paths).kind == "near"
+
+
+def test_the_rule_that_explain_names_for_a_seen_url_lets_it_be_fetched(
+    mock_site: MockSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = "/page/1", "/page/1?utm_source=letter"
+    crawl_requests(mock_site, *paths, settings=settings(tmp_path / "first"))
+    (change,) = explained(tmp_path / "first", mock_site.url(paths[1]), capsys)
+    assert change == "NEARDUP_URL_DROP_TRACKING=False"
+    assert run_again(mock_site, tmp_path / "again", change, paths).kind != "seen"
+    assert mock_site.gets(paths[1]) == 1
+
+
 def test_a_page_full_of_script_is_on_record_as_it_was(mock_site: MockSite, tmp_path: Path) -> None:
     hostile = HOSTILE_TEXT.replace("\x1b", "").replace("\x07", "")
     escaped = hostile.replace("&", "&amp;").replace("<", "&lt;")
@@ -219,6 +279,25 @@ def test_a_live_view_listens_on_this_machine_only(view: LiveView) -> None:
         if not address.startswith("127."):
             assert other.connect_ex((address, port)) != 0
     assert get(view.url, host=f"localhost:{port}")[0] == 200
+
+
+def test_a_port_that_is_taken_costs_the_live_view_only(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        outcome = crawl_requests(mock_site, *PATHS, settings=settings(tmp_path, live_port=port))
+    assert f"NEARDUP_LIVE_PORT={port}" in caplog.text
+    assert outcome.stat("items/kept") == 2
+    assert not any(name.startswith("neardup/errors") for name in outcome.stats)
+
+
+def test_a_live_view_changes_nothing(view: LiveView) -> None:
+    request = urllib.request.Request(view.url, data=b"undo=all", method="POST")  # noqa: S310
+    with pytest.raises(urllib.error.HTTPError, match="501"):
+        urllib.request.urlopen(request, timeout=10)  # noqa: S310
 
 
 def test_a_running_crawl_shows_itself(mock_site: MockSite, tmp_path: Path) -> None:

@@ -2,12 +2,17 @@
 
 import argparse
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands.state_folder import add_state_option, state_folder
 from scrapy_neardup.commands.terminal import clean, colour, complain, say, say_json
 from scrapy_neardup.commands.text_diff import differences, say_differences
 from scrapy_neardup.ledger import Decided, LedgerReader
+
+if TYPE_CHECKING:
+    from scrapy_neardup.urlkey import UrlKeyRules
 
 EXAMPLES = """\
   scrapy neardup explain 'https://shop.example/item?id=7' --state crawls/shop
@@ -54,21 +59,72 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def otherwise(decided: Decided, rules: Mapping[str, object]) -> list[str]:
-    """Settings that would have decided otherwise, each with its value."""
-    changes = []
+def otherwise(decided: Decided, rules: Mapping[str, object], first: str | None) -> list[str]:
+    """Settings each of which would have decided otherwise, with the nearest value that does.
+
+    For a near-duplicate it holds of this original: another page may be as near. `first` is the
+    spelling of a seen URL that was fetched, None where that is not on record.
+    """
     if decided.kind == "near":
-        if decided.similarity is not None and rules.get("NEARDUP_CONFIRM_DISTANCE") is not None:
-            changes.append(f"NEARDUP_SIMILARITY={min(0.999, decided.similarity + 0.001):.3f}")
-        if decided.sketch_distance and rules.get("NEARDUP_CONFIRM_DISTANCE") is not None:
-            changes.append(f"NEARDUP_CONFIRM_DISTANCE={decided.sketch_distance - 1}")
-        if decided.distance:
-            changes.append(f"NEARDUP_DISTANCE={decided.distance - 1}")
-        if decided.words:
-            changes.append(f"NEARDUP_MIN_WORDS={decided.words + 1}")
-    elif decided.kind == "too-short":
-        changes.append(f"NEARDUP_MIN_WORDS={decided.words or 0}")
-    return changes
+        return list(_stricter_limits(decided, rules))
+    if decided.kind == "too-short":
+        return [f"NEARDUP_MIN_WORDS={decided.words or 0}"]
+    return _rules_that_merge(decided.url, first, rules) if first else []
+
+
+def _stricter_limits(decided: Decided, rules: Mapping[str, object]) -> Iterator[str]:
+    confirmed = rules.get("NEARDUP_CONFIRM_DISTANCE") is not None
+    if confirmed and decided.similarity is not None and decided.similarity < 1:
+        # Recorded to three places; the limit is below 1.
+        yield f"NEARDUP_SIMILARITY={min(decided.similarity + 0.001, 0.9999):.4g}"
+    if confirmed and decided.sketch_distance:
+        yield f"NEARDUP_CONFIRM_DISTANCE={decided.sketch_distance - 1}"
+    if decided.distance:
+        yield f"NEARDUP_DISTANCE={decided.distance - 1}"
+    if decided.words:
+        yield f"NEARDUP_MIN_WORDS={decided.words + 1}"
+
+
+def _rules_that_merge(url: str, first: str, rules: Mapping[str, object]) -> list[str]:
+    from scrapy_neardup.urlkey import url_key
+
+    its_rules = url_rules(rules)
+    switches = [f.name for f in fields(its_rules) if getattr(its_rules, f.name) is True]
+    without = {name: url_rules({**rules, _setting(name): False}) for name in switches}
+    return [
+        f"{_setting(name)}=False"
+        for name, other in without.items()
+        if url_key(url, other) != url_key(first, other)
+    ]
+
+
+def fetched_as(reader: LedgerReader, decided: Decided) -> str | None:
+    """The URL by whose fetch a seen URL was known; None where none is on record."""
+    from scrapy_neardup.urlkey import url_key
+
+    if decided.kind != "seen":
+        return None
+    rules = url_rules(reader.rules_of(decided))
+    key = url_key(decided.url, rules)
+    host = key.decode("utf-8", "replace").partition("/")[0].rpartition(":")[2]
+    urls = reader.pages_read()
+    return next((url for url in urls if host in url.lower() and url_key(url, rules) == key), None)
+
+
+def url_rules(rules: Mapping[str, object]) -> "UrlKeyRules":
+    """The rules for URLs of a run, as far as they are on record: not those of single sites."""
+    from scrapy_neardup.urlkey import UrlKeyRules
+
+    recorded = {f.name: rules.get(_setting(f.name)) for f in fields(UrlKeyRules)}
+    ignored = recorded.pop("ignore_params")
+    switches: dict[str, Any] = {n: value for n, value in recorded.items() if value in (True, False)}
+    return UrlKeyRules(
+        **switches, ignore_params=tuple(ignored if isinstance(ignored, list) else ())
+    )
+
+
+def _setting(rule: str) -> str:
+    return f"NEARDUP_URL_{rule.upper()}"
 
 
 def as_json(
@@ -86,9 +142,11 @@ def decision_as_json(reader: LedgerReader, decided: Decided) -> dict[str, object
     """One decision, the settings that would have changed it, and the words that differ."""
     rules = reader.rules_of(decided)
     texts = texts_of(reader, decided)
+    first = fetched_as(reader, decided)
     return {
         **decided._asdict(),
-        "otherwise": otherwise(decided, rules),
+        "fetched_as": first,
+        "otherwise": otherwise(decided, rules, first),
         "rules": rules,
         "differences": [list(d) for d in differences(*texts)] if texts else None,
     }
@@ -108,7 +166,7 @@ def tell(reader: LedgerReader, decided: Decided) -> None:
     at = datetime.fromtimestamp(decided.time, UTC)
     action = colour(decided.action, ACTION_COLOURS[decided.action])
     say(f"\n{at:%Y-%m-%d %H:%M:%S} UTC  {action}: {WHAT_HAPPENED[decided.kind]}")
-    for name, value in facts(decided, rules):
+    for name, value in facts(decided, rules, fetched_as(reader, decided)):
         say(f"  {name:<22} {clean(value)}")
     texts = texts_of(reader, decided)
     if texts:
@@ -118,7 +176,9 @@ def tell(reader: LedgerReader, decided: Decided) -> None:
         say("  the texts were not kept; NEARDUP_KEEP_TEXT=True keeps them, to show what differs")
 
 
-def facts(decided: Decided, rules: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def facts(
+    decided: Decided, rules: Mapping[str, object], first: str | None
+) -> Iterator[tuple[str, str]]:
     """Name and value of what is known of a decision."""
     if decided.original:
         yield "original", decided.original
@@ -135,12 +195,18 @@ def facts(decided: Decided, rules: Mapping[str, object]) -> Iterator[tuple[str, 
     if decided.words is not None:
         yield "words", f"{decided.words:,}"
     if decided.kind == "seen":
-        from scrapy_neardup.urlkey import url_key
+        yield "fetched as", first or "another spelling, or in a crawl that is not on record"
+    yield from _otherwise_by(decided, otherwise(decided, rules, first))
 
-        yield "key", url_key(decided.url).decode("utf-8", "replace") + " (under default URL rules)"
-    changes = otherwise(decided, rules)
+
+def _otherwise_by(decided: Decided, changes: list[str]) -> Iterator[tuple[str, str]]:
     if changes:
-        yield "otherwise by", " or ".join(changes)
+        unless = ", unless another page is as near" if decided.kind == "near" else ""
+        yield "otherwise by", " or ".join(changes) + unless
+    elif decided.kind == "exact":
+        yield "otherwise by", "no limit: all words are the same; undo keeps the page"
+    elif decided.kind == "seen":
+        yield "otherwise by", 'a request with meta={"neardup_refresh": True}, or NEARDUP_TTL'
 
 
 def _limit(rules: Mapping[str, object], name: str) -> str:
