@@ -1,7 +1,8 @@
-"""Bulk calls on all cores: queries cut into contiguous slices, a thread each."""
+"""Bulk calls on all cores: queries cut into contiguous slices, tables dealt out, to threads."""
 
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -17,6 +18,12 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def on_all_cores(work: Callable[[int], None], items: Iterable[int]) -> None:
+    """Do work on each item, in a thread a core. work must release the GIL to gain."""
+    with ThreadPoolExecutor(cores()) as threads:
+        deque(threads.map(work, items), maxlen=0)
 
 
 def in_parallel(

@@ -21,7 +21,7 @@ from scrapy_neardup.index.parallel import in_parallel
 from scrapy_neardup.index.removal import Bools, Removal
 from scrapy_neardup.index.tiers import Tiers
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, Parts, Tables
+from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, Parts, Run, Tables, in_turn
 
 if TYPE_CHECKING:
     from scrapy_neardup.index.sharded import Shard
@@ -68,11 +68,10 @@ class PermutedIndex(Removal):
     def _start(self, frozen: Any) -> None:
         self._tiers = Tiers(kernels.hamming, frozen, self._freeze, self._make_live)
 
-    def _freeze(self, rows: U64Array, ids: U32Array) -> Any:
+    def _freeze(self, rows: U64Array, ids: U32Array, run: Run = in_turn) -> Any:
         bits = self.layout.directory_bits(len(rows))
-        return kernels.hamming.Frozen(
-            self._tables, kernels.hamming.build(self._tables, rows, ids, bits)
-        )
+        parts = kernels.hamming.build(self._tables, rows, ids, bits, run)
+        return kernels.hamming.Frozen(self._tables, parts)
 
     def _make_live(self, n_frozen: int) -> Any:
         capacity = kernels.hamming.live_capacity(n_frozen)

@@ -25,7 +25,7 @@ from scrapy_neardup.index.permuted import NO_LIMIT
 from scrapy_neardup.index.removal import Bools, Removal
 from scrapy_neardup.index.tiers import Tiers
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT
+from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, Run, in_turn
 from scrapy_neardup.kernels.numpy_twin.slices import ALL, BOUNDS, SCORE, Parts, Shape
 
 VERSION = 1
@@ -179,9 +179,9 @@ class SliceIndex(Removal):
     def _start(self, frozen: Any) -> None:
         self._tiers = Tiers(kernels.slices, frozen, self._freeze, self._make_live)
 
-    def _freeze(self, rows: U64Array, ids: U32Array) -> Any:
+    def _freeze(self, rows: U64Array, ids: U32Array, run: Run = in_turn) -> Any:
         shape = self.layout.shape
-        return kernels.slices.Frozen(shape, kernels.slices.build(shape, rows, ids))
+        return kernels.slices.Frozen(shape, kernels.slices.build(shape, rows, ids, run))
 
     def _make_live(self, n_frozen: int) -> Any:
         capacity = kernels.slices.live_capacity(n_frozen)

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scrapy_neardup.index.parallel import on_all_cores
 from scrapy_neardup.index.removal import Bools
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 
-Freeze = Callable[[U64Array, U32Array], Any]
+Freeze = Callable[..., Any]  # of rows and ids, and perhaps of how to run work on many items
 MakeLive = Callable[[int], Any]
 
 
@@ -56,7 +57,7 @@ class Tiers:
             here = self.pairs()
             pairs = Pairs(np.concatenate([here.rows, rows]), np.concatenate([here.ids, ids]))
             self._abandon()
-            self._start(self._freeze(*pairs))
+            self._start(self._freeze(*pairs, on_all_cores))
             return
         self._adopt()
         room = self.live.capacity - len(self.live)
@@ -117,7 +118,7 @@ class Tiers:
         """Freeze everything now, dropping what was removed; O(tables x n)."""
         pairs = self.pairs()
         self._abandon()
-        self._start(self._freeze(*pairs))
+        self._start(self._freeze(*pairs, on_all_cores))
 
     def pairs(self) -> Pairs:
         """Every pair that is there; fresh arrays, order unspecified."""

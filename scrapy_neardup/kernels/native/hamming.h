@@ -62,11 +62,30 @@ INLINE uint32_t window_of(const tables_t *tables, int table, const uint64_t *row
 
 INLINE uint64_t n_buckets(const tier_t *tier) { return (uint64_t)1 << (64 - tier->shift); }
 
-/* --- which of up to PIECE windows differ from one in at most `distance` bits ------------- */
+/* --- which of up to PIECE windows, or rows of one word, differ from one in at most `distance`
+ * bits ---------------------------------------------------------------------------------------- */
 
-typedef int (*scan_t)(const uint32_t *, int, uint32_t, int, uint16_t *);
+typedef struct {
+    int (*windows)(const uint32_t *, int, uint32_t, int, uint16_t *);
+    int (*words)(const uint64_t *, int, uint64_t, int, uint16_t *);
+} scans_t;
 
-static int scan_portable(const uint32_t *windows, int n, uint32_t own, int distance,
+INLINE int scan_words_plain(const uint64_t *words, int n, uint64_t own, int distance,
+                            uint16_t *hits) {
+    int n_hits = 0;
+    for (int i = 0; i < n; i++) {
+        hits[n_hits] = (uint16_t)i;
+        n_hits += popcount(words[i] ^ own) <= distance;
+    }
+    return n_hits;
+}
+
+static int scan_words_portable(const uint64_t *words, int n, uint64_t own, int distance,
+                               uint16_t *hits) {
+    return scan_words_plain(words, n, own, distance, hits);
+}
+
+static int scan_windows_portable(const uint32_t *windows, int n, uint32_t own, int distance,
                          uint16_t *hits) {
     int n_hits = 0;
     for (int i = 0; i < n; i++) {
@@ -77,7 +96,7 @@ static int scan_portable(const uint32_t *windows, int n, uint32_t own, int dista
 }
 
 #if SIMD_X86
-TARGET_AVX2 static int scan_avx2(const uint32_t *windows, int n, uint32_t own, int distance,
+TARGET_AVX2 static int scan_windows_avx2(const uint32_t *windows, int n, uint32_t own, int distance,
                                  uint16_t *hits) {
     const __m256i counts = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
                                             0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
@@ -100,7 +119,25 @@ TARGET_AVX2 static int scan_avx2(const uint32_t *windows, int n, uint32_t own, i
     return n_hits;
 }
 
-TARGET_AVX512 static int scan_avx512(const uint32_t *windows, int n, uint32_t own, int distance,
+TARGET_AVX2 static int scan_words_avx2(const uint64_t *words, int n, uint64_t own, int distance,
+                                       uint16_t *hits) {
+    return scan_words_plain(words, n, own, distance, hits);
+}
+
+TARGET_AVX512 static int scan_words_avx512(const uint64_t *words, int n, uint64_t own,
+                                           int distance, uint16_t *hits) {
+    const __m512i query = _mm512_set1_epi64((long long)own), limit = _mm512_set1_epi64(distance);
+    int n_hits = 0;
+    for (int i = 0; i < n; i += 8) {
+        __mmask8 here = n - i >= 8 ? 0xFF : (__mmask8)((1u << (n - i)) - 1);
+        __m512i x = _mm512_xor_si512(_mm512_maskz_loadu_epi64(here, words + i), query);
+        unsigned near = _mm512_mask_cmple_epu64_mask(here, _mm512_popcnt_epi64(x), limit);
+        for (; near; near &= near - 1) hits[n_hits++] = (uint16_t)(i + trailing_zeros(near));
+    }
+    return n_hits;
+}
+
+TARGET_AVX512 static int scan_windows_avx512(const uint32_t *windows, int n, uint32_t own, int distance,
                                      uint16_t *hits) {
     const __m512i query = _mm512_set1_epi32((int)own), limit = _mm512_set1_epi32(distance);
     int n_hits = 0;
@@ -166,48 +203,60 @@ INLINE int confirm(const tier_t *tier, int table, uint64_t slot, query_t *query)
 }
 
 INLINE int scan_entries(const tier_t *tier, int table, const uint32_t *windows,
-                        const uint32_t *slots, uint64_t n, query_t *query, scan_t scan) {
+                        const uint32_t *slots, uint64_t n, query_t *query, scans_t scans) {
     const uint32_t own = window_of(&tier->tables, table, query->row);
     uint16_t hits[PIECE];
     for (uint64_t at = 0; at < n; at += PIECE) {
         const int piece = n - at < PIECE ? (int)(n - at) : PIECE;
-        const int n_hits = scan(windows + at, piece, own, query->distance, hits);
+        const int n_hits = scans.windows(windows + at, piece, own, query->distance, hits);
         for (int i = 0; i < n_hits; i++)
             if (!confirm(tier, table, slots[at + hits[i]], query)) return 0;
     }
     return 1;
 }
 
-INLINE int scan_rows(const tier_t *tier, uint64_t start, uint64_t end, query_t *query) {
+INLINE int scan_rows(const tier_t *tier, uint64_t start, uint64_t n, query_t *query,
+                     scans_t scans) {
     const int n_words = tier->tables.n_words;
-    const uint64_t own = query->row[0];
-    for (uint64_t slot = start; slot < end; slot++)
-        if (popcount(tier->rows[slot * n_words] ^ own) <= query->distance &&
-            !confirm(tier, 0, slot, query))
-            return 0;
+    const uint64_t *rows = tier->rows + start * n_words;
+    uint16_t hits[PIECE];
+    if (n_words > 1) {
+        for (uint64_t i = 0; i < n; i++)
+            if (popcount(rows[i * n_words] ^ query->row[0]) <= query->distance &&
+                !confirm(tier, 0, start + i, query))
+                return 0;
+        return 1;
+    }
+    for (uint64_t at = 0; at < n; at += PIECE) {
+        const int piece = n - at < PIECE ? (int)(n - at) : PIECE;
+        const int n_hits = scans.words(rows + at, piece, query->row[0], query->distance, hits);
+        for (int i = 0; i < n_hits; i++)
+            if (!confirm(tier, 0, start + at + hits[i], query)) return 0;
+    }
     return 1;
 }
 
 /* 1 done, 0 out of memory, -1 limit reached. */
 INLINE int scan_chain(const tier_t *tier, int table, uint64_t line, query_t *query,
-                      scan_t scan) {
+                      scans_t scans) {
     while (line) {
         const uint32_t *chunk = tier->arena + line * LINE;
         const uint32_t used = chunk[1] & 0xFFFF, room = 8 * (chunk[1] >> 16) - 1;
         if ((query->limit -= used) < 0) return -1;
-        if (!scan_entries(tier, table, chunk + 2, chunk + 2 + room, used, query, scan)) return 0;
+        if (!scan_entries(tier, table, chunk + 2, chunk + 2 + room, used, query, scans)) return 0;
         line = chunk[0];
     }
     return 1;
 }
 
-INLINE int scan_bucket(const tier_t *tier, int table, span_t span, query_t *query, scan_t scan) {
-    if (tier->heads) return scan_chain(tier, table, span.start, query, scan);
+INLINE int scan_bucket(const tier_t *tier, int table, span_t span, query_t *query,
+                       scans_t scans) {
+    if (tier->heads) return scan_chain(tier, table, span.start, query, scans);
     if ((query->limit -= (int64_t)span.length) < 0) return -1;
-    if (!table) return scan_rows(tier, span.start, span.start + span.length, query);
+    if (!table) return scan_rows(tier, span.start, span.length, query, scans);
     const uint64_t from = (table - 1) * tier->n + span.start;
     return scan_entries(tier, table, tier->windows + from, tier->slots + from, span.length, query,
-                        scan);
+                        scans);
 }
 
 /* --- sorting a query's matches: runs that are ascending already are merged ---------------- */
@@ -291,12 +340,12 @@ INLINE void find_entries(const tier_t *tier, int table, span_t *span) {
 
 /* 1 done, 0 out of memory. */
 INLINE int answer(tier_t *const *tiers, int n_tiers, const span_t *spans, query_t *query,
-                  int64_t *out, scan_t scan) {
+                  int64_t *out, scans_t scans) {
     const size_t before = query->matches->n;
     query->first = UINT64_MAX;
     for (int i = 0; i < n_tiers; i++)
         for (int t = 0; t < tiers[i]->tables.n_tables; t++) {
-            const int state = scan_bucket(tiers[i], t, *spans++, query, scan);
+            const int state = scan_bucket(tiers[i], t, *spans++, query, scans);
             if (!state) return 0;
             if (state < 0) {
                 query->matches->n = before;
@@ -315,7 +364,7 @@ INLINE int answer(tier_t *const *tiers, int n_tiers, const span_t *spans, query_
 
 /* Answers in groups, so that the misses of many queries overlap. spans: room for GROUP queries. */
 INLINE int look_up_with(tier_t *const *tiers, int n_tiers, const uint64_t *rows, int64_t n,
-                        query_t query, span_t *spans, int64_t *out, scan_t scan) {
+                        query_t query, span_t *spans, int64_t *out, scans_t scans) {
     const int n_tables = tiers[0]->tables.n_tables, n_words = tiers[0]->tables.n_words;
     const int each = n_tiers * n_tables;
     const int64_t limit = query.limit;
@@ -330,7 +379,7 @@ INLINE int look_up_with(tier_t *const *tiers, int n_tiers, const uint64_t *rows,
                 find_entries(tiers[i / n_tables], i % n_tables, spans + q * each + i);
         for (int q = 0; q < size; q++) {
             query.row = rows + (at + q) * n_words, query.limit = limit;
-            if (!answer(tiers, n_tiers, spans + q * each, &query, out + at + q, scan)) return 0;
+            if (!answer(tiers, n_tiers, spans + q * each, &query, out + at + q, scans)) return 0;
         }
     }
     return 1;
@@ -341,18 +390,21 @@ typedef int (*look_up_t)(tier_t *const *, int, const uint64_t *, int64_t, query_
 
 static int look_up_portable(tier_t *const *tiers, int n_tiers, const uint64_t *rows, int64_t n,
                             query_t query, span_t *spans, int64_t *out) {
-    return look_up_with(tiers, n_tiers, rows, n, query, spans, out, scan_portable);
+    const scans_t scans = {scan_windows_portable, scan_words_portable};
+    return look_up_with(tiers, n_tiers, rows, n, query, spans, out, scans);
 }
 
 #if SIMD_X86
 TARGET_AVX2 static int look_up_avx2(tier_t *const *tiers, int n_tiers, const uint64_t *rows,
                                     int64_t n, query_t query, span_t *spans, int64_t *out) {
-    return look_up_with(tiers, n_tiers, rows, n, query, spans, out, scan_avx2);
+    const scans_t scans = {scan_windows_avx2, scan_words_avx2};
+    return look_up_with(tiers, n_tiers, rows, n, query, spans, out, scans);
 }
 
 TARGET_AVX512 static int look_up_avx512(tier_t *const *tiers, int n_tiers, const uint64_t *rows,
                                         int64_t n, query_t query, span_t *spans, int64_t *out) {
-    return look_up_with(tiers, n_tiers, rows, n, query, spans, out, scan_avx512);
+    const scans_t scans = {scan_windows_avx512, scan_words_avx512};
+    return look_up_with(tiers, n_tiers, rows, n, query, spans, out, scans);
 }
 #endif
 

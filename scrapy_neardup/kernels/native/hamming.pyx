@@ -7,12 +7,19 @@ function releases the GIL. A change must not run beside a query of the same tier
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
 from scrapy_neardup.kernels.numpy_twin import hamming as twin
-from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, NONE, Parts, Tables, sort_keys
+from scrapy_neardup.kernels.numpy_twin.hamming import (
+    LIMIT,
+    NONE,
+    Parts,
+    Tables,
+    in_turn,
+    sort_keys,
+)
 
 include "simd.pxi"
 
@@ -85,12 +92,15 @@ cdef tables_t tables_of(tables):
     return found
 
 
-def build(tables, rows, ids, int bits):
-    """Sort pairs into buckets; O(tables x n). Order within a bucket is that of the input."""
+def build(tables, rows, ids, int bits, run=in_turn):
+    """Sort pairs into buckets; O(tables x n). Order within a bucket is that of the input.
+
+    run: how to do work on each of many items; in_turn, or something that uses threads.
+    """
     cdef tier_t tier
     cdef const uint64_t *source = words_at(rows)
     cdef const uint32_t *source_ids = numbers_at(ids)
-    cdef uint64_t n = len(ids)
+    n = len(ids)
     parts = Parts(
         np.empty_like(rows),
         np.empty_like(ids),
@@ -101,20 +111,38 @@ def build(tables, rows, ids, int bits):
     own = np.empty(n, dtype=np.uint32)
     cdef uint32_t *own_at = <uint32_t *>numbers_at(own)
     cdef uint32_t *offsets = <uint32_t *>table_at(parts.offsets)
-    cdef uint32_t *windows = <uint32_t *>table_at(parts.windows)
-    cdef uint32_t *slots = <uint32_t *>table_at(parts.slots)
-    cdef uint64_t stride = (1 << bits) + 1
-    cdef int table
-    tier.tables = tables_of(tables)
-    tier.shift, tier.n = 64 - bits, n
-    tier.rows = <uint64_t *>words_at(parts.rows)
-    tier.ids = <uint32_t *>numbers_at(parts.ids)
+    tier = tier_of(tables, parts)
     with nogil:
         build_first(&tier, source, source_ids, own_at, offsets)
-        for table in range(1, tier.tables.n_tables):
-            build_other(&tier, table, own_at, offsets + table * stride,
-                        windows + (table - 1) * n, slots + (table - 1) * n)
+    run(lambda table: build_table(tables, parts, table), range(1, tier.tables.n_tables))
     return parts
+
+
+cdef tier_t tier_of(tables, parts):
+    """Pointers into the arrays of a frozen tier, which the caller keeps alive."""
+    cdef tier_t tier
+    memset(&tier, 0, sizeof(tier))
+    tier.tables = tables_of(tables)
+    tier.shift, tier.n = 65 - (parts.offsets.shape[1] - 1).bit_length(), len(parts.ids)
+    tier.rows = <uint64_t *>words_at(parts.rows)
+    tier.ids = <uint32_t *>numbers_at(parts.ids)
+    tier.offsets = table_at(parts.offsets)
+    tier.windows = table_at(parts.windows)
+    tier.slots = table_at(parts.slots)
+    return tier
+
+
+def build_table(tables, parts, int table):
+    """Sort entries for the rows that the first table has sorted by another one's buckets."""
+    cdef tier_t tier = tier_of(tables, parts)
+    cdef uint64_t from_entry = (table - 1) * tier.n
+    cdef uint32_t *offsets = <uint32_t *>tier.offsets
+    own = np.empty(tier.n, dtype=np.uint32)
+    cdef uint32_t *own_at = <uint32_t *>numbers_at(own)
+    offsets += table * <uint64_t>parts.offsets.shape[1]
+    with nogil:
+        build_other(&tier, table, own_at, offsets, <uint32_t *>tier.windows + from_entry,
+                    <uint32_t *>tier.slots + from_entry)
 
 
 cdef class Tier:
@@ -155,13 +183,7 @@ cdef class Frozen(Tier):
         self.tables, self.parts = tables, parts
         self.rows, self.ids, self.offsets, self.windows, self.slots = parts
         self.bits = (self.offsets.shape[1] - 1).bit_length() - 1
-        self.c.tables = tables_of(tables)
-        self.c.shift, self.c.n = 64 - self.bits, len(self.ids)
-        self.c.rows = <uint64_t *>words_at(self.rows)
-        self.c.ids = <uint32_t *>numbers_at(self.ids)
-        self.c.offsets = table_at(self.offsets)
-        self.c.windows = table_at(self.windows)
-        self.c.slots = table_at(self.slots)
+        self.c = tier_of(tables, parts)
 
     @property
     def nbytes(self):

@@ -11,6 +11,7 @@ from libc.string cimport memcpy
 import numpy as np
 
 from scrapy_neardup.kernels.numpy_twin import slices as twin
+from scrapy_neardup.kernels.numpy_twin.hamming import in_turn
 from scrapy_neardup.kernels.numpy_twin.slices import ALL, BOUNDS, SCORE, Parts, Shape
 
 include "simd.pxi"
@@ -82,27 +83,30 @@ def aligned(rows):
     return out
 
 
-def build(shape, rows, ids):
-    """Sort rows into lists; O(slices x n)."""
-    cdef tier_t tier
-    cdef uint64_t n = len(ids)
-    cdef int s
+def build(shape, rows, ids, run=in_turn):
+    """Sort rows into lists; O(slices x n). run: see kernels.hamming.build."""
+    n = len(ids)
     parts = Parts(
         aligned(rows),
         np.array(ids),
         np.empty(int(shape.bases[-1]), dtype=np.uint32),
         np.empty((len(shape.starts), n), dtype=np.uint32),
     )
-    own = np.empty(n, dtype=np.uint32)
+    run(lambda s: sort_slice(shape, parts, s), range(len(shape.starts)))
+    return parts
+
+
+def sort_slice(shape, parts, int s):
+    """Sort rows into the lists of one slice."""
+    cdef tier_t tier
+    own = np.empty(len(parts.ids), dtype=np.uint32)
     cdef uint32_t *own_at = <uint32_t *>numbers_at(own)
     cdef uint32_t *offsets = <uint32_t *>numbers_at(parts.offsets)
     cdef uint32_t *postings = <uint32_t *>table_at(parts.postings)
-    tier.shape = shape_of(shape, rows.shape[1])
-    tier.n, tier.rows = n, <uint64_t *>words_at(parts.rows)
+    tier.shape = shape_of(shape, parts.rows.shape[1])
+    tier.n, tier.rows = len(parts.ids), <uint64_t *>words_at(parts.rows)
     with nogil:
-        for s in range(tier.shape.n_slices):
-            build_slice(&tier, s, own_at, offsets + tier.shape.bases[s], postings + s * n)
-    return parts
+        build_slice(&tier, s, own_at, offsets + tier.shape.bases[s], postings + s * tier.n)
 
 
 cdef class Tier:

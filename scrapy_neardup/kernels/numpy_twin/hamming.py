@@ -7,7 +7,7 @@ run over a list of tiers. Matches of a query are sorted by id; an id is given on
 smallest distance. A tier is used by one thread at a time for changes, by any number for queries.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ NONE, LIMIT = -1, -2  # what stands for an id where none is near, where the scan
 CANDIDATES = 1 << 20  # compared at once, so that a bulk query's memory stays bounded
 
 Bools = npt.NDArray[np.bool_]
+Run = Callable[[Callable[[int], None], Iterable[int]], None]  # work done on each of many items
 
 
 class Tables(NamedTuple):
@@ -62,24 +63,37 @@ def first_table(tables: Tables, differing: U64Array) -> I64Array:
     return found
 
 
-def build(tables: Tables, rows: U64Array, ids: U32Array, bits: int) -> Parts:
-    """Sort pairs into buckets; O(tables x n). Order within a bucket is that of the input."""
+def in_turn(work: Callable[[int], None], items: Iterable[int]) -> None:
+    """Do work on each item, one after the other."""
+    for item in items:
+        work(item)
+
+
+def build(tables: Tables, rows: U64Array, ids: U32Array, bits: int, run: Run = in_turn) -> Parts:
+    """Sort pairs into buckets; O(tables x n). Order within a bucket is that of the input.
+
+    run: how to do work on each of many items; in_turn, or something that uses threads.
+    """
     n_tables, n = len(tables.masks), len(rows)
     offsets = np.zeros((n_tables, (1 << bits) + 1), dtype=np.uint32)
-    entry_windows = np.empty((n_tables - 1, n), dtype=np.uint32)
-    slots = np.empty((n_tables - 1, n), dtype=np.uint32)
-    rows, ids = np.array(rows, order="C"), np.array(ids)
-    for table in range(n_tables):
-        own = buckets(tables, table, rows, bits)
-        np.cumsum(np.bincount(own, minlength=1 << bits), out=offsets[table, 1:])
-        # NumPy sorts 16-bit keys by radix, wider ones by merging: five times slower.
-        order = np.argsort(own.astype(np.uint16) if bits <= 16 else own, kind="stable")
-        if table:
-            slots[table - 1] = order
-            entry_windows[table - 1] = windows(tables, table, rows)[order]
-        else:
-            rows, ids = rows[order], ids[order]
-    return Parts(rows, ids, offsets, entry_windows, slots)
+    order = _sorted_into(offsets[0], buckets(tables, 0, rows, bits), bits)
+    entries = (np.empty((n_tables - 1, n), dtype=np.uint32) for _ in ("windows", "slots"))
+    parts = Parts(rows[order], ids[order], offsets, *entries)
+
+    def build_table(table: int) -> None:
+        own = buckets(tables, table, parts.rows, bits)
+        parts.slots[table - 1] = order = _sorted_into(offsets[table], own, bits)
+        parts.windows[table - 1] = windows(tables, table, parts.rows)[order]
+
+    run(build_table, range(1, n_tables))
+    return parts
+
+
+def _sorted_into(offsets: U32Array, own: I64Array, bits: int) -> I64Array:
+    """The order of rows by bucket; fills in where each bucket starts."""
+    np.cumsum(np.bincount(own, minlength=1 << bits), out=offsets[1:])
+    # NumPy sorts 16-bit keys by radix, wider ones by merging: five times slower.
+    return np.argsort(own.astype(np.uint16) if bits <= 16 else own, kind="stable")
 
 
 def ranges(starts: I64Array, lengths: I64Array) -> tuple[I64Array, I64Array]:

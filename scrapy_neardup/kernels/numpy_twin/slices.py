@@ -14,7 +14,7 @@ import numpy as np
 
 from scrapy_neardup.errors import BrokenInvariant
 from scrapy_neardup.kernels.numpy_twin import I64Array, U8Array, U32Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, mark, ranges
+from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, Run, in_turn, mark, ranges
 
 ALL, BOUNDS, SCORE = 0, 1, 2  # which candidates get their true distance
 
@@ -59,15 +59,18 @@ def masks(width: int, distance: int) -> U32Array:
     return np.array([sum(1 << bit for bit in bits) for bits in chosen], dtype=np.uint32)
 
 
-def build(shape: Shape, rows: U64Array, ids: U32Array) -> Parts:
-    """Sort rows into lists; O(slices x n)."""
+def build(shape: Shape, rows: U64Array, ids: U32Array, run: Run = in_turn) -> Parts:
+    """Sort rows into lists; O(slices x n). run: see kernels.hamming.build."""
     offsets = np.zeros(int(shape.bases[-1]), dtype=np.uint32)
     postings = np.empty((len(shape.starts), len(rows)), dtype=np.uint32)
-    for s, width in enumerate(shape.widths.tolist()):
-        own = values(shape, s, rows)
+
+    def sort_slice(s: int) -> None:
+        own, width = values(shape, s, rows), int(shape.widths[s])
         postings[s] = np.argsort(own.astype(np.uint16) if width <= 16 else own, kind="stable")
         ends = offsets[shape.bases[s] + 1 : shape.bases[s + 1]]
         np.cumsum(np.bincount(own, minlength=1 << width), out=ends)
+
+    run(sort_slice, range(len(shape.starts)))
     return Parts(np.array(rows, order="C"), np.array(ids), offsets, postings)
 
 
