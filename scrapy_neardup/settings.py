@@ -3,10 +3,12 @@
 import difflib
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from scrapy.settings import BaseSettings
 
@@ -22,9 +24,12 @@ NO_RAW = (None, "")  # what a command line or an environment gives for "not set"
 Reader = Callable[[str, Any], Any]
 
 
-def setting(default: Any, reader: Reader, doc: str) -> Any:
-    """A dataclass field that says how its setting is read and what it is for."""
-    return field(default=default, metadata={"reader": reader, "doc": doc})
+def setting(default: Any, reader: Reader, doc: str, secret: bool = False) -> Any:
+    """A dataclass field that says how its setting is read and what it is for.
+
+    secret: it is left out wherever settings are shown or recorded.
+    """
+    return field(default=default, repr=not secret, metadata={"reader": reader, "doc": doc})
 
 
 def refuse(name: str, value: object, takes: str, remedy: str = "") -> SettingsError:
@@ -112,11 +117,22 @@ def path(name: str, raw: Any) -> str:
 
 
 def backend(name: str, raw: Any) -> str:
-    """The URL of a server; its password is never shown."""
+    """The URL of a server; never shown, for its password."""
     schemes = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
-    if isinstance(raw, str) and raw.startswith(schemes):
-        return raw
-    raise refuse(name, "…", "a URL that begins with one of " + ", ".join(schemes))
+    if not isinstance(raw, str) or not raw.startswith(schemes):
+        raise refuse(name, "…", "a URL that begins with one of " + ", ".join(schemes))
+    if not is_well_formed(raw):
+        remedy = "Write / ? # @ and : in a user's name or password as %2F %3F %23 %40 and %3A"
+        raise refuse(name, "…", "scheme://user:password@host:port/database", remedy)
+    return raw
+
+
+def is_well_formed(url: str) -> bool:
+    """Whether a server's URL has a port that is one, and a password that ends at its host."""
+    parts = urlsplit(url)
+    with suppress(ValueError):
+        return parts.port != 0 and "@" not in parts.path + parts.query + parts.fragment
+    return False
 
 
 def prefix(name: str, raw: Any) -> str:
@@ -291,6 +307,7 @@ class NearDupSettings:
         optional(key_of_64_bits),
         "Secret that keys the fingerprints, 64 bits, also as 0x…; None: one is drawn and kept in "
         "the state's folder; 0: none, so that fingerprints can be compared between states.",
+        secret=True,
     )
 
     backend: str | None = setting(
@@ -298,6 +315,7 @@ class NearDupSettings:
         optional(backend),
         "URL of a Valkey or Redis server on which several workers remember URLs and pages "
         "together: `redis://`, `rediss://` (TLS), `redis+cluster://`; None: no server.",
+        secret=True,
     )
     backend_prefix: str = setting(
         "neardup", prefix, "What the fleet's keys on the server begin with: one for each fleet."

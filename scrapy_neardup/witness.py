@@ -159,6 +159,6 @@ def rules_on_record(settings: NearDupSettings, detector: Detector) -> dict[str, 
     values = {
         PREFIX + f.name.upper(): getattr(settings, f.name)
         for f in fields(settings)
-        if f.name != "key"
+        if f.repr  # no secrets
     }
     return values | {"spec": detector.engine.spec.describe()}

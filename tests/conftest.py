@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fleets import RunningServer, running_server
 from mock_site import MockSite, running_site
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -22,3 +23,10 @@ def mock_site() -> Iterator[MockSite]:
     """A small site on loopback that counts its hits; see MockSite for its routes."""
     with running_site() as site:
         yield site
+
+
+@pytest.fixture
+def server() -> Iterator[RunningServer]:
+    """A Valkey or Redis server for a fleet."""
+    with running_server() as server:
+        yield server

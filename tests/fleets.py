@@ -5,12 +5,14 @@ import os
 import random
 import shutil
 import socket
+import ssl
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -31,29 +33,29 @@ PROGRAM = shutil.which("valkey-server") or shutil.which("redis-server")
 class RunningServer:
     """A server on a free port of loopback, that can be killed and started again."""
 
-    def __init__(self, cluster_folder: str | None = None) -> None:
-        self._cluster_folder = cluster_folder
+    def __init__(self, program: str, tls: ssl.SSLContext | None = None, **options: object) -> None:
+        """tls: how to talk to it, None for plain. options: of the server, _ for -."""
+        self._program, self._tls, self._options = program, tls, options
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.start()
 
     def start(self) -> None:
-        assert PROGRAM
-        options = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "no"}
-        if self._cluster_folder:
-            options |= {"cluster-enabled": "yes", "dir": self._cluster_folder}
-            options |= {"cluster-config-file": f"{self.port}.conf"}
-        arguments = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-        self.process = subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.DEVNULL)
-        end = time.monotonic() + 10
-        while not self._answers():
-            assert time.monotonic() < end, "the server does not start"
+        port = "tls_port" if self._tls else "port"
+        options = {"port": 0, "bind": "127.0.0.1", "save": "", "appendonly": "no"}
+        options |= {port: self.port} | self._options
+        named = ((f"--{name.replace('_', '-')}", str(value)) for name, value in options.items())
+        arguments = [part for pair in named for part in pair]
+        self.process = subprocess.Popen([self._program, *arguments], stdout=subprocess.DEVNULL)
+        try:
+            wait_until(self._answers)
+        except BaseException:
+            self.kill()
+            raise
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
-                connection.sendall(b"PING\r\n")
-                return connection.recv(7) == b"+PONG\r\n"
+            return self.command("PING") != ""
         except OSError:
             return False
 
@@ -63,9 +65,66 @@ class RunningServer:
 
     def command(self, *words: str) -> str:
         """What redis-cli would print, roughly."""
-        with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
+        with self._connection() as connection:
             connection.sendall((" ".join(words) + "\r\n").encode())
             return connection.recv(2**16).decode()
+
+    def _connection(self) -> socket.socket:
+        plain = socket.create_connection(("127.0.0.1", self.port), 5)
+        return self._tls.wrap_socket(plain, server_hostname="127.0.0.1") if self._tls else plain
+
+
+class Wire:
+    """The network between a worker and a server: bytes pass, or vanish while it is cut."""
+
+    def __init__(self, port: int) -> None:
+        self._whole, self._target = Event(), port
+        self._whole.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._threads = [Thread(target=self._accept)]
+        self._sockets = [self._listener]
+        self._threads[0].start()
+        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
+
+    def cut(self) -> None:
+        self._whole.clear()
+
+    def mend(self) -> None:
+        self._whole.set()
+
+    def close(self) -> None:
+        for one in self._sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near = self._listener.accept()[0]
+                far = socket.create_connection(("127.0.0.1", self._target))
+                self._sockets += [near, far]
+                for pair in ((near, far), (far, near)):
+                    self._threads.append(Thread(target=self._pass_on, args=pair))
+                    self._threads[-1].start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(2**16):
+                if self._whole.is_set():
+                    target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def wire_to(server: RunningServer) -> Iterator[Wire]:
+    wire = Wire(server.port)
+    try:
+        yield wire
+    finally:
+        wire.close()
 
 
 def free_port() -> int:
@@ -79,16 +138,35 @@ def free_port() -> int:
 
 
 @contextmanager
-def running_server(cluster_folder: str | None = None) -> Iterator[RunningServer]:
+def running_server(
+    program: str | None = PROGRAM, tls: ssl.SSLContext | None = None, **options: object
+) -> Iterator[RunningServer]:
     """A server; skips where there is none, fails under NEARDUP_REQUIRE_REDIS=1."""
-    if PROGRAM is None:
+    if program is None:
         assert not os.environ.get("NEARDUP_REQUIRE_REDIS"), "neither valkey-server nor redis-server"
         pytest.skip("neither valkey-server nor redis-server is installed")
-    server = RunningServer(cluster_folder)
+    server = RunningServer(program, tls, **options)
     try:
         yield server
     finally:
         server.kill()
+
+
+@contextmanager
+def running_tls_server(folder: Path) -> Iterator[tuple[RunningServer, str]]:
+    """A server that talks TLS only, and the file of the certificate by which it is trusted.
+
+    Always redis-server, which Debian builds with TLS.
+    """
+    certificate, key = str(folder / "certificate.pem"), str(folder / "key.pem")
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    make += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*make, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    files = {"tls_cert_file": certificate, "tls_key_file": key, "tls_ca_cert_file": certificate}
+    tls = ssl.create_default_context(cafile=certificate)
+    program = shutil.which("redis-server")
+    with running_server(program, tls, tls_auth_clients="no", **files) as server:
+        yield server, certificate
 
 
 class Worker:
@@ -186,16 +264,33 @@ def crawl_beside_others(url: str, port: int, paths: list[str], gate: Any, answer
 
 
 @contextmanager
-def running_cluster() -> Iterator[str]:
-    """Three nodes on loopback that share the slots; the URL of one. Skips as running_server."""
+def running_cluster(n_replicas: int = 0) -> Iterator[list[RunningServer]]:
+    """Three masters on loopback that share the slots, and so many replicas of each.
+
+    Masters first. Skips as running_server.
+    """
     if shutil.which("redis-cli") is None:
         pytest.skip("redis-cli is not installed")
     with TemporaryDirectory() as folder, ExitStack() as running:
-        nodes = [running.enter_context(running_server(folder)) for _ in range(3)]
+        nodes = [running.enter_context(running_node(folder)) for _ in range(3 + 3 * n_replicas)]
         addresses = [f"127.0.0.1:{node.port}" for node in nodes]
         command = ["redis-cli", "--cluster", "create", *addresses, "--cluster-yes"]
+        command += ["--cluster-replicas", str(n_replicas)]
         subprocess.run(command, check=True, capture_output=True, timeout=60)
-        end = time.monotonic() + 20
-        while not all("cluster_state:ok" in node.command("CLUSTER", "INFO") for node in nodes):
-            assert time.monotonic() < end, "the cluster does not start"
-        yield f"redis+cluster://{addresses[0]}"
+        for node in nodes:
+            wait_until(lambda node=node: "cluster_state:ok" in node.command("CLUSTER", "INFO"))
+        yield nodes
+
+
+def running_node(folder: str) -> AbstractContextManager[RunningServer]:
+    """A node of a cluster that does not know of any other yet."""
+    file = f"{folder}/{random.getrandbits(32)}.conf"
+    options = {"cluster_config_file": file, "cluster_node_timeout": 1000, "dir": folder}
+    return running_server(cluster_enabled="yes", **options)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Look again and again, for 30 seconds at most."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "it does not come about"

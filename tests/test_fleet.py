@@ -6,7 +6,6 @@ import multiprocessing
 import random
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +20,7 @@ from fleets import (
     bring_twins,
     crawl_beside_others,
     hold_a_page,
-    running_cluster,
-    running_server,
+    wait_until,
 )
 from mock_site import MockSite, page, prose
 from scrapy import Request, Spider
@@ -47,12 +45,6 @@ from scrapy_neardup.parts import make_parts
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.records import KeptPage
-
-
-@pytest.fixture
-def server() -> Iterator[RunningServer]:
-    with running_server() as server:
-        yield server
 
 
 def stream(n: int) -> list[tuple[str, str]]:
@@ -217,29 +209,6 @@ def test_what_is_asked_at_once_shares_a_round_trip(server: RunningServer) -> Non
     assert worker.stat("backend/round_trips") < 20
 
 
-def test_what_the_server_refuses_for_good_holds_nothing_up(server: RunningServer) -> None:
-    worker = Worker(server.url)
-    worker.peers.mark(b"a.example/1")  # every slice is there before
-    worker.close()
-    shard = worker.shard_of(b"a.example/1")
-    server.command("DEL", f"{shard}:1")
-    server.command("LPUSH", f"{shard}:1", "no-bitmap")
-    worker, other_site = Worker(server.url), b"c.example/1"
-    assert worker.shard_of(other_site) != shard
-    worker.peers.mark(b"a.example/2")
-    assert worker.decide("https://a.example/1", prose(1)).kind == "new"
-    assert not worker.seen(b"a.example/2")
-    worker.peers.mark(other_site)
-    worker.close()
-    assert worker.stat("backend/refused") == 2
-    assert worker.stat("backend/unanswered") == 1
-    assert worker.stat("backend/lost") == 0
-    other = Worker(server.url)
-    assert other.seen(other_site)
-    assert other.decide("https://a.example/2", prose(1)).kind == "exact"
-    other.close()
-
-
 def test_a_page_whose_items_were_dropped_is_no_reason_to_drop(server: RunningServer) -> None:
     one, other = Worker(server.url), Worker(server.url)
     brought = one.decide("https://site.example/1", prose(1), keep=False)
@@ -301,9 +270,7 @@ def test_items_of_a_worker_that_lives_are_waited_for(kept: bool, server: Running
 def test_a_worker_gives_signs_of_life_again_and_again(server: RunningServer) -> None:
     worker = Worker(server.url)
     for _ in range(2):
-        end = time.monotonic() + 20
-        while server.command("EXISTS", worker.sign_of_life) != ":1\r\n":
-            assert time.monotonic() < end
+        wait_until(lambda: server.command("EXISTS", worker.sign_of_life) == ":1\r\n")
         server.command("DEL", worker.sign_of_life)
     worker.close()
 
@@ -317,52 +284,6 @@ def test_a_url_that_two_workers_fetched_at_once_is_kept_once(server: RunningServ
     assert again.decide(url, prose(1)).kind == "new"  # read again on purpose
     for worker in (one, other, again):
         worker.close()
-
-
-def test_without_a_server_the_worker_decides_alone_and_tells_later(server: RunningServer) -> None:
-    worker = Worker(server.url)
-    server.kill()
-    assert worker.decide("https://site.example/1", prose(1)).kind == "new"
-    assert worker.decide("https://site.example/2", prose(1)).kind == "exact"
-    assert not worker.seen(b"site.example/9")
-    worker.peers.mark(b"site.example/1")
-    assert worker.stat("backend/unanswered") == 2
-    server.start()
-    worker.close()  # sends what waits
-    assert worker.stat("backend/lost") == 0
-    other = Worker(server.url)
-    assert other.decide("https://site.example/3", prose(1)).original == "https://site.example/1"
-    assert other.seen(b"site.example/1")
-    other.close()
-
-
-def test_a_full_server_costs_no_page(server: RunningServer) -> None:
-    worker = Worker(server.url)
-    server.command("CONFIG", "SET", "maxmemory", "1")
-    for number in range(5):
-        assert worker.decide(f"https://site.example/{number}", prose(number)).kind == "new"
-    assert worker.stat("backend/unanswered") == 5
-    server.command("CONFIG", "SET", "maxmemory", "0")
-    worker.close()
-    assert worker.stat("backend/lost") == 0
-
-
-def test_a_server_that_hangs_does_not_hold_the_loop(server: RunningServer) -> None:
-    worker = Worker(server.url)
-    server.command("CLIENT", "PAUSE", "60000", "ALL")
-
-    async def turns_while_asking() -> int:
-        asking = asyncio.ensure_future(worker.peers.seen(b"site.example/1"))
-        turns = 0
-        while not asking.done():
-            await asyncio.sleep(0)
-            turns += 1
-        assert not asking.result()
-        return turns
-
-    assert asyncio.run(turns_while_asking()) > 100
-    server.kill()
-    worker.close()
 
 
 def test_workers_of_another_specification_are_refused(server: RunningServer) -> None:
@@ -399,15 +320,6 @@ def test_a_second_crawl_fetches_and_keeps_nothing_twice(
     assert second.stat("backend/unanswered") == second.stat("backend/lost") == 0
 
 
-def test_a_crawl_goes_on_without_its_server(server: RunningServer, mock_site: MockSite) -> None:
-    settings = {"NEARDUP_BACKEND": server.url}
-    server.kill()
-    outcome = crawl_requests(mock_site, "/page/1", "/copy/1", "/page/2", settings=settings)
-    assert outcome.urls == [mock_site.url("/page/1"), mock_site.url("/page/2")]
-    assert outcome.stat("backend/unanswered") > 0
-    assert outcome.stat("backend/lost") > 0
-
-
 @pytest.mark.parametrize("other", ["copy", "page"])
 def test_two_crawls_at_once_keep_each_page_once(
     other: str, server: RunningServer, mock_site: MockSite
@@ -428,39 +340,6 @@ def test_two_crawls_at_once_keep_each_page_once(
     for process in processes:
         process.join()
     assert Counter(path.split("/")[2] for path in kept) == {str(n): 1 for n in range(40)}
-
-
-class ServerFailsMidway(PagesSpider):
-    """Kills the server at page 2 and starts it again, empty, at page 4."""
-
-    server: RunningServer
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        if response.url.endswith("/page/2"):
-            self.server.kill()
-        if response.url.endswith("/page/4"):
-            self.server.start()
-        yield from super().parse(response)
-
-
-def test_a_server_killed_in_mid_crawl_is_told_what_it_missed(
-    server: RunningServer, mock_site: MockSite
-) -> None:
-    settings = {"NEARDUP_BACKEND": server.url}
-    paths = [f"/page/{n}" for n in range(1, 7)]
-    requests = [Request(mock_site.url(path), priority=-n) for n, path in enumerate(paths)]
-    first = crawl(
-        ServerFailsMidway,
-        settings,
-        seed=mock_site.url("/page/seed"),
-        requests=lambda: iter(requests),
-        server=server,
-    )
-    assert first.urls == [mock_site.url(path) for path in paths]
-    assert first.stat("backend/unanswered") > 0
-    assert first.stat("backend/lost") == 0
-    crawl_requests(mock_site, *paths, settings=settings)
-    assert [mock_site.gets(path) for path in paths[2:]] == [1, 1, 1, 1]
 
 
 class FollowsToADeadEnd(PagesSpider):
@@ -507,21 +386,6 @@ def test_a_page_waits_for_its_links_unless_the_queue_is_the_fleets(
             requests=lambda: iter([Request(mock_site.url("/page/1"))]),
         )
     assert mock_site.gets("/page/1") == fetched
-
-
-def test_a_cluster_answers_as_one_server() -> None:
-    with running_cluster() as url:
-        one, other = Worker(url), Worker(url)
-        for number in range(40):
-            site = f"https://site{number}.example"
-            assert one.decide(f"{site}/1", prose(number)).kind == "new"
-            assert other.decide(f"{site}/2", prose(number) + " more").kind == "near"
-            one.peers.mark(b"site%d.example/1" % number)
-        one.close()
-        assert all(other.seen(b"site%d.example/1" % number) for number in range(40))
-        assert not other.seen(b"site1.example/2")
-        assert other.stat("backend/unanswered") == one.stat("backend/lost") == 0
-        other.close()
 
 
 def test_the_example_beside_scrapy_redis_keeps_each_page_once(

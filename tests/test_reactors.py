@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from crawls import ADDONS
+from fleets import RunningServer
 from mock_site import MockSite, page, prose
 
 MODES = {
@@ -39,19 +40,41 @@ def test_a_crawl_keeps_each_page_once(mode: str, mock_site: MockSite, tmp_path: 
     links = [mock_site.add(f"/long/{n}", long_page) for n in range(2)]
     links += [mock_site.url(p) for p in ("/page/1", "/copy/1", "/near/1", "/flaky", "/moved")]
     root = mock_site.add("/root", page(prose("root"), *links))
-    (tmp_path / "spider.py").write_text(SPIDER)
-    settings = MODES[mode] | {"ADDONS": json.dumps(ADDONS), "LOG_LEVEL": "INFO"}
+    items, log = run(root, tmp_path, MODES[mode])
+    kept = sorted(url.removeprefix(mock_site.root).split("/")[1] for url in items)
+    assert len(items) == 5, log
+    assert {"flaky", "moved", "long", "root"} < set(kept)
+    assert "neardup/items/dropped" in log
+
+
+@pytest.mark.parametrize("mode", ["asyncio", "select"])
+def test_a_worker_asks_its_fleet(
+    mode: str, server: RunningServer, mock_site: MockSite, tmp_path: Path
+) -> None:
+    pytest.importorskip("redis", reason="the extra `redis` is not installed")
+    settings = MODES[mode] | {"NEARDUP_BACKEND": server.url}
+    kept: list[str] = []
+    for worker, paths in enumerate((("page/1", "page/2"), ("page/1", "copy/2", "page/3"))):
+        links = [mock_site.url(f"/{path}") for path in paths]
+        root = mock_site.add(f"/root/{worker}", page(prose(worker), *links))
+        items, log = run(root, tmp_path, settings)
+        kept += [url.removeprefix(mock_site.root) for url in items]
+        assert "neardup/errors" not in log
+    assert sorted(kept) == ["/page/1", "/page/2", "/page/3", "/root/0", "/root/1"]
+    assert mock_site.gets("/page/1") == 1
+
+
+def run(root: str, folder: Path, settings: dict[str, str]) -> tuple[list[str], str]:
+    """A crawl in a process of its own: URLs of its items, and its log."""
+    (folder / "spider.py").write_text(SPIDER)
+    settings = settings | {"ADDONS": json.dumps(ADDONS), "LOG_LEVEL": "INFO"}
     options = [part for k, v in settings.items() for part in ("-s", f"{k}={v}")]
     done = subprocess.run(
         [*COMMAND, "-a", f"root={root}", *options],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=60,
     )
-    lines = (tmp_path / "items.jsonl").read_text().splitlines()
-    items = [json.loads(line)["url"] for line in lines]
-    kept = sorted(url.removeprefix(mock_site.root).split("/")[1] for url in items)
-    assert len(items) == 5, done.stderr
-    assert {"flaky", "moved", "long", "root"} < set(kept)
-    assert "neardup/items/dropped" in done.stderr
+    lines = (folder / "items.jsonl").read_text().splitlines()
+    return [json.loads(line)["url"] for line in lines], done.stderr

@@ -50,12 +50,22 @@ def test_values_from_a_command_line_are_understood(name: str, given: Any, kept: 
         ("ITEM_FIELDS", 7, "NEARDUP_ITEM_FIELDS=7: takes a list of names"),
         ("ITEM_FIELDS", [7], r"NEARDUP_ITEM_FIELDS=\[7\]: takes a list of names"),
         ("ENGINE", 5, "NEARDUP_ENGINE=5: takes a short name, a dotted path or a class"),
+        ("BACKEND", "http://:pw@host", "NEARDUP_BACKEND='…': takes a URL that begins with one of"),
+        ("BACKEND", "redis://:p/w@host", "NEARDUP_BACKEND='…': takes scheme://.*Write / .* %2F"),
+        ("BACKEND", "redis://:1/w@host", "NEARDUP_BACKEND='…': takes scheme://.*Write / .* %2F"),
+        ("BACKEND", "redis://host:0", "NEARDUP_BACKEND='…': takes scheme://"),
         ("BLOCKS", 2, "NEARDUP_BLOCKS=2: takes more blocks than NEARDUP_DISTANCE=.*Set"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_limit(name: str, value: Any, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         read(**{name: value})
+
+
+def test_secrets_are_not_shown() -> None:
+    settings = read(BACKEND="redis://:Corr3ctH0rse@host", KEY="0x123456789")
+    assert "Corr3ctH0rse" not in repr(settings)
+    assert str(0x123456789) not in repr(settings)
 
 
 def test_an_unknown_setting_is_named_with_the_closest_known_one(
