@@ -17,12 +17,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from scrapy_neardup.bloom import UrlFilter, load_filter
 from scrapy_neardup.bloom.exact import ExactFilter
 from scrapy_neardup.bloom.layered import BloomFilter, LayeredBloomFilter
+from scrapy_neardup.bloom.sizing import classic_bits, shape_for
 from scrapy_neardup.errors import BrokenInvariant, SettingsError
 from scrapy_neardup.urlkey import url_key
 
 FILTERS = {
     "layered": lambda: LayeredBloomFilter(100, 1e-6, seed=1),
-    "blocked": lambda: LayeredBloomFilter(100, 1e-3, layers=1, seed=1),
+    "blocked": lambda: LayeredBloomFilter(100, 2e-4, layers=1, seed=1),
     "bloom": lambda: BloomFilter(100, 1e-6, seed=1),
     "exact": lambda: ExactFilter(100, seed=1),
 }
@@ -100,6 +101,15 @@ def test_impossible_sizes_are_refused(wrong: dict[str, int]) -> None:
 def known(request: pytest.FixtureRequest) -> UrlFilter:
     made: UrlFilter = FILTERS[request.param]()
     return made
+
+
+@pytest.mark.parametrize("rate", [1e-15, 1e-9, 1e-6, 5e-5])
+def test_a_fifth_of_the_hashes_is_saved_for_a_fiftieth_of_the_bits(rate: float) -> None:
+    fewest_bits, n_hashes = classic_bits(rate)
+    shape = shape_for(10_000_000, rate)
+    assert shape.error_rate(10_000_000) <= rate
+    assert shape.size_bits <= 1.02 * fewest_bits * 10_000_000 + 64
+    assert shape.n_hashes <= 0.86 * n_hashes
 
 
 def test_every_filter_answers_the_same_protocol(known: UrlFilter) -> None:

@@ -63,7 +63,8 @@ class ExactFilter:
 
     def add(self, key: bytes) -> bool:
         """Add a key; whether it was there already."""
-        return self.add_reporting(key) == 0
+        answer: int = self._bits.add(key)
+        return answer == 0 or (answer == FULL and self.add_reporting(key) == 0)
 
     def add_reporting(self, key: bytes) -> int:
         """Add a key; 0 if it was there already, else 1. Once saturated, new keys stay new."""
@@ -86,7 +87,8 @@ class ExactFilter:
         return answers
 
     def __contains__(self, key: bytes) -> bool:
-        return bool(self._bits.find(key) == 0)
+        known: bool = self._bits.find(key) == 0
+        return known
 
     def find_many(self, keys: Sequence[bytes]) -> I64Array:
         """0 for each key that was added, else 1; shape (n,)."""

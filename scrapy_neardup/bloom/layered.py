@@ -72,7 +72,8 @@ class LayeredBloomFilter:
 
     def add(self, key: bytes) -> bool:
         """Add a key; whether it was there already, wrongly so at the error rate at most."""
-        return self.add_reporting(key) == 0
+        answer: int = self._bits.add(key)
+        return answer == 0 or (answer == FULL and self.add_reporting(key) == 0)
 
     def add_reporting(self, key: bytes) -> int:
         """Add a key; 0 if it was there already, else the first layer that had not seen it.
@@ -97,7 +98,8 @@ class LayeredBloomFilter:
         return answers
 
     def __contains__(self, key: bytes) -> bool:
-        return bool(self._bits.find(key) == 0)
+        known: bool = self._bits.find(key) == 0
+        return known
 
     def find_many(self, keys: Sequence[bytes]) -> I64Array:
         """0 for each key that was added, else its first unseen layer; shape (n,)."""

@@ -10,7 +10,13 @@
 #include <intrin.h>
 #define nd_upper(a, b) __umulh((a), (b))
 #define nd_prefetch(address) ((void)(address))
+static inline unsigned long nd_lowest(uint64_t x) { /* x is not 0 */
+    unsigned long at;
+    _BitScanForward64(&at, x);
+    return at;
+}
 #else
+#define nd_lowest(x) ((unsigned)__builtin_ctzll(x)) /* x is not 0 */
 #define nd_upper(a, b) ((uint64_t)(((unsigned __int128)(a) * (b)) >> 64))
 #define nd_prefetch(address) __builtin_prefetch((address))
 #endif
@@ -58,24 +64,51 @@ static inline uint64_t nd_load(const uint8_t *bytes, size_t n) {
     return word;
 }
 
-/* The last n % 8 of n bytes, without a loop where a whole word ends with them. */
-static inline uint64_t nd_load_tail(const uint8_t *bytes, size_t n) {
-    size_t tail = n % 8;
-    if (n >= 8) return tail ? nd_load(bytes + n - 8, 8) >> (64 - 8 * tail) : 0;
-    if (n >= 4) return nd_load(bytes, 4) | nd_load(bytes + n - 4, 4) << (8 * n - 32);
-    return nd_load(bytes, tail);
+/* The highest bit of the lowest byte that is `c`, and perhaps of some above it; 0 if none is. */
+static inline uint64_t nd_bytes_that_are(uint64_t word, uint8_t c) {
+    const uint64_t ones = 0x0101010101010101;
+    uint64_t x = word ^ c * ones;
+    return (x - ones) & ~x & ones << 7;
 }
 
-/* SipHash-1-3-128 over the layer, 8 bytes, and the segment. */
-static inline nd_digest nd_sip(const uint64_t seed[2], uint64_t layer, const uint8_t *bytes,
-                               size_t n) {
-    uint64_t v[4] = {seed[0] ^ 0x736F6D6570736575ULL, seed[1] ^ 0x646F72616E646F6DULL ^ 0xEE,
-                     seed[0] ^ 0x6C7967656E657261ULL, seed[1] ^ 0x7465646279746573ULL};
-    size_t whole = n / 8 * 8;
+/* What is left of a key. */
+typedef struct {
+    const uint8_t *start, *at, *end;
+    int in_path; /* before the first '?' */
+} nd_rest;
+
+/* The next 8 bytes of a key, zeros after its end; 1 if a segment ends in them, after *n bytes. */
+static inline int nd_next_word(nd_rest *r, uint64_t *word, size_t *n) {
+    size_t left = (size_t)(r->end - r->at);
+    uint64_t slashes, question;
+    if (left >= 8)
+        *word = nd_load(r->at, 8);
+    else if (r->end - r->start >= 8)
+        *word = left ? nd_load(r->end - 8, 8) >> (64 - 8 * left) : 0;
+    else
+        *word = nd_load(r->at, left);
+    slashes = r->in_path ? nd_bytes_that_are(*word, '/') : 0;
+    question = r->in_path ? nd_bytes_that_are(*word, '?') : 0;
+    if (question && (!slashes || nd_lowest(question) < nd_lowest(slashes)))
+        r->in_path = 0, slashes = 0;
+    *n = slashes ? nd_lowest(slashes) / 8 : left;
+    return slashes != 0 || left < 8;
+}
+
+/* SipHash-1-3-128 over the layer, 8 bytes, and the segment that begins where the rest does,
+   which then begins at its end. */
+static inline nd_digest nd_sip(const uint64_t seed[2], uint64_t layer, nd_rest *r) {
+    uint64_t v[4] = {seed[0] ^ 0x736F6D6570736575, seed[1] ^ 0x646F72616E646F6D ^ 0xEE,
+                     seed[0] ^ 0x6C7967656E657261, seed[1] ^ 0x7465646279746573};
+    const uint8_t *start = r->at;
+    uint64_t word;
+    size_t n;
     nd_digest digest;
     nd_sip_word(v, layer);
-    for (size_t at = 0; at < whole; at += 8) nd_sip_word(v, nd_load(bytes + at, 8));
-    nd_sip_word(v, nd_load_tail(bytes, n) | (uint64_t)(n + 8) << 56);
+    for (; !nd_next_word(r, &word, &n); r->at += 8) nd_sip_word(v, word);
+    r->at += n;
+    word &= (1ULL << 8 * n) - 1; /* n < 8 */
+    nd_sip_word(v, word | (uint64_t)(r->at - start + 8) << 56);
     v[2] ^= 0xEE;
     for (int i = 0; i < 3; i++) nd_sip_round(v);
     digest.low = v[0] ^ v[1] ^ v[2] ^ v[3];
@@ -103,26 +136,41 @@ typedef struct {
     uint64_t h1, h2;
 } nd_prefix;
 
-/* Each directory above the page, f->layers at most, then the URL. Returns how many. */
+/* The directories above a page, f->layers at most, then its URL, one after the other. */
+typedef struct {
+    nd_rest rest;
+    nd_digest sum;
+    uint64_t depth;
+    int is_url;
+    nd_prefix prefix;
+} nd_walk;
+
+static inline nd_walk nd_begin(const uint8_t *key, size_t n) {
+    nd_walk w = {{key, key, key + n, 1}, {0, 0}, 0, 0, {0, 0, 0}};
+    return w;
+}
+
+/* Go on to the next of them; 0 after the URL. */
+static inline int nd_next(const nd_filter *f, nd_walk *w) {
+    if (w->is_url) return 0;
+    do {
+        nd_digest one = nd_sip(f->seed, ++w->depth, &w->rest);
+        w->sum.low ^= one.low;
+        w->sum.high ^= one.high;
+        w->is_url = w->rest.at == w->rest.end;
+        w->rest.at++; /* the slash */
+    } while (!w->is_url && w->depth > (uint64_t)f->layers);
+    w->prefix.layer = w->is_url ? f->layers + 1 : (int)w->depth;
+    w->prefix.h1 = nd_fmix64(w->sum.low ^ w->depth);
+    w->prefix.h2 = nd_fmix64(w->sum.high ^ w->depth);
+    return 1;
+}
+
 static inline int nd_prefixes(const nd_filter *f, const uint8_t *key, size_t n,
                               nd_prefix found[ND_MAX_LAYERS]) {
-    const uint8_t *end = key + n, *query = memchr(key, '?', n);
-    const uint8_t *path_end = query ? query : end;
-    nd_digest sum = {0, 0};
     int n_found = 0;
-    for (uint64_t depth = 1;; depth++) {
-        const uint8_t *slash = memchr(key, '/', (size_t)(path_end - key));
-        nd_digest one = nd_sip(f->seed, depth, key, (size_t)((slash ? slash : end) - key));
-        sum.low ^= one.low;
-        sum.high ^= one.high;
-        if (!slash || depth <= (uint64_t)f->layers) {
-            nd_prefix prefix = {slash ? (int)depth : f->layers + 1, nd_fmix64(sum.low ^ depth),
-                                nd_fmix64(sum.high ^ depth)};
-            found[n_found++] = prefix;
-        }
-        if (!slash) return n_found;
-        key = slash + 1;
-    }
+    for (nd_walk w = nd_begin(key, n); nd_next(f, &w);) found[n_found++] = w.prefix;
+    return n_found;
 }
 
 /* Where the bits of a key are. */
@@ -139,11 +187,26 @@ static inline void nd_positions(const nd_slice *s, uint64_t h1, uint64_t h2,
             at[i] = block | (stream & 511);
 }
 
+static inline uint64_t nd_bit(const nd_slice *s, uint64_t at) {
+    return s->words[at >> 6] >> (at & 63) & 1;
+}
+
+/* Classic bits are looked at four at once, so that their misses overlap. */
 static inline int nd_slice_holds(const nd_slice *s, uint64_t h1, uint64_t h2) {
-    uint64_t at[ND_MAX_HASHES];
-    nd_positions(s, h1, h2, at);
-    for (uint32_t i = 0; i < s->n_hashes; i++)
-        if (!(s->words[at[i] >> 6] >> (at[i] & 63) & 1)) return 0;
+    uint64_t at[ND_MAX_HASHES], step = h2 | 1, size = s->size_bits;
+    uint32_t i = 0;
+    if (s->blocked) {
+        nd_positions(s, h1, h2, at);
+        for (; i < s->n_hashes; i++)
+            if (!nd_bit(s, at[i])) return 0;
+        return 1;
+    }
+    for (; i + 4 <= s->n_hashes; i += 4, h1 += 4 * step)
+        if (!(nd_bit(s, nd_upper(h1, size)) & nd_bit(s, nd_upper(h1 + step, size)) &
+              nd_bit(s, nd_upper(h1 + 2 * step, size)) & nd_bit(s, nd_upper(h1 + 3 * step, size))))
+            return 0;
+    for (; i < s->n_hashes; i++, h1 += step)
+        if (!nd_bit(s, nd_upper(h1, size))) return 0;
     return 1;
 }
 
@@ -181,6 +244,13 @@ static inline int nd_put(nd_filter *f, const nd_prefix *p) {
 static inline int nd_find(const nd_filter *f, const nd_prefix *found, int n) {
     for (int i = 0; i < n; i++)
         if (!nd_holds(f, &found[i], 0)) return found[i].layer;
+    return 0;
+}
+
+/* The same for one key: what is new by its host is not read further. */
+static inline int nd_find_one(const nd_filter *f, const uint8_t *key, size_t n) {
+    for (nd_walk w = nd_begin(key, n); nd_next(f, &w);)
+        if (!nd_holds(f, &w.prefix, 0)) return w.prefix.layer;
     return 0;
 }
 

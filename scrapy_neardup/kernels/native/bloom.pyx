@@ -26,7 +26,7 @@ cdef extern from "bloom.h" nogil:
     ctypedef struct nd_prefix:
         pass
     int nd_prefixes(const nd_filter *f, const uint8_t *key, size_t n, nd_prefix *found)
-    int nd_find(const nd_filter *f, const nd_prefix *found, int n)
+    int nd_find_one(const nd_filter *f, const uint8_t *key, size_t n)
     int nd_add(nd_filter *f, const nd_prefix *found, int n)
     ctypedef struct nd_table:
         nd_filter hash
@@ -111,13 +111,10 @@ cdef class LayeredBits:
         free(self.filter.slices)
 
     def find(self, bytes key not None):
-        cdef nd_prefix found[ND_MAX_LAYERS]
         cdef char *start
         cdef Py_ssize_t length
         PyBytes_AsStringAndSize(key, &start, &length)
-        return nd_find(
-            &self.filter, found, nd_prefixes(&self.filter, <uint8_t *> start, length, found)
-        )
+        return nd_find_one(&self.filter, <uint8_t *> start, length)
 
     def add(self, bytes key not None):
         cdef nd_prefix found[ND_MAX_LAYERS]
