@@ -165,7 +165,7 @@ def url_key(url: str, rules: UrlKeyRules = DEFAULT_RULES) -> bytes:
     key = clean_host(host, scheme, rules) + clean_path(path, rules)
     if query and (query := clean_query(query, rules)):
         key += "?" + query
-    if rules.keep_hashbang and len(fragment) > 1 and fragment[0] == "!":
+    if fragment and rules.keep_hashbang and len(fragment) > 1 and fragment[0] == "!":
         key += "#" + fragment
     key = key.replace(" ", "%20")
     if not (rules.ignore_scheme and scheme in DEFAULT_PORTS):
@@ -179,7 +179,7 @@ def recognised(url: str) -> tuple[str, str, str, str, str] | None:
     if match is None or "/." in url:
         return None
     scheme, host, path, query = match.groups("")
-    if "&" in query and not is_sorted(query):
+    if query and "&" in query and not is_sorted(query):
         return None
     return scheme, host, path, query, ""
 
@@ -214,13 +214,13 @@ def unsorted(url: str) -> str:
 
 
 def clean_host(host: str, scheme: str, rules: UrlKeyRules) -> str:
-    if rules.normalise:
+    if rules.normalise and ":" in host:
         host = host.removesuffix(DEFAULT_PORTS.get(scheme, "\0"))
     return host.removeprefix("www.") if rules.strip_www else host
 
 
 def clean_path(path: str, rules: UrlKeyRules) -> str:
-    if rules.drop_sessions:
+    if rules.drop_sessions and (";" in path or "(" in path):
         path = SESSION_IN_PATH.sub("", path)
     if rules.collapse_slashes:
         path = SLASHES.sub("/", path)

@@ -158,7 +158,7 @@ static inline int nd_next(const nd_filter *f, nd_walk *w) {
         w->sum.low ^= one.low;
         w->sum.high ^= one.high;
         w->is_url = w->rest.at == w->rest.end;
-        w->rest.at++; /* the slash */
+        w->rest.at += !w->is_url; /* the slash */
     } while (!w->is_url && w->depth > (uint64_t)f->layers);
     w->prefix.layer = w->is_url ? f->layers + 1 : (int)w->depth;
     w->prefix.h1 = nd_fmix64(w->sum.low ^ w->depth);
