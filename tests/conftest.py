@@ -1,11 +1,17 @@
 """Fixtures shared by all tests."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fleets import RunningServer, running_server
+from hypothesis import settings
 from mock_site import MockSite, running_site
+
+# Examples have no deadline, for machines are busy; where CI is set, they are the same in each run.
+settings.register_profile("steady", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("steady")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
