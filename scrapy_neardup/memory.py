@@ -19,6 +19,7 @@ from scrapy.utils.misc import load_object
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup import closing, extract, stats
 from scrapy_neardup.bloom import load_filter
+from scrapy_neardup.copies import MAX_BODY_BYTES, Copies, body_of
 from scrapy_neardup.detector import Decision, PageReading
 from scrapy_neardup.jobs import set_queue_aside, state_folder
 from scrapy_neardup.parts import make_parts, make_rules
@@ -81,6 +82,9 @@ class CrawlMemory:
         self.itemless: set[int] = set()  # ids of pages that were read for their links only
         self.unkept_copies: dict[int, list[int | None]] = {}  # id of original → pages in lineage
         self.visits = Visits(crawler, self._settled)
+        self.copies = Copies()
+        # Another extractor may look at the URL, and a fleet must hear of each page.
+        self.copies_tell = self.extractor is extract.visible_text and self.peers is None
         self._keys: WeakKeyDictionary[Request, bytes | None] = WeakKeyDictionary()
         self._failed: set[str] = set()
         self._connect(crawler)
@@ -177,6 +181,23 @@ class CrawlMemory:
     def _is_decidable(self, reading: PageReading) -> bool:
         return self.detector.repeated(reading) is not None or self.sign(reading) is not None
 
+    def decide_copy(self, visit: PageVisit) -> Decision | None:
+        """The decision about a page that is, byte by byte, one that was read; counted.
+
+        None for any other, and where the text is wanted or may depend on more than the body.
+        """
+        if not self.copies_tell or self.witness.keeps_text:
+            return None
+        if len(visit.response.body) > MAX_BODY_BYTES:
+            return None
+        visit.body = body_of(visit.response)
+        words = self.copies.words(visit.body)
+        if words is None:
+            return None
+        url = visit.response.url
+        decision = self.attempt("index", lambda: self.detector.decide_copy(url, *words))
+        return decision and self._noted(decision, False, visit)
+
     def decide(self, reading: PageReading, visit: PageVisit | None) -> Decision | None:
         """Look the page up and remember it, in one step on the loop's thread; counted."""
         if not self._is_decidable(reading):
@@ -185,6 +206,8 @@ class CrawlMemory:
         decision = self.attempt("index", lambda: self.state.decide(reading))
         if decision is None:
             return None
+        if visit is not None and visit.body is not None:
+            self.copies.remember(visit.body, reading)
         is_new = decision.page_id is not None and decision.page_id >= first_new
         return self._noted(decision, is_new, visit)
 

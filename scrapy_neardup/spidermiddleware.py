@@ -8,6 +8,7 @@ from scrapy.http import Request, Response
 from scrapy.utils.asyncio import run_in_thread
 
 from scrapy_neardup import stats
+from scrapy_neardup.detector import PageReading
 from scrapy_neardup.memory import CrawlMemory
 from scrapy_neardup.visits import PageVisit
 
@@ -77,15 +78,20 @@ class NearDuplicateSpiderMiddleware:
         return True
 
     async def judge(self, visit: PageVisit) -> None:
-        """Read and decide once; long pages are read off the event loop's thread."""
+        """Read and decide, once."""
         if visit.read or visit.response.meta.get("neardup_skip"):
             return
         visit.read = True
-        if len(visit.response.body) < THREAD_BYTES:
-            reading = self.memory.read(visit)
-        else:
-            reading = await run_in_thread(lambda: self.memory.sign(self.memory.read(visit)))
-        if reading is not None:
-            visit.judged = await self.memory.decide_with_peers(reading, visit)
-            visit.decision = self.memory.spare(visit.response.url, visit.judged)
+        judged = self.memory.decide_copy(visit)
+        if judged is None and (reading := await self.read(visit)) is not None:
+            judged = await self.memory.decide_with_peers(reading, visit)
+        if judged is not None:
+            visit.judged = judged
+            visit.decision = self.memory.spare(visit.response.url, judged)
             visit.repeats_itself = self.prune and self.memory.repeats_itself(visit)
+
+    async def read(self, visit: PageVisit) -> PageReading | None:
+        """The page's reading, made off the event loop's thread if it is long."""
+        if len(visit.response.body) < THREAD_BYTES:
+            return self.memory.read(visit)
+        return await run_in_thread(lambda: self.memory.sign(self.memory.read(visit)))

@@ -9,6 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from scrapy_neardup import stats
+from scrapy_neardup.copies import Body
 from scrapy_neardup.detector import Decision
 
 
@@ -18,6 +19,7 @@ class PageVisit:
 
     response: Response
     page: int | None = None  # in the lineage
+    body: Body | None = None  # where it may tell a copy
     judged: Decision | None = None  # what the detector said
     decision: Decision | None = None  # what is done about it
     text: str = ""  # where texts are kept

@@ -19,7 +19,7 @@ LAYERS = (
     ("witness", "dedup"),
     ("peers",),
     ("parts", "trail", "visits", "jobs", "closing", "live", "waiting"),
-    ("calibration",),
+    ("copies", "calibration"),
     ("evaluation",),
     ("page_files",),
     ("settings", "extract", "stats", "report"),
@@ -41,7 +41,7 @@ LAYERS = (
 )
 SCRAPY_ROOMS = {
     *("addon", "middleware", "spidermiddleware", "pipeline", "dupefilter", "memory", "trail"),
-    *("visits", "jobs", "peers", "waiting"),
+    *("visits", "copies", "jobs", "peers", "waiting"),
     "witness",
     "dedup",
     *("settings", "extract", "urlkey", "commands"),
