@@ -44,10 +44,38 @@ class Site(NamedTuple):
             merged, counts = merged[kept], counts[kept]
         return Site(self.n_pages + 1, merged, counts)
 
+    def pack(self) -> bytes:
+        """All of it, for another worker."""
+        numbers = np.uint32(self.n_pages), self.hashes.astype("<u8"), self.counts.astype("<u4")
+        return b"".join(part.tobytes() for part in numbers)
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> "Site":
+        """What pack() described. Raises BrokenInvariant."""
+        n_blocks, rest = divmod(len(packed) - 4, 12)
+        if rest or n_blocks < 0:
+            raise BrokenInvariant(f"templates of {len(packed)} bytes are not whole")
+        n_pages = int(np.frombuffer(packed, "<u4", 1)[0])
+        hashes = np.frombuffer(packed, "<u8", n_blocks, 4).astype(np.uint64)
+        site = cls(n_pages, hashes, np.frombuffer(packed, "<u4", n_blocks, 4 + 8 * n_blocks))
+        site.check()
+        return site
+
+    def check(self) -> None:
+        """Blocks ascend, counts are within the pages. Raises BrokenInvariant."""
+        ascending = bool(np.all(self.hashes[1:] > self.hashes[:-1]))
+        counted = bool(np.all((self.counts >= 1) & (self.counts <= self.n_pages)))
+        whole = len(self.hashes) == len(self.counts) <= MAX_BLOCKS_OF_A_SITE
+        if not (ascending and counted and whole):
+            raise BrokenInvariant("the templates of a site are damaged")
+
     def template(self, hashes: U64Array) -> "np.typing.NDArray[np.bool_]":
         """Which of some blocks belong to a template."""
         known = self.hashes[self.counts >= self.threshold]
         return np.isin(hashes, known)
+
+
+NOTHING = Site(0, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32))
 
 
 class Boilerplate:
@@ -72,9 +100,16 @@ class Boilerplate:
 
     def learn(self, site: int, blocks: Blocks) -> None:
         """Count the blocks of a page that is kept, each once."""
-        nothing = Site(0, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32))
-        known = self._sites.pop(site, nothing)
-        self._sites[site] = learnt = known.with_page(np.unique(blocks.hashes))
+        self.adopt(site, self._sites.get(site, NOTHING).with_page(np.unique(blocks.hashes)))
+
+    def known(self, site: int) -> Site | None:
+        """What is known of a site."""
+        return self._sites.get(site)
+
+    def adopt(self, site: int, learnt: Site) -> None:
+        """Take what was learnt of a site, here or elsewhere, for all that is known of it."""
+        known = self._sites.pop(site, NOTHING)
+        self._sites[site] = learnt
         self._n_blocks += len(learnt.hashes) - len(known.hashes)
         while self._n_blocks > MAX_BLOCKS:
             _, forgotten = self._sites.popitem(last=False)
@@ -129,11 +164,8 @@ class Boilerplate:
 
     def check(self) -> None:
         """Blocks ascend, counts are within the pages, bounds are held. Raises BrokenInvariant."""
-        for number, site in self._sites.items():
-            ascending = bool(np.all(site.hashes[1:] > site.hashes[:-1]))
-            counted = bool(np.all((site.counts >= 1) & (site.counts <= site.n_pages)))
-            if not (ascending and counted and len(site.hashes) == len(site.counts)):
-                raise BrokenInvariant(f"the templates of site {number:#x} are damaged")
+        for site in self._sites.values():
+            site.check()
         n_blocks = sum(len(site.hashes) for site in self._sites.values())
         if n_blocks != self._n_blocks or n_blocks > MAX_BLOCKS:
             raise BrokenInvariant(f"{n_blocks} template blocks, counted as {self._n_blocks}")

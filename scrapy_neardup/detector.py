@@ -180,12 +180,16 @@ class Detector:
             return None
         return self.pages.with_digest(reading.digest, self._scope_of(reading))
 
-    def decide(self, reading: PageReading) -> Decision:
-        """Look the page up and remember it, in one step; not safe in several threads."""
+    def decide(self, reading: PageReading, learn: bool = True) -> Decision:
+        """Look the page up and remember it, in one step; not safe in several threads.
+
+        learn: whether to learn templates from it, too, where it is kept; else learn() does.
+        """
         earlier = self.pages.with_url(reading.url)
         decision = self._decided(reading, self._unchanged(earlier, reading))
-        if earlier is None and decision.page_id is not None and not decision.is_duplicate:
-            self._learn(reading)
+        kept = decision.page_id is not None and not decision.is_duplicate
+        if learn and earlier is None and kept:
+            self.learn(reading)
         return decision
 
     def decide_copy(self, url: str, digest: bytes, n_words: int) -> Decision | None:
@@ -371,9 +375,12 @@ class Detector:
             elsewhere=self.pages.url(elsewhere.id) if elsewhere else None,
         )
 
-    def _learn(self, reading: PageReading) -> None:
-        if self.boilerplate == "learn" and self.templates.wants(reading.site, reading.digest):
+    def learn(self, reading: PageReading) -> bool:
+        """Learn the site's templates from a page that is kept; whether it is one to learn from."""
+        wanted = self.boilerplate == "learn" and self.templates.wants(reading.site, reading.digest)
+        if wanted:
             self.templates.learn(reading.site, reading.blocks)
+        return wanted
 
     def _remember(self, reading: PageReading, indexed: bool) -> int:
         scope, fingerprint = self._scope_of(reading), reading.signatures.fingerprint

@@ -13,7 +13,8 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import run_in_thread
 
 from scrapy_neardup import stats
-from scrapy_neardup.detector import Decision, PageReading
+from scrapy_neardup.boilerplate import WARM, Site
+from scrapy_neardup.detector import Decision, Detector, PageReading
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.questions import (
@@ -38,6 +39,7 @@ MAX_ENTRIES = 20_000  # that one look-up compares on the server
 MAX_ROUNDS = 8  # in which others may bring something new to compare a page with
 PATIENCE_S = 60.0  # until an item of a page has left the pipelines of a worker that lives
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.25  # between looks at the page
+TAUGHT_AT = frozenset(WARM * 2**n for n in range(28))  # pages of a site
 CLOSING_S = 5.0  # to tell the server what it was not told yet
 
 
@@ -106,6 +108,31 @@ class Peers:
         it, which fetched it at the same time, is what the page repeats; without it the page is
         judged as one that is read again on purpose.
         """
+        detector = state.detector
+        if detector.boilerplate == "learn" and reading.site not in detector.templates:
+            await self._be_taught(detector, reading.site)
+        is_first = detector.pages.with_url(reading.url) is None
+        decision, is_new = await self._judged(state, reading, once)
+        is_first = is_first and is_new and not decision.is_duplicate
+        if is_first and detector.learn(reading):  # only now: it might have been another's copy
+            self._teach(detector, reading.site)
+        return decision, is_new
+
+    async def _be_taught(self, detector: Detector, site: int) -> None:
+        """Know a site's templates from the others: without, its pages could not be told apart."""
+        packed = await self._ask(self._questions.templates(site))
+        if packed is not None and site not in detector.templates:
+            detector.templates.adopt(site, Site.unpack(packed))
+
+    def _teach(self, detector: Detector, site: int) -> None:
+        """Let the others know each time twice as many pages were learnt from."""
+        learnt = detector.templates.known(site)
+        if learnt is not None and learnt.n_pages in TAUGHT_AT:
+            self._link.tell(self._questions.teach(site, learnt.pack()))
+
+    async def _judged(
+        self, state: State, reading: PageReading, once: bool
+    ) -> tuple[Decision, bool]:
         decision, is_new = _decided(state, reading)
         while decision.original_id in self._asking:
             await pause(FIRST_PAUSE_S)
@@ -236,7 +263,7 @@ class Peers:
 def _decided(state: State, reading: PageReading) -> tuple[Decision, bool]:
     """The worker's own decision, and whether the page is new to it and remembered."""
     n_rows = state.detector.pages.n_rows
-    decision = state.decide(reading)
+    decision = state.decide(reading, learn=False)
     return decision, decision.page_id is not None and decision.page_id >= n_rows
 
 

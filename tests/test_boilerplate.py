@@ -11,6 +11,7 @@ from scrapy_neardup.boilerplate import (
     MAX_BLOCKS_OF_A_SITE,
     ONE_IN,
     Boilerplate,
+    Site,
 )
 from scrapy_neardup.errors import BrokenInvariant
 from scrapy_neardup.text import MAX_LINES, Blocks, words_and_blocks
@@ -142,3 +143,22 @@ def test_what_follows_very_many_lines_is_one_block() -> None:
     blocks = blocks_of("word\n" * (MAX_LINES + 500))
     assert len(blocks.hashes) == MAX_LINES + 1
     assert blocks.n_words.sum() == MAX_LINES + 500
+
+
+def test_a_site_travels_packed() -> None:
+    templates, other = Boilerplate(), Boilerplate()
+    for i in range(5):
+        templates.learn(SITE, page(f"text number {i}"))
+    learnt = templates.known(SITE)
+    assert learnt is not None
+    other.adopt(SITE, Site.unpack(learnt.pack()))
+    other.check()
+    assert other.own_words(SITE, page("some new words here")) == 4
+    other.learn(SITE, page("text number 5"))
+    other.check()
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x00" * 5, b"\x01\x00\x00\x00" + b"\xff" * 12])
+def test_a_damaged_site_is_refused(damage: bytes) -> None:
+    with pytest.raises(BrokenInvariant, match="templates of"):
+        Site.unpack(damage)

@@ -404,3 +404,27 @@ def test_the_example_beside_scrapy_redis_keeps_each_page_once(
     assert not [
         hit for hit, count in mock_site.hits.items() if count > 1 and mock_site.url(hit[1]) in links
     ]
+
+
+def templated(number: int, edited: str = "") -> str:
+    """A page of a site whose template is nine tenths of each."""
+    chrome = [prose(f"chrome {line}", n_words=20) for line in range(60)]
+    return "\n".join([*chrome[:30], prose(number, n_words=40) + edited, *chrome[30:]])
+
+
+def test_a_worker_new_to_a_site_knows_the_templates_that_others_learnt(
+    server: RunningServer,
+) -> None:
+    alone = State.open(None, make_parts(NearDupSettings()), key=5)
+    one, other = (Worker(server.url, boilerplate="learn") for _ in range(2))
+    pages = [templated(number) for number in range(8)]
+    for number, text in enumerate(pages):
+        url = f"https://site.example/{number}"
+        assert alone.decide(alone.detector.read(url, text)).kind == "new"
+        assert one.decide(url, text).kind == "new"
+    one.close()
+    for number, text in enumerate([templated(100), templated(3, " edited"), templated(101)]):
+        url = f"https://site.example/more/{number}"
+        expected = alone.decide(alone.detector.read(url, text))
+        assert other.decide(url, text).kind == expected.kind
+    other.close()

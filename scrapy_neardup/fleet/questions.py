@@ -151,6 +151,17 @@ class Questions:
     def _worker(self, worker: bytes) -> str:
         return f"{{{self._prefix}:w:{worker.hex()}}}"
 
+    def templates(self, site: int) -> Call:
+        """What was learnt of a site's templates, packed; None if nothing was."""
+        return Call(scripts.TEMPLATES, self._templates(site), (), _as_it_is)
+
+    def teach(self, site: int, packed: bytes) -> Call:
+        """Let others know what was learnt of a site, if it comes of more pages."""
+        return Call(scripts.TEACH, self._templates(site), (packed,), bool)
+
+    def _templates(self, site: int) -> str:
+        return f"{{{self._prefix}:t:{site:016x}}}"
+
     def _about(self, script: str, page: SharedPage, read: Callable[[Any], Any]) -> Call:
         return Call(script, self._site(page), (self._id(page), page.stamp), read)
 
@@ -182,6 +193,10 @@ class Questions:
 
 def _unpacked(page: bytes) -> SharedPage:
     return SharedPage(page[1:9], unpack_page(page[9:]), page[:1] == b"k")
+
+
+def _as_it_is(answer: bytes | None) -> bytes | None:
+    return answer
 
 
 def _status(answer: bytes | None) -> str | None:

@@ -264,3 +264,14 @@ return 1
 """
 
 IS_ALIVE = "return redis.call('EXISTS', KEYS[1])"
+
+# KEYS[1]: what was learnt of a site's templates, the number of pages first.
+TEMPLATES = "return redis.call('GET', KEYS[1])"
+
+# ARGV: the same, kept if it comes of more pages.
+TEACH = """
+local known = redis.call('GET', KEYS[1])
+if known and struct.unpack('<I4', known) >= struct.unpack('<I4', ARGV[1]) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1])
+return 1
+"""

@@ -126,10 +126,10 @@ class State:
         self._on_seen(key, self.urls.add(key))
         self._record(records.URL, records.pack_url(key, self._clock()))
 
-    def decide(self, reading: PageReading) -> Decision:
+    def decide(self, reading: PageReading, learn: bool = True) -> Decision:
         """The detector's decision; a page it remembers waits for keep() or drop()."""
         n_rows = self.detector.pages.n_rows
-        decision = self.detector.decide(reading)
+        decision = self.detector.decide(reading, learn)
         if decision.page_id is not None and decision.page_id >= n_rows:
             self._unkept[decision.page_id] = decision.kind in ("new", "near")
         return decision
