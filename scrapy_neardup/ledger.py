@@ -66,12 +66,16 @@ CREATE INDEX decision_url ON decision (url_hash);
 CREATE INDEX decision_original ON decision (original) WHERE original IS NOT NULL;
 CREATE VIEW decisions AS
     SELECT decision.id AS id, decision.run AS run, decision.time_ms / 1000.0 AS time,
-           kind.name AS kind, action.name AS action, decision.url AS url,
-           coalesce(own.url, original.url) AS original, other.url AS elsewhere,
-           decision.fingerprint AS fingerprint, decision.distance AS distance,
-           decision.sketch_distance AS sketch_distance,
-           decision.per_mille / 1000.0 AS similarity, decision.words AS words,
-           decision.size_bytes AS size_bytes, decision.latency_ms AS latency_ms,
+           kind.name AS kind, action.name AS action, CAST(decision.url AS TEXT) AS url,
+           CAST(coalesce(own.url, original.url) AS TEXT) AS original,
+           CAST(other.url AS TEXT) AS elsewhere,
+           CAST(decision.fingerprint AS INTEGER) AS fingerprint,
+           CAST(decision.distance AS INTEGER) AS distance,
+           CAST(decision.sketch_distance AS INTEGER) AS sketch_distance,
+           decision.per_mille / 1000.0 AS similarity,
+           CAST(decision.words AS INTEGER) AS words,
+           CAST(decision.size_bytes AS INTEGER) AS size_bytes,
+           CAST(decision.latency_ms AS INTEGER) AS latency_ms,
            callback.name AS callback, decision.url_hash AS url_hash,
            decision.original AS original_id
     FROM decision JOIN kind ON kind.id = decision.kind JOIN action ON action.id = decision.action
@@ -170,6 +174,14 @@ def storable(url: str) -> str:
 def squeezed(text: str) -> bytes:
     """A text compressed for keeping, cut at MAX_TEXT_CHARS."""
     return zlib.compress(text[:MAX_TEXT_CHARS].encode("utf-8", "replace"))
+
+
+def unsqueezed(body: bytes) -> str | None:
+    """The text that was kept; None where it is damaged."""
+    try:
+        return zlib.decompress(body).decode("utf-8")
+    except (zlib.error, ValueError, TypeError):
+        return None
 
 
 class Ledger:
@@ -348,8 +360,9 @@ class Ledger:
         rotate_bytes, rotate_s, keep_files = self._limits
         if self._file_bytes() < rotate_bytes and time() - self._begun < rotate_s:
             return
-        self._connection.close()
+        full = self._connection
         self._connect(self.folder / f"{int(self._path.stem) + 1:06}.sqlite")
+        full.close()
         for old in ledger_files(self.folder)[:-keep_files]:
             old.unlink()
 
@@ -404,7 +417,7 @@ class LedgerReader:
         for path in ledger_files(self.folder):
             with reading(path) as connection:
                 rows = connection.execute("SELECT id, started, rules FROM run ORDER BY id")
-                found += [Run((int(path.stem), i), at, json.loads(rules)) for i, at, rules in rows]
+                found += [Run((int(path.stem), i), at, _object(rules)) for i, at, rules in rows]
         return found
 
     def rules_of(self, decided: Decided) -> dict[str, object]:
@@ -424,8 +437,8 @@ class LedgerReader:
                 for url in missing:
                     query = "SELECT body FROM page_text WHERE id = ?"
                     row = connection.execute(query, (url_id(url),)).fetchone()
-                    if row:
-                        found[url] = zlib.decompress(row[0]).decode("utf-8")
+                    if row and (text := unsqueezed(row[0])) is not None:
+                        found[url] = text
             missing = [url for url in missing if url not in found]
         return found
 
@@ -457,6 +470,15 @@ class LedgerReader:
                 )
 
 
+def _object(rules: str) -> dict[str, object]:
+    """What was recorded as JSON; nothing where it is damaged."""
+    try:
+        found = json.loads(rules)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def ledger_files(folder: Path) -> list[Path]:
     """The files of a ledger, oldest first."""
     return sorted(folder.glob("[0-9]*.sqlite"))
@@ -472,7 +494,10 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
             check_format(connection, path)
             yield connection
     except sqlite3.Error as error:
-        raise LedgerError(f"{path}: cannot be read as a decision ledger: {error}") from error
+        raise LedgerError(
+            f"{path}: cannot be read as a decision ledger: {str(error)[:100]}. What else there is "
+            "can be read once this file is moved away"
+        ) from error
 
 
 def check_format(connection: sqlite3.Connection, path: Path) -> None:

@@ -1,8 +1,10 @@
 """The command's frame: help, exit codes, errors in one line, clean output, both fronts."""
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,29 @@ def test_the_command_loads_nothing_heavy_before_it_is_used() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+@pytest.mark.parametrize("damage", ["rules", "text", "url", "middle"])
+@pytest.mark.parametrize("name", ["stats", "export", "report", "explain"])
+def test_a_damaged_ledger_is_read_as_far_as_it_goes_or_refused_in_one_line(
+    state: Path, damage: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "ledger" / "000001.sqlite"
+    with closing(sqlite3.connect(file)) as ledger, ledger:
+        if damage == "rules":
+            ledger.execute("UPDATE run SET rules = '{'")
+        elif damage == "text":
+            ledger.execute("INSERT OR REPLACE INTO page_text SELECT id, x'00ff' FROM original")
+        elif damage == "url":
+            ledger.execute("UPDATE decision SET url = x'ff00', distance = 'far'")
+    if damage == "middle":
+        with file.open("r+b") as bytes_of_it:
+            bytes_of_it.seek(4_096 * 3)
+            bytes_of_it.write(b"\xff" * 4_096 * 4)
+    arguments = {"explain": [HOSTILE, "--state", str(tmp_path)]}.get(name, [str(tmp_path)])
+    options = ["-o", str(tmp_path / "r.html")] if name == "report" else []
+    assert commands.main([name, *arguments, *options]) in (0, 1, commands.WRONG_USE)
+    assert capsys.readouterr().err.count("\n") <= 1
+
+
 def test_help_of_every_subcommand_loads_nothing_heavy() -> None:
     program = (
         "import sys; from scrapy_neardup import commands\n"
@@ -120,6 +145,25 @@ def test_ctrl_c_is_one_line_and_an_exit_code_of_its_own(
 
 def interrupt(state: Path) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("stats", "x", "--top", "-1"),
+        ("report", "x", "--rows", "-1"),
+        ("dedup", "x", "--out", "y", "--jobs", "0"),
+        ("calibrate", "x", "--pages", "1"),
+        ("stats", "x", "--top", "many"),
+    ],
+)
+def test_a_number_out_of_range_is_wrong_use(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit:
+        commands.main(list(arguments))
+    assert exit.value.code == commands.WRONG_USE
+    assert arguments[-2] in capsys.readouterr().err
 
 
 def test_help_names_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

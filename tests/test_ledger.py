@@ -198,6 +198,20 @@ def test_entries_are_counted_as_lost_when_the_disk_fails(
     assert "the crawl goes on" in caplog.text
 
 
+def test_a_file_that_cannot_be_begun_costs_what_came_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "BATCH", 1)
+    ledger = Ledger.open(tmp_path, "all", rules=RULES, rotate_bytes=1)
+    assert ledger is not None
+    (tmp_path / "ledger" / "000002.sqlite").mkdir()
+    for i in range(3):
+        ledger.record(NEW._replace(url=f"http://a.example/{i}"))
+    ledger.close()
+    assert (tmp_path / "ledger" / "000002.sqlite").rmdir() is None
+    assert [d.url[-1] for d in LedgerReader(tmp_path).decisions()] == ["0", "1", "2"]
+
+
 def test_entries_beyond_what_may_wait_are_counted_as_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,8 @@ def run_subcommand(options: argparse.Namespace) -> int:
         complain(str(error))
         return WRONG_USE
     except OSError as error:
-        complain(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        output = getattr(options, "output", None) or getattr(options, "out", None)
+        complain(f"{error.filename or output or 'standard output'}: {error.strerror or error}")
         return WRONG_USE
     except KeyboardInterrupt:
         complain("interrupted")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scrapy_neardup.commands.evaluate import PAGES_HELP, interval, share, tell_sweep
+from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.terminal import say, say_json
 
 EXAMPLES = """\
@@ -20,8 +21,12 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """File, sizes and form."""
     parser.add_argument("file", metavar="PAGES", type=Path, help=PAGES_HELP)
-    parser.add_argument("--pages", type=int, default=3_000, help="the first so many (3,000)")
-    parser.add_argument("--pairs", type=int, default=2_000, help="compare about so many (2,000)")
+    parser.add_argument(
+        "--pages", type=at_least(2), default=3_000, help="the first so many (3,000)"
+    )
+    parser.add_argument(
+        "--pairs", type=at_least(1), default=2_000, help="compare about so many (2,000)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the sample (0)")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
 

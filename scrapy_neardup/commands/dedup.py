@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.terminal import complain, say, say_json
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url-field", metavar="NAME", default="url", help="default: url")
     parser.add_argument("--text-field", metavar="NAME", help="default: text or content")
     parser.add_argument("--html-field", metavar="NAME", help="default: html or body")
-    parser.add_argument("--jobs", type=int, help="processes that read pages (default: all cores)")
+    parser.add_argument(
+        "--jobs", type=at_least(1), help="processes that read pages (default: all cores)"
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
 

@@ -7,6 +7,7 @@ NEARDUP_KEEP_TEXT the pairs of the most doubtful clusters are shown side by side
 import argparse
 from pathlib import Path
 
+from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.state_folder import add_state, state_folder
 from scrapy_neardup.commands.terminal import say, say_json
 from scrapy_neardup.report.data import ROWS
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, default=Path("report.html"), help="default: report.html"
     )
     parser.add_argument(
-        "--rows", type=int, default=ROWS, help=f"decisions to list (default: {ROWS:,})"
+        "--rows", type=at_least(0), default=ROWS, help=f"decisions to list (default: {ROWS:,})"
     )
     parser.add_argument("--json", action="store_true", help="report as a JSON object")
 

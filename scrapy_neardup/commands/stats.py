@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterable
 
+from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.state_folder import add_state, state_folder
 from scrapy_neardup.commands.terminal import clean, colour, say, say_json, say_table
 from scrapy_neardup.ledger import KINDS
@@ -18,7 +19,9 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """State folder, length and form."""
     add_state(parser)
-    parser.add_argument("--top", type=int, default=10, help="lines of each table (default: 10)")
+    parser.add_argument(
+        "--top", type=at_least(0), default=10, help="lines of each table (default: 10)"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
 
 

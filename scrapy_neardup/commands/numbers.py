@@ -1,0 +1,16 @@
+"""Whole numbers on the command line."""
+
+import argparse
+from collections.abc import Callable
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """What argparse takes for the type of a whole number that may not be smaller."""
+
+    def whole(given: str) -> int:
+        if int(given) < least:
+            raise argparse.ArgumentTypeError(f"{given}: must be {least} or more")
+        return int(given)
+
+    whole.__name__ = "whole number"
+    return whole
