@@ -15,35 +15,37 @@ from typing import Any
 import numpy as np
 
 import scrapy_neardup.kernels as kernels
+from benchmarks import index_readme
 from benchmarks.peers import peer
-from benchmarks.rows import Row, cpu_seconds, one_core
+from benchmarks.rows import Row, cpu_seconds, once, one_core
 from benchmarks.sorted_tables import SortedTables
-from scrapy_neardup.index.pairs import all_pairs
+from scrapy_neardup.index.parallel import cores
 from scrapy_neardup.index.permuted import PermutedIndex
 
 MILLION = 1_000_000
 LOOK_UPS = 200_000
 SINGLE_CALLS = 20_000
 FOR_PEERS = 20_000
-PRINTED_2011 = {"insert": 2.534, "find first": 4.795, "find all": 7.415, "removal": 3.346}
 
 Work = Callable[[], object]
 
 
 def rows() -> list[Row]:
-    """Times in ns, us or s, bytes, and ratios to the peers; one core."""
+    """Times in ns, us or s, bytes, and ratios to the peers; one core but for two rows."""
     with one_core():
-        return list(
+        found = list(
             chain(
                 frozen_rows(MILLION, 0.5, 2.5),
+                distance_6_rows(MILLION),
                 live_rows(),
                 numpy_rows(),
                 textbook_rows(),
-                readme_rows(5),
-                readme_rows(6),
+                index_readme.rows(uniform(MILLION, 5), uniform(MILLION, 6)),
                 frozen_rows(10 * MILLION, 3, None),
+                distance_6_rows(10 * MILLION),
             )
         )
+    return [*found, *all_cores_rows()]
 
 
 def uniform(n: int, seed: int = 1) -> Any:
@@ -89,29 +91,15 @@ def seconds(work: Work, rounds: int = 3) -> float:
     return cpu_seconds({"": work}, rounds)[""] or 0.0
 
 
-def once(work: Work) -> float:
-    """CPU seconds of work that cannot be repeated."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
-def filled(stored: Any) -> PermutedIndex:
-    index = PermutedIndex()
-    index.add_many(stored, np.arange(len(stored)))
-    index.compact()
-    return index
-
-
 def in_calls(index: PermutedIndex, queries: Any) -> float:
     """Microseconds a call from Python."""
-    some = queries[:SINGLE_CALLS].tolist()
-    return seconds(lambda: [index.first_within(q, 3) for q in some]) / len(some) * 1e6
+    some, distance = queries[:SINGLE_CALLS].tolist(), index.max_distance
+    return seconds(lambda: [index.first_within(q, distance) for q in some]) / len(some) * 1e6
 
 
-def in_bulk(look_up: Callable[..., Any], queries: Any) -> float:
+def in_bulk(look_up: Callable[..., Any], queries: Any, distance: int = 3) -> float:
     """Microseconds a query."""
-    return seconds(lambda: look_up(queries, 3)) / len(queries) * 1e6
+    return seconds(lambda: look_up(queries, distance)) / len(queries) * 1e6
 
 
 def frozen_rows(n: int, uniform_us: float, skew_us: float | None) -> Iterator[Row]:
@@ -137,6 +125,51 @@ def frozen_rows(n: int, uniform_us: float, skew_us: float | None) -> Iterator[Ro
             yield Row(f"frozen, {size}", index.nbytes / n, "bytes", 37, at_most=True)
             goal = 1.5 if n == MILLION else None
             yield Row(f"first_within a call, {size}", in_calls(index, queries), "us", goal, True)
+
+
+def distance_6_rows(n: int) -> Iterator[Row]:
+    """What a crawl asks by default, NEARDUP_DISTANCE = 6, with 7 blocks and with 8."""
+    size = f"{n // MILLION} M"
+    for blocks in (7, 8):
+        for name, make in (("uniform", uniform), ("skew", skewed)):
+            stored, index = make(n), PermutedIndex(blocks, 6)
+            queries = queries_for(stored, LOOK_UPS // 10, make(LOOK_UPS, 3))
+            ids = np.arange(n)
+            insert = once(partial(index.add_many, stored, ids))
+            index.compact()
+            what = f"distance 6, {blocks} blocks, {size} {name}"
+            yield Row(f"{what}: insert", insert / n * 1e9, "ns")
+            yield Row(f"{what}: in bulk", in_bulk(index.first_within_many, queries, 6), "us")
+            yield Row(f"{what}: a call", in_calls(index, queries[:2000]), "us")
+            yield Row(f"{what}: frozen", index.nbytes / n, "bytes")
+
+
+def all_cores_rows() -> Iterator[Row]:
+    """Wall-clock time of bulk calls on one core over that on all; needs a quiet machine."""
+    stored, ids = uniform(MILLION), np.arange(MILLION)
+    queries = queries_for(stored, MILLION, uniform(MILLION, 3))
+    index = PermutedIndex()
+    index.add_many(stored, ids)
+    works: dict[str, Work] = {
+        "first_within_many": lambda: index.first_within_many(queries, 3),
+        "all_within_many": lambda: index.all_within_many(queries, 3),
+        "add_many, 4 blocks": lambda: PermutedIndex().add_many(stored, ids),
+        "add_many, 7 blocks": lambda: PermutedIndex(7, 6).add_many(stored, ids),
+    }
+    for name, work in works.items():
+        with one_core():
+            one = wall(work)
+        yield Row(f"{name}: times faster on {cores()} cores", one / wall(work), "x")
+
+
+def wall(work: Work, rounds: int = 7) -> float:
+    """The shortest of some wall-clock times, in seconds."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
 def faiss_us(stored: Any, queries: Any) -> float | None:
@@ -193,24 +226,3 @@ def textbook_rows() -> Iterator[Row]:
         tables = SortedTables(blocks, 3, stored, np.arange(MILLION))
         took = in_bulk(tables.all_within_many, queries)
         yield Row(f"sorted tables in NumPy, {blocks} blocks", took, "us")
-
-
-def readme_rows(blocks: int) -> Iterator[Row]:
-    """simhash-py's own benchmark: bench.py --random 1000000 --blocks B --bits 3, in seconds."""
-    hashes, queries = uniform(MILLION, 5), uniform(MILLION, 6)
-    ids, index = np.arange(MILLION), PermutedIndex(blocks=blocks)
-    took = {"insert": once(lambda: index.add_many(hashes, ids))}
-    took["find first"] = once(lambda: index.first_within_many(queries, 3))
-    took["find all"] = once(lambda: index.all_within_many(queries, 3))
-    took["removal"] = once(lambda: index.remove_many(hashes, ids))
-    for step, figure in took.items():
-        printed = {"README, 2011": PRINTED_2011[step]} if blocks == 5 else {}
-        yield Row(f"README, {blocks} blocks: {step}", figure, "s", peers=printed)
-    both = set(hashes.tolist()) | set(queries.tolist())
-    pybind = peer("simhash", "simhash-pybind")
-    if pybind:
-        joined = once(lambda: pybind.find_all(both, blocks, 3))
-        yield Row(f"simhash-pybind find_all, {blocks} blocks, both sets", joined, "s")
-    every = np.concatenate([hashes, queries])
-    ours = once(lambda: list(all_pairs(every, 3, blocks, memory_bytes=1 << 30)))
-    yield Row(f"all_pairs, {blocks} blocks, both sets", ours, "s")

@@ -65,6 +65,13 @@ def cpu_seconds(
     }
 
 
+def once(work: Callable[[], object]) -> float:
+    """CPU seconds of work that cannot be repeated."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
 def rates(amount: float, seconds: Mapping[str, float | None]) -> dict[str, float | None]:
     """amount per second for each time."""
     return {name: amount / s if s else None for name, s in seconds.items()}

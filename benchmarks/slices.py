@@ -1,6 +1,7 @@
 """Slice lists on signatures of real text: the paper's Table 1 and Figure 3, peers, exact search.
 
-    python -m benchmarks slices [--json FILE]; NEARDUP_BENCH_SIGNATURES=100000 for a small run
+    python -m benchmarks slices [--json FILE]; NEARDUP_BENCH_SIGNATURES=100000 and
+    NEARDUP_BENCH_MOST=1048576 for a small run
 
 Signatures: TopSig of 1,024 bits. A document is a bag of 50 to 400 words drawn from the words of
 one real page of ../shared/data/pairs, nine in ten, and of the whole collection, the rest; the
@@ -9,20 +10,22 @@ k = 30 neighbours are asked for, CDR@10 and recall@10 are against exhaustive sea
 """
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from lxml import html
 
 from benchmarks.peers import peer
-from benchmarks.rows import Row, html_pages, one_core
+from benchmarks.rows import Row, html_pages, once, one_core
 from scrapy_neardup.engines.topsig import TermTable, TopSig, term_features
 from scrapy_neardup.index.slices import SliceIndex, width_for
 from scrapy_neardup.text import normalise
 
-SIGNATURES = int(os.environ.get("NEARDUP_BENCH_SIGNATURES", "1000000"))
+MOST = int(os.environ.get("NEARDUP_BENCH_MOST", 1 << 26))  # takes 6 GB
+SIGNATURES = int(os.environ.get("NEARDUP_BENCH_SIGNATURES", 1 << 20))
 QUERIES = 100
 K = 30
 PAPER_TABLE_1 = {  # (i, j): milliseconds on 20 threads, CDR@10
@@ -46,13 +49,14 @@ def rows() -> list[Row]:
     with one_core():
         stored, queries = made(SIGNATURES)
         found, truth = index_rows(stored, queries)
-        return [*found, *recall_rows(), *figure_3_rows(truth), *peer_rows(truth)]
+        more = (recall_rows(), figure_3_rows(truth), web_scale_rows(), peer_rows(truth))
+        return [*found, *chain(*more)]
 
 
 def index_rows(stored: Any, queries: Any) -> tuple[list[Row], Collection]:
     """What one index of everything gives, and the truth it was held to."""
     index = SliceIndex(1024, 16)
-    building = cpu(lambda: index.add_many(stored, np.arange(len(stored))))
+    building = once(lambda: index.add_many(stored, np.arange(len(stored))))
     index.compact()
     exact = index.scan_nearest_many(queries, K)
     truth = Collection(stored, queries, exact.ids, exact.distances)
@@ -75,13 +79,6 @@ def made(n: int) -> tuple[Any, Any]:
         drawn = np.concatenate([own, everything[rng.integers(0, len(everything), size // 10)]])
         row[:] = topsig.signature_of_counts(*np.unique(drawn, return_counts=True))
     return out[:n], out[n:]
-
-
-def cpu(work: Callable[[], object]) -> float:
-    """CPU seconds, once."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
 
 
 def cumulative_distance_ratio(found: Any, closest: Any, p: int = 10) -> float:
@@ -112,7 +109,7 @@ def searched(name: str, index: SliceIndex, truth: Collection, **how: Any) -> tup
         nonlocal found
         found = index.nearest_many(truth.queries, K, **how)
 
-    took = min(cpu(search) for _ in range(2)) / len(truth.queries) * 1e3
+    took = min(once(search) for _ in range(2)) / len(truth.queries) * 1e3
     cdr, recall = quality(found.ids, found.distances, truth)
     return took, f"{name}: CDR@10 {cdr:.3f}, recall@10 {recall:.2f}", cdr
 
@@ -124,9 +121,9 @@ def size_rows(index: SliceIndex, building: float) -> Iterator[Row]:
 
 def scan_rows(index: SliceIndex, truth: Collection) -> Iterator[Row]:
     many = np.concatenate([truth.queries] * 2)
-    took = cpu(lambda: index.scan_nearest_many(many, K)) / len(many) * 1e3
+    took = once(lambda: index.scan_nearest_many(many, K)) / len(many) * 1e3
     yield Row("exhaustive, batched: exact", took, "ms", 3, at_most=True)
-    alone = cpu(lambda: [index.scan_nearest_many(q[None], K) for q in truth.queries[:20]]) / 20
+    alone = once(lambda: [index.scan_nearest_many(q[None], K) for q in truth.queries[:20]]) / 20
     yield Row("exhaustive, one by one: exact", alone * 1e3, "ms")
 
 
@@ -184,6 +181,25 @@ def figure_3_rows(truth: Collection) -> Iterator[Row]:
     yield Row(growth, times[-1] / times[0], "x", 10, at_most=True)
 
 
+def web_scale_rows() -> Iterator[Row]:
+    """The same where nothing fits in a cache, as in the paper: random signatures of 128 bits.
+
+    The paper's 500,000 to 500 million signatures of 1,024 bits would take 64 GB, and there is
+    not as much text to make them of.
+    """
+    rng, times = np.random.default_rng(0), []
+    sizes = [MOST >> halvings for halvings in range(10, -1, -2)]
+    for n in sizes:
+        index = SliceIndex(128, width_for(n))
+        index.add_many(rng.integers(0, 2**64, (n, 2), dtype=np.uint64), np.arange(n))
+        queries = rng.integers(0, 2**64, (QUERIES, 2), dtype=np.uint64)
+        took = min(once(partial(index.nearest_many, queries, K, expand=3)) for _ in range(3))
+        times.append(took / QUERIES * 1e3)
+        yield Row(f"128 bits, {n} x {width_for(n)}-bit slices, i=3", times[-1], "ms")
+    growth = f"search time, {sizes[-1] // sizes[0]} x the signatures of 128 bits"
+    yield Row(growth, times[-1] / times[0], "x", 10, at_most=True)
+
+
 def peer_rows(truth: Collection) -> Iterator[Row]:
     """FAISS on all signatures, graphs on 100,000."""
     faiss, usearch = peer("faiss"), peer("usearch.index")
@@ -213,7 +229,7 @@ def faiss_search(name: str, index: Any, truth: Collection) -> Row:
         nonlocal found
         found = index.search(queries, K)
 
-    took = cpu(search) / len(queries) * 1e3
+    took = once(search) / len(queries) * 1e3
     cdr, recall = quality(found[1], found[0], truth)
     return Row(f"FAISS {name}: CDR@10 {cdr:.3f}, recall@10 {recall:.2f}", took, "ms")
 
@@ -225,7 +241,7 @@ def faiss_rows(faiss: Any, truth: Collection) -> Iterator[Row]:
     yield faiss_search("BinaryFlat", flat, truth)
     quantizer = faiss.IndexBinaryFlat(1024)
     ivf = faiss.IndexBinaryIVF(quantizer, 1024, 1024)
-    training = cpu(lambda: ivf.train(data[:50_000]))
+    training = once(lambda: ivf.train(data[:50_000]))
     ivf.add(data)
     for probes in (1, 8, 32):
         ivf.nprobe = probes
@@ -236,7 +252,7 @@ def faiss_rows(faiss: Any, truth: Collection) -> Iterator[Row]:
 def faiss_small_rows(faiss: Any, truth: Collection) -> Iterator[Row]:
     data = truth.signatures.view(np.uint8)
     graph = faiss.IndexBinaryHNSW(1024, 16)
-    adding = cpu(lambda: graph.add(data)) / len(data) * 1e6
+    adding = once(lambda: graph.add(data)) / len(data) * 1e6
     graph.hnsw.efSearch = 64
     yield faiss_search(f"HNSW, insert {adding:.0f} us", graph, truth)
     hashes = faiss.IndexBinaryMultiHash(1024, 64, 16)
@@ -247,14 +263,14 @@ def faiss_small_rows(faiss: Any, truth: Collection) -> Iterator[Row]:
 def usearch_row(usearch: Any, truth: Collection) -> Row:
     index = usearch.Index(ndim=1024, metric=usearch.MetricKind.Hamming, dtype="b1")
     data, queries = truth.signatures.view(np.uint8), truth.queries.view(np.uint8)
-    adding = cpu(lambda: index.add(np.arange(len(data)), data, threads=1)) / len(data) * 1e6
+    adding = once(lambda: index.add(np.arange(len(data)), data, threads=1)) / len(data) * 1e6
     found: Any = None
 
     def search() -> None:
         nonlocal found
         found = index.search(queries, K, threads=1)
 
-    took = cpu(search) / len(queries) * 1e3
+    took = once(search) / len(queries) * 1e3
     keys, distances = found.keys.astype(np.int64), found.distances.astype(np.int64)
     cdr, recall = quality(keys, distances, truth)
     name = f"usearch, insert {adding:.0f} us: CDR@10 {cdr:.3f}, recall@10 {recall:.2f}"
