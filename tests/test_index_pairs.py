@@ -95,3 +95,9 @@ def test_a_chain_of_near_rows_is_one_cluster():
 def test_impossible_blocks_are_refused():
     with pytest.raises(SpecError, match="blocks=3"):
         list(all_pairs(SMALL, 3, blocks=3))
+
+
+def test_progress_is_shown_up_to_the_last_row_of_the_last_table(capsys):
+    rows = np.arange(100, dtype=np.uint64)
+    assert sum(len(pairs.left) for pairs in all_pairs(rows, 1, blocks=2, progress=True)) > 0
+    assert "near pairs: 100%" in capsys.readouterr().err
