@@ -13,7 +13,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import run_in_thread
 
 from scrapy_neardup import stats
-from scrapy_neardup.boilerplate import WARM, Site
+from scrapy_neardup.boilerplate import Site
 from scrapy_neardup.detector import Decision, Detector, PageReading
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet.link import Link, Unanswered
@@ -39,7 +39,7 @@ MAX_ENTRIES = 20_000  # that one look-up compares on the server
 MAX_ROUNDS = 8  # in which others may bring something new to compare a page with
 PATIENCE_S = 60.0  # until an item of a page has left the pipelines of a worker that lives
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.25  # between looks at the page
-TAUGHT_AT = frozenset(WARM * 2**n for n in range(28))  # pages of a site
+TAUGHT_AT = frozenset(2**n for n in range(32))  # pages of a site
 CLOSING_S = 5.0  # to tell the server what it was not told yet
 
 
@@ -109,8 +109,7 @@ class Peers:
         judged as one that is read again on purpose.
         """
         detector = state.detector
-        if detector.boilerplate == "learn" and reading.site not in detector.templates:
-            await self._be_taught(detector, reading.site)
+        await self._be_taught(detector, reading.site)
         is_first = detector.pages.with_url(reading.url) is None
         decision, is_new = await self._judged(state, reading, once)
         is_first = is_first and is_new and not decision.is_duplicate
@@ -119,7 +118,9 @@ class Peers:
         return decision, is_new
 
     async def _be_taught(self, detector: Detector, site: int) -> None:
-        """Know a site's templates from the others: without, its pages could not be told apart."""
+        """Know a new site's templates from the others: without, near pages could not be told."""
+        if detector.boilerplate == "keep" or site in detector.templates:
+            return
         packed = await self._ask(self._questions.templates(site))
         if packed is not None and site not in detector.templates:
             detector.templates.adopt(site, Site.unpack(packed))
@@ -154,6 +155,7 @@ class Peers:
                     return (decision if near is not None else _undecided(decision)), True
                 settled = [other for other in near if await self._is_settled(other, reading, once)]
             compared += [other.stamp for other in near]
+            await self._be_taught(state.detector, reading.site)  # by whoever brought these
             state.drop(decision.page_id)
             ids = [state.detector.restore(*other.kept) for other in settled]
             decision, is_new = _decided(state, reading)

@@ -412,19 +412,35 @@ def templated(number: int, edited: str = "") -> str:
     return "\n".join([*chrome[:30], prose(number, n_words=40) + edited, *chrome[30:]])
 
 
+@pytest.mark.parametrize("n_known", [1, 2, 8])
 def test_a_worker_new_to_a_site_knows_the_templates_that_others_learnt(
-    server: RunningServer,
+    n_known: int, server: RunningServer
 ) -> None:
     alone = State.open(None, make_parts(NearDupSettings()), key=5)
     one, other = (Worker(server.url, boilerplate="learn") for _ in range(2))
-    pages = [templated(number) for number in range(8)]
-    for number, text in enumerate(pages):
-        url = f"https://site.example/{number}"
+    for number in range(n_known):
+        url, text = f"https://site.example/{number}", templated(number)
         assert alone.decide(alone.detector.read(url, text)).kind == "new"
         assert one.decide(url, text).kind == "new"
     one.close()
-    for number, text in enumerate([templated(100), templated(3, " edited"), templated(101)]):
+    for number, text in enumerate([templated(100), templated(0, " edited"), templated(101)]):
         url = f"https://site.example/more/{number}"
         expected = alone.decide(alone.detector.read(url, text))
-        assert other.decide(url, text).kind == expected.kind
+        assert other.decide(url, text).kind == expected.kind == ("near" if number == 1 else "new")
     other.close()
+
+
+def test_near_pages_brought_at_once_on_a_new_site_are_told(server: RunningServer) -> None:
+    workers = [Worker(server.url, boilerplate="learn") for _ in range(2)]
+
+    async def bring_all() -> list[Decision]:
+        brought = (
+            worker.judge(f"https://site.example/{edit}", prose(1, n_words=600) + f" edit{edit}")
+            for edit, worker in enumerate(workers * 4)
+        )
+        return await asyncio.gather(*brought)
+
+    decisions = asyncio.run(bring_all())
+    assert sorted(decision.kind for decision in decisions) == ["near"] * 7 + ["new"]
+    for worker in workers:
+        worker.close()

@@ -204,7 +204,7 @@ def is_told(worker: Worker) -> bool:
 
 
 USER = "worker on >Pass/word1 ~{neardup* +@connection +eval +evalsha +get +set +del +exists"
-USER += " +hget +hset +hdel +getbit +setbit"
+USER += " +hget +hset +hdel +getbit +setbit +bitfield"
 
 
 def test_tls_and_a_user_with_few_permissions_will_do(tmp_path: Path) -> None:

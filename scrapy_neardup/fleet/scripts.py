@@ -56,9 +56,12 @@ end
 local function mark(i)
   if seen(i) == 1 then return 1 end
   if (n_slices == 0 or n_keys >= shapes[n_slices][3]) and not grow() then return 2 end
+  local bits = {}
   for n = 0, shapes[n_slices][2] - 1 do
-    redis.call('SETBIT', KEYS[1] .. ':' .. n_slices, bit_of(n_slices, i, n), 1)
+    local at = 4 * n
+    bits[at + 1], bits[at + 2], bits[at + 3], bits[at + 4] = 'SET', 'u1', bit_of(n_slices, i, n), 1
   end
+  redis.call('BITFIELD', KEYS[1] .. ':' .. n_slices, unpack(bits))
   n_keys = n_keys + 1
   return 0
 end
