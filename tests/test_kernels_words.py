@@ -91,6 +91,11 @@ def test_every_code_point_in_company_is_what_python_makes_of_it(company: str) ->
     assert native("words").normalise(text) == twin.normalise(text)
 
 
+def test_no_later_unicode_has_brought_decompositions_where_none_is_looked_for() -> None:
+    later = "".join(map(chr, range(native("words").DECOMPOSING, sys.maxunicode + 1)))
+    assert unicodedata.is_normalized("NFD", later)
+
+
 @pytest.mark.parametrize("company", COMPANY)
 def test_code_points_that_change_are_what_the_definition_makes_of_them(
     kernel: ModuleType, company: str

@@ -1,7 +1,6 @@
 # cython: boundscheck=False, wraparound=False
 """Visible text → normalised words, compiled: the contract is kernels/numpy_twin/words.py."""
 
-import sys
 import unicodedata
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -64,6 +63,7 @@ cdef extern from "words.h":
     Status blocks_until(Words *words, Blocks *blocks) nogil
 
 MAX_SHARE = 1 << 14  # bytes
+DECOMPOSING = 0x30000  # no character from here on has a canonical decomposition
 
 # Their compositions are a formula (Unicode, section 3.12), not in unicodedata.
 HANGUL_VOWELS_AND_TAILS = frozenset(map(chr, [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]))
@@ -150,8 +150,10 @@ cdef make_page(uint32_t number):
     """Publishes what becomes of each of PAGE code points."""
     cdef uint32_t *page
     entries, strings = [], []
-    for code in range(number * PAGE, (number + 1) * PAGE):
-        parts = becomes(chr(code))
+    letters = "".join(map(chr, range(number * PAGE, (number + 1) * PAGE)))
+    plain = stand_for_themselves(letters)
+    for letter in letters:
+        parts = [kind(letter) | ord(letter) << 11] if plain else becomes(letter)
         if len(parts) == 1:
             entries.append(parts[0])
         else:
@@ -164,6 +166,12 @@ cdef make_page(uint32_t number):
     for i, entry in enumerate(entries):
         page[i] = entry
     add_page(number, page)
+
+
+def stand_for_themselves(str letters) -> bool:
+    """Whether becomes() would say of each that it is what it is; whole scripts are made so."""
+    return (unicodedata.is_normalized("NFKC", letters) and letters.casefold() == letters
+            and not any(map(unicodedata.combining, letters)) and composing().isdisjoint(letters))
 
 
 def becomes(str letter) -> list[int]:
@@ -193,9 +201,9 @@ def kind(str letter) -> int:
 @cache
 def composing() -> frozenset[str]:
     """Characters that can be the second of a canonical composition."""
-    codes = np.arange(sys.maxunicode + 1, dtype="<u4").tobytes()
+    codes = np.arange(DECOMPOSING, dtype="<u4").tobytes()
     every = codes.decode("utf-32-le", "surrogatepass")
-    pages = (every[i : i + PAGE] for i in range(0, len(every), PAGE))
+    pages = (every[i : i + PAGE] for i in range(0, DECOMPOSING, PAGE))
     changed = "".join(p for p in pages if not unicodedata.is_normalized("NFD", p))
     pairs = (unicodedata.decomposition(c).split() for c in changed)
     seconds = {chr(int(p[1], 16)) for p in pairs if len(p) == 2 and p[0][0] != "<"}

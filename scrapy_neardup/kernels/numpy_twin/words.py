@@ -91,7 +91,7 @@ def is_word_char(char: str) -> bool:
 
 def is_unspaced(char: str) -> bool:
     """Whether a character is of a script that puts no spaces between words."""
-    return any(low <= ord(char) <= high for low, high in UNSPACED)
+    return _UNSPACED_RUN.match(char) is not None
 
 
 def _bigrams(match: re.Match[str]) -> str:
