@@ -8,6 +8,3 @@ html_theme = "furo"
 myst_heading_anchors = 3
 # Indented blocks are commands; Python says so itself.
 highlight_language = "sh"
-# The page on URL filters is written apart from these; once it is here, the list of contents in
-# index.md takes it in and this line goes.
-suppress_warnings = ["toc.not_included"]
