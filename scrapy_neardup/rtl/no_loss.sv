@@ -1,81 +1,226 @@
-// What Yosys and ABC prove of the engine: no arrival pattern loses or doubles a fingerprint.
+// No fingerprint is lost, doubled or late under any pattern of arrivals, with all lanes: proved.
 //
-// In any cycle a word may come or not, with letters, spaces and NULs anywhere, but no NUL in
-// the first FLOOR characters of a document. Then every document of any one lane gives one
-// fingerprint of that lane in time, and overflow never rises. README.md has the command.
+// In three steps, each proved by induction for all time from reset (README.md has the commands):
+//
+//   no_loss_lanes    each document makes its lane close once, in a cycle of its own that follows
+//                    from its last word; closings of a lane are a rotation apart, given the floor
+//   no_loss_core     a core's fingerprint changes when it closes and at no other time
+//   no_loss_output   if closings of a lane are so far apart, each is followed by one output of
+//                    that lane, at most N - 1 cycles late, with the fingerprint of that closing
+//
+// `assert` is what is proved, `assume` what a step takes for granted: of the world outside, or
+// from the step before.
 
 `default_nettype none
 
-module no_loss #(
+// Words come or not, in any cycle, with NULs anywhere but among the first FLOOR characters of a
+// document. When a lane closes depends on no other character.
+module no_loss_lanes #(
     parameter N = 8,
     parameter BYTES = 1,
     parameter MIXER = 0,
-    parameter SLOTS = 0,
     parameter FLOOR = 7
 ) (
     input wire       clk,
     input wire       in_valid,
-    input wire [7:0] nul,       // of each character of the word
-    input wire [7:0] space,
-    input wire [2:0] any_lane,
-    input wire       any_document
+    input wire [7:0] is_nul
 );
+    localparam ROTATION = 8 / BYTES;
     localparam STAGES = MIXER == 0 ? 0 : MIXER == 1 ? 3 : 10;
-    // From the fetch of a document's last word: its characters, four registers, the mixer
-    // with its turn, and the other lanes at the output.
-    localparam [5:0] LATEST = 8 / BYTES + 4 + STAGES + (STAGES != 0 & BYTES == 1) + N - 1;
+    localparam LONGEST = ROTATION + 2 + STAGES;     // from a document's last word to its closing
+    localparam [2:0] LAST_TURN = ROTATION[2:0] - 3'd1;
 
-    reg         rst = 1'b1, started = 1'b0;
-    reg  [2:0]  lane;                   // the one that is watched
-    reg [N-1:0] fresh = {N{1'b1}};      // the next word begins a document
-    wire [2:0]  turn, out_lane;
-    wire        out_valid, overflow;
-    wire [63:0] in_word;
+    reg          rst = 1'b1;
+    reg  [2:0]   turn = 3'd0;
+    wire [63:0]  in_word;
+    wire [N-1:0] closing;
+
+    always @(posedge clk) begin
+        rst  <= 1'b0;
+        turn <= rst ? 3'd0 : (turn + 3'd1) & LAST_TURN;
+    end
 
     genvar i;
     generate
-        for (i = 0; i < 8; i = i + 1) begin : characters
-            assign in_word[8*i+:8] = nul[i] ? 8'd0 : space[i] ? 8'd32 : 8'd97;
+        for (i = 0; i < 8; i = i + 1) assign in_word[8*i+:8] = is_nul[i] ? 8'd0 : 8'd97;
+    endgenerate
+
+    lanes #(.N(N), .BYTES(BYTES), .MIXER(MIXER), .STAGES(STAGES)) in (
+        .clk(clk), .rst(rst), .key(64'd0), .turn(turn), .in_valid(in_valid), .in_word(in_word),
+        .closing(closing), .fingerprint()
+    );
+
+    // A character each cycle and three registers; of two lanes with one mixer one may wait.
+    integer k;
+    reg  [2:0] nul;     // where the document ends in its last word
+    wire [4:0] delay = nul / BYTES + 3 + STAGES + (MIXER != 0 & BYTES == 1 & ~nul[0]);
+    always @* begin
+        nul = 3'd0;
+        for (k = 7; k >= 0; k = k - 1) if (is_nul[k]) nul = k[2:0];
+    end
+
+    generate
+        for (i = 0; i < N; i = i + 1) begin : lane
+            localparam [2:0] LANE = i;
+            reg              fresh = 1'b1;      // the next word begins a document
+            reg  [LONGEST:0] due = 0;           // bit n: a document closes the lane in n cycles
+            reg  [3:0]       age = ROTATION;    // cycles since it closed, or ROTATION
+            wire             given = ~rst & in_valid & turn == LANE, ends = given & |is_nul;
+            wire [LONGEST:0] more = {{LONGEST{1'b0}}, ends} << delay;
+
+            always @(posedge clk) begin
+                if (given) fresh <= |is_nul;
+                due <= (due | more) >> 1;
+                age <= closing[i] ? 4'd1 : age == ROTATION ? age : age + 4'd1;
+            end
+            always @* begin
+                assume (~(ends & fresh & nul < FLOOR));
+                assert (~ends | (delay > 2 + STAGES & delay <= LONGEST));
+                assert (~|(due & more));
+                assert (rst | closing[i] == due[0]);
+                assert (rst | ~closing[i] | age == ROTATION);
+            end
         end
     endgenerate
 
-    fingerprint_engine #(.N(N), .BYTES(BYTES), .MIXER(MIXER), .SLOTS(SLOTS)) engine (
-        .clk(clk), .rst(rst), .key(64'd0), .turn(turn), .in_valid(in_valid), .in_word(in_word),
-        .out_valid(out_valid), .out_lane(out_lane), .out_fingerprint(), .overflow(overflow)
+    always @* assume (~in_valid | turn < N);
+endmodule
+
+module no_loss_core #(
+    parameter BYTES = 1
+) (
+    input wire               clk,
+    input wire               rst,
+    input wire [8*BYTES-1:0] chars,
+    input wire               chars_valid,
+    input wire               feature_valid,
+    input wire               feature_last,
+    input wire [63:0]        feature
+);
+    wire        closing;
+    wire [63:0] fingerprint;
+    reg  [63:0] was;
+    reg         may_differ = 1'b1;
+
+    simhash_core #(.BYTES(BYTES)) core (
+        .clk(clk), .rst(rst), .chars_valid(chars_valid), .chars(chars),
+        .word_valid(), .word_last(), .word_hash(), .feature_valid(feature_valid),
+        .feature_last(feature_last), .feature(feature),
+        .closing(closing), .fingerprint(fingerprint)
     );
 
-    // ---- The watched lane's documents on the way, and any one of them in particular.
-    wire [8:0] floor = (9'd1 << FLOOR) - 9'd1;
-    wire       ends = ~rst & in_valid & turn == lane & |nul;
-    wire       comes = ~rst & out_valid & out_lane == lane;
-    reg  [2:0] due = 3'd0;          // fingerprints to come
-    reg        watching = 1'b0;     // one of them in particular
-    reg  [2:0] ahead;               // and those before it
-    reg  [5:0] age;                 // cycles since the fetch of its last word
+    always @(posedge clk) begin
+        was        <= fingerprint;
+        may_differ <= closing;
+    end
+    always @* assert (may_differ | fingerprint == was);
+endmodule
+
+// Lanes close at any time that no_loss_lanes leaves them.
+module no_loss_output #(
+    parameter N = 8,
+    parameter ROTATION = 8,
+    parameter SLOTS = 0,
+    parameter GAP = ROTATION    // cycles between closings of a lane, at least
+) (
+    input wire            clk,
+    input wire [N-1:0]    closing,
+    input wire [64*N-1:0] fingerprint
+);
+    localparam LATEST = SLOTS != 0 ? ROTATION : N;  // cycles from closing until driven
+
+    reg             rst = 1'b1;
+    reg  [2:0]      slot = 3'd0;
+    reg  [64*N-1:0] was;
+    wire            out_valid, overflow;
+    wire [2:0]      out_lane;
+    wire [63:0]     out_fingerprint;
 
     always @(posedge clk) begin
-        rst     <= 1'b0;
-        started <= 1'b1;
-        lane    <= started ? lane : any_lane;
-        if (~rst & in_valid) fresh[turn] <= |nul;
-        due <= due + {2'd0, ends} - {2'd0, comes};
-        if (watching) begin
-            age      <= age + 6'd1;
-            ahead    <= ahead - {2'd0, comes};
-            watching <= ~(comes & ahead == 3'd0);
-        end else if (ends & any_document) begin
-            age      <= 6'd1;
-            ahead    <= due - {2'd0, comes};
-            watching <= 1'b1;
-        end
-
-        assume (any_lane < N);
-        assume (~in_valid | turn < N);
-        assume (~(in_valid & fresh[turn] & |({1'b0, nul} & floor)));
-        assert (rst | ~overflow);
-        assert (~(comes & due == 3'd0));        // none is doubled or made up
-        assert (~(watching & age > LATEST));    // none is lost, none is late
+        rst  <= 1'b0;
+        slot <= slot == ROTATION - 1 ? 3'd0 : slot + 3'd1;
+        was  <= fingerprint;
     end
+
+    output_stage #(.N(N), .SLOTS(SLOTS)) out (
+        .clk(clk), .rst(rst), .slot(slot), .closing(closing), .fingerprint(fingerprint),
+        .out_valid(out_valid), .out_lane(out_lane), .out_fingerprint(out_fingerprint),
+        .overflow(overflow)
+    );
+
+    (* hierconn *) wire [N-1:0] \out.waiting , \out.driven ;
+    wire [N-1:0] waiting = \out.waiting , driven = \out.driven ;
+    wire [4*N-1:0] ages;
+
+    genvar i;
+    generate
+        for (i = 0; i < N; i = i + 1) begin : lane
+            localparam [2:0] LANE = i;
+            reg  [3:0] age = LATEST + 1;    // cycles since the lane closed, or LATEST + 1
+            reg        came = 1'b1;         // the fingerprint of that closing
+            reg        closed = 1'b0;       // since the lane's slot
+            wire       comes = out_valid & out_lane == LANE;
+            assign     ages[4*i+:4] = age;
+
+            always @(posedge clk) begin
+                age    <= closing[i] ? 4'd1 : age > LATEST ? age : age + 4'd1;
+                came   <= age != 4'd1 & (came | comes);
+                closed <= slot != LANE & (closed | closing[i]);
+            end
+            always @* begin
+                assume (~closing[i] | (~rst & (SLOTS != 0 ? ~closed : age >= GAP)));
+                assume (age == 4'd1 | fingerprint[64*i+:64] == was[64*i+:64]);
+                assert (~rst | (came & age > LATEST));
+                assert (rst | ~comes | ~came);                              // not doubled
+                assert (rst | age != 4'd1 | came | comes);                  // not lost
+                assert (rst | age != LATEST + 1 | came | comes);            // not late
+                assert (rst | ~comes | out_fingerprint == was[64*i+:64]);   // not another's
+                // For the induction: what waits or comes has not come.
+                assert (rst | {1'b0, waiting[i]} + {1'b0, comes}
+                           == {1'b0, age == 4'd1} + {1'b0, ~came});
+            end
+        end
+    endgenerate
+
+    always @* assert (rst | ~overflow);
+
+    // Why it holds, for the induction. With the priority multiplexer how many of the lanes
+    // up to any one are waiting follows from when they closed. Of those that closed in the last
+    // d cycles, d - 1 have left; it is the d up to a rotation that leaves most. Numbers are
+    // so many ones.
+    generate
+        if (SLOTS != 0) begin : why
+            // With slots a lane waits if it closed since its own.
+            for (i = 0; i < N; i = i + 1) begin : lane_why
+                localparam [2:0] AFTER = i + 1;
+                wire [2:0] since = (slot - AFTER) & (ROTATION[2:0] - 3'd1);
+                always @* begin
+                    assert (rst | lane[i].closed == (waiting[i] & ~driven[i]));
+                    assert (rst | ~lane[i].closed | ages[4*i+:4] <= since);
+                    assert (rst | ~driven[i] | (waiting[i] & since == 3'd0));
+                end
+            end
+        end else begin : why
+            always @* assert (rst | driven == (waiting & (~waiting + 1'b1)));
+            for (i = 0; i < N; i = i + 1) begin : lane_why
+                integer     j, d;
+                reg [N-1:0] backlog, closed, most;
+
+                always @* begin
+                    backlog = 0;
+                    for (j = 0; j <= i; j = j + 1) if (waiting[j]) backlog = backlog << 1 | 1'b1;
+                    most = 0;
+                    for (d = 1; d <= ROTATION; d = d + 1) begin
+                        closed = 0;
+                        for (j = 0; j <= i; j = j + 1)
+                            if (ages[4*j+:4] <= d) closed = closed << 1 | 1'b1;
+                        most = most | closed >> d - 1;
+                    end
+                    assert (rst | backlog == most);
+                end
+            end
+        end
+    endgenerate
 endmodule
 
 `default_nettype wire
