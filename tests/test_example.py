@@ -6,6 +6,7 @@ import sys
 from collections import defaultdict
 from itertools import combinations
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from example.scorecard import Drop, Outcome, score
@@ -14,7 +15,10 @@ from example.site.plan import DISALLOWED_LINKS, Plan
 from example.spiders.demo import split_urls
 from lxml import html
 from mock_site import MockSite, page, prose
+from rtl_tools import needs_verilator
 from scrapy.exceptions import UsageError
+
+from scrapy_neardup.ledger import LedgerReader
 
 PROJECT = Path(__file__).resolve().parents[1] / "example_project"
 MODES = {
@@ -59,6 +63,39 @@ def test_demo_drops_every_planted_repetition_of_a_text_and_nothing_else(
     assert {kind: rows[kind]["missed"] for kind in EXACT} == dict.fromkeys(EXACT, 0)
     assert ", 0 lost" in report
     assert "Traceback" not in log
+
+
+def decisions_of(engine: str, state: Path) -> tuple[list[tuple[object, ...]], str]:
+    """Every decision of the demo in its order, without times and ports; and the crawl's log."""
+    settings = {"ENGINE": engine, "KEY": 0, "STATE_DIR": state}
+    options = [f"-sNEARDUP_{name}={value}" for name, value in settings.items()]
+    _, log = run_scrapy("crawl", "demo", "-sCONCURRENT_REQUESTS=1", *options)
+    return [
+        (
+            urlsplit(d.url)[2:], d.original and urlsplit(d.original)[2:], d.kind, d.action,
+            d.fingerprint, d.distance, d.sketch_distance, d.similarity, d.words,
+        )
+        for d in LedgerReader(state).decisions()
+    ], log  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def usual_decisions(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
+    return decisions_of("auto", tmp_path_factory.mktemp("auto"))[0]
+
+
+@pytest.mark.parametrize("engine", ["fpga", "rtl", "numpy"])
+def test_demo_is_decided_alike_by_every_engine(
+    engine: str, usual_decisions: list[tuple[object, ...]], tmp_path: Path
+) -> None:
+    if engine == "rtl":
+        needs_verilator()
+    decisions, log = decisions_of(engine, tmp_path)
+    assert decisions == usual_decisions
+    assert len(decisions) > 500
+    if engine != "numpy":
+        assert "all pages resident, as in the paper" in log
+        assert re.search(r"'neardup/fpga/cycles': [1-9]", log)
 
 
 def test_demo_saves_fetches_leaves_the_calendar_and_obeys_robots(printed: tuple[str, str]) -> None:
