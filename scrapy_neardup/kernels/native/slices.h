@@ -323,26 +323,28 @@ INLINE uint64_t worst_of(const nearest_t *nearest) {
     return nearest->n < nearest->room ? UINT64_MAX : nearest->keys[nearest->n - 1] >> 32;
 }
 
-/* Ask early for the first words of a row that is to be compared AHEAD candidates later. */
+/* Ask for the first words of a candidate's row. */
 INLINE void prefetch_row(const tier_t *tier, const search_t *search, uint64_t i, int words) {
-    if (i + AHEAD >= search->n) return;
-    const uint64_t *row = tier->rows + (uint64_t)search->slots[i + AHEAD] * tier->shape.n_words;
+    if (i >= search->n) return;
+    const uint64_t *row = tier->rows + (uint64_t)search->slots[i] * tier->shape.n_words;
     for (int w = 0; w < words; w += LINE_WORDS) PREFETCH(row + w);
 }
 
-INLINE void verify_nearest(const tier_t *tier, const uint64_t *row, int n_words,
-                           const search_t *search, nearest_t *nearest) {
+INLINE void verify_nearest(const tier_t *tier, const uint64_t *row, const search_t *search,
+                           nearest_t *nearest) {
+    const int n_words = tier->shape.n_words;
+    for (uint64_t i = 0; i < AHEAD; i++) prefetch_row(tier, search, i, n_words);
     for (uint64_t i = 0; i < search->n; i++) {
         const uint64_t slot = search->slots[i];
-        prefetch_row(tier, search, i, n_words);
+        prefetch_row(tier, search, i + AHEAD, n_words);
         const uint64_t bits = (uint64_t)distance_of(tier->rows + slot * n_words, row, n_words);
         if (bits <= worst_of(nearest)) offer(nearest, bits << 32 | tier->ids[slot]);
     }
 }
 
 /* 0 if memory ran out. */
-INLINE int nearest_in(const tier_t *tier, const uint64_t *row, int n_words, rules_t rules,
-                      search_t *search, nearest_t *nearest) {
+INLINE int nearest_in(const tier_t *tier, const uint64_t *row, rules_t rules, search_t *search,
+                      nearest_t *nearest) {
     /* Lists that bring no candidates only serve the accounts. */
     const int expand = search->accounts ? rules.expand : rules.admit;
     if (!read_all_lists(tier, row, expand, rules.admit, search)) return 0;
@@ -352,25 +354,26 @@ INLINE int nearest_in(const tier_t *tier, const uint64_t *row, int n_words, rule
         if (rules.verify == VERIFY_BOUNDS) keep_possible(tier, search, rules.n, rules.expand);
         else if (!keep_best(tier, search, rules.n)) return 0;
     }
-    verify_nearest(tier, row, n_words, search, nearest);
+    verify_nearest(tier, row, search, nearest);
     forget_candidates(search);
     return 1;
 }
 
 /* 1 done, 0 out of memory, -1 limit reached. Matches: id << 32 | distance, unsorted. */
-INLINE int within_in(const tier_t *tier, const uint64_t *row, int n_words, int distance,
-                     int expand, search_t *search, uint64_t **keys, size_t *n_keys,
-                     size_t *room) {
+INLINE int within_in(const tier_t *tier, const uint64_t *row, int distance, int expand,
+                     search_t *search, uint64_t **keys, size_t *n_keys, size_t *room) {
+    const int n_words = tier->shape.n_words;
     const int first = n_words < LINE_WORDS ? n_words : LINE_WORDS; /* most are too far by these */
     const int state = read_all_lists(tier, row, expand, expand, search);
     if (state < 1) {
         forget_candidates(search);
         return state;
     }
+    for (uint64_t i = 0; i < AHEAD; i++) prefetch_row(tier, search, i, first);
     for (uint64_t i = 0; i < search->n; i++) {
         const uint64_t slot = search->slots[i];
         const uint64_t *own = tier->rows + slot * n_words;
-        prefetch_row(tier, search, i, first);
+        prefetch_row(tier, search, i + AHEAD, first);
         int bits = distance_of(own, row, first);
         if (bits > distance || (tier->removed && tier->removed[slot])) continue;
         bits += distance_of(own + first, row + first, n_words - first);
@@ -389,7 +392,8 @@ INLINE int within_in(const tier_t *tier, const uint64_t *row, int n_words, int d
 
 /* Compare a block of rows, small enough for a cache, with each of some queries. */
 INLINE void scan_block(const tier_t *tier, uint64_t from, uint64_t to, const uint64_t *queries,
-                       int n_words, int64_t n, nearest_t *nearest) {
+                       int64_t n, nearest_t *nearest) {
+    const int n_words = tier->shape.n_words;
     for (int64_t q = 0; q < n; q++) {
         const uint64_t *row = queries + q * n_words;
         nearest_t *own = nearest + q;
@@ -404,37 +408,21 @@ INLINE void scan_block(const tier_t *tier, uint64_t from, uint64_t to, const uin
     }
 }
 
-/* A call with the number of words known to the compiler, for the usual widths. */
-#define OF_WIDTH(n_words, call)                                                                \
-    switch (n_words) {                                                                         \
-    case 1: call(1); break;                                                                    \
-    case 4: call(4); break;                                                                    \
-    case 16: call(16); break;                                                                  \
-    default: call(n_words);                                                                    \
-    }
-#define NEAREST(n_words) state = nearest_in(tier, row, n_words, rules, search, nearest)
-#define WITHIN(n_words)                                                                        \
-    state = within_in(tier, row, n_words, distance, expand, search, keys, n_keys, room)
-#define SCAN(n_words) scan_block(tier, from, to, queries, n_words, n, nearest)
-
-/* The three above at each level. */
+/* The three above at each level. A number of words that the compiler knew would be unrolled into
+ * scalar population counts. */
 #define AT_LEVEL(name, target)                                                                 \
     target static int nearest_##name(const tier_t *tier, const uint64_t *row, rules_t rules,   \
                                      search_t *search, nearest_t *nearest) {                   \
-        int state;                                                                             \
-        OF_WIDTH(tier->shape.n_words, NEAREST)                                                 \
-        return state;                                                                          \
+        return nearest_in(tier, row, rules, search, nearest);                                  \
     }                                                                                          \
     target static int within_##name(const tier_t *tier, const uint64_t *row, int distance,     \
                                     int expand, search_t *search, uint64_t **keys,             \
                                     size_t *n_keys, size_t *room) {                            \
-        int state;                                                                             \
-        OF_WIDTH(tier->shape.n_words, WITHIN)                                                  \
-        return state;                                                                          \
+        return within_in(tier, row, distance, expand, search, keys, n_keys, room);             \
     }                                                                                          \
-    target static int scan_##name(const tier_t *tier, uint64_t from, uint64_t to,              \
-                                  const uint64_t *queries, int64_t n, nearest_t *nearest) {    \
-        OF_WIDTH(tier->shape.n_words, SCAN)                                                    \
+    target static void scan_##name(const tier_t *tier, uint64_t from, uint64_t to,             \
+                                   const uint64_t *queries, int64_t n, nearest_t *nearest) {   \
+        scan_block(tier, from, to, queries, n, nearest);                                       \
     }
 
 AT_LEVEL(portable, )
