@@ -16,6 +16,7 @@ pyspark = pytest.importorskip("pyspark", reason="the extra `spark` is not instal
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 import pyarrow as pa  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from warcio.statusandheaders import StatusAndHeaders  # noqa: E402
 from warcio.warcwriter import WARCWriter  # noqa: E402
@@ -27,6 +28,7 @@ from scrapy_neardup.index import load_index  # noqa: E402
 from scrapy_neardup.spark import dedup  # noqa: E402
 from scrapy_neardup.spark.candidates import COLUMNS as ROW_COLUMNS  # noqa: E402
 from scrapy_neardup.spark.candidates import (  # noqa: E402
+    SLIM,
     Reach,
     by_shuffle,
     index_bytes,
@@ -105,14 +107,27 @@ def test_decisions_are_the_local_detectors(
     assert decisions == expected
 
 
+def test_pages_of_one_url_are_decided_alike_in_any_partitions(spark: SparkSession) -> None:
+    texts = [f"{prose('same')} ends {i // 2}" for i in range(8)] + [prose("other"), prose("third")]
+    rows = [("https://a.example/", text) for text in texts]
+    df = spark.createDataFrame(rows, "url string, text string")
+    one, seven = (
+        sorted(tuple(row) for row in dedup(df.repartition(n)).decisions.drop("words").collect())
+        for n in (1, 7)
+    )
+    assert one == seven
+    assert {row[1] for row in one} == {"new", "exact", "near"}
+
+
 def test_a_hot_slice_that_is_cut_gives_the_same_pairs(spark: SparkSession) -> None:
     rows = [(f"https://a.example/{i:03}", f"{prose('hot')} edit{i}") for i in range(60)]
     df = spark.createDataFrame(rows, "url string, text string")
-    signatures = first_of_each_text(numbered(signed(df, "text", "url", None, "site", *SPECS)))
-    taking_part = signatures.select(*ROW_COLUMNS)
+    signatures = numbered(signed(df, "text", "url", None, "site", *SPECS))
+    slim = first_of_each_text(signatures).select(*SLIM)
+    reaches = [Reach(3, 36, 0.88, 0, cell_rows) for cell_rows in (1_000, 7)]
     whole, cut = (
-        {tuple(row) for row in by_shuffle(taking_part, Reach(3, 36, 0.88, 0, cell_rows)).collect()}
-        for cell_rows in (1_000, 7)
+        sorted(tuple(row) for row in by_shuffle(slim, signatures, reach).collect())
+        for reach in reaches
     )
     assert len(whole) > 1_000
     assert cut == whole
@@ -144,16 +159,18 @@ def test_components_of_a_long_chain_are_found(spark: SparkSession) -> None:
 
 @pytest.fixture
 def crawled(tmp_path: Path) -> Path:
-    """A folder with a WARC file, a gzipped JSONL file and something damaged in each."""
+    """A folder of WARC and gzipped JSONL, each with something damaged, and of Parquet."""
     folder = tmp_path / "crawled"
     folder.mkdir()
-    pages = [(f"https://a.example/{i}", prose(str(i // 2))) for i in range(10)]
+    pages = [(f"https://a.example/{i}", prose(str(i // 2))) for i in range(14)]
+    urls, texts = zip(*pages[10:], strict=True)
+    pq.write_table(pa.table({"url": urls, "text": texts}), folder / "pages.parquet")
     with gzip.open(folder / "pages.jsonl.gz", "wt", encoding="utf-8") as file:
         file.writelines(json.dumps({"url": url, "text": text}) + "\n" for url, text in pages[:5])
         file.write('{"url": "https://a.example/torn", "te\n')
     with (folder / "pages.warc.gz").open("wb") as file:
         writer = WARCWriter(file, gzip=True)
-        for url, text in pages[5:]:
+        for url, text in pages[5:10]:
             headers = StatusAndHeaders("200 OK", [("Content-Type", "text/html")], "HTTP/1.1")
             body = io.BytesIO(f"<p>{text}</p>".encode())
             writer.write_record(
@@ -169,7 +186,7 @@ def test_the_command_reads_files_counts_damage_and_writes_parquet(
     out = tmp_path / "out"
     assert main(["spark-dedup", str(crawled), str(out), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
-    assert summary["kinds"] == {"new": 5, "exact": 5}
+    assert summary["kinds"] == {"new": 7, "exact": 7}
     assert summary["damaged"] == 2
     session = SparkSession.builder.getOrCreate()
     decisions = session.read.parquet(str(out / "decisions")).collect()
@@ -177,7 +194,7 @@ def test_the_command_reads_files_counts_damage_and_writes_parquet(
         "https://a.example/8"
     )
     clusters = session.read.parquet(str(out / "clusters")).collect()
-    assert len({row["cluster"] for row in clusters}) == 5
+    assert len({row["cluster"] for row in clusters}) == 7
 
 
 def test_a_scan_of_arrow_batches_needs_no_spark() -> None:

@@ -59,7 +59,7 @@ def all_pairs(
             with TemporaryDirectory(prefix="neardup-pairs-", dir=folder) as scratch:
                 runs = list(_runs(fingerprints, bits, tables, table, memory_bytes, Path(scratch)))
                 for stretch in _stretches(runs, memory_bytes):
-                    yield from _joined(stretch, tables, table, distance)
+                    yield from joined(stretch, tables, table, distance)
                     advance(len(stretch))
                 runs.clear()  # Windows deletes only files that nobody maps.
 
@@ -103,8 +103,11 @@ def _stretches(runs: Sequence[Run], memory_bytes: int) -> Iterator[Run]:
     yield from _stretches([run[cut:] for run, cut in zip(runs, cuts, strict=True)], memory_bytes)
 
 
-def _joined(stretch: Run, tables: Tables, table: int, distance: int) -> Iterator[Pairs]:
-    """Near pairs among rows of equal keys."""
+def joined(stretch: Run, tables: Tables, table: int, distance: int) -> Iterator[Pairs]:
+    """Near pairs among rows of equal keys that no earlier table brings together, in pieces.
+
+    stretch: sorted by key.
+    """
     keys, words = stretch["key"], np.ascontiguousarray(stretch["words"])
     edges = np.flatnonzero(np.diff(keys, append=~keys[-1:]))
     ends = np.repeat(edges + 1, np.diff(edges, prepend=-1))

@@ -1,8 +1,8 @@
 """Near-duplicates of a corpus on Spark: the local detector's decisions, whatever the partitions.
 
-Needs the extra `spark`. Read in this order: signatures (texts → rows of 60 bytes), candidates
-(rows → pairs within reach), components (pairs → groups that can be decided apart), decisions
-(groups → who is kept), records (files → texts).
+Needs the extra `spark`. Read in this order: signatures (texts → rows of 300 bytes), cells (which
+fingerprints have to meet), candidates (rows → pairs within reach), components (pairs → groups
+that are linked), decisions (pairs → who is kept), records (files → texts).
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BROADCAST_BYTES = 1 << 30  # an index up to this size is sent to every executor
+BROADCAST_BYTES = 1 << 26  # an index up to this size is sent to every executor
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def dedup(
     that say the same the first is kept, and it is the best copy by that rule. Decisions are
     those of a local Detector that reads the rows in this order with admit="novel" and
     boilerplate="keep" (templates are learnt page by page, which nobody can do in parallel);
-    `elsewhere` is not computed. id: a string, unique; a URL under scope="site". text: visible
-    text, null for none.
+    `elsewhere` is not computed. id: a string, a URL under scope="site"; rows that share one are
+    pages of their own. text: visible text, null for none.
 
     Candidates are found by an index that is sent to every executor while it takes at most
     `broadcast_bytes`, by a shuffle of slices beyond. No text is shuffled.
@@ -78,8 +78,8 @@ def dedup(
     from scrapy_neardup.spark.decisions import first_of_each_text
     from scrapy_neardup.spark.signatures import numbered, signed
 
-    rows = numbered(signed(df, text, id, order, scope, spec, sketch_spec))
-    rows = first_of_each_text(rows).persist()
+    signatures = numbered(signed(df, text, id, order, scope, spec, sketch_spec))
+    rows = first_of_each_text(signatures).persist()
     reach = Reach(distance, confirm_distance, similarity, broadcast_bytes)
-    pairs = confirmed_pairs(rows, min_words, reach).persist()
+    pairs = confirmed_pairs(rows, signatures, min_words, reach).persist()
     return Deduplicated(rows, pairs, min_words)

@@ -1,32 +1,35 @@
 """Rows of signatures → pairs within reach: by an index sent to everyone, or by a shuffle."""
 
-import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from scrapy_neardup import similarity
-from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
 from scrapy_neardup.similarity import ROW_WORDS
-from scrapy_neardup.spark.signatures import STEPS
+from scrapy_neardup.spark import cells
+from scrapy_neardup.spark.cells import Plan
+from scrapy_neardup.spark.signatures import BESIDE
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 Batches = Iterator[pa.RecordBatch]
 Columns = dict[str, Any]
+Rows = tuple[Columns, I64Array]
 
-PAIRS = "n long, earlier long, distance long, sketch_distance long, similarity double"
-ROW_FIELDS = "n long, site long, fingerprint long, sketch binary, level int, odd_rows binary"
-COLUMNS = ("n", "site", "fingerprint", "sketch", "level", "odd_rows")
-INDEX_BYTES_A_ROW = 400  # at distance 6: seven table entries, sketch, odd sketch, site and place
-CELL_KEY = ("table", "slice", "site", "low", "high")
+PAIRS = "site long, n long, earlier long, distance long, sketch_distance long, similarity double"
+INDEXED = ("n", "site", "fingerprint", "sketch", "level", "odd_row")
+COLUMNS = (*INDEXED, "beside")
+MEASURED = ("site", "sketch", "level", "odd_row", "beside")
+INDEX_BYTES_A_ROW = 200  # at distance 6: seven table entries, and what confirms a match
+SLIM = ("n", "site", "fingerprint", "check")
+SAMPLED = 100  # rows of a sample that tell a cell as large as is compared at once
+SAMPLE = 1 << 14  # rows that tell how crowded cells are
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,64 +37,65 @@ class Reach:
     """How unlike two pages may be, and how much one machine is given at once.
 
     broadcast_bytes  an index up to this size is sent to every executor
-    cell_rows        rows of a slice that are compared all with all; larger ones are cut
+    cell_rows        rows that are compared all with all; larger cells are cut
     """
 
     distance: int
     confirm_distance: int
     similarity: float
     broadcast_bytes: int
-    cell_rows: int = 2_000
+    cell_rows: int = 20_000
 
 
-def confirmed_pairs(rows: "DataFrame", min_words: int, reach: Reach) -> "DataFrame":
-    """Every two rows of a site within reach, by their places: n, earlier, both distances.
+def confirmed_pairs(
+    rows: "DataFrame", signatures: "DataFrame", min_words: int, reach: Reach
+) -> "DataFrame":
+    """Every two rows of a site within reach: PAIRS, by their places n.
 
     Only first rows of a text that has `min_words` words or more take part.
     """
     from pyspark.sql import functions as fn
 
     taking_part = rows.where((fn.col("n") == fn.col("first_n")) & (fn.col("words") >= min_words))
-    taking_part = taking_part.select(*COLUMNS)
-    if taking_part.count() * INDEX_BYTES_A_ROW <= reach.broadcast_bytes:
-        return by_broadcast(taking_part, reach)
-    return by_shuffle(taking_part, reach)
+    slim = taking_part.select(*SLIM)
+    if slim.count() * INDEX_BYTES_A_ROW > reach.broadcast_bytes:
+        return by_shuffle(slim, signatures, reach)
+    return by_broadcast(signatures.join(slim.select("n"), "n", "left_semi"), reach)
 
 
-def by_broadcast(rows: "DataFrame", reach: Reach) -> "DataFrame":
+def by_broadcast(signatures: "DataFrame", reach: Reach) -> "DataFrame":
     """Send one index to every executor and scan it with the rows where they are: no shuffle."""
-    index = index_bytes(rows.toArrow(), reach.distance)
-    sent = rows.sparkSession.sparkContext.broadcast(index)
+    index = index_bytes(signatures.select(*INDEXED).toArrow(), reach.distance)
+    sent = signatures.sparkSession.sparkContext.broadcast(index)
+    rows = signatures.select(*COLUMNS)
     return rows.mapInArrow(lambda batches: scan(batches, sent.value, reach), PAIRS)
 
 
 def index_bytes(table: pa.Table, distance: int) -> bytes:
-    """An index of a table's fingerprints with all that confirms a match, as one string of bytes."""
-    columns = columns_of(table)
+    """An index of a table's fingerprints with all that confirms a match, as one string of bytes.
+
+    table: INDEXED, and others that are left out. Read without a copy (index_arrays).
+    """
+    known = {"ns": numbers_of(table, "n"), **measures_of(table.select(list(INDEXED)))}
     index = PermutedIndex(blocks=distance + 1, distance=distance)
-    index.add_many(columns["fingerprints"], np.arange(len(columns["ns"]), dtype=np.int64))
+    index.add_many(fingerprints_of(table), np.arange(len(table), dtype=np.int64))
     index.compact()
-    target = io.BytesIO()
-    np.savez(target, **columns, **{f"index.{k}": v for k, v in index.arrays().items()})
-    return target.getvalue()
+    arrays = known | {f"index.{name}": array for name, array in index.arrays().items()}
+    names = pa.array(arrays)
+    target = pa.BufferOutputStream()
+    with pa.ipc.new_stream(target, pa.schema([("name", names.type)])) as stream:
+        stream.write_batch(pa.record_batch([names], ["name"]))
+    for array in arrays.values():
+        pa.ipc.write_tensor(pa.Tensor.from_numpy(np.ascontiguousarray(array)), target)
+    found: bytes = target.getvalue().to_pybytes()
+    return found
 
 
-def columns_of(table: pa.Table | pa.RecordBatch) -> Columns:
-    """COLUMNS as arrays; sketches of shape (rows, words), odd_rows (rows, STEPS, ROW_WORDS)."""
-    longs = {name: table.column(name).to_numpy(zero_copy_only=False) for name in COLUMNS[:3]}
-    words = {
-        name: np.frombuffer(b"".join(table.column(name).to_pylist()), np.uint64)
-        for name in ("sketch", "odd_rows")
-    }
-    n_rows = len(longs["n"])
-    return {
-        "ns": longs["n"],
-        "sites": longs["site"],
-        "fingerprints": longs["fingerprint"].astype(np.int64).view(np.uint64),
-        "sketches": words["sketch"].reshape(n_rows, -1),
-        "levels": table.column("level").to_numpy(zero_copy_only=False).astype(np.int64),
-        "odd_rows": words["odd_rows"].reshape(n_rows, len(STEPS), ROW_WORDS),
-    }
+def index_arrays(index: bytes) -> Columns:
+    """The arrays of index_bytes, read-only views."""
+    source = pa.BufferReader(index)
+    names = pa.ipc.open_stream(source).read_all().column("name").to_pylist()
+    return {name: pa.ipc.read_tensor(source).to_numpy() for name in names}
 
 
 def scan(batches: Batches, index: bytes, reach: Reach) -> Batches:
@@ -99,131 +103,148 @@ def scan(batches: Batches, index: bytes, reach: Reach) -> Batches:
 
     Knows no Spark: any engine that hands out Arrow batches can call it.
     """
-    stored = np.load(io.BytesIO(index), allow_pickle=False)
-    arrays = {name[6:]: stored[name] for name in stored.files if name.startswith("index.")}
-    finder = PermutedIndex.from_arrays(arrays)
-    known = {name: stored[name] for name in stored.files if not name.startswith("index.")}
+    known = index_arrays(index)
+    finder = PermutedIndex.from_arrays(
+        {name[6:]: array for name, array in known.items() if name.startswith("index.")}
+    )
     for batch in batches:
-        rows = columns_of(batch)
-        offsets, ids, distances = finder.all_within_many(rows["fingerprints"], reach.distance)
-        queries = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        yield pairs_batch(rows, queries, known, ids, distances, reach)
+        ns, rows = numbers_of(batch, "n"), measures_of(batch)
+        found = finder.all_within_many(fingerprints_of(batch), reach.distance)
+        i = np.repeat(np.arange(len(ns)), np.diff(found.offsets))
+        before = known["ns"][found.ids] < ns[i]
+        i, j, distances = i[before], found.ids[before], found.distances[before]
+        yield pairs_batch(ns[i], known["ns"][j], distances, (rows, i), (known, j), reach)
 
 
-def differing(a: U64Array, b: U64Array) -> I64Array:
-    """Bits in which two rows of words differ, row by row."""
-    bits: I64Array = np.bitwise_count(a ^ b).sum(axis=-1, dtype=np.int64)
-    return bits
+def confirmed(batches: Batches, reach: Reach) -> Batches:
+    """Batches of pairs, each with what confirms it of both rows → batches of PAIRS."""
+    for batch in batches:
+        later, earlier = numbers_of(batch, "later"), numbers_of(batch, "earlier")
+        sides = [measures_of(batch, name) for name in ("later_", "earlier_")]
+        each = np.arange(batch.num_rows)
+        distances, one, other = numbers_of(batch, "distance"), (sides[0], each), (sides[1], each)
+        yield pairs_batch(later, earlier, distances, one, other, reach)
 
 
 def pairs_batch(
-    rows: Columns, i: I64Array, others: Columns, j: I64Array, distances: I64Array, reach: Reach
+    later: I64Array, earlier: I64Array, distances: I64Array, one: Rows, other: Rows, reach: Reach
 ) -> pa.RecordBatch:
-    """Those of the candidate pairs rows[i], others[j] that are in order, of one site, confirmed."""
-    sketch = differing(rows["sketches"][i], others["sketches"][j])
-    wanted = (others["ns"][j] < rows["ns"][i]) & (rows["sites"][i] == others["sites"][j])
-    wanted &= (distances <= reach.distance) & (sketch <= reach.confirm_distance)
-    i, j, distances, sketch = i[wanted], j[wanted], distances[wanted], sketch[wanted]
-    similar = similarities(rows, i, others, j)
-    columns = (rows["ns"][i], others["ns"][j], distances, sketch, similar)
+    """Those of the pairs that are of one site and confirmed.
+
+    later, earlier: places. one, other: measures of both, and which of their rows each pair has.
+    """
+    (rows, i), (others, j) = one, other
+    sketch = np.bitwise_count(rows["sketches"][i] ^ others["sketches"][j]).sum(axis=1, dtype="i8")
+    wanted = (rows["sites"][i] == others["sites"][j]) & (sketch <= reach.confirm_distance)
+    similar = np.zeros(len(i))
+    similar[wanted] = similarities(rows, i[wanted], others, j[wanted])
+    wanted &= similar >= reach.similarity
+    columns = (rows["sites"][i], later, earlier, distances, sketch, similar)
     names = [part.split()[0] for part in PAIRS.split(", ")]
-    confirmed = similar >= reach.similarity
-    return pa.RecordBatch.from_arrays([pa.array(c[confirmed]) for c in columns], names=names)
+    return pa.RecordBatch.from_arrays([pa.array(c[wanted]) for c in columns], names=names)
 
 
 def similarities(rows: Columns, i: I64Array, others: Columns, j: I64Array) -> F64Array:
     """Similarity of pairs, each measured at the level of the second; 0 where levels are far."""
     steps = others["levels"][j] - rows["levels"][i]
-    at = np.clip(steps + 1, 0, len(STEPS) - 1)
-    measured = similarity.jaccard(rows["odd_rows"][i, at], others["odd_rows"][j, 1])
-    return np.where(np.abs(steps) <= 1, measured, 0.0)
+    own = np.where(
+        (steps == 0)[:, None], rows["odd_rows"][i], rows["beside"][i, (steps > 0).astype(np.int64)]
+    )
+    return np.where(np.abs(steps) <= 1, similarity.jaccard(own, others["odd_rows"][j]), 0.0)
 
 
-def by_shuffle(rows: "DataFrame", reach: Reach) -> "DataFrame":
-    """Bring rows together that agree in a table's leading blocks, and compare them there.
+def numbers_of(table: pa.Table | pa.RecordBatch, name: str) -> I64Array:
+    """A column of whole numbers."""
+    numbers: I64Array = table.column(name).to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers
 
-    One block more than an index would take: ten tables for three bits, so that slices are
-    short. A slice of more than cell_rows rows is cut into parts, and each two parts meet in a cell
-    of their own, so that no task gets all of a hot slice.
+
+def fingerprints_of(table: pa.Table | pa.RecordBatch) -> U64Array:
+    """The fingerprints of rows."""
+    return numbers_of(table, "fingerprint").view(np.uint64)
+
+
+def words_of(table: pa.Table | pa.RecordBatch, name: str, *shape: int) -> U64Array:
+    """A column of bytes as words; rows of this shape."""
+    words = np.frombuffer(b"".join(table.column(name).to_pylist()), np.uint64)
+    return words.reshape(table.num_rows, *shape)
+
+
+def measures_of(table: pa.Table | pa.RecordBatch, prefix: str = "") -> Columns:
+    """What confirms a pair, of each row.
+
+    sites, levels: shape (rows,); sketches: (rows, words); odd_rows: (rows, ROW_WORDS); beside,
+    which only the later row of a pair needs: (rows, levels beside its own, ROW_WORDS).
+    """
+    measures = {
+        "sites": numbers_of(table, f"{prefix}site"),
+        "levels": numbers_of(table, f"{prefix}level"),
+        "sketches": words_of(table, f"{prefix}sketch", -1),
+        "odd_rows": words_of(table, f"{prefix}odd_row", ROW_WORDS),
+    }
+    if f"{prefix}beside" in table.schema.names:
+        measures["beside"] = words_of(table, f"{prefix}beside", len(BESIDE), ROW_WORDS)
+    return measures
+
+
+def by_shuffle(slim: "DataFrame", signatures: "DataFrame", reach: Reach) -> "DataFrame":
+    """Bring fingerprints together that may be near (cells.py), then what confirms those that are.
+
+    Only fingerprints and places go to all cells of theirs; sketches go where pairs are.
+    """
+    return confirmed_of(candidate_pairs(slim, reach), signatures, reach)
+
+
+def confirmed_of(found: "DataFrame", signatures: "DataFrame", reach: Reach) -> "DataFrame":
+    """Those of CANDIDATES that are confirmed, as PAIRS."""
+    from pyspark.sql import functions as fn
+
+    later = signatures.select(fn.col("n").alias("later"), *named(MEASURED, "later_"))
+    earlier = signatures.select(fn.col("n").alias("earlier"), *named(MEASURED[:-1], "earlier_"))
+    both = found.join(later, "later").join(earlier, "earlier")
+    return both.mapInArrow(lambda batches: confirmed(batches, reach), PAIRS)
+
+
+def named(columns: Sequence[str], prefix: str) -> "list[Column]":
+    """Columns under longer names."""
+    from pyspark.sql import functions as fn
+
+    return [fn.col(name).alias(f"{prefix}{name}") for name in columns]
+
+
+def candidate_pairs(slim: "DataFrame", reach: Reach) -> "DataFrame":
+    """CANDIDATES among rows (SLIM)."""
+    plan, bits = plan_of(slim, reach), (reach.distance, reach.confirm_distance)
+    sent = slim.mapInArrow(lambda batches: cells.packed(batches, plan), cells.PACKED)
+    together = sent.repartition(plan.n_tasks, "task").sortWithinPartitions("task")
+    return together.mapInArrow(lambda batches: cells.candidates(batches, *bits), cells.CANDIDATES)
+
+
+def plan_of(slim: "DataFrame", reach: Reach) -> Plan:
+    """How rows go to cells. What is in a cell is counted in a sample of the rows: a cell that is
+    cut where it need not be, or is not where it should, gives the same pairs.
     """
     from pyspark.sql import functions as fn
 
-    layout = Layout(reach.distance + 2, reach.distance)
-    slices = f"table int, slice long, {ROW_FIELDS}"
-    sliced = rows.mapInArrow(slicer(layout), slices)
-    parts = (fn.count("*") / reach.cell_rows).cast("long") + 1
-    hot = sliced.groupBy("table", "slice", "site").agg(parts.alias("parts")).where("parts > 1")
-    salted = sliced.join(fn.broadcast(hot), ["table", "slice", "site"], "left").fillna(1, ["parts"])
-    own, other = fn.col("n") % fn.col("parts"), fn.explode(fn.expr("sequence(0, parts - 1)"))
-    cells = salted.select("*", own.alias("own"), other.alias("other")).select(
-        *("table", "slice", "site"),
-        *(fn.least("own", "other").alias("low"), fn.greatest("own", "other").alias("high")),
-        *("own", *(name for name in COLUMNS if name != "site")),
-    )
-    together = cells.repartition(*CELL_KEY).sortWithinPartitions(*CELL_KEY, "n")
-    return together.mapInArrow(comparer(layout, reach), PAIRS)
+    sizes = slim.groupBy("site").count().where(fn.col("count") > cells.SMALL_SITE)
+    sites, n = collected(sizes)
+    sample = slim.where(fn.col("n") % (slim.count() // SAMPLE + 1) == 0).select("fingerprint")
+    fingerprints = fingerprints_of(sample.toArrow())
+    plan = Plan.of_sites(reach.distance, reach.cell_rows, sites, n, fingerprints)
+    every = max(1, reach.cell_rows // SAMPLED)
+    sample = slim.where(fn.col("n") % every == 0)
+    counts = sample.mapInArrow(lambda batches: cells.counted(batches, plan), cells.COUNTED)
+    in_cells = counts.groupBy("cell").agg((fn.sum("n") * every).alias("n")).persist()
+    hot, n = collected(in_cells.where(fn.col("n") > reach.cell_rows))
+    parts = n // reach.cell_rows + 1
+    (total,) = in_cells.agg(fn.coalesce(fn.sum("n"), fn.lit(0))).collect()[0]
+    in_cells.unpersist()
+    return plan.with_hot(hot, parts, total + int(((parts - 1) * n).sum()))
 
 
-def slicer(layout: Layout) -> Callable[[Batches], Batches]:
-    """A function from rows to one row for each table, with its leading bits."""
-
-    def cut(batches: Batches) -> Batches:
-        for batch in batches:
-            fingerprints = columns_of(batch)["fingerprints"]
-            for table, mask in enumerate(layout.masks[:, 0]):
-                columns = {name: batch.column(name) for name in batch.schema.names}
-                slices = pa.array((fingerprints & mask).view(np.int64))
-                tables = pa.array(np.full(len(fingerprints), table, np.int32))
-                first = {"table": tables, "slice": slices}
-                yield pa.RecordBatch.from_pydict(first | columns)
-
-    return cut
-
-
-def comparer(layout: Layout, reach: Reach) -> Callable[[Batches], Batches]:
-    """A function from rows sorted by cell to the pairs in each cell."""
-
-    def compare(batches: Batches) -> Batches:
-        for cell in cells_of(batches):
-            pairs = [pairs_of(cell, i, layout) for i in range(1, len(cell["ns"]))]
-            i, j, distances = map(np.concatenate, zip(*pairs, strict=True))
-            yield pairs_batch(cell, i, cell, j, distances, reach)
-
-    return compare
-
-
-def cells_of(batches: Batches) -> Iterator[Columns]:
-    """The cells of two rows or more, each as columns; a cell may straddle batches."""
-    begun = pa.table({})
-    for batch in batches:
-        table = pa.concat_tables([begun, pa.Table.from_batches([batch])], promote_options="default")
-        keys = np.stack([table.column(name).to_numpy() for name in CELL_KEY])
-        changes = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
-        *starts, last = [0, *changes.tolist()]
-        begun = table.slice(last)
-        yield from (
-            cell_of(table, *edges) for edges in pairwise([*starts, last]) if is_cell(*edges)
-        )
-    if is_cell(0, len(begun)):
-        yield cell_of(begun, 0, len(begun))
-
-
-def is_cell(start: int, end: int) -> bool:
-    return end - start > 1
-
-
-def cell_of(table: pa.Table, start: int, end: int) -> Columns:
-    rows = table.slice(start, end - start)
-    first = {name: rows.column(name)[0].as_py() for name in ("table", "low", "high")}
-    return columns_of(rows) | {"own": rows.column("own").to_numpy()} | first
-
-
-def pairs_of(cell: Columns, i: int, layout: Layout) -> tuple[I64Array, I64Array, I64Array]:
-    """Row i with those before it in its cell that no table before finds: i, j, distances."""
-    differ = cell["fingerprints"][:i] ^ cell["fingerprints"][i]
-    agrees = (differ[:, None] & layout.masks[: cell["table"], 0]) == 0
-    wanted = ~agrees.any(axis=1)
-    if cell["low"] != cell["high"]:
-        wanted &= cell["own"][:i] != cell["own"][i]
-    j = np.flatnonzero(wanted)
-    return np.full(len(j), i), j, np.bitwise_count(differ[j]).astype(np.int64)
+def collected(counts: "DataFrame") -> tuple[U64Array, I64Array]:
+    """Keys, ascending, and how often each is there."""
+    table = counts.toArrow()
+    keys, n = (column.to_numpy().astype(np.int64) for column in table.columns)
+    order = np.argsort(keys.view(np.uint64))
+    return keys.view(np.uint64)[order], n[order]

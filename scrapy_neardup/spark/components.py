@@ -17,10 +17,11 @@ def connected_components(edges: "DataFrame") -> "DataFrame":
     """
     from pyspark.sql import functions as fn
 
-    edges = edges.where("u <> v").select("u", "v").distinct()
+    # Each star reads its edges several times: without a checkpoint they would be made as often.
+    edges = edges.where("u <> v").select("u", "v").distinct().localCheckpoint()
     before = None
     for _ in range(MAX_ROUNDS):
-        edges = small_star(large_star(edges)).localCheckpoint()
+        edges = small_star(large_star(edges).localCheckpoint()).localCheckpoint()
         # A round only lowers the centres that vertices are linked to, or the number of links.
         after = edges.agg(fn.count("*"), fn.sum(fn.col("v").cast("decimal(38,0)"))).first()
         if after == before:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from scrapy_neardup.spark.cells import CHECK_WORDS
 from scrapy_neardup.spark.components import connected_components
 
 if TYPE_CHECKING:
@@ -16,8 +17,10 @@ NEAR = "first_n long, original_n long, distance long, sketch_distance long, simi
 PAIR_COLUMNS = ("n", "earlier", "distance", "sketch_distance", "similarity")
 
 
-def first_of_each_text(rows: "DataFrame") -> "DataFrame":
-    """The rows with `first_n`: the place of the first row of the site with the same words.
+def first_of_each_text(signatures: "DataFrame") -> "DataFrame":
+    """n, id, site, words, fingerprint of each row, check (the beginning of its sketch), first_n.
+
+    first_n is the place of the first row of the site with the same words.
 
     A text without words repeats nothing.
     """
@@ -26,7 +29,9 @@ def first_of_each_text(rows: "DataFrame") -> "DataFrame":
 
     same_words = Window.partitionBy("site", "digest")
     first = fn.when(fn.col("words") > 0, fn.min("n").over(same_words)).otherwise(fn.col("n"))
-    return rows.withColumn("first_n", first)
+    check = fn.substring("sketch", 1, 8 * CHECK_WORDS).alias("check")
+    slim = signatures.select("n", "id", "site", "digest", "words", "fingerprint", check)
+    return slim.withColumn("first_n", first).drop("digest")
 
 
 def decided(rows: "DataFrame", pairs: "DataFrame", min_words: int) -> "DataFrame":
@@ -57,13 +62,13 @@ def decided(rows: "DataFrame", pairs: "DataFrame", min_words: int) -> "DataFrame
 def near_a_kept_page(pairs: "DataFrame") -> "DataFrame":
     """For each page that is near a kept earlier one, the nearest such page and how near.
 
-    Whether a page is kept depends on those before it, so one task goes through all pairs in
-    order: about a million a second, in a bit of memory for each page.
+    Whether a page is kept depends on those of its site before it, so one task goes through all
+    pairs of a site in order: about a million a second, in a bit of memory for each page.
     """
     from pyspark.sql import functions as fn
 
     preference = ("n", fn.desc("similarity"), "sketch_distance", "earlier")
-    in_order = pairs.select(*PAIR_COLUMNS).repartition(1).sortWithinPartitions(*preference)
+    in_order = pairs.repartition("site").sortWithinPartitions(*preference).select(*PAIR_COLUMNS)
     return in_order.mapInArrow(keep_in_order, NEAR)
 
 

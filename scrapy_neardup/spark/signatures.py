@@ -15,15 +15,15 @@ from scrapy_neardup.text import normalise
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Of every page three odd sketches, at its level and those beside it: of two pages that are much
+# Of every page also the odd sketches at the levels beside its own: of two pages that are much
 # alike the later is measured at the earlier one's level, and that is at most one step away.
-STEPS = (-1, 0, 1)
+BESIDE = (-1, 1)
 
 Batches = Iterator[pa.RecordBatch]
 
 SCHEMA = (
     "id string, rank {rank}, site long, digest binary, fingerprint long, sketch binary, "
-    "words long, level int, odd_rows binary"
+    "words long, level int, odd_row binary, beside binary"
 )
 
 
@@ -39,13 +39,13 @@ def signer(
             texts = [normalise(text or "") for text in batch.column("text").to_pylist()]
             signatures = [engine.signatures(words) for words in texts]
             levels = [similarity.level_of(s.n_words) for s in signatures]
-            odd_rows = [
-                b"".join(
+            own, below, above = (
+                [
                     similarity.odd_row(words, max(0, level + step), sketch_spec.key).tobytes()
-                    for step in STEPS
-                )
-                for words, level in zip(texts, levels, strict=True)
-            ]
+                    for words, level in zip(texts, levels, strict=True)
+                ]
+                for step in (0, *BESIDE)
+            )
             sites = [site_number(site_of(id)) if scope == "site" else 0 for id in ids]
             columns = {
                 "id": batch.column("id"),
@@ -56,7 +56,8 @@ def signer(
                 "sketch": pa.array([s.sketch.tobytes() for s in signatures], pa.binary()),
                 "words": pa.array([s.n_words for s in signatures], pa.int64()),
                 "level": pa.array(levels, pa.int32()),
-                "odd_rows": pa.array(odd_rows, pa.binary()),
+                "odd_row": pa.array(own, pa.binary()),
+                "beside": pa.array(map(bytes.__add__, below, above), pa.binary()),
             }
             yield pa.RecordBatch.from_pydict(columns)
 
@@ -87,13 +88,22 @@ def signed(
 
 
 def numbered(rows: "DataFrame") -> "DataFrame":
-    """The rows with their place `n` in the order, from 0; sorts signatures, not texts."""
+    """The rows with their place `n` in the order, from 0; sorts signatures, not texts.
+
+    Rows of one id go by their digest, so that partitions play no part in the order.
+    """
+    from pyspark import StorageLevel
     from pyspark.sql import functions as fn
 
-    ordered = rows.sort("rank", "id").withColumn("place", fn.monotonically_increasing_id())
+    # Read twice: a sample tells which rows go where.
+    rows = rows.persist(StorageLevel.DISK_ONLY)
+    ordered = rows.sort("rank", "id", "digest").withColumn(
+        "place", fn.monotonically_increasing_id()
+    )
     ordered = ordered.drop("rank").persist()
     # The upper bits of a place count partitions, the lower 33 the rows in one.
     sizes = ordered.groupBy(fn.shiftright("place", 33).alias("part")).count().collect()
+    rows.unpersist()
     first, offsets = 0, {}
     for part, size in sorted((row["part"], row["count"]) for row in sizes):
         offsets[part] = first

@@ -1,0 +1,284 @@
+"""Fingerprints → cells: what a shuffle has to bring together, and the pairs in it. No Spark here.
+
+A site of few rows is one cell. Of a larger one every table of a layout makes cells of equal
+leading blocks, as in an index on disk (index/pairs.py); the more rows, the more blocks. A cell of
+more rows than are compared at once is cut into parts, and every two parts meet in a cell of their
+own. An entry is a row in a cell, with as much of its sketch as turns most pairs away that only
+their fingerprints bring together. Entries travel as bytes, many to a row of Spark's.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from math import comb
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from scrapy_neardup.index.layout import Layout
+from scrapy_neardup.index.pairs import Pairs, joined
+from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.fingerprint import fmix64
+from scrapy_neardup.kernels.numpy_twin.hamming import Tables
+
+Batches = Iterator[pa.RecordBatch]
+
+PACKED = "task long, entries binary"
+COUNTED = "cell long, n long"
+CANDIDATES = "later long, earlier long, distance long"
+
+CHECK_WORDS = 2  # of the sketch: unlike texts differ in 64 bits of 128, with a deviation of 6
+PLACED = np.dtype([("key", "u8"), ("row", "i8"), ("words", "u8", (1,))])  # as index/pairs.py has it
+ENTRY = np.dtype([*PLACED.descr, ("check", "u8", (CHECK_WORDS,))])  # row: n << PART_BITS | part
+Entries = Any
+ENTRIES_A_TASK = 1 << 21  # 80 MB, and three times that while they are sorted
+ENTRIES_AT_ONCE = 1 << 21  # collected before they are sent: rows of fewer bytes cost more
+ROWS_AT_ONCE = 2_000
+SMALL_SITE = 1_000  # rows; smaller ones are never cut
+# What layouts are chosen by, as benchmarks/spark.py measures it on one core: an entry made, sent
+# and sorted; a pair compared.
+ENTRY_NS, PAIR_NS = 400, 0.4
+
+# A cell's key: its table, numbered among those of all layouts, then bits of a hash.
+TABLE_BITS = 10
+_TABLE_SHIFT = np.uint64(64 - TABLE_BITS)
+# Which part of its cell an entry is: the only one, or the first or second of two.
+PART_BITS, PART_MASK = 2, 3
+WHOLE, FIRST, SECOND = 0, 1, 2
+
+
+class Choice(NamedTuple):
+    """One way to cut a site: its tables, numbered from `start` on among those of all ways."""
+
+    tables: Tables
+    start: int
+    leading_bits: tuple[int, ...]
+
+    def nanoseconds(self, n_rows: int, crowding: F64Array, cell_rows: int) -> float:
+        """What a row of a site of so many costs. crowding: of all tables, see crowding_of."""
+        cells = n_rows * crowding[self.start : self.start + len(self.leading_bits)]
+        return float((ENTRY_NS * np.maximum(1, cells / cell_rows) + PAIR_NS * cells / 2).sum())
+
+
+@cache
+def choices(distance: int) -> tuple[Choice, ...]:
+    """Ways to cut a site: not at all, then by ever more blocks, while TABLE_BITS tell all apart."""
+    everything = Tables(
+        np.zeros((1, 1), np.uint64), np.ones((1, 1), np.uint64), np.zeros((1, 2), np.int64)
+    )
+    found, start, blocks = [Choice(everything, 0, (0,))], 1, distance + 1
+    while start + comb(blocks, distance) <= 1 << TABLE_BITS and blocks <= 64:
+        layout = Layout(blocks, distance)
+        tables = Tables(layout.masks, layout.multipliers, layout.windows)
+        leading = tuple(layout.leading_bits(table) for table in range(len(layout.tables)))
+        found.append(Choice(tables, start, leading))
+        start, blocks = start + len(leading), blocks + 1
+    return tuple(found)
+
+
+def crowding_of(distance: int, fingerprints: U64Array) -> F64Array:
+    """For each table how probably two rows share a cell, told from a sample of their fingerprints.
+
+    Never less than for random ones. Those of language are far from random: common words are on
+    most pages.
+    """
+    found = []
+    for way in choices(distance):
+        for mask, bits in zip(way.tables.masks[:, 0], way.leading_bits, strict=True):
+            _, n = np.unique(fingerprints & mask, return_counts=True)
+            shared = (n * (n - 1)).sum() / max(1, len(fingerprints) * (len(fingerprints) - 1))
+            found.append(max(2.0**-bits, shared))
+    return np.array(found)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the rows of a corpus go to cells, and cells to tasks.
+
+    sites, cuts  numbers of the sites that are cut, ascending, and by which of choices()
+    hot, parts   cells of more than cell_rows rows, ascending, and into how many parts they go
+    """
+
+    distance: int
+    n_tasks: int
+    sites: U64Array
+    cuts: I64Array
+    hot: U64Array
+    parts: I64Array
+
+    @classmethod
+    def of_sites(
+        cls, distance: int, cell_rows: int, sites: U64Array, sizes: I64Array, sample: U64Array
+    ) -> "Plan":
+        """The plan for large sites (ascending) of so many rows, with fingerprints like a sample's.
+
+        No cell is known to be hot.
+        """
+        ways, crowding = choices(distance), crowding_of(distance, sample)
+        costs = [
+            [w.nanoseconds(size, crowding, cell_rows) for w in ways] for size in sizes.tolist()
+        ]
+        cuts = np.array([np.argmin(row) for row in costs], np.int64)
+        cut, none = cuts > 0, np.zeros(0, np.int64)
+        return cls(distance, 1, sites[cut], cuts[cut], none.view(np.uint64), none)
+
+    def with_hot(self, cells: U64Array, parts: I64Array, n_entries: int) -> "Plan":
+        """The plan with these cells (ascending) cut into parts, tasks enough for all entries."""
+        return replace(self, hot=cells, parts=parts, n_tasks=n_entries // ENTRIES_A_TASK + 1)
+
+
+def places_in(sorted_keys: U64Array, keys: U64Array) -> I64Array:
+    """Where each key is among sorted ones, -1 where it is not."""
+    if not len(sorted_keys):
+        return np.full(len(keys), -1)
+    at = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
+    return np.where(sorted_keys[at] == keys, at, -1)
+
+
+class Rows(NamedTuple):
+    """What cells need of rows: place, site's number, fingerprint, CHECK_WORDS of the sketch."""
+
+    ns: I64Array
+    sites: U64Array
+    fingerprints: U64Array
+    checks: U64Array
+
+
+def entries_of(plan: Plan, all_rows: Rows) -> Entries:
+    """The entries of some rows, those of hot cells once for each part that theirs meets."""
+    at = places_in(plan.sites, all_rows.sites)
+    cuts = np.where(at < 0, 0, np.append(plan.cuts, 0)[at])
+    made = [np.zeros(0, ENTRY)]
+    for cut in np.unique(cuts).tolist():
+        way = choices(plan.distance)[cut]
+        ns, sites, fingerprints, checks = (column[cuts == cut] for column in all_rows)
+        own = fmix64(sites)
+        for table, mask in enumerate(way.tables.masks[:, 0], way.start):
+            entries = np.empty(len(ns), ENTRY)
+            entries["key"] = keys_of(table, own + (fingerprints & mask))
+            entries["row"] = ns << PART_BITS
+            entries["words"] = fingerprints[:, None]
+            entries["check"] = checks
+            made.append(entries)
+    return spread(plan, np.concatenate(made))
+
+
+def keys_of(tables: int | U64Array, names: U64Array) -> U64Array:
+    """Keys of the cells of a table that have these names."""
+    high = np.asarray(tables, np.uint64) << _TABLE_SHIFT
+    keys: U64Array = high | fmix64(names) >> np.uint64(TABLE_BITS)
+    return keys
+
+
+def spread(plan: Plan, entries: Entries) -> Entries:
+    """Entries with each of a hot cell replaced by one for each part that its own meets."""
+    at = places_in(plan.hot, entries["key"])
+    if not (at >= 0).any():
+        return entries
+    hot, parts = entries[at >= 0], plan.parts[at[at >= 0]]
+    own = (fmix64(hot["row"].view(np.uint64)) % parts.astype(np.uint64)).astype(np.int64)
+    other = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+    hot, own, parts = (np.repeat(x, parts) for x in (hot, own, parts))
+    low, high = np.minimum(own, other), np.maximum(own, other)
+    meeting = fmix64((low * parts + high).astype(np.uint64))
+    hot["row"] |= np.where(own == other, WHOLE, np.where(own == low, FIRST, SECOND))
+    hot["key"] = keys_of(hot["key"] >> _TABLE_SHIFT, hot["key"] + meeting)
+    return np.concatenate([entries[at < 0], hot])
+
+
+def packed(batches: Batches, plan: Plan) -> Batches:
+    """Batches of rows (n, site, fingerprint) → batches of PACKED."""
+    waiting: list[Entries] = []
+    for rows in rows_of(batches):
+        waiting.append(entries_of(plan, rows))
+        if sum(map(len, waiting)) >= ENTRIES_AT_ONCE:
+            yield as_packed(np.concatenate(waiting), plan.n_tasks)
+            waiting = []
+    if waiting:
+        yield as_packed(np.concatenate(waiting), plan.n_tasks)
+
+
+def rows_of(batches: Batches) -> Iterator[Rows]:
+    """A few rows at a time: each may become thousands of entries."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+            few = batch.slice(start, ROWS_AT_ONCE)
+            ns, sites, fingerprints = (
+                few.column(name).to_numpy(zero_copy_only=False).astype(np.int64)
+                for name in ("n", "site", "fingerprint")
+            )
+            words = np.frombuffer(b"".join(few.column("check").to_pylist()), np.uint64)
+            checks = np.zeros((len(ns), CHECK_WORDS), np.uint64)
+            own = words.reshape(len(ns), -1)
+            checks[:, : own.shape[1]] = own
+            yield Rows(ns, sites.view(np.uint64), fingerprints.view(np.uint64), checks)
+
+
+def as_packed(entries: Entries, n_tasks: int) -> pa.RecordBatch:
+    """Entries as one string of bytes for each task that gets any."""
+    tasks = (fmix64(entries["key"]) % np.uint64(n_tasks)).astype(np.int64)
+    order = np.argsort(tasks, kind="stable")
+    tasks, entries = tasks[order], entries[order]
+    starts = np.flatnonzero(np.diff(tasks, prepend=-1))
+    offsets = (np.append(starts, len(tasks)) * ENTRY.itemsize).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(entries)]
+    strings = pa.Array.from_buffers(pa.binary(), len(starts), buffers)
+    return pa.RecordBatch.from_arrays([pa.array(tasks[starts]), strings], ["task", "entries"])
+
+
+def counted(batches: Batches, plan: Plan) -> Batches:
+    """Batches of rows → batches of COUNTED: how many of them each cell has."""
+    for rows in rows_of(batches):
+        keys, counts = np.unique(entries_of(plan, rows)["key"], return_counts=True)
+        columns = [pa.array(keys.view(np.int64)), pa.array(counts)]
+        yield pa.RecordBatch.from_arrays(columns, ["cell", "n"])
+
+
+def candidates(batches: Batches, distance: int, confirm_distance: int) -> Batches:
+    """Batches of PACKED, tasks one after the other → batches of CANDIDATES, each pair once.
+
+    Only pairs within the distance whose checks do not already differ by too much.
+    """
+    for entries in unpacked(batches):
+        entries = entries[np.argsort(entries["key"])]
+        rows, checks = entries["row"].copy(), entries["check"].copy()
+        for found in pairs_of(entries, distance):
+            one, other = rows[found.left], rows[found.right]
+            differ = np.bitwise_count(checks[found.left] ^ checks[found.right]).sum(axis=1)
+            # Rows of two parts meet in one cell, rows of one part in each that theirs goes to.
+            part = one & PART_MASK
+            wanted = (part == WHOLE) | (part != other & PART_MASK)
+            wanted &= differ <= confirm_distance
+            a, b = one[wanted] >> PART_BITS, other[wanted] >> PART_BITS
+            columns = (np.maximum(a, b), np.minimum(a, b), found.distances[wanted])
+            arrays = [pa.array(column) for column in columns]
+            yield pa.RecordBatch.from_arrays(arrays, ["later", "earlier", "distance"])
+
+
+def unpacked(batches: Batches) -> Iterator[Entries]:
+    """The entries of each task; a task may straddle batches."""
+    task, held = -1, list[Entries]()
+    for batch in batches:
+        for own, entries in zip(*map(batch.column, ("task", "entries")), strict=True):
+            if own.as_py() != task and held:
+                yield np.concatenate(held)
+                held = []
+            task = own.as_py()
+            # Copied, because a view would keep the whole batch in memory.
+            held.append(np.frombuffer(entries.as_buffer(), ENTRY).copy())
+    if held:
+        yield np.concatenate(held)
+
+
+def pairs_of(entries: Entries, distance: int) -> Iterator[Pairs]:
+    """Pairs within the distance in the cells of entries sorted by key, by their places there."""
+    placed = np.empty(len(entries), PLACED)
+    placed["key"], placed["words"] = entries["key"], entries["words"]
+    placed["row"] = np.arange(len(entries))
+    tables = (placed["key"] >> _TABLE_SHIFT).astype(np.int64)
+    for way in choices(distance):
+        for table in range(len(way.leading_bits)):
+            start, end = np.searchsorted(tables, [way.start + table, way.start + table + 1])
+            if end - start > 1:
+                yield from joined(placed[start:end], way.tables, table, distance)
