@@ -64,7 +64,7 @@ def work(url: str, what: str, number: int, n: int, n_all: int, gate: Any, done: 
     server.send([asks.seen(b"a/")])
     gate.wait()
     start, cpu, round_trips = time.perf_counter(), time.process_time(), server.n_round_trips
-    link = Link(server.send)
+    link = Link(server.send, asks.beat(number.to_bytes(4, "big")))
     asyncio.run(ask_and_tell(link, iter(pairs)))
     link.close(60)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu

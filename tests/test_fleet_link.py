@@ -1,0 +1,104 @@
+"""The link between a worker and its server: what shares a round trip, what is sent again."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("redis", reason="the extra `redis` is not installed")
+
+from redis.exceptions import OutOfMemoryError, ResponseError
+
+from scrapy_neardup.fleet import link as module
+from scrapy_neardup.fleet.link import Link, Unanswered
+from scrapy_neardup.fleet.questions import Call
+
+BEAT = Call("", "beat", (), int)
+
+
+def message(number: int) -> Call:
+    return Call("", str(number), (), int)
+
+
+@pytest.fixture(autouse=True)
+def one_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no other takes a place in a round trip that a test counts."""
+    monkeypatch.setattr(module, "BEAT_S", 600.0)
+
+
+class Recorder:
+    """Carries out calls, but fails some of them once; keeps the keys of each round trip."""
+
+    def __init__(self, failing: dict[str, Exception]) -> None:
+        """failing: key → error."""
+        self.round_trips: list[list[str]] = []
+        self.failing = failing
+
+    def send(self, calls: Sequence[Call]) -> list[Any]:
+        self.round_trips.append([call.key for call in calls if call is not BEAT])
+        return [self.failing.pop(call.key, 1) for call in calls]
+
+    @property
+    def sent(self) -> list[str]:
+        return [key for keys in self.round_trips for key in keys]
+
+
+def test_messages_stay_in_order_where_some_have_to_be_sent_again() -> None:
+    recorder = Recorder({"105": OutOfMemoryError("full")})
+    link = Link(recorder.send, BEAT)
+    with link._changed:  # all in one
+        for number in range(100, 110):
+            link.tell(message(number))
+    link.close(30)
+    assert recorder.sent == [*map(str, range(100, 110)), *map(str, range(105, 110))]
+    assert link.n_lost == link.n_refused == 0
+
+
+def test_after_a_failure_one_call_finds_out_and_then_twice_as_many() -> None:
+    recorder = Recorder({"0": ConnectionError("gone")})
+    link = Link(recorder.send, BEAT)
+    with link._changed:
+        for number in range(20):
+            link.tell(message(number))
+    link.close(30)
+    assert [len(keys) for keys in recorder.round_trips if keys] == [20, 1, 2, 4, 8, 5]
+
+
+def test_questions_are_turned_away_while_the_server_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 600.0)
+    link = Link(Recorder({"1": ConnectionError("gone")}).send, BEAT)
+    with pytest.raises(Unanswered, match="gone"):
+        link.ask(message(1)).result(10)
+    with pytest.raises(Unanswered, match="a moment ago"):
+        link.ask(message(2)).result(10)
+    link.close(0)
+    with pytest.raises(Unanswered):
+        link.ask(message(3)).result(10)
+
+
+def test_what_is_refused_for_good_is_given_up() -> None:
+    recorder = Recorder({"1": ResponseError("WRONGTYPE")})
+    link = Link(recorder.send, BEAT)
+    link.tell(message(1))
+    link.close(30)
+    assert (link.n_refused, link.n_lost) == (1, 0)
+    assert recorder.sent == ["1"]
+
+
+def test_an_answer_that_cannot_be_read_harms_its_asker_only() -> None:
+    link = Link(Recorder({}).send, BEAT)
+    unreadable = message(1)._replace(read=lambda answer: {}[answer])
+    with pytest.raises(KeyError):
+        link.ask(unreadable).result(10)
+    assert link.ask(message(2)).result(10) == 1
+    link.close(30)
+
+
+def test_more_messages_than_there_is_room_for_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING", 10)
+    link = Link(Recorder({}).send, BEAT)
+    with link._changed:
+        for number in range(15):
+            link.tell(message(number))
+    link.close(30)
+    assert link.n_lost == 5
