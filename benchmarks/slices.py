@@ -24,7 +24,7 @@ from scrapy_neardup.engines.topsig import TermTable, TopSig, term_features
 from scrapy_neardup.index.slices import SliceIndex, width_for
 from scrapy_neardup.text import normalise
 
-MOST = int(os.environ.get("NEARDUP_BENCH_MOST", 1 << 26))  # takes 6 GB
+MOST = int(os.environ.get("NEARDUP_BENCH_MOST", 1 << 25))  # takes 3 GB
 SIGNATURES = int(os.environ.get("NEARDUP_BENCH_SIGNATURES", 1 << 20))
 QUERIES = 100
 K = 30
