@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from mock_site import page, prose
 
-from scrapy_neardup.commands import WRONG_USE, main
+from scrapy_neardup.commands import INTERRUPTED, WRONG_USE, main
 from scrapy_neardup.dedup import Plan, dedup
 from scrapy_neardup.dedup import warc as warc_module
 from scrapy_neardup.dedup.inputs import Fields, find_inputs, records
@@ -277,26 +277,48 @@ def read(path: Path) -> Iterator[Record | Damage]:
     yield from records(source, Fields(), lambda n_bytes: None)
 
 
+# A program that sends itself a signal at the n-th record of its run.
+STOPPED_BY = """
+import scrapy_neardup.dedup as d, os, signal, sys
+from scrapy_neardup.commands import main
+d.CHECKPOINT_S = 0  # after each record
+keep, left = d.Run._handle, int(sys.argv[1])
+def handle(run, record, reading):
+    global left
+    keep(run, record, reading)
+    left -= 1
+    if not left: os.kill(os.getpid(), signal.{})
+d.Run._handle = handle
+if __name__ == '__main__': sys.exit(main(sys.argv[2:]))
+"""
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    (tmp_path / "stopped.py").write_text(STOPPED_BY.format("SIGINT"))
+    command = ["dedup", str(tmp_path / "a.jsonl"), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "stopped.py"), "3", *command],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == INTERRUPTED
+    assert done.stderr.splitlines() == [
+        "scrapy neardup: stopped; the same command goes on from the last minute",
+        "scrapy neardup: interrupted",
+    ]
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+    assert kept(tmp_path / "out", unpacked_lines) == KEPT
+
+
 @pytest.mark.parametrize("name", ["pages.jsonl", "pages.warc.gz", "pages.parquet"])
 def test_a_run_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(
     tmp_path: Path, name: str
 ) -> None:
     content, ids = FORMATS[name]
     (tmp_path / name).write_bytes(content)
-    program = (
-        "import scrapy_neardup.dedup as d, os, signal, sys\n"
-        "from scrapy_neardup.commands import main\n"
-        "d.CHECKPOINT_S = 0  # after each record\n"
-        "keep, left = d.Run._handle, int(sys.argv[1])\n"
-        "def handle(run, record, reading):\n"
-        "    global left\n"
-        "    keep(run, record, reading)\n"
-        "    left -= 1\n"
-        "    if not left: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "d.Run._handle = handle\n"
-        "if __name__ == '__main__': sys.exit(main(sys.argv[2:]))\n"
-    )
-    (tmp_path / "killed.py").write_text(program)
+    (tmp_path / "killed.py").write_text(STOPPED_BY.format("SIGKILL"))
     out = tmp_path / "out"
     command = ["dedup", str(tmp_path / name), "--out", str(out), "--jobs", "1"]
     for records_until_killed in (1, 3, 2):
