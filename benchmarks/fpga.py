@@ -276,7 +276,7 @@ def chart(rates: dict[str, float | None]) -> str:
         ("paper: Figures 5 and 6", FIGURES_BYTES_PER_S, "paper"),
         *((f"engine {name}, one core", rate, "ours") for name, rate in rates.items() if rate),
     ]
-    low, high, left, width, step = 5.0, 11.0, 230, 420, 26
+    low, high, left, width, step = 5.0, 11.0, 260, 420, 26
     height = step * len(bars) + 50
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 90} {height}" '

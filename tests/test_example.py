@@ -36,7 +36,7 @@ def run_scrapy(*arguments: str) -> tuple[str, str]:
         cwd=PROJECT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,  # the engine rtl builds itself first
     )
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
@@ -86,11 +86,15 @@ def usual_decisions(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[obje
 
 @pytest.mark.parametrize("engine", ["fpga", "rtl", "numpy"])
 def test_demo_is_decided_alike_by_every_engine(
-    engine: str, usual_decisions: list[tuple[object, ...]], tmp_path: Path
+    engine: str,
+    usual_decisions: list[tuple[object, ...]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if engine == "rtl":
         needs_verilator()
-    decisions, log = decisions_of(engine, tmp_path)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    decisions, log = decisions_of(engine, tmp_path / "state")
     assert decisions == usual_decisions
     assert len(decisions) > 500
     if engine != "numpy":

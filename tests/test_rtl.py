@@ -164,13 +164,11 @@ def proof(step: str, **parameters: int) -> str:
     needs("yosys")
     values = " ".join(f"-set {name} {value}" for name, value in parameters.items())
     sources = " ".join(map(str, [SOURCES / "no_loss.sv", *modules()]))
-    # Lanes forget what was before in some 16 cycles; shorter inductions are not worth a try.
-    hypothesis = "-initsteps 14" if step == "no_loss_lanes" else ""
     return run(
         "yosys", "-p",
         f"read_verilog -formal {sources}; chparam {values} {step}; prep -top {step} -flatten; "
         "async2sync; opt -full; "
-        f"sat -tempinduct -maxsteps 40 {hypothesis} -prove-asserts -set-assumes {step}",
+        f"sat -tempinduct -maxsteps 40 -prove-asserts -set-assumes {step}",
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 // The light mixer: two layers of exclusive-or around half an adder; a bijection of 64 bits.
 //
-// One word a cycle, STAGES = 3 registers. 160 LUTs do what fmix64 does with two multipliers.
+// One word a cycle, STAGES = 3 registers. 190 LUTs do what fmix64 does with two multipliers.
 
 `default_nettype none
 
