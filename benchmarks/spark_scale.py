@@ -1,6 +1,6 @@
 """What the measured run of benchmarks/spark.py would be at 10^9 and 10^10 pages: arithmetic only.
 
-    python -m benchmarks.spark_scale FILE [--cores 32] [--memory-gb 128] [--hours 10]
+    python -m benchmarks.spark_scale FILE [--cores 32] [--hours 10]
 
 FILE is what `python -m benchmarks.spark stages --json FILE` wrote. Nothing here is measured but
 that file and how crowded the cells of its pages are (a sample of planted.py's). Formulas are in
@@ -25,14 +25,12 @@ from scrapy_neardup.spark.signatures import signer
 SAMPLE = 1 << 14
 CELL_ROWS = 20_000
 TIMES = (10**9, 10**10)
-DECISIONS_A_SECOND = 10**6  # docs/spark.md: one task's
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_scale", description=__doc__)
     parser.add_argument("report", metavar="FILE", type=Path)
     parser.add_argument("--cores", type=int, default=32, help="of a machine; default: 32")
-    parser.add_argument("--memory-gb", type=int, default=128, help="of a machine; default: 128")
     parser.add_argument("--hours", type=float, default=10, help="that it may take; default: 10")
     options = parser.parse_args()
     report = json.loads(options.report.read_text("utf-8"))
