@@ -5,20 +5,18 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 import scrapy_neardup.kernels as kernels
-from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError, SpecError
+from scrapy_neardup.errors import ScanLimitReached, SnapshotError
 from scrapy_neardup.index import BulkMatches, Matches
 from scrapy_neardup.index.inputs import (
     check_arrays,
     check_distance,
     check_marks,
-    checked_id,
-    ids_of,
     rows_of,
     signature_bytes,
 )
 from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.parallel import in_parallel
-from scrapy_neardup.index.removal import Bools, Removal
+from scrapy_neardup.index.tiered import TieredIndex
 from scrapy_neardup.index.tiers import Tiers
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, Parts, Run, Tables, in_turn
@@ -30,7 +28,7 @@ VERSION = 1
 NO_LIMIT = 2**62
 
 
-class PermutedIndex(Removal):
+class PermutedIndex(TieredIndex):
     """Finds every signature that differs in at most `distance` bits by equal leading blocks.
 
     blocks, distance, bits: see Layout, which also says tables, permutations and bytes before
@@ -77,39 +75,6 @@ class PermutedIndex(Removal):
         capacity = kernels.hamming.live_capacity(n_frozen)
         bits = self.layout.directory_bits(capacity)
         return kernels.hamming.Live(self._tables, capacity, bits)
-
-    def add(self, fp: int, id: int) -> None:
-        self._tiers.add(signature_bytes(fp, self.bits), checked_id(id))
-
-    def add_many(self, fps: U64Array, ids: I64Array) -> None:
-        rows = rows_of(fps, self.bits)
-        self._tiers.add_many(rows, ids_of(ids, len(rows)))
-
-    def holds_many(self, fps: U64Array, ids: I64Array) -> Bools:
-        rows = rows_of(fps, self.bits)
-        return self._tiers.hold_many(rows, ids_of(ids, len(rows)))
-
-    def discard_many(self, fps: U64Array, ids: I64Array) -> int:
-        rows = rows_of(fps, self.bits)
-        return self._tiers.remove_many(rows, ids_of(ids, len(rows)))
-
-    def expire(self, before: int) -> int:
-        """Forget every id below `before`; how many pairs there were. O(n)."""
-        return self._tiers.expire(before)
-
-    def merge(self, other: "PermutedIndex") -> None:
-        """Take in every pair of another index. Raises SpecError unless the layouts are equal."""
-        if self.layout != other.layout:
-            raise SpecError(f"merge: {other.layout} is not {self.layout}")
-        self._tiers.add_many(*other._tiers.pairs())
-
-    def compact(self) -> None:
-        """Freeze everything now, dropping what was removed; O(tables x n)."""
-        self._tiers.compact()
-
-    def pairs(self) -> tuple[U64Array, U32Array]:
-        """Every signature, shape (n, words), and its id; fresh arrays, order unspecified."""
-        return self._tiers.pairs()
 
     def shards(self, n: int) -> "list[Shard]":
         """The pairs as n shards, which can live in n processes under a ShardedIndex.
@@ -176,36 +141,6 @@ class PermutedIndex(Removal):
             f"{self.layout.blocks}"
         )
 
-    def __len__(self) -> int:
-        return len(self._tiers)
-
-    @property
-    def nbytes(self) -> int:
-        return self._tiers.nbytes
-
-    @property
-    def largest_bucket(self) -> int:
-        """Entries of the fullest bucket: the most that one table of one tier compares."""
-        return self._tiers.largest_bucket
-
-    def check(self) -> None:
-        tiers = self._tiers
-        for tier in tiers.all:
-            kernels.hamming.check(tier)
-        if len(tiers.pairs().ids) != len(tiers):
-            raise BrokenInvariant(f"{len(tiers.pairs().ids)} pairs, counted as {len(tiers)}")
-
-    def arrays(self) -> dict[str, Any]:
-        frozen, unfrozen = self._tiers.frozen, self._tiers.unfrozen()
-        nothing = np.zeros(0, dtype=np.uint8)
-        return {
-            "layout": self._identity(),
-            "removed": nothing if frozen.removed is None else frozen.removed,
-            "live_rows": unfrozen.rows,
-            "live_ids": unfrozen.ids,
-            **self._tiers.frozen_parts(),
-        }
-
     def _identity(self) -> I64Array:
         layout = self.layout
         blocks = [block for leading in layout.tables for block in leading]
@@ -217,10 +152,7 @@ class PermutedIndex(Removal):
         parts = Parts(*(arrays[name] for name in Parts._fields))
         index._check_shapes(parts, arrays["removed"])
         frozen = kernels.hamming.Frozen(index._tables, parts)
-        if len(arrays["removed"]):
-            frozen.removed = arrays["removed"]
-        index._start(frozen)
-        index._tiers.add_many(arrays["live_rows"], arrays["live_ids"])
+        index._open(frozen, arrays)
         return index
 
     def _check_shapes(self, parts: Parts, removed: Any) -> None:

@@ -8,21 +8,18 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 import scrapy_neardup.kernels as kernels
-from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError, SpecError
+from scrapy_neardup.errors import ScanLimitReached, SnapshotError, SpecError
 from scrapy_neardup.index import BulkMatches, Matches
 from scrapy_neardup.index.inputs import (
     check_arrays,
     check_bits,
     check_distance,
     check_marks,
-    checked_id,
-    ids_of,
     rows_of,
-    signature_bytes,
 )
 from scrapy_neardup.index.parallel import in_parallel
 from scrapy_neardup.index.permuted import NO_LIMIT
-from scrapy_neardup.index.removal import Bools, Removal
+from scrapy_neardup.index.tiered import TieredIndex
 from scrapy_neardup.index.tiers import Tiers
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, Run, in_turn
@@ -144,7 +141,7 @@ def width_for(n: int) -> int:
     return min(max(n.bit_length() - 4, 4), MAX_WIDTH)
 
 
-class SliceIndex(Removal):
+class SliceIndex(TieredIndex):
     """k-nearest-neighbour and range search through lists of equal slices.
 
     bits, slice_width, slices: see SliceLayout. expand: bits by which a slice may differ in
@@ -186,35 +183,6 @@ class SliceIndex(Removal):
     def _make_live(self, n_frozen: int) -> Any:
         capacity = kernels.slices.live_capacity(n_frozen)
         return kernels.slices.Live(self.layout.shape, capacity, self.bits // 64)
-
-    def add(self, fp: int, id: int) -> None:
-        self._tiers.add(signature_bytes(fp, self.bits), checked_id(id))
-
-    def add_many(self, fps: U64Array, ids: I64Array) -> None:
-        rows = rows_of(fps, self.bits)
-        self._tiers.add_many(rows, ids_of(ids, len(rows)))
-
-    def holds_many(self, fps: U64Array, ids: I64Array) -> Bools:
-        rows = rows_of(fps, self.bits)
-        return self._tiers.hold_many(rows, ids_of(ids, len(rows)))
-
-    def discard_many(self, fps: U64Array, ids: I64Array) -> int:
-        rows = rows_of(fps, self.bits)
-        return self._tiers.remove_many(rows, ids_of(ids, len(rows)))
-
-    def expire(self, before: int) -> int:
-        """Forget every id below `before`; how many pairs there were. O(n)."""
-        return self._tiers.expire(before)
-
-    def merge(self, other: "SliceIndex") -> None:
-        """Take in every pair of another index. Raises SpecError unless the layouts are equal."""
-        if self.layout != other.layout:
-            raise SpecError(f"merge: {other.layout} is not {self.layout}")
-        self._tiers.add_many(*other._tiers.pairs())
-
-    def compact(self) -> None:
-        """Freeze everything now, dropping what was removed; O(slices x n)."""
-        self._tiers.compact()
 
     def nearest(
         self,
@@ -328,35 +296,10 @@ class SliceIndex(Removal):
         """See SliceLayout.expected_recall."""
         return self.layout.expected_recall(distance, expand)
 
-    def __len__(self) -> int:
-        return len(self._tiers)
-
-    @property
-    def nbytes(self) -> int:
-        return self._tiers.nbytes
-
-    @property
-    def largest_bucket(self) -> int:
-        """Entries of the longest list."""
-        return self._tiers.largest_bucket
-
-    def check(self) -> None:
-        for tier in self._tiers.all:
-            kernels.slices.check(tier)
-        if len(self._tiers.pairs().ids) != len(self):
-            raise BrokenInvariant(f"{len(self._tiers.pairs().ids)} pairs, counted as {len(self)}")
-
-    def arrays(self) -> dict[str, Any]:
-        frozen, unfrozen = self._tiers.frozen, self._tiers.unfrozen()
-        layout, nothing = self.layout, np.zeros(0, dtype=np.uint8)
+    def _identity(self) -> I64Array:
+        layout = self.layout
         identity = [VERSION, layout.bits, layout.slice_width, layout.n_slices, self.expand]
-        return {
-            "layout": np.array(identity, dtype=np.int64),
-            "removed": nothing if frozen.removed is None else frozen.removed,
-            "live_rows": unfrozen.rows,
-            "live_ids": unfrozen.ids,
-            **self._tiers.frozen_parts(),
-        }
+        return np.array(identity, dtype=np.int64)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:
@@ -367,10 +310,7 @@ class SliceIndex(Removal):
         parts = Parts(*(arrays[name] for name in Parts._fields))
         index._check_shapes(parts, arrays["removed"])
         frozen = kernels.slices.Frozen(index.layout.shape, parts)
-        if len(arrays["removed"]):
-            frozen.removed = arrays["removed"]
-        index._start(frozen)
-        index._tiers.add_many(arrays["live_rows"], arrays["live_ids"])
+        index._open(frozen, arrays)
         return index
 
     def _check_shapes(self, parts: Parts, removed: Any) -> None:

@@ -31,7 +31,7 @@ class Tiers:
 
     def __init__(self, area: Any, frozen: Any, freeze: Freeze, make_live: MakeLive) -> None:
         """area: the kernels that the tiers belong to, kernels.hamming or kernels.slices."""
-        self._area, self._freeze, self._make_live = area, freeze, make_live
+        self.area, self._freeze, self._make_live = area, freeze, make_live
         self._freezing: Future[Any] | None = None
         self._changes: list[Callable[[Any], int]] = []  # made to frozen and sealed meanwhile
         self._start(frozen)
@@ -69,18 +69,18 @@ class Tiers:
 
     def hold_many(self, rows: U64Array, ids: U32Array) -> Bools:
         """Whether each pair is there."""
-        held: Bools = self._area.count_many(self.all, rows, ids) > 0
+        held: Bools = self.area.count_many(self.all, rows, ids) > 0
         return held
 
     def remove_many(self, rows: U64Array, ids: U32Array) -> int:
         """Forget every copy of the pairs; how many there were."""
         self._adopt()
-        return self._change(lambda tier: self._area.remove_many([tier], rows, ids))
+        return self._change(lambda tier: self.area.remove_many([tier], rows, ids))
 
     def expire(self, before: int) -> int:
         """Forget every id below `before`; how many pairs there were. O(n)."""
         self._adopt()
-        return self._change(lambda tier: self._area.expire(tier, before))
+        return self._change(lambda tier: self.area.expire(tier, before))
 
     def _change(self, change: Callable[[Any], int]) -> int:
         if self._freezing:
