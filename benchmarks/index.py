@@ -19,8 +19,8 @@ from benchmarks import index_readme
 from benchmarks.peers import peer
 from benchmarks.rows import Row, cpu_seconds, once, one_core
 from benchmarks.sorted_tables import SortedTables
-from scrapy_neardup.index.parallel import cores
 from scrapy_neardup.index.permuted import PermutedIndex
+from scrapy_neardup.kernels.cores import cores
 
 MILLION = 1_000_000
 LOOK_UPS = 200_000

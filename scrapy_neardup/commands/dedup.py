@@ -45,14 +45,14 @@ def run(options: argparse.Namespace) -> int:
 
     from scrapy_neardup.dedup import Plan, dedup
     from scrapy_neardup.dedup.inputs import Fields, find_inputs
-    from scrapy_neardup.dedup.reading import all_cores
+    from scrapy_neardup.kernels.cores import cores
     from scrapy_neardup.settings import NearDupSettings
 
     settings = NearDupSettings.from_settings(
         getattr(options, "scrapy_settings", None) or get_project_settings()
     )
     fields = Fields(options.url_field, options.text_field, options.html_field)
-    jobs = max(1, options.jobs or all_cores())
+    jobs = max(1, options.jobs or cores())
     plan = Plan(find_inputs(options.inputs), options.out, settings, fields, jobs)
     try:
         with progress_bar(plan) as watch:

@@ -184,8 +184,3 @@ def batches(pairs: Iterable[tuple[T, Sheet]]) -> Iterator[tuple[list[T], list[Sh
             things, sheets = [], []
     if sheets:
         yield things, sheets
-
-
-def all_cores() -> int:
-    """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

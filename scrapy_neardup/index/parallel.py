@@ -1,23 +1,16 @@
 """Bulk calls on all cores: queries cut into contiguous slices, tables dealt out, to threads."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from scrapy_neardup.kernels.cores import cores
 from scrapy_neardup.kernels.numpy_twin import U64Array
 
 Result = TypeVar("Result")
 
 WORTH_A_THREAD = 4096  # look-ups: some milliseconds of work, ten times what a thread costs
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def on_all_cores(work: Callable[[int], None], items: Iterable[int]) -> None:

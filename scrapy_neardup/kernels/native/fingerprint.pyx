@@ -8,6 +8,8 @@ from libc.stdlib cimport free, malloc
 
 import numpy as np
 
+from scrapy_neardup.kernels.cores import cores
+
 include "simd.pxi"
 
 cdef extern from "fingerprint.h":
@@ -142,13 +144,6 @@ cdef int64_t one_pass(bytes words, const Spec *specs, int n_specs, uint64_t **ou
     if n < 0:
         raise MemoryError("no memory to fingerprint a text")
     return n
-
-
-def cores() -> int:
-    """Processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def cut(list texts) -> list[range]:
