@@ -178,7 +178,7 @@ class Detector:
         """The earliest page of the same scope that has the same words, itself perhaps."""
         if not reading.words:
             return None
-        return self.pages.with_digest(reading.digest, self._scope_of(reading))
+        return self.pages.with_digest(reading.digest, self._scope_of(reading.site))
 
     def decide(self, reading: PageReading, learn: bool = True) -> Decision:
         """Look the page up and remember it, in one step; not safe in several threads.
@@ -197,8 +197,8 @@ class Detector:
 
         None where they do not suffice, as of a page that is to be remembered: then read it.
         """
-        site = site_number(site_of(url)) if self.scope == "site" else 0
-        same = self.pages.with_digest(digest, site) if n_words else None
+        scope = self._scope_of(site_number(site_of(url)))
+        same = self.pages.with_digest(digest, scope) if n_words else None
         if same is None or self.admit == "all" or self.pages.with_url(url) is not None:
             return None
         fingerprint, original = int(self.pages.fingerprints[same]), self.pages.url(same)
@@ -290,9 +290,9 @@ class Detector:
         self.forget(earlier)
         return None
 
-    def _scope_of(self, reading: PageReading) -> int:
+    def _scope_of(self, site: int) -> int:
         """The number that pages must share to be compared."""
-        return reading.site if self.scope == "site" else 0
+        return site if self.scope == "site" else 0
 
     def _matches(self, reading: PageReading, own: int | None) -> tuple[Match | None, Match | None]:
         """The nearest confirmed page of the same scope, and that of other sites."""
@@ -302,7 +302,7 @@ class Detector:
         if self.confirm_distance is not None:
             found = found.where(found.similarity >= self.similarity)
             found = found.where(self._own_parts_agree(reading, found.ids))
-        same_site = self.pages.sites.take(found.ids) == self._scope_of(reading)
+        same_site = self.pages.sites.take(found.ids) == self._scope_of(reading.site)
         return found.where(same_site).nearest(), found.where(~same_site).nearest()
 
     def _candidates(self, reading: PageReading, own: int | None) -> "Candidates | None":
@@ -383,7 +383,7 @@ class Detector:
         return wanted
 
     def _remember(self, reading: PageReading, indexed: bool) -> int:
-        scope, fingerprint = self._scope_of(reading), reading.signatures.fingerprint
+        scope, fingerprint = self._scope_of(reading.site), reading.signatures.fingerprint
         page = Page(fingerprint, reading.sketch, reading.digest, scope, reading.url, time.time())
         return self._add(page, indexed)
 

@@ -24,7 +24,7 @@ def level(native, request):
 
 
 def tables_of(layout):
-    return twin.Tables(layout.masks, layout.multipliers, layout.windows)
+    return layout.kernel_tables
 
 
 def near_rows(n, words, seed):

@@ -13,6 +13,11 @@ from scrapy_neardup.kernels.numpy_twin import U64Array
 FIRST_SHARE = 0.8
 
 
+def share_of(n: int) -> float:
+    """The share of the error rate that slice n of a chain takes, from 0; all together below 1."""
+    return FIRST_SHARE if n == 0 else (1 - FIRST_SHARE) / 2**n
+
+
 @dataclass(slots=True)
 class Slice:
     """One Bloom filter of a chain."""
@@ -57,9 +62,7 @@ class Chain:
 
     def next_shape(self) -> Shape:
         """Rates 0.8, 0.1, 0.05, … of the whole: however long the chain, below their sum."""
-        n = len(self.slices)
-        share = FIRST_SHARE if n == 0 else (1 - FIRST_SHARE) / 2**n
-        return shape_for(self.next_capacity, self.error_rate * share)
+        return shape_for(self.next_capacity, self.error_rate * share_of(len(self.slices)))
 
     def grow(self) -> None:
         """Open a new slice. Raises MemoryError."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from scrapy_neardup.bloom.chain import FIRST_SHARE
+from scrapy_neardup.bloom.chain import share_of
 from scrapy_neardup.bloom.sizing import classic_bits
 from scrapy_neardup.detector import site_of
 from scrapy_neardup.errors import FleetError
@@ -76,8 +76,7 @@ def shapes(capacity: int, error_rate: float) -> list[Shape]:
     """
     made: list[Shape] = []
     for n in range(MAX_SLICES):
-        rate = error_rate * (FIRST_SHARE if n == 0 else (1 - FIRST_SHARE) / 2**n)
-        bits, n_hashes = classic_bits(rate)
+        bits, n_hashes = classic_bits(error_rate * share_of(n))
         size_bits = max(4096, int(bits * (capacity << n)) + 1)
         if size_bits > MAX_SLICE_BITS or n_hashes > 64:
             break

@@ -12,6 +12,7 @@ from scrapy_neardup.errors import SpecError
 from scrapy_neardup.index.inputs import check_bits
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.fingerprint import GOLDEN
+from scrapy_neardup.kernels.numpy_twin.hamming import Tables
 
 MAX_TABLES = 1024
 MAX_DIRECTORY_BITS = 26
@@ -122,6 +123,11 @@ class Layout:
             ((place // 64, place % 64) for place in places),
             key=lambda place: _rotated(mask >> 64 * place[0], place[1]).bit_count(),
         )
+
+    @cached_property
+    def kernel_tables(self) -> Tables:
+        """What kernels need to know."""
+        return Tables(self.masks, self.multipliers, self.windows)
 
     def directory_bits(self, n: int) -> int:
         """Bits of a table's directory for n signatures."""

@@ -31,7 +31,12 @@ class Pairs(NamedTuple):
     distances: I64Array
 
 
-Run = Any  # a sorted stretch on disk or in memory: a structured array of key, row, words
+Run = Any  # a sorted stretch on disk or in memory: an array of keyed_row
+
+
+def keyed_row(bits: int) -> "np.dtype[np.void]":
+    """A row by its leading bits in a table: key, row number, words of the signature."""
+    return np.dtype([("key", "u8"), ("row", "i8"), ("words", "u8", (bits // 64,))])
 
 
 def all_pairs(
@@ -53,7 +58,7 @@ def all_pairs(
     n = len(fingerprints)
     bits = 64 * (fingerprints.shape[1] if fingerprints.ndim == 2 else 1)
     layout = Layout(blocks or _blocks_for(n, distance, bits), distance, bits)
-    tables = Tables(layout.masks, layout.multipliers, layout.windows)
+    tables = layout.kernel_tables
     with _bar(progress, n * len(layout.tables)) as advance:
         for table in range(len(layout.tables)):
             with TemporaryDirectory(prefix="neardup-pairs-", dir=folder) as scratch:
@@ -72,7 +77,7 @@ def _runs(
     fingerprints: U64Array, bits: int, tables: Tables, table: int, memory_bytes: int, scratch: Path
 ) -> Iterator[Run]:
     """Sorted stretches of the collection, each sorted in memory and put on disk."""
-    record = np.dtype([("key", "u8"), ("row", "i8"), ("words", "u8", (bits // 64,))])
+    record = keyed_row(bits)
     size = max(1, memory_bytes // (4 * record.itemsize))
     for start in range(0, len(fingerprints), size):
         rows = rows_of(fingerprints[start : start + size], bits)

@@ -19,7 +19,7 @@ from scrapy_neardup.index.parallel import in_parallel
 from scrapy_neardup.index.tiered import TieredIndex
 from scrapy_neardup.index.tiers import Tiers
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, Parts, Run, Tables, in_turn
+from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, Parts, Run, in_turn
 
 if TYPE_CHECKING:
     from scrapy_neardup.index.sharded import Shard
@@ -61,7 +61,7 @@ class PermutedIndex(TieredIndex):
         self.layout = layout
         self.bits, self.max_distance = layout.bits, layout.distance
         self.scan_limit = scan_limit
-        self._tables = Tables(layout.masks, layout.multipliers, layout.windows)
+        self._tables = layout.kernel_tables
 
     def _start(self, frozen: Any) -> None:
         self._tiers = Tiers(kernels.hamming, frozen, self._freeze, self._make_live)

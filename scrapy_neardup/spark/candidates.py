@@ -1,6 +1,6 @@
 """Rows of signatures → pairs within reach: by an index sent to everyone, or by a shuffle."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,12 @@ from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
 from scrapy_neardup.similarity import ROW_WORDS
 from scrapy_neardup.spark import cells
 from scrapy_neardup.spark.cells import Plan
+from scrapy_neardup.spark.columns import Batches, fingerprints_of, numbers_of, words_of
 from scrapy_neardup.spark.signatures import BESIDE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-Batches = Iterator[pa.RecordBatch]
 Columns = dict[str, Any]
 Rows = tuple[Columns, I64Array]
 
@@ -151,23 +151,6 @@ def similarities(rows: Columns, i: I64Array, others: Columns, j: I64Array) -> F6
         (steps == 0)[:, None], rows["odd_rows"][i], rows["beside"][i, (steps > 0).astype(np.int64)]
     )
     return np.where(np.abs(steps) <= 1, similarity.jaccard(own, others["odd_rows"][j]), 0.0)
-
-
-def numbers_of(table: pa.Table | pa.RecordBatch, name: str) -> I64Array:
-    """A column of whole numbers."""
-    numbers: I64Array = table.column(name).to_numpy(zero_copy_only=False).astype(np.int64)
-    return numbers
-
-
-def fingerprints_of(table: pa.Table | pa.RecordBatch) -> U64Array:
-    """The fingerprints of rows."""
-    return numbers_of(table, "fingerprint").view(np.uint64)
-
-
-def words_of(table: pa.Table | pa.RecordBatch, name: str, *shape: int) -> U64Array:
-    """A column of bytes as words; rows of this shape."""
-    words = np.frombuffer(b"".join(table.column(name).to_pylist()), np.uint64)
-    return words.reshape(table.num_rows, *shape)
 
 
 def measures_of(table: pa.Table | pa.RecordBatch, prefix: str = "") -> Columns:

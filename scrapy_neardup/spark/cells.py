@@ -17,19 +17,18 @@ import numpy as np
 import pyarrow as pa
 
 from scrapy_neardup.index.layout import Layout
-from scrapy_neardup.index.pairs import Pairs, joined
+from scrapy_neardup.index.pairs import Pairs, joined, keyed_row
 from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.fingerprint import fmix64
 from scrapy_neardup.kernels.numpy_twin.hamming import Tables
-
-Batches = Iterator[pa.RecordBatch]
+from scrapy_neardup.spark.columns import Batches, fingerprints_of, numbers_of, words_of
 
 PACKED = "task long, entries binary"
 COUNTED = "cell long, n long"
 CANDIDATES = "later long, earlier long, distance long"
 
 CHECK_WORDS = 2  # of the sketch: unlike texts differ in 64 bits of 128, with a deviation of 6
-PLACED = np.dtype([("key", "u8"), ("row", "i8"), ("words", "u8", (1,))])  # as index/pairs.py has it
+PLACED = keyed_row(64)
 ENTRY = np.dtype([*PLACED.descr, ("check", "u8", (CHECK_WORDS,))])  # row: n << PART_BITS | part
 Entries = Any
 ENTRIES_A_TASK = 1 << 21  # 80 MB, and three times that while they are sorted
@@ -70,9 +69,8 @@ def choices(distance: int) -> tuple[Choice, ...]:
     found, start, blocks = [Choice(everything, 0, (0,))], 1, distance + 1
     while start + comb(blocks, distance) <= 1 << TABLE_BITS and blocks <= 64:
         layout = Layout(blocks, distance)
-        tables = Tables(layout.masks, layout.multipliers, layout.windows)
         leading = tuple(layout.leading_bits(table) for table in range(len(layout.tables)))
-        found.append(Choice(tables, start, leading))
+        found.append(Choice(layout.kernel_tables, start, leading))
         start, blocks = start + len(leading), blocks + 1
     return tuple(found)
 
@@ -204,15 +202,11 @@ def rows_of(batches: Batches) -> Iterator[Rows]:
     for batch in batches:
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             few = batch.slice(start, ROWS_AT_ONCE)
-            ns, sites, fingerprints = (
-                few.column(name).to_numpy(zero_copy_only=False).astype(np.int64)
-                for name in ("n", "site", "fingerprint")
-            )
-            words = np.frombuffer(b"".join(few.column("check").to_pylist()), np.uint64)
-            checks = np.zeros((len(ns), CHECK_WORDS), np.uint64)
-            own = words.reshape(len(ns), -1)
+            checks = np.zeros((few.num_rows, CHECK_WORDS), np.uint64)
+            own = words_of(few, "check", -1)
             checks[:, : own.shape[1]] = own
-            yield Rows(ns, sites.view(np.uint64), fingerprints.view(np.uint64), checks)
+            sites = numbers_of(few, "site").view(np.uint64)
+            yield Rows(numbers_of(few, "n"), sites, fingerprints_of(few), checks)
 
 
 def as_packed(entries: Entries, n_tasks: int) -> pa.RecordBatch:
