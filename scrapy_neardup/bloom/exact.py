@@ -1,22 +1,21 @@
 """ExactFilter: a table of 64-bit fingerprints; 10 to 20 bytes a URL, next to no errors."""
 
-from collections.abc import Sequence
 from secrets import randbits
 from typing import Any, Self
 
 import numpy as np
 
 import scrapy_neardup.kernels as kernels
+from scrapy_neardup.bloom.growing import GrowingFilter
 from scrapy_neardup.errors import BrokenInvariant, SettingsError
-from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import U64Array
 
-FULL = -1
 MAX_LOAD = 0.8
 MIN_PLACES = 1024
 BEST_RATE = 2.0**-32
 
 
-class ExactFilter:
+class ExactFilter(GrowingFilter):
     """A set of keys kept as 64-bit fingerprints under open addressing. A UrlFilter.
 
     capacity    keys for which room is made at once; past it the table doubles
@@ -60,40 +59,6 @@ class ExactFilter:
     @property
     def _limit(self) -> int:
         return int(len(self._places) * MAX_LOAD)
-
-    def add(self, key: bytes) -> bool:
-        """Add a key; whether it was there already."""
-        answer: int = self._bits.add(key)
-        return answer == 0 or (answer == FULL and self.add_reporting(key) == 0)
-
-    def add_reporting(self, key: bytes) -> int:
-        """Add a key; 0 if it was there already, else 1. Once saturated, new keys stay new."""
-        answer: int = self._bits.add(key)
-        while answer == FULL:
-            if not self._make_room():
-                answer = self._bits.find(key)
-                self.n_refused += answer
-                return answer
-            answer = self._bits.add(key)
-        return answer
-
-    def add_many(self, keys: Sequence[bytes]) -> I64Array:
-        """add_reporting for each key in turn; shape (n,)."""
-        answers: I64Array = self._bits.add_many(keys)
-        while len(rest := np.flatnonzero(answers == FULL)):
-            start = int(rest[0])
-            answers[start] = self.add_reporting(keys[start])
-            answers[start + 1 :] = self._bits.add_many(keys[start + 1 :])
-        return answers
-
-    def __contains__(self, key: bytes) -> bool:
-        known: bool = self._bits.find(key) == 0
-        return known
-
-    def find_many(self, keys: Sequence[bytes]) -> I64Array:
-        """0 for each key that was added, else 1; shape (n,)."""
-        answers: I64Array = self._bits.find_many(keys)
-        return answers
 
     def __len__(self) -> int:
         return int(self._n_keys[0])

@@ -1,6 +1,5 @@
 """LayeredBloomFilter: host, directory and URL in Bloom filters that keep their error rate."""
 
-from collections.abc import Sequence
 from itertools import chain
 from secrets import randbits
 from typing import Any, Self
@@ -9,11 +8,11 @@ import numpy as np
 
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.bloom.chain import Chain, Slice
+from scrapy_neardup.bloom.growing import GrowingFilter
 from scrapy_neardup.bloom.sizing import MAX_HASHES, MIN_BITS, Shape
 from scrapy_neardup.errors import BrokenInvariant, SettingsError
-from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import U64Array
 
-FULL = -1
 NO_LIMIT = 2**63
 MAX_LAYERS = 8
 MIN_RATE = 1e-15
@@ -23,7 +22,7 @@ DIRECTORY_RATE = 0.01
 MIN_DIRECTORIES = 256
 
 
-class LayeredBloomFilter:
+class LayeredBloomFilter(GrowingFilter):
     """A Bloom filter over whole URLs under small ones over their directories. A UrlFilter.
 
     capacity    keys at which the first growth is due
@@ -69,42 +68,6 @@ class LayeredBloomFilter:
         directories = [max(MIN_DIRECTORIES, capacity >> max(4, 8 - 4 * i)) for i in range(layers)]
         self._chains = [Chain(n, DIRECTORY_RATE) for n in directories]
         self._chains.append(Chain(capacity, error_rate))
-
-    def add(self, key: bytes) -> bool:
-        """Add a key; whether it was there already, wrongly so at the error rate at most."""
-        answer: int = self._bits.add(key)
-        return answer == 0 or (answer == FULL and self.add_reporting(key) == 0)
-
-    def add_reporting(self, key: bytes) -> int:
-        """Add a key; 0 if it was there already, else the first layer that had not seen it.
-
-        `layers + 1` says that only the URL as a whole is new. Once saturated, a new key is
-        reported as new, counted in n_refused, and not added.
-        """
-        answer: int = self._bits.add(key)
-        while answer == FULL:
-            if not self._make_room():
-                return self._find_only(key)
-            answer = self._bits.add(key)
-        return answer
-
-    def add_many(self, keys: Sequence[bytes]) -> I64Array:
-        """add_reporting for each key in turn; shape (n,)."""
-        answers: I64Array = self._bits.add_many(keys)
-        while len(rest := np.flatnonzero(answers == FULL)):
-            start = int(rest[0])
-            answers[start] = self.add_reporting(keys[start])
-            answers[start + 1 :] = self._bits.add_many(keys[start + 1 :])
-        return answers
-
-    def __contains__(self, key: bytes) -> bool:
-        known: bool = self._bits.find(key) == 0
-        return known
-
-    def find_many(self, keys: Sequence[bytes]) -> I64Array:
-        """0 for each key that was added, else its first unseen layer; shape (n,)."""
-        answers: I64Array = self._bits.find_many(keys)
-        return answers
 
     def __len__(self) -> int:
         """Keys added, without repeats and without those wrongly taken for known."""
@@ -164,11 +127,6 @@ class LayeredBloomFilter:
             layer.grow()
         except MemoryError:
             self.max_bytes = self.nbytes
-
-    def _find_only(self, key: bytes) -> int:
-        answer: int = self._bits.find(key)
-        self.n_refused += answer > 0
-        return answer
 
     def _bind(self) -> None:
         """Hand the arrays to the kernel."""

@@ -1,0 +1,60 @@
+"""What filters over a kernel's bits have in common: adding, finding, and room made on the way."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from scrapy_neardup.kernels.numpy_twin import I64Array
+
+FULL = -1  # a kernel's answer where a key has no room
+
+
+class GrowingFilter(Protocol):
+    """A filter whose kernel says when it is full; how it grows is its own affair."""
+
+    n_refused: int
+    _bits: Any
+
+    def _make_room(self) -> bool: ...
+
+    def add(self, key: bytes) -> bool:
+        """Add a key; whether it was there already, wrongly so at the error rate at most."""
+        answer: int = self._bits.add(key)
+        return answer == 0 or (answer == FULL and self.add_reporting(key) == 0)
+
+    def add_reporting(self, key: bytes) -> int:
+        """Add a key; 0 if it was there already, else the first layer that had not seen it.
+
+        `layers + 1` says that only the URL as a whole is new. Once saturated, a new key is
+        reported as new, counted in n_refused, and not added.
+        """
+        answer: int = self._bits.add(key)
+        while answer == FULL:
+            if not self._make_room():
+                return self._find_only(key)
+            answer = self._bits.add(key)
+        return answer
+
+    def add_many(self, keys: Sequence[bytes]) -> I64Array:
+        """add_reporting for each key in turn; shape (n,)."""
+        answers: I64Array = self._bits.add_many(keys)
+        while len(rest := np.flatnonzero(answers == FULL)):
+            start = int(rest[0])
+            answers[start] = self.add_reporting(keys[start])
+            answers[start + 1 :] = self._bits.add_many(keys[start + 1 :])
+        return answers
+
+    def __contains__(self, key: bytes) -> bool:
+        known: bool = self._bits.find(key) == 0
+        return known
+
+    def find_many(self, keys: Sequence[bytes]) -> I64Array:
+        """0 for each key that was added, else its first unseen layer; shape (n,)."""
+        answers: I64Array = self._bits.find_many(keys)
+        return answers
+
+    def _find_only(self, key: bytes) -> int:
+        answer: int = self._bits.find(key)
+        self.n_refused += answer > 0
+        return answer
