@@ -21,6 +21,7 @@ from scrapy_neardup.kernels.numpy_twin.hamming import (
     sort_keys,
 )
 
+include "arrays.pxi"
 include "simd.pxi"
 
 cdef extern from "hamming.h":
@@ -67,18 +68,6 @@ cdef extern from "hamming.h":
 cdef enum:
     MOST_TIERS = 8
     MOST_WORDS = 16
-
-
-cdef const uint64_t *words_at(const uint64_t[:, ::1] rows) noexcept:
-    return &rows[0, 0] if rows.shape[0] and rows.shape[1] else NULL
-
-
-cdef const uint32_t *numbers_at(const uint32_t[::1] numbers) noexcept:
-    return &numbers[0] if numbers.shape[0] else NULL
-
-
-cdef const uint32_t *table_at(const uint32_t[:, ::1] numbers) noexcept:
-    return &numbers[0, 0] if numbers.shape[0] and numbers.shape[1] else NULL
 
 
 cdef tables_t tables_of(tables):
@@ -369,42 +358,7 @@ def all_one(list tiers, bytes signature, int distance, int64_t limit):
     return None if count == LIMIT else query.found()
 
 
-cdef copies(list tiers, rows, ids, int forget):
-    """How many copies there are of each pair; they are removed if they are to be forgotten."""
-    cdef const uint64_t *rows_at = words_at(rows)
-    cdef const uint32_t *ids_at = numbers_at(ids)
-    cdef int64_t n = len(ids)
-    counts = np.zeros(n, dtype=np.int64)
-    cdef int64_t[::1] counts_at = counts
-    cdef Tier tier
-    for tier in tiers:
-        if tier.c.n and n:
-            if forget:
-                tier.make_removable()
-            with nogil:
-                take_pairs(&tier.c, rows_at, ids_at, n, forget, &counts_at[0])
-    return counts
-
-
-def count_many(list tiers, rows, ids):
-    """How many copies there are of each pair. O(bucket) each."""
-    return copies(tiers, rows, ids, 0)
-
-
-def remove_many(list tiers, rows, ids):
-    """Forget every copy of the pairs; how many there were. O(bucket) each."""
-    return int(copies(tiers, rows, ids, 1).sum())
-
-
-def expire(Tier tier, uint64_t before):
-    """Forget every id below `before`; how many pairs there were. O(n)."""
-    cdef int64_t n
-    if not tier.c.n:
-        return 0
-    tier.make_removable()
-    with nogil:
-        n = remove_below(&tier.c, before)
-    return n
+include "removal.pxi"
 
 
 def join(tables, int table, rows, ends, int64_t start, int64_t stop, int distance):

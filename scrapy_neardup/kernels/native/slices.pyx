@@ -14,6 +14,7 @@ from scrapy_neardup.kernels.numpy_twin import slices as twin
 from scrapy_neardup.kernels.numpy_twin.hamming import in_turn
 from scrapy_neardup.kernels.numpy_twin.slices import ALL, BOUNDS, SCORE, Parts, Shape
 
+include "arrays.pxi"
 include "simd.pxi"
 
 cdef extern from "slices.h":
@@ -46,18 +47,6 @@ cdef extern from "slices.h":
 
 cdef enum:
     MOST_TIERS = 8
-
-
-cdef const uint64_t *words_at(const uint64_t[:, ::1] rows) noexcept:
-    return &rows[0, 0] if rows.shape[0] and rows.shape[1] else NULL
-
-
-cdef const uint32_t *numbers_at(const uint32_t[::1] numbers) noexcept:
-    return &numbers[0] if numbers.shape[0] else NULL
-
-
-cdef const uint32_t *table_at(const uint32_t[:, ::1] numbers) noexcept:
-    return &numbers[0, 0] if numbers.shape[0] and numbers.shape[1] else NULL
 
 
 cdef const int64_t *places_at(const int64_t[::1] places) noexcept:
@@ -331,42 +320,7 @@ def within_many(list tiers, queries, int distance, int expand, int64_t limit):
     return counts, ids.astype(np.int64), distances.astype(np.int64)
 
 
-cdef copies(list tiers, rows, ids, int forget):
-    """How many copies there are of each pair; they are removed if they are to be forgotten."""
-    cdef const uint64_t *rows_at = words_at(rows)
-    cdef const uint32_t *ids_at = numbers_at(ids)
-    cdef int64_t n = len(ids)
-    counts = np.zeros(n, dtype=np.int64)
-    cdef int64_t[::1] counts_at = counts
-    cdef Tier tier
-    for tier in tiers:
-        if tier.c.n and n:
-            if forget:
-                tier.make_removable()
-            with nogil:
-                take_pairs(&tier.c, rows_at, ids_at, n, forget, &counts_at[0])
-    return counts
-
-
-def count_many(list tiers, rows, ids):
-    """How many copies there are of each pair. O(list) each."""
-    return copies(tiers, rows, ids, 0)
-
-
-def remove_many(list tiers, rows, ids):
-    """Forget every copy of the pairs; how many there were. O(list) each."""
-    return int(copies(tiers, rows, ids, 1).sum())
-
-
-def expire(Tier tier, uint64_t before):
-    """Forget every id below `before`; how many pairs there were. O(n)."""
-    cdef int64_t n
-    if not tier.c.n:
-        return 0
-    tier.make_removable()
-    with nogil:
-        n = remove_below(&tier.c, before)
-    return n
+include "removal.pxi"
 
 
 def check(tier):
