@@ -56,11 +56,11 @@ def test_a_worker_asks_its_fleet(
     kept: list[str] = []
     for worker, paths in enumerate((("page/1", "page/2"), ("page/1", "copy/2", "page/3"))):
         links = [mock_site.url(f"/{path}") for path in paths]
-        root = mock_site.add(f"/root/{worker}", page(prose(worker), *links))
+        root = mock_site.add(f"/seed/{worker}", page(prose(worker), *links))
         items, log = run(root, tmp_path, settings)
         kept += [url.removeprefix(mock_site.root) for url in items]
         assert "neardup/errors" not in log
-    assert sorted(kept) == ["/page/1", "/page/2", "/page/3", "/root/0", "/root/1"]
+    assert sorted(kept) == ["/page/1", "/page/2", "/page/3", "/seed/0", "/seed/1"]
     assert mock_site.gets("/page/1") == 1
 
 
