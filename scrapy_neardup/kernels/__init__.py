@@ -1,7 +1,7 @@
 """Picks the compiled kernels or their NumPy twins, once, and says which in `implementation`.
 
 Each area is a module with the same functions in both: `kernels.fingerprint`, `kernels.hamming`,
-`kernels.bloom`, `kernels.slices`, `kernels.words`, loaded when first used.
+`kernels.bloom`, `kernels.markup`, `kernels.slices`, `kernels.words`, loaded when first used.
 NEARDUP_KERNELS=numpy|native in the environment forces one; KernelsUnavailable if it is not there.
 """
 
@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING, Any
 from scrapy_neardup.errors import KernelsUnavailable
 
 if TYPE_CHECKING:
-    from scrapy_neardup.kernels.numpy_twin import bloom, fingerprint, hamming, slices, words
+    from scrapy_neardup.kernels.numpy_twin import (
+        bloom,
+        fingerprint,
+        hamming,
+        markup,
+        slices,
+        words,
+    )
 
     implementation: str
 
-__all__ = ["bloom", "fingerprint", "hamming", "implementation", "slices", "words"]
+__all__ = ["bloom", "fingerprint", "hamming", "implementation", "markup", "slices", "words"]
 
-AREAS = ("bloom", "fingerprint", "hamming", "slices", "words")
+AREAS = ("bloom", "fingerprint", "hamming", "markup", "slices", "words")
 PACKAGES = {
     "native": "scrapy_neardup.kernels.native",
     "numpy": "scrapy_neardup.kernels.numpy_twin",

@@ -1,0 +1,39 @@
+"""Parsed markup → visible text, by lxml: NumPy has nothing to add."""
+
+from functools import cache
+
+from lxml import etree
+
+INVISIBLE = ("head", "iframe", "noscript", "script", "style", "svg", "template")
+BLOCKS = (
+    *("address", "article", "aside", "blockquote", "br", "button", "caption", "dd", "details"),
+    *("dialog", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1"),
+    *("h2", "h3", "h4", "h5", "h6", "header", "hr", "label", "legend", "li", "main", "nav", "ol"),
+    *("option", "p", "pre", "section", "select", "summary", "table", "tbody", "td", "textarea"),
+    *("tfoot", "th", "thead", "tr", "ul"),
+)
+STYLESHEET = f"""
+<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
+  <xsl:output method="text"/>
+  <xsl:template match="{"|".join(INVISIBLE)}|comment()|processing-instruction()"/>
+  <xsl:template match="{"|".join(BLOCKS)}">
+    <xsl:text>&#10;</xsl:text><xsl:apply-templates/><xsl:text>&#10;</xsl:text>
+  </xsl:template>
+</xsl:stylesheet>
+"""
+
+
+def visible_text(root: etree._Element) -> str:
+    """The text of an element and all below it but INVISIBLE ones, BLOCKS on lines of their own.
+
+    Names count where they have no namespace. Comments, processing instructions and what follows
+    the element say nothing. Raises lxml.etree.XSLTApplyError for a tree nested deeper than 3,000
+    elements. O(nodes).
+    """
+    return str(_to_text()(root))
+
+
+@cache
+def _to_text() -> etree.XSLT:
+    # A stylesheet walks the tree in C: lxml has nothing faster, `python -m benchmarks extraction`.
+    return etree.XSLT(etree.XML(STYLESHEET))

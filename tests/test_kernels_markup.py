@@ -1,0 +1,142 @@
+"""The visible text of a tree: what it is, compiled and by lxml alike."""
+
+import gzip
+import json
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kernel_levels import native
+from lxml import etree, html
+
+from scrapy_neardup.kernels import PACKAGES
+from scrapy_neardup.kernels.numpy_twin import markup as twin
+
+NAMES = (
+    *twin.BLOCKS,
+    *twin.INVISIBLE,
+    "a",
+    "b",
+    "span",
+    "title",
+    "body",
+    "blockquotes",
+    "x-y",
+    "P",
+)
+
+
+@pytest.fixture(params=["numpy", "native"])
+def kernel(request: pytest.FixtureRequest) -> ModuleType:
+    if request.param == "native":
+        return native("markup")
+    return import_module(f"{PACKAGES['numpy']}.markup")
+
+
+def test_blocks_have_line_breaks_around_them(kernel: ModuleType) -> None:
+    root = etree.fromstring("<a>1<p>2<b>3</b><br/>4</p>5<li/>6</a>")
+    assert kernel.visible_text(root) == "1\n23\n\n4\n5\n\n6"
+
+
+@pytest.mark.parametrize("name", twin.INVISIBLE)
+def test_nothing_below_an_invisible_element_is_read(kernel: ModuleType, name: str) -> None:
+    root = etree.fromstring(f"<a>1<{name}>2<p>3</p></{name}>4</a>")
+    assert kernel.visible_text(root) == "14"
+    assert kernel.visible_text(root[0]) == ""
+
+
+def test_only_what_is_below_the_element_is_read(kernel: ModuleType) -> None:
+    root = etree.fromstring("<!-- 0 --><a>1<p>2<b>3</b>4</p>5<p>6</p></a><!-- 7 -->")
+    assert kernel.visible_text(root[0]) == "\n234\n"
+    assert kernel.visible_text(root[0][0]) == "3"
+
+
+def test_comments_and_instructions_say_nothing_and_cdata_does(kernel: ModuleType) -> None:
+    parser = etree.XMLParser(strip_cdata=False)
+    root = etree.fromstring("<a>1<!-- 2 --><?php 3?><![CDATA[<4>]]>5</a>", parser)
+    assert kernel.visible_text(root) == "1<4>5"
+
+
+def test_names_in_a_namespace_are_other_names(kernel: ModuleType) -> None:
+    root = etree.fromstring("<a xmlns:s='http://s.example/'>1<s:p>2</s:p><s:svg>3</s:svg></a>")
+    assert kernel.visible_text(root) == "123"
+
+
+def test_a_tree_that_was_changed_is_read_as_it_is(kernel: ModuleType) -> None:
+    root = etree.fromstring("<a><p>1</p></a>")
+    root[0].text, root[0].tail = "zwölf", "漢字"
+    etree.SubElement(root, "p").text = "𝒳"
+    assert kernel.visible_text(root) == "\nzwölf\n漢字\n𝒳\n"
+    root.remove(root[0])
+    assert kernel.visible_text(root) == "\n𝒳\n"
+
+
+def test_only_elements_are_read(kernel: ModuleType) -> None:
+    for other in ("<p>1</p>", None, etree.ElementTree):
+        with pytest.raises(TypeError):
+            kernel.visible_text(other)
+
+
+@st.composite
+def markup(draw: st.DrawFn, depth: int = 4) -> str:
+    """Elements, text, comments, entities, in any company; not always well-formed."""
+    strange = st.sampled_from(
+        ["<!-- c -->", "&lt;", "&nope;", "&#8364;", "<![CDATA[d]]>", "<?e f?>"]
+    )
+    text = st.text("ab \n<ü漢", max_size=3).map(lambda t: t.replace("<", "&lt;"))
+    parts = []
+    for kind in draw(st.lists(st.integers(0, 3), max_size=4)):
+        if kind < 2 and depth:
+            name = draw(st.sampled_from(NAMES))
+            inner = draw(markup(depth - 1))
+            parts.append(f"<{name}>{inner}</{name}>")
+        else:
+            parts.append(draw(strange if kind == 2 else text))
+    return "".join(parts)
+
+
+@given(markup())
+def test_both_read_the_same_in_any_tree(text: str) -> None:
+    kernel = native("markup")
+    whole = etree.XMLParser(resolve_entities=False, strip_cdata=False, recover=True)
+    for root in (html.document_fromstring(f"<a>{text}"), etree.fromstring(f"<a>{text}</a>", whole)):
+        for element in root.iter(etree.Element):
+            assert kernel.visible_text(element) == twin.visible_text(element)
+
+
+def test_both_read_the_same_in_real_pages(shared_data: Path) -> None:
+    kernel = native("markup")
+    with gzip.open(shared_data / "webpages.jsonl.gz", "rt", encoding="utf-8") as pages:
+        for page in map(json.loads, pages):
+            root = html.document_fromstring(page["html"].encode())
+            assert kernel.visible_text(root) == twin.visible_text(root), page["id"]
+
+
+def test_a_tree_too_deep_for_lxml_is_read_where_compiled() -> None:
+    root = etree.Element("p")
+    deepest = root
+    for _ in range(5_000):
+        deepest = etree.SubElement(deepest, "b")
+    deepest.text = "deep"
+    assert native("markup").visible_text(root) == "\ndeep\n"
+    with pytest.raises(etree.XSLTApplyError):
+        twin.visible_text(root)
+
+
+def test_a_text_longer_than_the_room_at_first_is_whole(kernel: ModuleType) -> None:
+    root = etree.Element("a")
+    for number in range(50_000):
+        etree.SubElement(root, "b").text = f"{number} "
+    assert kernel.visible_text(root) == "".join(f"{number} " for number in range(50_000))
+
+
+def test_elements_of_an_unknown_layout_are_left_to_lxml(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = native("markup")
+    assert kernel.knows_layout()
+    root = etree.fromstring("<a>1<p>2</p></a>")
+    monkeypatch.setattr(kernel, "knows_layout", lambda: False)
+    monkeypatch.setattr(kernel, "visible_text_by_lxml", lambda root: "by lxml")
+    assert kernel.visible_text(root) == "by lxml"
