@@ -19,7 +19,7 @@ from scrapy.utils.misc import load_object
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup import closing, extract, stats
 from scrapy_neardup.bloom import load_filter
-from scrapy_neardup.copies import MAX_BODY_BYTES, Copies, body_of
+from scrapy_neardup.copies import MAX_BODY_BYTES, Copies
 from scrapy_neardup.detector import Decision, PageReading
 from scrapy_neardup.jobs import set_queue_aside, state_folder
 from scrapy_neardup.parts import make_parts, make_rules
@@ -39,6 +39,8 @@ T = TypeVar("T")
 NOVELTY = {1: stats.URLS_NEW_HOST, 2: stats.URLS_NEW_DIRECTORY}
 
 DAY_S = 86_400.0
+
+NOT_MADE = b""  # no key is empty
 
 _memories: WeakKeyDictionary[Crawler, "CrawlMemory"] = WeakKeyDictionary()
 
@@ -122,11 +124,12 @@ class CrawlMemory:
 
     def key(self, request: Request) -> bytes | None:
         """The key of a request, made once; None, counted, for one that has none."""
-        if request not in self._keys:
-            self._keys[request] = self.attempt(
+        key = self._keys.get(request, NOT_MADE)
+        if key is NOT_MADE:
+            key = self._keys[request] = self.attempt(
                 "url_key", lambda: request_key(request, self.rules, self.fingerprinter)
             )
-        return self._keys[request]
+        return key
 
     def seen(self, key: bytes) -> bool:
         """Whether the page of a key was fetched before; not if that cannot be told."""
@@ -190,8 +193,8 @@ class CrawlMemory:
             return None
         if len(visit.response.body) > MAX_BODY_BYTES:
             return None
-        visit.body = body_of(visit.response)
-        words = self.copies.words(visit.body)
+        visit.body = self.attempt("copies", lambda: self.copies.body(visit.response))
+        words = visit.body and self.copies.words(visit.body)
         if words is None:
             return None
         url = visit.response.url

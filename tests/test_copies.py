@@ -10,7 +10,7 @@ from mock_site import MockSite, page, prose
 from scrapy.http import HtmlResponse, Response, TextResponse
 
 from scrapy_neardup import copies
-from scrapy_neardup.copies import Copies, body_of
+from scrapy_neardup.copies import Copies
 from scrapy_neardup.detector import Detector
 from scrapy_neardup.engines import SKETCH, FingerprintSpec, load_engine
 from scrapy_neardup.index import load_index
@@ -48,17 +48,16 @@ def test_bodies_are_told_apart_by_all_that_their_text_depends_on() -> None:
         HtmlResponse("http://a.example/", body=b"<p>\xe5", encoding="latin-1"),
         Response("http://a.example/", body=b"<p>\xe5"),
     ]
-    assert len({body_of(response) for response in responses}) == len(responses)
+    body = Copies().body
+    assert len({body(response) for response in responses}) == len(responses)
     again = HtmlResponse("http://b.example/", body=b"<p>\xe4", encoding="latin-1")
-    assert body_of(again) == body_of(responses[0])
+    assert body(again) == body(responses[0])
 
 
 def test_the_body_that_was_read_first_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copies, "MAX_BODIES", 2)
-    read, bodies = (
-        Copies(),
-        [body_of(Response("http://a.example/", body=b"%d" % n)) for n in (1, 2, 3)],
-    )
+    read = Copies()
+    bodies = [read.body(Response("http://a.example/", body=b"%d" % n)) for n in (1, 2, 3)]
     for body in bodies:
         read.remember(body, detector().read("http://a.example/", prose(1)))
     assert [read.words(body) is None for body in bodies] == [True, False, False]
