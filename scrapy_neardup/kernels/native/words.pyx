@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from scrapy_neardup.kernels.numpy_twin.words import is_unspaced, is_word_char
+from scrapy_neardup.kernels.numpy_twin.words import UNSPACED_RUN, WORD_CATEGORIES
 from scrapy_neardup.kernels.numpy_twin.words import normalise as normalise_in_python
 
 include "simd.pxi"
@@ -62,6 +62,9 @@ cdef extern from "words.h":
     void add_page(int number, uint32_t *page)
     Status blocks_until(Words *words, Blocks *blocks) nogil
 
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *length) except NULL
+
 MAX_SHARE = 1 << 14  # bytes
 DECOMPOSING = 0x30000  # no character from here on has a canonical decomposition
 
@@ -73,14 +76,16 @@ def normalise(str text):
     """The words of a text, in order, joined by single spaces, as UTF-8."""
     cdef Blocks one
     one.max_lines, one.hashes = 0, NULL
-    return words_of(text.encode("utf-8", "surrogatepass"), &one)
+    return words_of(encodable(text), &one)
 
 
 def blocks(str text, size_t max_lines):
     """The same words, and of each line that has any its hash and how many; see the twin."""
-    cdef bytes encoded = text.encode("utf-8", "surrogatepass")
-    cdef size_t n_lines = lines_at_most(encoded, len(encoded), max_lines)
+    cdef Py_ssize_t length
     cdef Blocks found
+    encoded = encodable(text)
+    cdef const uint8_t *utf8 = utf8_of(encoded, &length)
+    cdef size_t n_lines = lines_at_most(utf8, length, max_lines)
     hashes, n_words = np.empty(n_lines, np.uint64), np.empty(n_lines, np.int64)
     cdef uint64_t[::1] to_hashes = hashes
     cdef int64_t[::1] to_n_words = n_words
@@ -89,27 +94,46 @@ def blocks(str text, size_t max_lines):
     return words, hashes[: found.n], n_words[: found.n]
 
 
-cdef bytes words_of(bytes encoded, Blocks *blocks):
-    """The words of a text in UTF-8, and its blocks."""
+cdef encodable(str text):
+    """The text, its UTF-8 now in it; bytes where it has lone surrogates."""
+    cdef Py_ssize_t length
+    try:
+        PyUnicode_AsUTF8AndSize(text, &length)
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+cdef const uint8_t *utf8_of(encoded, Py_ssize_t *length) except NULL:
+    """The UTF-8 of what encodable() gave, which owns it; an ASCII text is its own."""
+    if isinstance(encoded, str):
+        return <const uint8_t *>PyUnicode_AsUTF8AndSize(encoded, length)
+    length[0] = len(encoded)
+    return <const uint8_t *><const char *><bytes>encoded
+
+
+cdef bytes words_of(encoded, Blocks *blocks):
+    """The words of what encodable() gave, and its blocks."""
     cdef Words w
-    w.text, w.length, w.at = encoded, 0, 0
+    cdef Py_ssize_t length
+    w.text, w.length, w.at = utf8_of(encoded, &length), 0, 0
     w.out, w.room, w.n, w.run, w.run_n = NULL, 0, 1, 0, 1
     w.ascii = w.order = w.unspaced = 0
     w.simd = simd_level
-    blocks.end, blocks.start, blocks.n = len(encoded), 1, 0
+    blocks.end, blocks.start, blocks.n = length, 1, 0
     make_room(&w, blocks.end + SLACK)
     try:
         w.out[0] = SPACE
-        finish(&w, blocks, encoded)
+        finish(&w, blocks)
         w.n -= w.n > 1  # the space after the last word
         return PyBytes_FromStringAndSize(<char *>w.out + 1, w.n - 1)
     finally:
         free(w.out)
 
 
-cdef finish(Words *w, Blocks *blocks, bytes encoded):
+cdef finish(Words *w, Blocks *blocks):
     cdef Status status = NEEDS_ROOM
-    cdef size_t by_python = 0, share = 0  # where Python left off, and what it is given at least
+    cdef size_t end, by_python = 0, share = 0  # where Python left off, and what it is given at least
     while status != DONE:
         with nogil:
             status = blocks_until(w, blocks)
@@ -120,7 +144,8 @@ cdef finish(Words *w, Blocks *blocks, bytes encoded):
         elif status == NEEDS_PYTHON:
             # Python is slow to start: where it is needed again and again, it is given more.
             share = min(2 * share + 64, MAX_SHARE) if w.run - by_python <= share + 64 else 0
-            run_in_python(w, encoded[w.run : run_end(w, max(w.at, w.run + share))])
+            end = run_end(w, max(w.at, w.run + share))
+            run_in_python(w, (<const char *>w.text)[w.run : end])
             by_python = w.at
 
 
@@ -152,8 +177,7 @@ cdef make_page(uint32_t number):
     entries, strings = [], []
     letters = "".join(map(chr, range(number * PAGE, (number + 1) * PAGE)))
     plain = stand_for_themselves(letters)
-    for letter in letters:
-        parts = [kind(letter) | ord(letter) << 11] if plain else becomes(letter)
+    for parts in zip(as_they_are(letters)) if plain else map(becomes, letters):
         if len(parts) == 1:
             entries.append(parts[0])
         else:
@@ -188,23 +212,28 @@ def becomes(str letter) -> list[int]:
     if (movable or any(c in composing() for c in normal) or len(folded) > MAX_EXPANSION
             or order and len(folded) > 1):
         return [CONTEXT]
-    return [kind(c) | order << 3 | ord(c) << 11 for c in folded]
+    return [entry | order << 3 for entry in as_they_are(folded)]
 
 
-def kind(str letter) -> int:
-    """What a folded character is in a word."""
-    if not is_word_char(letter):
-        return SEPARATOR
-    return UNSPACED if is_unspaced(letter) else SPACED
+cdef list as_they_are(str letters):
+    """The entries of folded characters, one each."""
+    unspaced = frozenset().union(*UNSPACED_RUN.findall(letters))
+    entries, category = [], unicodedata.category
+    for letter in letters:
+        if category(letter) not in WORD_CATEGORIES:
+            entries.append(SEPARATOR | ord(letter) << 11)
+        else:
+            entries.append((UNSPACED if letter in unspaced else SPACED) | ord(letter) << 11)
+    return entries
 
 
 @cache
 def composing() -> frozenset[str]:
     """Characters that can be the second of a canonical composition."""
-    codes = np.arange(DECOMPOSING, dtype="<u4").tobytes()
-    every = codes.decode("utf-32-le", "surrogatepass")
-    pages = (every[i : i + PAGE] for i in range(0, DECOMPOSING, PAGE))
+    ranges = np.arange(0xD800, dtype="<u4"), np.arange(0xE000, DECOMPOSING, dtype="<u4")
+    every = "".join(codes.tobytes().decode("utf-32-le") for codes in ranges)
+    pages = (every[i : i + PAGE] for i in range(0, len(every), PAGE))
     changed = "".join(p for p in pages if not unicodedata.is_normalized("NFD", p))
-    pairs = (unicodedata.decomposition(c).split() for c in changed)
-    seconds = {chr(int(p[1], 16)) for p in pairs if len(p) == 2 and p[0][0] != "<"}
+    parts = [d.split() for d in map(unicodedata.decomposition, changed) if d and d[0] != "<"]
+    seconds = {chr(int(p[1], 16)) for p in parts if len(p) == 2}
     return frozenset(seconds | HANGUL_VOWELS_AND_TAILS)

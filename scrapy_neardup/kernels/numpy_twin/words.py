@@ -27,7 +27,9 @@ UNSPACED = (
     (0x20000, 0x3FFFF),  # Han, extensions B and later
 )
 _UNSPACED_CLASS = "".join(f"{chr(low)}-{chr(high)}" for low, high in UNSPACED)
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED_CLASS}]+")
+UNSPACED_RUN = re.compile(f"[{_UNSPACED_CLASS}]+")
+# Letters, marks and decimal digits.
+WORD_CATEGORIES = frozenset({"Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn", "Nd"})
 # bytes.translate takes tables of 256; the upper half is never asked for.
 _ASCII_TABLE = bytes(
     ord(chr(c).lower()) if c < 128 and chr(c).isalnum() else 32 for c in range(256)
@@ -80,18 +82,17 @@ def _ascii_words(line: str) -> bytes:
 
 def _unicode_words(line: str) -> bytes:
     folded = unicodedata.normalize("NFKC", line).casefold().translate(_SEPARATORS)
-    return " ".join(_UNSPACED_RUN.sub(_bigrams, folded).split()).encode()
+    return " ".join(UNSPACED_RUN.sub(_bigrams, folded).split()).encode()
 
 
 def is_word_char(char: str) -> bool:
     """Whether a character belongs to a word: a letter (L*), a mark (M*) or a decimal digit (Nd)."""
-    category = unicodedata.category(char)
-    return category[0] in "LM" or category == "Nd"
+    return unicodedata.category(char) in WORD_CATEGORIES
 
 
 def is_unspaced(char: str) -> bool:
     """Whether a character is of a script that puts no spaces between words."""
-    return _UNSPACED_RUN.match(char) is not None
+    return UNSPACED_RUN.match(char) is not None
 
 
 def _bigrams(match: re.Match[str]) -> str:
