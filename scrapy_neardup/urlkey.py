@@ -61,8 +61,9 @@ WORD = (
     r"(?:[A-Za-z0-9._~+-]++"
     r"|%(?:[01][0-9A-F]|2[1-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF]|[89A-F][0-9A-F]))*+"
 )
+PORT = "(?::(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?"  # w3lib judges above 59999
 CANONICAL = re.compile(
-    rf"(https?)://([a-z0-9_][a-z0-9._-]*+)(/{PATH})(?:\?({WORD}={WORD}(?:&{WORD}={WORD})*+))?"
+    rf"(https?)://([a-z0-9_][a-z0-9._-]*+{PORT})(/{PATH})(?:\?({WORD}={WORD}(?:&{WORD}={WORD})*+))?"
 )
 
 

@@ -159,6 +159,19 @@ def test_every_byte_and_escape_is_recognised_or_left_to_w3lib(template: str) -> 
                 assert split(url, DEFAULT_RULES) == parts, url
 
 
+def test_every_port_is_recognised_or_left_to_w3lib() -> None:
+    for port in ("", ":", ":080", ":8a", *(f":{n}" for n in range(0, 70_000, 7))):
+        url = f"http://h.example{port}/"
+        if (parts := recognised(url)) is not None:
+            assert split(url, DEFAULT_RULES) == parts
+
+
+@pytest.mark.parametrize("port", [80, 8000, 43217])
+def test_most_ports_need_no_parsing(port: int) -> None:
+    url = f"http://127.0.0.1:{port}/a"
+    assert recognised(url) == ("http", f"127.0.0.1:{port}", "/a", "", "")
+
+
 url_texts = st.text(st.sampled_from("abZ0/?&=#%2f2E;:.-~+ ()'[]@!|é\\\n\t"), max_size=30)
 
 
