@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable
 from typing import Self
-from urllib.parse import urlsplit
 
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
@@ -104,7 +103,7 @@ def exemption(request: Request, memory: CrawlMemory) -> str | None:
         return "inspection"
     if request.callback is NO_CALLBACK:
         return "media_or_robots"
-    if urlsplit(request.url).scheme not in ("http", "https"):
+    if not request.url.startswith(("http://", "https://")):
         return "scheme"
     if meta.get("neardup_skip") or meta.get("neardup_refresh"):
         return "meta"

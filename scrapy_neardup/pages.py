@@ -1,6 +1,7 @@
 """The page table: what the detector remembers of each page, one row a page id."""
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple, Self
 
@@ -28,6 +29,7 @@ def digest_of(words: bytes) -> bytes:
     return blake2b(words, digest_size=16, person=b"neardup-words").digest()
 
 
+@lru_cache(maxsize=4096)
 def site_number(site: str) -> int:
     """A 64-bit number for a site's name."""
     return _number(site.encode("utf-8", "surrogatepass"), b"neardup-site")
@@ -59,15 +61,24 @@ class Column:
         row_live = row - len(self._base)
         return self._base[row] if row_live < 0 else self._live[row_live]
 
+    def append(self, value: Any) -> None:
+        """Append a row."""
+        self._make_room(1)
+        self._live[self._n_live] = value
+        self._n_live += 1
+
     def extend(self, values: Any) -> None:
         """Append rows."""
-        end = self._n_live + len(values)
+        self._make_room(len(values))
+        self._live[self._n_live : self._n_live + len(values)] = values
+        self._n_live += len(values)
+
+    def _make_room(self, n_rows: int) -> None:
+        end = self._n_live + n_rows
         if end > len(self._live):
             grown = np.empty((max(end, 2 * len(self._live), 64), *self._live.shape[1:]), self.dtype)
             grown[: self._n_live] = self._live[: self._n_live]
             self._live = grown
-        self._live[self._n_live : end] = values
-        self._n_live = end
 
     def take(self, rows: Any) -> Any:
         """The rows of an int array; shape (len(rows), ...)."""
@@ -213,13 +224,13 @@ class PageTable:
             raise OverflowError(f"the page table is full: it holds {REMOVED:,} pages")
         low, high = digest_words(page.digest)
         url_key = _number(url, b"neardup-url")
-        self.fingerprints.extend((page.fingerprint,))
-        self.sketches.extend(page.sketch.reshape(1, -1))
-        self.digests.extend(((low, high),))
-        self.sites.extend((page.site,))
-        self.times.extend((page.time,))
-        self._url_keys.extend((url_key,))
-        self._url_ends.extend((len(self._url_bytes) + len(url),))
+        self.fingerprints.append(page.fingerprint)
+        self.sketches.append(page.sketch)
+        self.digests.append((low, high))
+        self.sites.append(page.site)
+        self.times.append(page.time)
+        self._url_keys.append(url_key)
+        self._url_ends.append(len(self._url_bytes) + len(url))
         self._url_bytes.extend(np.frombuffer(url, dtype=np.uint8))
         self._by_digest.put(low ^ page.site, id, self._digest_keys)
         self._by_url.put(url_key, id, self._url_keys.take)
@@ -246,11 +257,11 @@ class PageTable:
 
     def with_digest(self, digest: bytes, site: int) -> int | None:
         """The smallest id of a page of a site with these words, None where there is none."""
-        low, high = digest_words(digest)
+        low, _ = digest_words(digest)
         found = [
             id
             for id in self._by_digest.candidates(low ^ site)
-            if tuple(self.digests[id]) == (low, high) and self.sites[id] == site
+            if self.digests[id].tobytes() == digest and int(self.sites[id]) == site
         ]
         return min(found, default=None)
 

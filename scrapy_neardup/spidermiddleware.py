@@ -46,11 +46,12 @@ class NearDuplicateSpiderMiddleware:
     ) -> AsyncIterator[Any]:
         """Pass on what the callback yields, judging the page before its first item."""
         visit = self.memory.visits.begin(response, self.memory.trail.page_of(response))
+        page, found = visit.page, self.memory.trail.found
         try:
             async for output in result:
                 if isinstance(output, Request):
                     if not (self.prune and await self.is_pruned(visit)):
-                        self.memory.trail.found(output, visit.page)
+                        found(output, page)
                         yield output
                 else:
                     await self.hand_over(output, visit)

@@ -3,9 +3,13 @@
 from collections.abc import Sequence
 from types import ModuleType
 
+import numpy as np
+
 import scrapy_neardup.kernels.numpy_twin.fingerprint as numpy_kernel
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, Signatures
 from scrapy_neardup.kernels.numpy_twin import U64Array
+
+LITTLE = np.dtype("<u8")
 
 
 class ArraysEngine:
@@ -35,4 +39,4 @@ class ArraysEngine:
 
 def as_int(words: U64Array) -> int:
     """uint64 words, least significant first, as one integer."""
-    return int.from_bytes(words.astype("<u8", copy=False).tobytes(), "little")
+    return int.from_bytes(words.astype(LITTLE, copy=False).tobytes(), "little")
