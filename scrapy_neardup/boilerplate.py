@@ -7,10 +7,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from scrapy_neardup.errors import BrokenInvariant
-from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, U32Array, U64Array
 from scrapy_neardup.text import Blocks
-
-BoolArray = np.typing.NDArray[np.bool_]
 
 MAX_BLOCKS = 2**21  # of all sites
 MAX_BLOCKS_OF_A_SITE = 2048
@@ -37,13 +35,10 @@ class Site(NamedTuple):
 
     def with_page(self, hashes: U64Array) -> "Site":
         """The site after one more page; of too many blocks the rarest are forgotten."""
-        places, known = find(self.hashes, hashes)
-        seen_again, new = self.counts.copy(), hashes[~known]
-        seen_again[places[known]] += np.uint32(1)
-        is_old = np.ones(len(self.hashes) + len(new), dtype=bool)
-        is_old[places[~known] + np.arange(len(new))] = False
-        merged, counts = np.empty(len(is_old), np.uint64), np.ones(len(is_old), np.uint32)
-        merged[is_old], merged[~is_old], counts[is_old] = self.hashes, new, seen_again
+        merged = each_once(np.concatenate([self.hashes, hashes]))
+        counts = np.zeros(len(merged), dtype=np.uint32)
+        counts[merged.searchsorted(self.hashes)] = self.counts
+        counts[merged.searchsorted(hashes)] += np.uint32(1)
         if len(merged) > MAX_BLOCKS_OF_A_SITE:
             kept = np.sort(np.argsort(counts, kind="stable")[-MAX_BLOCKS_OF_A_SITE // 2 :])
             merged, counts = merged[kept], counts[kept]
@@ -76,20 +71,16 @@ class Site(NamedTuple):
 
     def template(self, hashes: U64Array) -> BoolArray:
         """Which of some blocks belong to a template."""
-        return find(self.hashes[self.counts >= self.threshold], hashes)[1]
-
-
-def find(ascending: U64Array, hashes: U64Array) -> tuple[I64Array, BoolArray]:
-    """Where each of some hashes stands among ascending ones, or would; and whether it does."""
-    places: I64Array = ascending.searchsorted(hashes)
-    known = places < len(ascending)
-    known[known] = ascending[places[known]] == hashes[known]
-    return places, known
+        known = self.hashes[self.counts >= self.threshold]
+        places = known.searchsorted(hashes)
+        found: BoolArray = places < len(known)
+        found[found] = known[places[found]] == hashes[found]
+        return found
 
 
 def each_once(hashes: U64Array) -> U64Array:
     """Some hashes, ascending, without repetition."""
-    # Not np.unique(), which imports numpy.ma where it is asked for nothing else: 30 ms.
+    # Not np.unique(): asked for nothing else, it imports numpy.ma, in the middle of a crawl.
     ascending = np.sort(hashes)
     repeats: BoolArray = ascending[1:] == ascending[:-1]
     return np.delete(ascending, np.flatnonzero(repeats))
