@@ -36,8 +36,14 @@ def _tree(response: HtmlResponse | XmlResponse) -> etree._Element:
         return response.selector.root
     # As parsel 1.12 does, in half the time: no selector looks for ids, comments or a base URL here.
     body = response.text.strip().replace("\x00", "").encode() or b"<html/>"
-    silent = {"collect_ids": False, "remove_comments": True, "remove_pis": True}
-    parser = etree.HTMLParser(recover=True, encoding="utf8", huge_tree=True, **silent)
+    parser = etree.HTMLParser(
+        recover=True,
+        encoding="utf8",
+        huge_tree=True,
+        collect_ids=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
     root = etree.fromstring(body, parser)
     return etree.fromstring(b"<html/>", parser) if root is None else root
 

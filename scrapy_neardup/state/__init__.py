@@ -124,8 +124,7 @@ class State:
 
     def _url_done(self, key: bytes) -> None:
         self._on_seen(key, self.urls.add(key))
-        if self.store is not None:
-            self.store.append(records.URL, records.pack_url(key, self._clock()))
+        self._record(records.URL, lambda: records.pack_url(key, self._clock()))
 
     def decide(self, reading: PageReading, learn: bool = True) -> Decision:
         """The detector's decision; a page it remembers waits for keep() or drop()."""
@@ -142,14 +141,20 @@ class State:
     def keep(self, page_id: int) -> None:
         """The page's item left the pipelines: from now on the page is known for good."""
         indexed = self._unkept.pop(page_id, None)
-        if indexed is not None and self.store is not None:
-            kept = records.KeptPage(self.detector.pages.page(page_id), indexed)
-            self.store.append(records.PAGE, records.pack_page(kept))
+        if indexed is not None:
+            self._record(records.PAGE, lambda: self._packed(page_id, indexed))
 
     def drop(self, page_id: int) -> None:
         """No item of the page left the pipelines: nothing shall count as its repeat."""
         if self._unkept.pop(page_id, None) is not None:
             self.detector.forget(page_id)
+
+    def _packed(self, page_id: int, indexed: bool) -> bytes:
+        return records.pack_page(records.KeptPage(self.detector.pages.page(page_id), indexed))
+
+    def _record(self, kind: int, payload: Callable[[], bytes]) -> None:
+        if self.store is not None:
+            self.store.append(kind, payload())
 
     def expire(self) -> int:
         """Forget URLs and pages older than the time to live; how many pages."""
@@ -213,8 +218,7 @@ class State:
         self.crashed = self._replay(journalled) > 0  # close() leaves no record behind
         if "lineage.ids" in arrays and not self.crashed:
             self.lineage.restore(under("lineage.", arrays))
-        if self.store is not None:
-            self.store.append(records.OPENED, records.pack_opened(self.id))
+        self._record(records.OPENED, lambda: records.pack_opened(self.id))
         self.expire()
 
     def _replay(self, journalled: Iterable[Record]) -> int:

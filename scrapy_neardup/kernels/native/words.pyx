@@ -75,22 +75,25 @@ HANGUL_VOWELS_AND_TAILS = frozenset(map(chr, [*range(0x1161, 0x1176), *range(0x1
 def normalise(str text):
     """The words of a text, in order, joined by single spaces, as UTF-8."""
     cdef Blocks one
+    cdef Py_ssize_t length
+    owner = encodable(text)
     one.max_lines, one.hashes = 0, NULL
-    return words_of(encodable(text), &one)
+    cdef const uint8_t *utf8 = utf8_of(owner, &length)
+    return words_of(utf8, length, &one)
 
 
 def blocks(str text, size_t max_lines):
     """The same words, and of each line that has any its hash and how many; see the twin."""
     cdef Py_ssize_t length
     cdef Blocks found
-    encoded = encodable(text)
-    cdef const uint8_t *utf8 = utf8_of(encoded, &length)
+    owner = encodable(text)
+    cdef const uint8_t *utf8 = utf8_of(owner, &length)
     cdef size_t n_lines = lines_at_most(utf8, length, max_lines)
     hashes, n_words = np.empty(n_lines, np.uint64), np.empty(n_lines, np.int64)
     cdef uint64_t[::1] to_hashes = hashes
     cdef int64_t[::1] to_n_words = n_words
     found.max_lines, found.hashes, found.n_words = max_lines, &to_hashes[0], &to_n_words[0]
-    words = words_of(encoded, &found)
+    words = words_of(utf8, length, &found)
     return words, hashes[: found.n], n_words[: found.n]
 
 
@@ -112,11 +115,10 @@ cdef const uint8_t *utf8_of(encoded, Py_ssize_t *length) except NULL:
     return <const uint8_t *><const char *><bytes>encoded
 
 
-cdef bytes words_of(encoded, Blocks *blocks):
-    """The words of what encodable() gave, and its blocks."""
+cdef bytes words_of(const uint8_t *utf8, size_t length, Blocks *blocks):
+    """The words of a text in UTF-8, and its blocks."""
     cdef Words w
-    cdef Py_ssize_t length
-    w.text, w.length, w.at = utf8_of(encoded, &length), 0, 0
+    w.text, w.length, w.at = utf8, 0, 0
     w.out, w.room, w.n, w.run, w.run_n = NULL, 0, 1, 0, 1
     w.ascii = w.order = w.unspaced = 0
     w.simd = simd_level
