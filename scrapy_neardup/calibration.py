@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scrapy_neardup.detector import BoolArray, Detector, PageReading
+from scrapy_neardup.detector import Detector, PageReading
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.evaluation import Interval, Rules, Sweep, measure, sweep
 from scrapy_neardup.index import load_index
-from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array
 from scrapy_neardup.page_files import DISTINCT, NEAR, read_pages
 from scrapy_neardup.similarity import SHINGLE
 

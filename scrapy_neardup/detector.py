@@ -14,12 +14,10 @@ from scrapy_neardup.boilerplate import Boilerplate
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached
 from scrapy_neardup.index import Index
-from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 from scrapy_neardup.pages import Page, PageTable, digest_of, site_number
 from scrapy_neardup.similarity import ROW_WORDS
 from scrapy_neardup.text import Blocks, words_and_blocks
-
-BoolArray = np.typing.NDArray[np.bool_]
 
 Kind = Literal["new", "exact", "near", "too-short", "undecided"]
 Scope = Literal["site", "all"]
@@ -427,7 +425,7 @@ def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
 @cache
 def _suffixes() -> PublicSuffixList:
     # The bundled list, private suffixes (github.io) included: no download. As one set of names
-    # it gives a crawl's garbage collector nothing to visit; the trees of others do, 18,000 nodes.
+    # it gives a crawl's garbage collector nothing to visit; the trees of others do.
     return PublicSuffixList(accept_unknown=False)
 
 

@@ -13,14 +13,13 @@ from scrapy_neardup.detector import (
     DISTANCE,
     MIN_WORDS,
     SIMILARITY,
-    BoolArray,
     Detector,
     PageReading,
 )
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.index import load_index
-from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array
 from scrapy_neardup.page_files import Pair, read_pages, read_pairs
 
 Z95 = 1.959964  # standard deviations that hold 95 % of a normal distribution

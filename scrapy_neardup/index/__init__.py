@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 from scrapy_neardup.errors import SpecError
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+    from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U64Array
 
 
 class Matches(NamedTuple):
@@ -58,7 +55,7 @@ class Index(Protocol):
     def discard_many(self, fps: "U64Array", ids: "I64Array") -> int:
         """Forget those of many that are there; how many copies."""
 
-    def holds_many(self, fps: "U64Array", ids: "I64Array") -> "npt.NDArray[np.bool_]":
+    def holds_many(self, fps: "U64Array", ids: "I64Array") -> "BoolArray":
         """Whether each signature is stored under its id; shape (n,)."""
 
     def first_within(self, fp: int, distance: int) -> int | None:

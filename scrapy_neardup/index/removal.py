@@ -3,13 +3,10 @@
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from scrapy_neardup.errors import NotStored
 from scrapy_neardup.index.inputs import checked_id, rows_of, signature_bytes
-from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-
-Bools = npt.NDArray[np.bool_]
+from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U64Array
 
 
 class Removal(Protocol):
@@ -17,7 +14,7 @@ class Removal(Protocol):
 
     bits: int
 
-    def holds_many(self, fps: U64Array, ids: I64Array) -> Bools: ...
+    def holds_many(self, fps: U64Array, ids: I64Array) -> BoolArray: ...
     def discard_many(self, fps: U64Array, ids: I64Array) -> int: ...
 
     def remove(self, fp: int, id: int) -> None:
@@ -32,7 +29,7 @@ class Removal(Protocol):
     def discard(self, fp: int, id: int) -> bool:
         return self.discard_many(self._row(fp), np.array([checked_id(id)])) > 0
 
-    def _refuse(self, fps: U64Array, ids: I64Array, held: Bools) -> None:
+    def _refuse(self, fps: U64Array, ids: I64Array, held: BoolArray) -> None:
         missing = np.flatnonzero(~held)
         row = rows_of(fps, self.bits)[missing[0]]
         signature = int.from_bytes(row.tobytes(), "little")

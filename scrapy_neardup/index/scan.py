@@ -14,8 +14,8 @@ from scrapy_neardup.index.inputs import (
     ids_of,
     rows_of,
 )
-from scrapy_neardup.index.removal import Bools, Removal
-from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
+from scrapy_neardup.index.removal import Removal
+from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
 
 
 class ScanIndex(Removal):
@@ -43,7 +43,7 @@ class ScanIndex(Removal):
         rows = rows_of(fps, self.bits)
         self._append(rows, ids_of(ids, len(rows)))
 
-    def holds_many(self, fps: U64Array, ids: I64Array) -> Bools:
+    def holds_many(self, fps: U64Array, ids: I64Array) -> BoolArray:
         return np.array([own.any() for own in self._copies(fps, ids)], dtype=bool)
 
     def discard_many(self, fps: U64Array, ids: I64Array) -> int:
@@ -52,7 +52,7 @@ class ScanIndex(Removal):
             self._keep(~own)
         return before - self._n
 
-    def _copies(self, fps: U64Array, ids: I64Array) -> Iterator[Bools]:
+    def _copies(self, fps: U64Array, ids: I64Array) -> Iterator[BoolArray]:
         """Where each of many pairs is stored."""
         rows = rows_of(fps, self.bits)
         for row, id in zip(rows, ids_of(ids, len(rows)), strict=True):

@@ -16,8 +16,8 @@ from scrapy_neardup.index import BulkMatches, Matches
 from scrapy_neardup.index.inputs import check_distance, ids_of, rows_of
 from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.permuted import PermutedIndex
-from scrapy_neardup.index.removal import Bools, Removal
-from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+from scrapy_neardup.index.removal import Removal
+from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.slices import bits_of, smallest_each
 
 TABLE = 1 << 32  # positions in a table: the first 32 leading bits
@@ -82,22 +82,22 @@ class ShardLike(Protocol):
     @property
     def n_home(self) -> int: ...
     def add_many(self, fps: U64Array, ids: I64Array) -> None: ...
-    def holds_many(self, fps: U64Array, ids: I64Array) -> Bools: ...
+    def holds_many(self, fps: U64Array, ids: I64Array) -> BoolArray: ...
     def discard_many(self, fps: U64Array, ids: I64Array) -> int: ...
     def first_within_many(self, fps: U64Array, distance: int) -> I64Array: ...
     def all_within_many(self, fps: U64Array, distance: int) -> BulkMatches: ...
 
 
-def stands(shard: ShardLike, table: int, rows: U64Array) -> Bools:
+def stands(shard: ShardLike, table: int, rows: U64Array) -> BoolArray:
     """Which rows stand in the shard by one table."""
     if not shard.low < (table + 1) * TABLE or not table * TABLE < shard.high:
         return np.zeros(len(rows), dtype=bool)
     place = positions(shard.whole, table, rows)
-    inside: Bools = (shard.low <= place) & (place < shard.high)
+    inside: BoolArray = (shard.low <= place) & (place < shard.high)
     return inside
 
 
-def concerns(shard: ShardLike, rows: U64Array) -> Bools:
+def concerns(shard: ShardLike, rows: U64Array) -> BoolArray:
     """Which rows stand in the shard by any table: those it holds, and those to ask it for."""
     found = np.zeros(len(rows), dtype=bool)
     for table in range(len(shard.whole.tables)):
@@ -171,7 +171,7 @@ class ShardedIndex(Removal):
             shard.add_many(rows[own], checked[own].astype(np.int64))
         self._n += len(rows)
 
-    def holds_many(self, fps: U64Array, ids: I64Array) -> Bools:
+    def holds_many(self, fps: U64Array, ids: I64Array) -> BoolArray:
         rows = rows_of(fps, self.bits)
         checked, held = ids_of(ids, len(rows)).astype(np.int64), np.zeros(len(rows), dtype=bool)
         for shard in self.shards:

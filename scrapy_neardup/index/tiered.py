@@ -6,9 +6,9 @@ import numpy as np
 
 from scrapy_neardup.errors import BrokenInvariant, SpecError
 from scrapy_neardup.index.inputs import checked_id, ids_of, rows_of, signature_bytes
-from scrapy_neardup.index.removal import Bools, Removal
+from scrapy_neardup.index.removal import Removal
 from scrapy_neardup.index.tiers import Tiers
-from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
 
 
 class TieredIndex(Removal, Protocol):
@@ -26,7 +26,7 @@ class TieredIndex(Removal, Protocol):
         rows = rows_of(fps, self.bits)
         self._tiers.add_many(rows, ids_of(ids, len(rows)))
 
-    def holds_many(self, fps: U64Array, ids: I64Array) -> Bools:
+    def holds_many(self, fps: U64Array, ids: I64Array) -> BoolArray:
         rows = rows_of(fps, self.bits)
         return self._tiers.hold_many(rows, ids_of(ids, len(rows)))
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scrapy_neardup.index.parallel import on_all_cores
-from scrapy_neardup.index.removal import Bools
-from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
 
 Freeze = Callable[..., Any]  # of rows and ids, and perhaps of how to run work on many items
 MakeLive = Callable[[int], Any]
@@ -67,9 +66,9 @@ class Tiers:
             self.live.add_many(rows[room:], ids[room:])
         self._n += len(rows)
 
-    def hold_many(self, rows: U64Array, ids: U32Array) -> Bools:
+    def hold_many(self, rows: U64Array, ids: U32Array) -> BoolArray:
         """Whether each pair is there."""
-        held: Bools = self.area.count_many(self.all, rows, ids) > 0
+        held: BoolArray = self.area.count_many(self.all, rows, ids) > 0
         return held
 
     def remove_many(self, rows: U64Array, ids: U32Array) -> int:

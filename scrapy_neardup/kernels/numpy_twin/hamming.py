@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from scrapy_neardup.errors import BrokenInvariant
-from scrapy_neardup.kernels.numpy_twin import I64Array, U8Array, U32Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U8Array, U32Array, U64Array
 
 NONE, LIMIT = -1, -2  # what stands for an id where none is near, where the scan limit is reached
 CANDIDATES = 1 << 20  # compared at once, so that a bulk query's memory stays bounded
 
-Bools = npt.NDArray[np.bool_]
 Run = Callable[[Callable[[int], None], Iterable[int]], None]  # work done on each of many items
 
 
@@ -257,9 +255,9 @@ class Live:
                 total[part] += self._in_bucket(table, queries[part]).sum(axis=1)
         return total
 
-    def _in_bucket(self, table: int, queries: U64Array) -> Bools:
+    def _in_bucket(self, table: int, queries: U64Array) -> BoolArray:
         own = buckets(self.tables, table, queries, self.bits).astype(np.uint32)
-        same: Bools = self._buckets[table, : self._n] == own[:, None]
+        same: BoolArray = self._buckets[table, : self._n] == own[:, None]
         return same
 
     def matches(self, queries: U64Array, distance: int) -> Iterator[tuple[I64Array, ...]]:
