@@ -45,7 +45,13 @@ def crawl_once(root: str, with_plugin: bool, pages: int, engine: str) -> dict[st
     collector = Collector()
 
     def note(name: str) -> Any:
-        return lambda: clock.update({name: time.process_time(), f"{name}_gc": collector.cpu_s})
+        return lambda: clock.update(
+            {
+                name: time.process_time(),
+                f"{name}_gc": collector.cpu_s,
+                f"{name}_objects": len(gc.get_objects()),
+            }
+        )
 
     opened, closed = note("opened"), note("closed")  # signals hold their receivers weakly
     crawler.signals.connect(opened, signal=signals.spider_opened)
@@ -56,6 +62,7 @@ def crawl_once(root: str, with_plugin: bool, pages: int, engine: str) -> dict[st
     return {
         "cpu_s": clock["closed"] - clock["opened"],
         "collector_s": clock["closed_gc"] - clock["opened_gc"],
+        "objects": clock["opened_objects"],
         "responses": crawler.stats.get_value("downloader/response_count"),
     }
 
@@ -101,6 +108,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "ms_per_response_with": milliseconds(rounds, "with"),
         "collector_ms_without": milliseconds(rounds, "without", "collector_s"),
         "collector_ms_with": milliseconds(rounds, "with", "collector_s"),
+        "objects_without": round(statistics.median(r["without"]["objects"] for r in rounds)),
+        "objects_with": round(statistics.median(r["with"]["objects"] for r in rounds)),
         "rounds": rounds,
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -128,6 +137,8 @@ def report(figures: Mapping[str, Any]) -> str:
             f"{figures['ms_per_response_with']:.3f} with",
             f"of it the collector     {figures['collector_ms_without']:.3f} without, "
             f"{figures['collector_ms_with']:.3f} with",
+            f"objects at its start    {figures['objects_without']:,} without, "
+            f"{figures['objects_with']:,} with",
             f"ratio                   {figures['ratio']:.3f}, median of {len(ratios)} rounds "
             f"({ratios[0]:.3f} to {ratios[-1]:.3f})",
             f"target                  {TARGET}: {verdict}",
