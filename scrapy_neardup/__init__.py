@@ -1,5 +1,7 @@
 """scrapy_neardup: never fetch a URL twice, never keep a page twice. The public names; no logic."""
 
+from __future__ import annotations
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

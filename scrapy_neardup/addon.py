@@ -1,5 +1,7 @@
 """NearDupAddon: one ADDONS line switches everything on."""
 
+from __future__ import annotations
+
 from scrapy.settings import BaseSettings
 
 from scrapy_neardup.dupefilter import LayeredBloomDupeFilter

@@ -1,5 +1,7 @@
 """What a site repeats on its pages: navigation, notices and footers, learnt block by block."""
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from math import ceil, sqrt
 from typing import Any, NamedTuple, Self
@@ -33,7 +35,7 @@ class Site(NamedTuple):
         """
         return min(self.n_pages, max(WARM, ceil(2 * sqrt(self.n_pages))))
 
-    def with_page(self, hashes: U64Array) -> "Site":
+    def with_page(self, hashes: U64Array) -> Site:
         """The site after one more page; of too many blocks the rarest are forgotten."""
         merged = each_once(np.concatenate([self.hashes, hashes]))
         counts = np.zeros(len(merged), dtype=np.uint32)
@@ -50,7 +52,7 @@ class Site(NamedTuple):
         return b"".join(part.tobytes() for part in numbers)
 
     @classmethod
-    def unpack(cls, packed: bytes) -> "Site":
+    def unpack(cls, packed: bytes) -> Site:
         """What pack() described. Raises BrokenInvariant."""
         n_blocks, rest = divmod(len(packed) - 4, 12)
         if rest or n_blocks < 0:

@@ -1,5 +1,7 @@
 """Limits for a crawl's own pages: likely pairs, compared exactly, say what k and b would do."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,5 +1,7 @@
 """What a crawl's memory has to tell when it ends: sizes, losses, the board's time; as stats."""
 
+from __future__ import annotations
+
 import logging
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Bodies that were read: a page that is one of them, byte by byte, need not be read again."""
 
+from __future__ import annotations
+
 from secrets import token_bytes
 from typing import NamedTuple
 

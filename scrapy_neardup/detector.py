@@ -1,5 +1,7 @@
 """Text → fingerprint → candidates → confirmed Decision. Knows no Scrapy."""
 
+from __future__ import annotations
+
 import time
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -303,7 +305,7 @@ class Detector:
         same_site = self.pages.sites.take(found.ids) == self._scope_of(reading.site)
         return found.where(same_site).nearest(), found.where(~same_site).nearest()
 
-    def _candidates(self, reading: PageReading, own: int | None) -> "Candidates | None":
+    def _candidates(self, reading: PageReading, own: int | None) -> Candidates | None:
         """Earlier pages within both distances, and how similar they are; None if there are none."""
         ids, distances = self.index.all_within(reading.signatures.fingerprint, self.distance)
         if not len(ids):
@@ -400,7 +402,7 @@ class Candidates(NamedTuple):
     sketch_distances: I64Array
     similarity: F64Array
 
-    def where(self, wanted: BoolArray) -> "Candidates":
+    def where(self, wanted: BoolArray) -> Candidates:
         """Those that are wanted."""
         return Candidates(
             self.ids[wanted],

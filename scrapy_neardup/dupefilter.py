@@ -1,5 +1,7 @@
 """LayeredBloomDupeFilter: the crawl's URL filter as a DUPEFILTER_CLASS."""
 
+from __future__ import annotations
+
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter

@@ -1,5 +1,7 @@
 """How good the detector is on labelled pairs: recall, precision, and how sure that is."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from math import sqrt
@@ -120,7 +122,7 @@ class Measures(NamedTuple):
             near &= self.similarity >= rules.similarity
         return near | self.exact
 
-    def where(self, wanted: BoolArray) -> "Measures":
+    def where(self, wanted: BoolArray) -> Measures:
         """Those of the pairs that are wanted."""
         exact, n_words, distances, sketch_distances, similarity = self
         return Measures(

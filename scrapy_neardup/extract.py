@@ -1,5 +1,7 @@
 """Response or item → visible text, with a line break between blocks."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from typing import Any
 

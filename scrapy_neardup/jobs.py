@@ -1,5 +1,7 @@
 """JOBDIR: where a job's state is, and what to do with the queue that its crash left behind."""
 
+from __future__ import annotations
+
 import logging
 import shutil
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The decision ledger: what was decided about each URL and page, and why, in SQLite files."""
 
+from __future__ import annotations
+
 import json
 import logging
 import os

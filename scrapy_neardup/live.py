@@ -1,5 +1,7 @@
 """The live view of a running crawl: its report, on this machine only, read-only and refreshed."""
 
+from __future__ import annotations
+
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path

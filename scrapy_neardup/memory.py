@@ -1,5 +1,7 @@
 """What one crawl remembers: URL filter, detector and pages under way; shared by its components."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -42,7 +44,7 @@ DAY_S = 86_400.0
 
 NOT_MADE = b""  # no key is empty
 
-_memories: WeakKeyDictionary[Crawler, "CrawlMemory"] = WeakKeyDictionary()
+_memories: WeakKeyDictionary[Crawler, CrawlMemory] = WeakKeyDictionary()
 
 
 class CrawlMemory:

@@ -1,5 +1,7 @@
 """SeenUrlMiddleware: request → key → filter; a URL fetched before is not fetched again."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable
 from typing import Self
 

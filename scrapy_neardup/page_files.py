@@ -1,5 +1,7 @@
 """Files of pages and of labelled pairs: one JSON object a line, gzipped or not."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from collections.abc import Callable, Iterator

@@ -1,5 +1,7 @@
 """The page table: what the detector remembers of each page, one row a page id."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from hashlib import blake2b

@@ -1,5 +1,7 @@
 """Settings → the structures they describe: URL filter, detector, and what tells them apart."""
 
+from __future__ import annotations
+
 from dataclasses import fields, replace
 from typing import Any
 

@@ -1,5 +1,7 @@
 """What the other workers know: asked of the server, remembered by this worker, too."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -253,7 +255,7 @@ class Peers:
         answers = [await self._answer(one) for one in [self._link.ask(q) for q in questions]]
         return answers if len(answers) > 1 else answers[0]
 
-    async def _answer(self, asked: "Future[Any]") -> Any:
+    async def _answer(self, asked: Future[Any]) -> Any:
         self._stats.inc_value(stats.BACKEND_ASKED)
         try:
             return await answer_of(asked)

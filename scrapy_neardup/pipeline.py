@@ -1,5 +1,7 @@
 """NearDuplicatePipeline: item → verdict of its page → drop, tag or keep."""
 
+from __future__ import annotations
+
 from typing import Any, Self
 from zlib import crc32
 

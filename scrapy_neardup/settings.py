@@ -1,5 +1,7 @@
 """The only reader of NEARDUP_* settings: a frozen dataclass, every check in one place."""
 
+from __future__ import annotations
+
 import difflib
 import logging
 from collections.abc import Callable, Iterator

@@ -1,5 +1,7 @@
 """How much of two pages is the same: odd sketches of their shingles → Jaccard, with its error."""
 
+from __future__ import annotations
+
 from math import exp, sqrt
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """NearDuplicateSpiderMiddleware: hands each page's verdict to its items, prunes links of copies."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator
 from typing import Any, Self
 

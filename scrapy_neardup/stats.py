@@ -1,5 +1,7 @@
 """Every stats key, named once, and the table that is logged when a crawl ends."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Visible text → normalised words as bytes: THE definition of what every engine hashes."""
 
+from __future__ import annotations
+
 import unicodedata
 from itertools import groupby, pairwise
 from typing import NamedTuple

@@ -1,5 +1,7 @@
 """Requests and responses as the lineage sees them: which page was each request found on?"""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import cached_property
 

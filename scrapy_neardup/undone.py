@@ -5,6 +5,8 @@ A Bloom filter cannot forget, so what is to be forgotten is a list of exceptions
 person's word, `{"fetched": URL}` the crawl's answer to it.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Iterable, Iterator

@@ -5,6 +5,8 @@ a request another one, each after a space: ` scheme=ftp method=POST body=6a1f…
 URLs hold no space, so two requests have one key only where every rule says they are the same.
 """
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -106,11 +108,11 @@ DEFAULT_RULES = UrlKeyRules()
 class Fingerprinter(Protocol):
     """A REQUEST_FINGERPRINTER_CLASS."""
 
-    def fingerprint(self, request: "Request") -> bytes: ...
+    def fingerprint(self, request: Request) -> bytes: ...
 
 
 def request_key(
-    request: "Request",
+    request: Request,
     rules: UrlKeyRules = DEFAULT_RULES,
     fingerprinter: Fingerprinter | None = None,
 ) -> bytes:

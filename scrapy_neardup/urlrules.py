@@ -4,6 +4,8 @@
   "processor": "queryRemoval", "args": ["sort"]}]
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterable

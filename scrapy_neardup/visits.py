@@ -1,5 +1,7 @@
 """Visits: each response on its way through the spider and the pipelines, and its items."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

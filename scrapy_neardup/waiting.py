@@ -1,5 +1,7 @@
 """Waiting on the crawl's loop, whichever it is: for a thread's answer, or for a while."""
 
+from __future__ import annotations
+
 import asyncio
 from concurrent.futures import Future
 from typing import TypeVar
@@ -11,7 +13,7 @@ from twisted.internet.task import deferLater
 T = TypeVar("T")
 
 
-async def answer_of(future: "Future[T]") -> T:
+async def answer_of(future: Future[T]) -> T:
     """What a thread puts into a future. Raises what it puts there."""
     if is_asyncio_available():
         return await asyncio.wrap_future(future)

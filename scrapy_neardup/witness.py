@@ -1,5 +1,7 @@
 """Between a crawl and the person who watches it: ledger, live view, decisions undone."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterator
 from dataclasses import fields

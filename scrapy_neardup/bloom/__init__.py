@@ -1,5 +1,7 @@
 """URL filters: which keys were added before; found by name, dotted path or class."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -31,7 +33,7 @@ class UrlFilter(Protocol):
         URL as a whole is new.
         """
 
-    def add_many(self, keys: Sequence[bytes]) -> "I64Array":
+    def add_many(self, keys: Sequence[bytes]) -> I64Array:
         """add_reporting for each key in turn; shape (n,)."""
 
     def __contains__(self, key: bytes) -> bool: ...

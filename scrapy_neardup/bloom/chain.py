@@ -1,5 +1,7 @@
 """A Bloom filter that grows: each slice has twice the keys and half the error rate."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 

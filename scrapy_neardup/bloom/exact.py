@@ -1,5 +1,7 @@
 """ExactFilter: a table of 64-bit fingerprints; 10 to 20 bytes a URL, next to no errors."""
 
+from __future__ import annotations
+
 from secrets import randbits
 from typing import Any, Self
 

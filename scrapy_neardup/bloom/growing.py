@@ -1,5 +1,7 @@
 """What filters over a kernel's bits have in common: adding, finding, and room made on the way."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Protocol
 

@@ -1,5 +1,7 @@
 """LayeredBloomFilter: host, directory and URL in Bloom filters that keep their error rate."""
 
+from __future__ import annotations
+
 from itertools import chain
 from secrets import randbits
 from typing import Any, Self

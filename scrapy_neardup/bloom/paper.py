@@ -1,5 +1,7 @@
 """The filters of the multi-layer paper to the letter, for comparison only: they lose pages."""
 
+from __future__ import annotations
+
 import mmh3
 
 from scrapy_neardup.kernels.numpy_twin.bloom import split

@@ -1,5 +1,7 @@
 """How many bits a Bloom filter takes for an error rate, and what rate it has when half full."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, exp, expm1, inf, log, log1p, log2

@@ -5,6 +5,8 @@ and run(options) -> exit code. It is imported with every call of the command, so
 heavy is imported inside run.
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
 from importlib import import_module

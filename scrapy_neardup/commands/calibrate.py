@@ -4,6 +4,8 @@ Likely pairs among the pages are compared exactly; the limits proposed are those
 have told near from distinct best, with the precision and recall to expect of them.
 """
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 from typing import Any

@@ -5,6 +5,8 @@ goes on where it stopped when the command is given again. Needs the extra:
 pip install 'scrapy-neardup[dedup]'.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import sys
@@ -65,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def progress_bar(plan: "Plan") -> "Iterator[Watcher]":
+def progress_bar(plan: Plan) -> Iterator[Watcher]:
     """A bar with rate and time left on a terminal; nothing elsewhere, or without tqdm."""
     try:
         from tqdm import tqdm

@@ -5,6 +5,8 @@ default settings or those given. Pairs labelled neither near nor distinct are no
 Intervals are Wilson's, 95 %. The sweep tells what other limits would have given.
 """
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Sequence
 from dataclasses import fields

@@ -1,5 +1,7 @@
 """What happened to a URL, and which setting would have decided otherwise."""
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -111,7 +113,7 @@ def fetched_as(reader: LedgerReader, decided: Decided) -> str | None:
     return next((url for url in urls if host in url.lower() and url_key(url, rules) == key), None)
 
 
-def url_rules(rules: Mapping[str, object]) -> "UrlKeyRules":
+def url_rules(rules: Mapping[str, object]) -> UrlKeyRules:
     """The rules for URLs of a run, as far as they are on record: not those of single sites."""
     from scrapy_neardup.urlkey import UrlKeyRules
 

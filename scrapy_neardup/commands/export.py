@@ -4,6 +4,8 @@ Fingerprints of different keys must not be compared; the column key_id tells key
 without giving them away. Parquet needs pyarrow: pip install 'scrapy-neardup[dedup]'.
 """
 
+from __future__ import annotations
+
 import argparse
 import csv
 import json
@@ -93,7 +95,7 @@ def _key_id(rules: dict[str, object]) -> object:
     return spec.get("key", "") if isinstance(spec, dict) else ""
 
 
-def _opened(path: Path | None) -> "nullcontext[TextIO] | TextIO":
+def _opened(path: Path | None) -> nullcontext[TextIO] | TextIO:
     if path is None:
         return nullcontext(sys.stdout)
     return path.open("w", encoding="utf-8", newline="")

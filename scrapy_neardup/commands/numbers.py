@@ -1,5 +1,7 @@
 """Whole numbers on the command line."""
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Callable
 

@@ -4,6 +4,8 @@ Totals count every decision; the newest --rows of them are listed and searchable
 NEARDUP_KEEP_TEXT the pairs of the most doubtful clusters are shown side by side.
 """
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 

@@ -4,6 +4,8 @@ README.md in the folder says how to simulate, check and synthesise it; no tool i
 write it.
 """
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 

@@ -3,6 +3,8 @@
 Scrapy loads it with every call of any command, so it imports nothing but Scrapy's own base.
 """
 
+from __future__ import annotations
+
 import argparse
 
 from scrapy.commands import ScrapyCommand

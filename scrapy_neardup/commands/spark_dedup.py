@@ -5,6 +5,8 @@ the order of their URLs, with templates kept. Needs the extras: pip install
 'scrapy-neardup[spark,dedup]', and Java 17; on a cluster, start it through spark-submit.
 """
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 

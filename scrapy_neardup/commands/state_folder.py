@@ -1,5 +1,7 @@
 """Which state folder a subcommand works on."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 

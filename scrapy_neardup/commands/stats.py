@@ -1,5 +1,7 @@
 """Totals of a crawl's decisions, by site and URL pattern, and what they saved."""
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Iterable
 

@@ -1,5 +1,7 @@
 """What commands write: free of control sequences, coloured only where a person reads it."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys

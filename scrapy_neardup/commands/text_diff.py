@@ -1,5 +1,7 @@
 """Two texts → the words that differ, with a few words around them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import NamedTuple

@@ -4,6 +4,8 @@ PATTERN is a URL in which * stands for any characters; it is matched against the
 recorded drops. A URL without * is undone whether or not its drop is on record.
 """
 
+from __future__ import annotations
+
 import argparse
 import re
 from pathlib import Path
@@ -48,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def found(state: Path, pattern: str) -> "list[Wanted]":
+def found(state: Path, pattern: str) -> list[Wanted]:
     """What a pattern matches; a URL matches itself, on record or not."""
     from scrapy_neardup.undone import Wanted
 
@@ -61,7 +63,7 @@ def found(state: Path, pattern: str) -> "list[Wanted]":
     return [Wanted(pattern, decisions[-1].callback if decisions else None)]
 
 
-def dropped(reader: LedgerReader, pattern: str) -> "list[Wanted]":
+def dropped(reader: LedgerReader, pattern: str) -> list[Wanted]:
     """Recorded drops that match, each URL once, oldest first."""
     from scrapy_neardup.undone import Wanted
 

@@ -5,6 +5,8 @@ fingerprint. Memory holds what the detector remembers of kept pages, and a bound
 records on their way.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import time
@@ -84,7 +86,7 @@ class Run:
         self.seconds_before = progress.seconds
         self.bytes_before = 0
 
-    def __enter__(self) -> "Run":
+    def __enter__(self) -> Run:
         return self
 
     def __exit__(self, *error: object) -> None:

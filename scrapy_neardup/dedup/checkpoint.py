@@ -1,5 +1,7 @@
 """Where a run of dedup stands, on disk: a run that was cut off goes on from here."""
 
+from __future__ import annotations
+
 import json
 import shutil
 from collections import Counter

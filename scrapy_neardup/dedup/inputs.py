@@ -1,5 +1,7 @@
 """Files of pages → records, one after the other; what is damaged is told and passed over."""
 
+from __future__ import annotations
+
 import csv
 import gzip
 import io

@@ -1,5 +1,7 @@
 """Kept records → files of their own format, in parts that a crash cannot tear."""
 
+from __future__ import annotations
+
 import csv
 import gzip
 import io
@@ -21,7 +23,7 @@ class Part:
         path.parent.mkdir(parents=True, exist_ok=True)
 
     @classmethod
-    def of(cls, source: Input, path: Path) -> "Part":
+    def of(cls, source: Input, path: Path) -> Part:
         """The part for an input's format."""
         return PARTS[source.kind](path)
 

@@ -1,5 +1,7 @@
 """Records → readings, in worker processes: extraction, words and fingerprints on all cores."""
 
+from __future__ import annotations
+
 import os
 import signal
 import threading
@@ -140,11 +142,11 @@ class Readers:
         while waiting:
             yield from self._done(waiting)
 
-    def _too_heavy(self, waiting: "deque[Batch[T]]") -> bool:
+    def _too_heavy(self, waiting: deque[Batch[T]]) -> bool:
         n_bytes = sum(sheet.n_bytes for batch in waiting for sheet in batch.sheets)
         return n_bytes > AHEAD * self._jobs * BATCH_BYTES
 
-    def _submitted(self, sheets: list[Sheet]) -> "Future[list[PageReading | Unread]]":
+    def _submitted(self, sheets: list[Sheet]) -> Future[list[PageReading | Unread]]:
         try:
             return self._pool.submit(read_batch, sheets)
         except BrokenProcessPool as error:
@@ -152,7 +154,7 @@ class Readers:
             broken.set_exception(error)
             return broken
 
-    def _done(self, waiting: "deque[Batch[T]]") -> Iterator[tuple[T, PageReading | Unread]]:
+    def _done(self, waiting: deque[Batch[T]]) -> Iterator[tuple[T, PageReading | Unread]]:
         batch = waiting.popleft()
         try:
             readings = batch.future.result()

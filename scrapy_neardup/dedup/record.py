@@ -1,5 +1,7 @@
 """What the readers of all formats give: records, and damage in their place."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 

@@ -4,6 +4,8 @@ warcio parses a record but does not find it: in damaged gzip it goes on with wha
 page that was cut short would pass for a whole one.
 """
 
+from __future__ import annotations
+
 import io
 import re
 import zlib

@@ -1,5 +1,7 @@
 """Engines: normalised words → fingerprint and sketch; found by name, dotted path or class."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -95,7 +97,7 @@ class Signatures(NamedTuple):
     """What one pass over a page's words gives."""
 
     fingerprint: int
-    sketch: "U64Array"  # shape (sketch.n_words,), least significant word first
+    sketch: U64Array  # shape (sketch.n_words,), least significant word first
     n_words: int
 
 
@@ -108,7 +110,7 @@ class Engine(Protocol):
     def fingerprint(self, words: bytes) -> int:
         """The fingerprint of one text, 0 <= fp < 2**bits."""
 
-    def fingerprint_many(self, texts: Sequence[bytes]) -> "U64Array":
+    def fingerprint_many(self, texts: Sequence[bytes]) -> U64Array:
         """Fingerprints, shape (len(texts), n_words), least significant word first."""
 
     def signatures(self, words: bytes) -> Signatures:

@@ -1,5 +1,7 @@
 """The NumPy engine: whole-array arithmetic, always available."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from types import ModuleType
 

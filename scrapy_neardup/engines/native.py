@@ -1,5 +1,7 @@
 """The native engine: compiled kernels, one pass over the words."""
 
+from __future__ import annotations
+
 from importlib import import_module
 
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec

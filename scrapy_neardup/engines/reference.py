@@ -1,5 +1,7 @@
 """The reference engine: plain Python, slow and obvious, the oracle of all others."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 
 import numpy as np

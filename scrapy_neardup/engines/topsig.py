@@ -1,5 +1,7 @@
 """TopSig signatures: wide ones, whose words weigh what they tell about a page (Geva 2011)."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 

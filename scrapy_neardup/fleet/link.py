@@ -1,5 +1,7 @@
 """The way to the server: one thread, one round trip for all that waits; fails open, replays."""
 
+from __future__ import annotations
+
 import logging
 import threading
 import time
@@ -61,7 +63,7 @@ class Link:
         self._thread = threading.Thread(target=self._run, name="neardup-fleet", daemon=True)
         self._thread.start()
 
-    def ask(self, call: Call) -> "Future[Any]":
+    def ask(self, call: Call) -> Future[Any]:
         """The server's answer as call.read has it, to come; Unanswered if there is none."""
         answer: Future[Any] = Future()
         with self._changed:
@@ -98,7 +100,7 @@ class Link:
                 self._ended = True
                 self._turn_away("the link is closed")
 
-    def _gathered(self) -> "tuple[list[tuple[Call, Future[Any]]], list[Call]] | None":
+    def _gathered(self) -> tuple[list[tuple[Call, Future[Any]]], list[Call]] | None:
         """Questions and messages for the next round trip; None at the end."""
         with self._changed:
             while (rest := self._rest()) > 0:
@@ -126,7 +128,7 @@ class Link:
             return False
         return not (self._asked or self._waiting) or time.monotonic() >= self._closing_at
 
-    def _take_round(self, asked: "list[tuple[Call, Future[Any]]]", told: list[Call]) -> None:
+    def _take_round(self, asked: list[tuple[Call, Future[Any]]], told: list[Call]) -> None:
         answers = self._send([*(call for call, _ in asked), *told])
         failures = [a for a in answers if isinstance(a, Exception)]
         passing = next((error for error in failures if is_passing(error)), None)
@@ -181,7 +183,7 @@ class Link:
             logger.warning(message, error)
 
 
-def _resolve(call: Call, answer: "Future[Any]", got: Any) -> None:
+def _resolve(call: Call, answer: Future[Any], got: Any) -> None:
     """Give the asker what came, unless it waits no longer."""
     if not answer.set_running_or_notify_cancel():
         return

@@ -1,5 +1,7 @@
 """What a fleet asks and tells its server, as calls of scripts: one key, one shard each."""
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

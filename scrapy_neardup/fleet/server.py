@@ -1,5 +1,7 @@
 """The server itself: a client of redis-py, one round trip for many calls. Blocks; for threads."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -165,7 +167,7 @@ class Server:
                 answers[place] = answer[n] if is_shared else answer
         return answers
 
-    def _piped(self, client: Any, groups: "list[tuple[Call, list[int]]]", by_name: bool) -> Any:
+    def _piped(self, client: Any, groups: list[tuple[Call, list[int]]], by_name: bool) -> Any:
         self.n_round_trips += 1
         with client.pipeline(transaction=False) as pipe:
             for call, _ in groups:

@@ -1,5 +1,7 @@
 """Indexes: fingerprints → those within a distance; found by name, dotted path or class."""
 
+from __future__ import annotations
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
@@ -12,16 +14,16 @@ if TYPE_CHECKING:
 class Matches(NamedTuple):
     """Ids ascending, without repeats, and how many bits each differs from the query."""
 
-    ids: "I64Array"  # shape (n,)
-    distances: "I64Array"  # shape (n,), bits
+    ids: I64Array  # shape (n,)
+    distances: I64Array  # shape (n,), bits
 
 
 class BulkMatches(NamedTuple):
     """Matches of many queries: those of query i are [offsets[i] : offsets[i + 1]]."""
 
-    offsets: "I64Array"  # shape (queries + 1,)
-    ids: "I64Array"
-    distances: "I64Array"
+    offsets: I64Array  # shape (queries + 1,)
+    ids: I64Array
+    distances: I64Array
 
 
 class Index(Protocol):
@@ -39,35 +41,35 @@ class Index(Protocol):
     def add(self, fp: int, id: int) -> None:
         """Store a signature under an id."""
 
-    def add_many(self, fps: "U64Array", ids: "I64Array") -> None:
+    def add_many(self, fps: U64Array, ids: I64Array) -> None:
         """Store many; shapes (n,) or (n, words), and (n,)."""
 
     def remove(self, fp: int, id: int) -> None:
         """Forget a signature stored under an id. Raises NotStored if it is not."""
 
-    def remove_many(self, fps: "U64Array", ids: "I64Array") -> int:
+    def remove_many(self, fps: U64Array, ids: I64Array) -> int:
         """Forget many; how many copies. Raises NotStored, naming the first that is not there,
         and then removes none."""
 
     def discard(self, fp: int, id: int) -> bool:
         """Forget a signature stored under an id if it is; whether it was."""
 
-    def discard_many(self, fps: "U64Array", ids: "I64Array") -> int:
+    def discard_many(self, fps: U64Array, ids: I64Array) -> int:
         """Forget those of many that are there; how many copies."""
 
-    def holds_many(self, fps: "U64Array", ids: "I64Array") -> "BoolArray":
+    def holds_many(self, fps: U64Array, ids: I64Array) -> BoolArray:
         """Whether each signature is stored under its id; shape (n,)."""
 
     def first_within(self, fp: int, distance: int) -> int | None:
         """The smallest id within the distance, None where there is none."""
 
-    def first_within_many(self, fps: "U64Array", distance: int) -> "I64Array":
+    def first_within_many(self, fps: U64Array, distance: int) -> I64Array:
         """The smallest id for each query, -1 where there is none; shape (n,)."""
 
     def all_within(self, fp: int, distance: int) -> Matches:
         """Every id within the distance. May raise ScanLimitReached."""
 
-    def all_within_many(self, fps: "U64Array", distance: int) -> BulkMatches:
+    def all_within_many(self, fps: U64Array, distance: int) -> BulkMatches:
         """Every id within the distance, for each query."""
 
     def __len__(self) -> int: ...

@@ -1,5 +1,7 @@
 """What callers hand to an index, checked: signatures, ids, distances, a snapshot's arrays."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """How permuted tables cut a signature: blocks, leading choices, what they cost; no data."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations

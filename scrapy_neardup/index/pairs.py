@@ -5,6 +5,8 @@ leading bits are compared with each other. A pair is reported by the first table
 together, so that nothing has to be remembered.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,7 +36,7 @@ class Pairs(NamedTuple):
 Run = Any  # a sorted stretch on disk or in memory: an array of keyed_row
 
 
-def keyed_row(bits: int) -> "np.dtype[np.void]":
+def keyed_row(bits: int) -> np.dtype[np.void]:
     """A row by its leading bits in a table: key, row number, words of the signature."""
     return np.dtype([("key", "u8"), ("row", "i8"), ("words", "u8", (bits // 64,))])
 

@@ -1,5 +1,7 @@
 """Bulk calls on all cores: queries cut into contiguous slices, tables dealt out, to threads."""
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor

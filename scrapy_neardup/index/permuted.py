@@ -1,5 +1,7 @@
 """Permuted tables: exact within a few bits, one bucket a table (Manku et al. 2007)."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -76,7 +78,7 @@ class PermutedIndex(TieredIndex):
         bits = self.layout.directory_bits(capacity)
         return kernels.hamming.Live(self._tables, capacity, bits)
 
-    def shards(self, n: int) -> "list[Shard]":
+    def shards(self, n: int) -> list[Shard]:
         """The pairs as n shards, which can live in n processes under a ShardedIndex.
 
         Raises SpecError for n below 1.

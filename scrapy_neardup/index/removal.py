@@ -1,5 +1,7 @@
 """Removing pairs from an index: all of them or none, or whatever is there; as in sets."""
 
+from __future__ import annotations
+
 from typing import Protocol
 
 import numpy as np

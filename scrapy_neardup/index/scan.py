@@ -1,5 +1,7 @@
 """Exact brute force: every stored signature is compared; the oracle of all other indexes."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any, Self
 

@@ -4,6 +4,8 @@ All tables laid end to end, each in the order of its leading bits, are one line 
 a shard is a stretch of it: some whole tables and parts of others (simhash-py's README).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise

@@ -1,5 +1,7 @@
 """Inverted signature slice lists: nearest neighbours among wide signatures (Chappell 2015)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from math import comb

@@ -1,5 +1,7 @@
 """What the indexes over tiers have in common: every change, what they hold, how they are kept."""
 
+from __future__ import annotations
+
 from typing import Any, Protocol, Self
 
 import numpy as np

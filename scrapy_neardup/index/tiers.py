@@ -5,6 +5,8 @@ freezes frozen and sealed together; the caller's next change adopts the result. 
 tiers, so they see the same pairs before, during and after.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple

@@ -5,6 +5,8 @@ Each area is a module with the same functions in both: `kernels.fingerprint`, `k
 NEARDUP_KERNELS=numpy|native in the environment forces one; KernelsUnavailable if it is not there.
 """
 
+from __future__ import annotations
+
 import os
 from importlib import import_module
 from importlib.util import find_spec

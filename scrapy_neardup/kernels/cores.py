@@ -1,5 +1,7 @@
 """How many processor cores there are to use."""
 
+from __future__ import annotations
+
 import os
 
 

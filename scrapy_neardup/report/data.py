@@ -1,5 +1,7 @@
 """What the report's page gets: totals of all decisions, and the newest of them row by row."""
 
+from __future__ import annotations
+
 import shlex
 from collections import deque
 from collections.abc import Iterable

@@ -5,6 +5,8 @@ page's program sets text, never markup. A content security policy lets nothing r
 one script and the one style whose hashes it names.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from base64 import b64encode

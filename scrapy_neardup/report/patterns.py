@@ -1,5 +1,7 @@
 """URL → the pattern it follows: numbers, dates and ids collapsed, so that like counts with like."""
 
+from __future__ import annotations
+
 import re
 from functools import lru_cache
 from urllib.parse import parse_qsl, urlsplit

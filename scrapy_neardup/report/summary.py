@@ -1,5 +1,7 @@
 """Decisions → totals, by site, by URL pattern, by minute, and clusters to look at first."""
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

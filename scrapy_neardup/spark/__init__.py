@@ -5,6 +5,8 @@ fingerprints have to meet), candidates (rows → pairs within reach), components
 that are linked), decisions (pairs → who is kept), records (files → texts).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -22,12 +24,12 @@ BROADCAST_BYTES = 1 << 26  # an index up to this size is sent to every executor
 class Deduplicated:
     """What dedup found: every page's signatures, and all pairs within reach."""
 
-    rows: "DataFrame"
-    pairs: "DataFrame"
+    rows: DataFrame
+    pairs: DataFrame
     min_words: int
 
     @cached_property
-    def decisions(self) -> "DataFrame":
+    def decisions(self) -> DataFrame:
         """A row a page: id, kind (new, exact, near, too-short), original, distance,
         sketch_distance, similarity, words; as detector.Decision has them.
         """
@@ -36,7 +38,7 @@ class Deduplicated:
         return decided(self.rows, self.pairs, self.min_words)
 
     @cached_property
-    def clusters(self) -> "DataFrame":
+    def clusters(self) -> DataFrame:
         """A row a page that a chain of repeats links to another: cluster, id.
 
         cluster is the id of the chain's first page, which is kept. Found in rounds of their
@@ -48,7 +50,7 @@ class Deduplicated:
 
 
 def dedup(
-    df: "DataFrame",
+    df: DataFrame,
     text: str = "text",
     id: str = "url",
     *,

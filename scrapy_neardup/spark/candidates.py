@@ -1,5 +1,7 @@
 """Rows of signatures → pairs within reach: by an index sent to everyone, or by a shuffle."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -48,8 +50,8 @@ class Reach:
 
 
 def confirmed_pairs(
-    rows: "DataFrame", signatures: "DataFrame", min_words: int, reach: Reach
-) -> "DataFrame":
+    rows: DataFrame, signatures: DataFrame, min_words: int, reach: Reach
+) -> DataFrame:
     """Every two rows of a site within reach: PAIRS, by their places n.
 
     Only first rows of a text that has `min_words` words or more take part.
@@ -63,7 +65,7 @@ def confirmed_pairs(
     return by_broadcast(signatures.join(slim.select("n"), "n", "left_semi"), reach)
 
 
-def by_broadcast(signatures: "DataFrame", reach: Reach) -> "DataFrame":
+def by_broadcast(signatures: DataFrame, reach: Reach) -> DataFrame:
     """Send one index to every executor and scan it with the rows where they are: no shuffle."""
     index = index_bytes(signatures.select(*INDEXED).toArrow(), reach.distance)
     sent = signatures.sparkSession.sparkContext.broadcast(index)
@@ -170,7 +172,7 @@ def measures_of(table: pa.Table | pa.RecordBatch, prefix: str = "") -> Columns:
     return measures
 
 
-def by_shuffle(slim: "DataFrame", signatures: "DataFrame", reach: Reach) -> "DataFrame":
+def by_shuffle(slim: DataFrame, signatures: DataFrame, reach: Reach) -> DataFrame:
     """Bring fingerprints together that may be near (cells.py), then what confirms those that are.
 
     Only fingerprints and places go to all cells of theirs; sketches go where pairs are.
@@ -178,7 +180,7 @@ def by_shuffle(slim: "DataFrame", signatures: "DataFrame", reach: Reach) -> "Dat
     return confirmed_of(candidate_pairs(slim, reach), signatures, reach)
 
 
-def confirmed_of(found: "DataFrame", signatures: "DataFrame", reach: Reach) -> "DataFrame":
+def confirmed_of(found: DataFrame, signatures: DataFrame, reach: Reach) -> DataFrame:
     """Those of CANDIDATES that are confirmed, as PAIRS."""
     from pyspark.sql import functions as fn
 
@@ -188,14 +190,14 @@ def confirmed_of(found: "DataFrame", signatures: "DataFrame", reach: Reach) -> "
     return both.mapInArrow(lambda batches: confirmed(batches, reach), PAIRS)
 
 
-def named(columns: Sequence[str], prefix: str) -> "list[Column]":
+def named(columns: Sequence[str], prefix: str) -> list[Column]:
     """Columns under longer names."""
     from pyspark.sql import functions as fn
 
     return [fn.col(name).alias(f"{prefix}{name}") for name in columns]
 
 
-def candidate_pairs(slim: "DataFrame", reach: Reach) -> "DataFrame":
+def candidate_pairs(slim: DataFrame, reach: Reach) -> DataFrame:
     """CANDIDATES among rows (SLIM)."""
     plan, bits = plan_of(slim, reach), (reach.distance, reach.confirm_distance)
     sent = slim.mapInArrow(lambda batches: cells.packed(batches, plan), cells.PACKED)
@@ -203,7 +205,7 @@ def candidate_pairs(slim: "DataFrame", reach: Reach) -> "DataFrame":
     return together.mapInArrow(lambda batches: cells.candidates(batches, *bits), cells.CANDIDATES)
 
 
-def plan_of(slim: "DataFrame", reach: Reach) -> Plan:
+def plan_of(slim: DataFrame, reach: Reach) -> Plan:
     """How rows go to cells. What is in a cell is counted in a sample of the rows: a cell that is
     cut where it need not be, or is not where it should, gives the same pairs.
     """
@@ -225,7 +227,7 @@ def plan_of(slim: "DataFrame", reach: Reach) -> Plan:
     return plan.with_hot(hot, parts, total + int(((parts - 1) * n).sum()))
 
 
-def collected(counts: "DataFrame") -> tuple[U64Array, I64Array]:
+def collected(counts: DataFrame) -> tuple[U64Array, I64Array]:
     """Keys, ascending, and how often each is there."""
     table = counts.toArrow()
     keys, n = (column.to_numpy().astype(np.int64) for column in table.columns)

@@ -7,6 +7,8 @@ own. An entry is a row in a cell, with as much of its sketch as turns most pairs
 their fingerprints bring together. Entries travel as bytes, many to a row of Spark's.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -108,7 +110,7 @@ class Plan:
     @classmethod
     def of_sites(
         cls, distance: int, cell_rows: int, sites: U64Array, sizes: I64Array, sample: U64Array
-    ) -> "Plan":
+    ) -> Plan:
         """The plan for large sites (ascending) of so many rows, with fingerprints like a sample's.
 
         No cell is known to be hot.
@@ -121,7 +123,7 @@ class Plan:
         cut, none = cuts > 0, np.zeros(0, np.int64)
         return cls(distance, 1, sites[cut], cuts[cut], none.view(np.uint64), none)
 
-    def with_hot(self, cells: U64Array, parts: I64Array, n_entries: int) -> "Plan":
+    def with_hot(self, cells: U64Array, parts: I64Array, n_entries: int) -> Plan:
         """The plan with these cells (ascending) cut into parts, tasks enough for all entries."""
         return replace(self, hot=cells, parts=parts, n_tasks=n_entries // ENTRIES_A_TASK + 1)
 

@@ -1,5 +1,7 @@
 """Columns of Arrow tables → arrays. No Spark here."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Pairs → connected components, in a logarithmic number of rounds."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -8,7 +10,7 @@ if TYPE_CHECKING:
 MAX_ROUNDS = 64
 
 
-def connected_components(edges: "DataFrame") -> "DataFrame":
+def connected_components(edges: DataFrame) -> DataFrame:
     """Every vertex of `edges` (u, v) with the smallest vertex of its component: vertex, component.
 
     Large-star and small-star by turns (Kiveris et al., Connected Components in MapReduce and
@@ -30,7 +32,7 @@ def connected_components(edges: "DataFrame") -> "DataFrame":
     raise RuntimeError(f"components: not found in {MAX_ROUNDS} rounds")
 
 
-def large_star(edges: "DataFrame") -> "DataFrame":
+def large_star(edges: DataFrame) -> DataFrame:
     """Link each vertex's larger neighbours to its smallest one, itself included."""
     from pyspark.sql import functions as fn
 
@@ -40,7 +42,7 @@ def large_star(edges: "DataFrame") -> "DataFrame":
     return linked.select(fn.col("v").alias("u"), fn.col("m").alias("v")).distinct()
 
 
-def small_star(edges: "DataFrame") -> "DataFrame":
+def small_star(edges: DataFrame) -> DataFrame:
     """Link each vertex and its smaller neighbours to the smallest of them."""
     from pyspark.sql import functions as fn
 

@@ -1,5 +1,7 @@
 """Pairs → decisions, as the local detector would, one page after the other; and clusters."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ NEAR = "first_n long, original_n long, distance long, sketch_distance long, simi
 PAIR_COLUMNS = ("n", "earlier", "distance", "sketch_distance", "similarity")
 
 
-def first_of_each_text(signatures: "DataFrame") -> "DataFrame":
+def first_of_each_text(signatures: DataFrame) -> DataFrame:
     """n, id, site, words, fingerprint of each row, check (the beginning of its sketch), first_n.
 
     first_n is the place of the first row of the site with the same words.
@@ -34,7 +36,7 @@ def first_of_each_text(signatures: "DataFrame") -> "DataFrame":
     return slim.withColumn("first_n", first).drop("digest")
 
 
-def decided(rows: "DataFrame", pairs: "DataFrame", min_words: int) -> "DataFrame":
+def decided(rows: DataFrame, pairs: DataFrame, min_words: int) -> DataFrame:
     """The decisions of all rows, see Deduplicated."""
     from pyspark.sql import functions as fn
 
@@ -59,7 +61,7 @@ def decided(rows: "DataFrame", pairs: "DataFrame", min_words: int) -> "DataFrame
     return found.join(originals, "original_n", "left").select(*columns.split())
 
 
-def near_a_kept_page(pairs: "DataFrame") -> "DataFrame":
+def near_a_kept_page(pairs: DataFrame) -> DataFrame:
     """For each page that is near a kept earlier one, the nearest such page and how near.
 
     Whether a page is kept depends on those of its site before it, so one task goes through all
@@ -108,7 +110,7 @@ class Bits:
         return n >> 3 < len(self._bytes) and bool(self._bytes[n >> 3] >> (n & 7) & 1)
 
 
-def clustered(rows: "DataFrame", pairs: "DataFrame") -> "DataFrame":
+def clustered(rows: DataFrame, pairs: DataFrame) -> DataFrame:
     """The clusters of all rows, see Deduplicated."""
     from pyspark.sql import functions as fn
 

@@ -1,5 +1,7 @@
 """Files of pages → a DataFrame of texts: JSONL, CSV, Parquet, WARC; one record a row."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +22,7 @@ ROWS = "url string, text string, damage string"
 BATCH = 256
 
 
-def read_pages(spark: "SparkSession", paths: list[Path], fields: Fields) -> "DataFrame":
+def read_pages(spark: SparkSession, paths: list[Path], fields: Fields) -> DataFrame:
     """The pages of files and folders: url, text, damage; a file is one task's work.
 
     text is null where a page has none, such as a picture; damage says what could not be

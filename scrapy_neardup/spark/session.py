@@ -1,5 +1,7 @@
 """A Spark session for the command, on this machine's Python."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def session(master: str | None) -> Iterator["SparkSession"]:
+def session(master: str | None) -> Iterator[SparkSession]:
     """The session there is, or a new one while the block runs.
 
     Raises InputError where Spark is not installed.

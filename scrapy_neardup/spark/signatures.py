@@ -1,5 +1,7 @@
 """Texts → rows of signatures, in Arrow batches; nothing here knows Spark but the last two."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -70,14 +72,14 @@ def signed_longs(values: list[int]) -> pa.Array:
 
 
 def signed(
-    df: "DataFrame",
+    df: DataFrame,
     text: str,
     id: str,
     order: str | None,
     scope: Scope,
     spec: FingerprintSpec,
     sketch_spec: FingerprintSpec,
-) -> "DataFrame":
+) -> DataFrame:
     """Every row's signatures, with what orders it as `rank`."""
     from pyspark.sql import functions as fn
 
@@ -87,7 +89,7 @@ def signed(
     return texts.mapInArrow(signer(scope, spec, sketch_spec), schema)
 
 
-def numbered(rows: "DataFrame") -> "DataFrame":
+def numbered(rows: DataFrame) -> DataFrame:
     """The rows with their place `n` in the order, from 0; sorts signatures, not texts.
 
     Rows of one id go by their digest, so that partitions play no part in the order.

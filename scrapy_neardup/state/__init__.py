@@ -5,6 +5,8 @@ the pipelines. What is in between, State holds in memory only: a crash forgets i
 fetched again.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,5 +1,7 @@
 """Writing files so that a crash leaves the old one or the new one, never a part."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -3,6 +3,8 @@
 No filter of bits can forget a single key, so keys age together.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple

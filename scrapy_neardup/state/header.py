@@ -1,5 +1,7 @@
 """How each state file begins: magic, version, and as checked JSON what it holds for whom."""
 
+from __future__ import annotations
+
 import json
 import struct
 from collections.abc import Mapping

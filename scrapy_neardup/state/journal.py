@@ -4,6 +4,8 @@ File: header (header.py), then records: payload bytes u32, CRC-32 u32 of everyth
 the record, kind u8, payload; little-endian.
 """
 
+from __future__ import annotations
+
 import os
 import struct
 import threading
@@ -57,7 +59,7 @@ class Journal:
             self._syncer.start()
 
     @classmethod
-    def create(cls, path: Path, identity: Identity, fsync: Fsync = "everysec") -> "Journal":
+    def create(cls, path: Path, identity: Identity, fsync: Fsync = "everysec") -> Journal:
         """A new journal without records; it appears whole or not at all. Raises OSError."""
         write_atomically(path, [pack_header(MAGIC, identity)])
         return cls(path, fsync)

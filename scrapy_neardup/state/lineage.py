@@ -6,6 +6,8 @@ everything first found on it is done, too, or was dropped on purpose. After a cr
 on the way to what was lost are read once more, and nothing else.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count

@@ -1,5 +1,7 @@
 """One crawl at a time: the lock on a state folder."""
 
+from __future__ import annotations
+
 import os
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """What the journal says: a URL was seen, a page was kept, a crawl began."""
 
+from __future__ import annotations
+
 import struct
 from typing import NamedTuple
 

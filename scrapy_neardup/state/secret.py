@@ -1,5 +1,7 @@
 """The secret of a state: it keys the fingerprints, so that nobody outside can craft collisions."""
 
+from __future__ import annotations
+
 import secrets
 from pathlib import Path
 

@@ -4,6 +4,8 @@ File: header (header.py) whose JSON lists each array's name, dtype, shape, offse
 then the arrays, each at a multiple of 64 bytes and filled up with zeros that its CRC covers.
 """
 
+from __future__ import annotations
+
 import mmap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -42,7 +44,7 @@ def _entry(name: str, shape: tuple[int, ...], array: Array) -> dict[str, Any]:
     return {"name": name, "dtype": array.dtype.str, "shape": shape, "crc": crc}
 
 
-def _chunks(header: bytes, arrays: "Any") -> Iterator[bytes | memoryview]:
+def _chunks(header: bytes, arrays: Any) -> Iterator[bytes | memoryview]:
     yield header
     for array in arrays:
         yield from _filled_up(array)

@@ -6,6 +6,8 @@ snapshot-N      everything that journals before N recorded
 journal-N       what came after; several where a snapshot failed or was interrupted
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path

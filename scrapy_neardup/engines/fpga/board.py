@@ -1,5 +1,7 @@
 """Board: the paper's machine, 8 engines on each of 4 FPGAs, and what its time is made of."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Literal

@@ -1,5 +1,7 @@
 """SimHashCore: the paper's SHC (Figures 7 and 8), one character at a time."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from scrapy_neardup.engines.fpga.design import NUL, SPACE, Design, Mixer

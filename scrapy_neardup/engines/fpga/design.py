@@ -3,6 +3,8 @@
 Every choice that the paper leaves open is made here; docs/fpga.md has them as a table.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Literal
 

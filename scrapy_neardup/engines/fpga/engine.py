@@ -1,5 +1,7 @@
 """FpgaEngine: the paper's board as an engine of a crawl: every engine's bits, counted cycles."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, Signatures, load_engine

@@ -1,5 +1,7 @@
 """FingerprintEngine: the paper's FE (Figure 6), one clock cycle at a time."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple

@@ -1,5 +1,7 @@
 """The core in Verilog: written out for a user, and simulated by Verilator as an engine."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 import shutil
@@ -136,7 +138,7 @@ class RtlEngine(FpgaEngine):
 
 
 @cache
-def load(path: Path) -> "ctypes._FuncPointer":
+def load(path: Path) -> ctypes._FuncPointer:
     """The harness's function in a library that `library` built."""
     run = ctypes.CDLL(str(path)).neardup_run
     run.restype = ctypes.c_int64

@@ -1,5 +1,7 @@
 """Scheduler: the cycles of a fingerprint engine from the lengths of its documents alone."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from heapq import heappop, heappush, heapreplace
 from typing import NamedTuple

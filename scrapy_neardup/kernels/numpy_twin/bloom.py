@@ -11,6 +11,8 @@ upper word of h1 * n_blocks names. Fresh slices, because double hashing inside a
 error floor of 4e-4.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import lru_cache
 

@@ -1,5 +1,7 @@
 """Words → fingerprints with whole-array arithmetic: no loop over words or bytes in Python."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import cache
 

@@ -7,6 +7,8 @@ run over a list of tiers. Matches of a query are sorted by id; an id is given on
 smallest distance. A tier is used by one thread at a time for changes, by any number for queries.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """Parsed markup → visible text, by lxml: NumPy has nothing to add."""
 
+from __future__ import annotations
+
 from functools import cache
 
 from lxml import etree

@@ -5,6 +5,8 @@ that have it (Chappell, Geva, Zuccon 2015, section 5). Tiers as in hamming.py: `
 lists in one block, `Live` grows. Ids are given once, at their smallest distance.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import combinations, pairwise

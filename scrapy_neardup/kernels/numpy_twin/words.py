@@ -1,5 +1,7 @@
 """Visible text → normalised words, in Python: NumPy has nothing to add."""
 
+from __future__ import annotations
+
 import re
 import unicodedata
 
