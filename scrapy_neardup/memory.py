@@ -21,7 +21,7 @@ from scrapy.utils.misc import load_object
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup import closing, extract, stats
 from scrapy_neardup.bloom import load_filter
-from scrapy_neardup.copies import MAX_BODY_BYTES, Copies
+from scrapy_neardup.copies import HASH_TELLS, MAX_BODY_BYTES, Copies
 from scrapy_neardup.detector import Decision, PageReading
 from scrapy_neardup.jobs import set_queue_aside, state_folder
 from scrapy_neardup.parts import make_parts, make_rules
@@ -88,7 +88,8 @@ class CrawlMemory:
         self.visits = Visits(crawler, self._settled)
         self.copies = Copies()
         # Another extractor may look at the URL, and a fleet must hear of each page.
-        self.copies_tell = self.extractor is extract.visible_text and self.peers is None
+        reads_bodies = self.extractor is extract.visible_text
+        self.copies_tell = HASH_TELLS and reads_bodies and self.peers is None
         self._keys: WeakKeyDictionary[Request, bytes | None] = WeakKeyDictionary()
         self._failed: set[str] = set()
         self._connect(crawler)

@@ -1,5 +1,8 @@
 """Pages that repeat others byte by byte are decided as if they had been read."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -9,7 +12,7 @@ from hypothesis import strategies as st
 from mock_site import MockSite, page, prose
 from scrapy.http import HtmlResponse, Response, TextResponse
 
-from scrapy_neardup import copies
+from scrapy_neardup import copies, memory
 from scrapy_neardup.copies import Copies
 from scrapy_neardup.detector import Detector
 from scrapy_neardup.engines import SKETCH, FingerprintSpec, load_engine
@@ -77,6 +80,29 @@ def test_a_copy_byte_by_byte_is_dropped_without_being_read(
     assert outcome.urls == read == [mock_site.url("/one")]
     assert outcome.stat("pages/exact") == outcome.stat("items/dropped") == 2
     assert outcome.stat("pages/read") == 3
+
+
+def test_where_hashes_can_be_foreseen_every_page_is_read(
+    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "HASH_TELLS", False)
+    for name in ("one", "two"):
+        mock_site.add(f"/{name}", page(prose("same")))
+    read: list[str] = []
+    reading = Detector.read
+    monkeypatch.setattr(
+        Detector, "read", lambda self, url, text: read.append(url) or reading(self, url, text)
+    )
+    outcome = crawl_requests(mock_site, "/one", "/two")
+    assert read == [mock_site.url("/one"), mock_site.url("/two")]
+    assert outcome.stat("pages/exact") == 1
+
+
+@pytest.mark.parametrize(("seed", "tells"), [("0", False), ("random", sys.hash_info.width == 64)])
+def test_hashes_tell_unless_their_key_is_public(seed: str, tells: bool) -> None:
+    command = [sys.executable, "-c", "from scrapy_neardup import copies; print(copies.HASH_TELLS)"]
+    environment = os.environ | {"PYTHONHASHSEED": seed}
+    assert subprocess.check_output(command, env=environment, text=True) == f"{tells}\n"
 
 
 def by_url(response: Response) -> str:
