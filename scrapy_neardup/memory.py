@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from scrapy import Spider, signals
@@ -25,13 +25,15 @@ from scrapy_neardup.copies import HASH_TELLS, MAX_BODY_BYTES, Copies
 from scrapy_neardup.detector import Decision, PageReading
 from scrapy_neardup.jobs import set_queue_aside, state_folder
 from scrapy_neardup.parts import make_parts, make_rules
-from scrapy_neardup.peers import ONCE, Peers
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
-from scrapy_neardup.trail import Trail
+from scrapy_neardup.trail import ONCE, Trail
 from scrapy_neardup.urlkey import own_fingerprinter, request_key
 from scrapy_neardup.visits import PageVisit, Visits
 from scrapy_neardup.witness import Witness
+
+if TYPE_CHECKING:
+    from scrapy_neardup.peers import Peers
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +69,7 @@ class CrawlMemory:
         self.keeps_queue = job_dir(crawler.settings) is not None
         folder = None if self.is_inspection else state_folder(self.settings, crawler)
         shares = self.settings.backend is not None and not self.is_inspection
-        self.peers = Peers(self.settings, self.stats) if shares else None
+        self.peers = make_peers(self.settings, self.stats) if shares else None
         self.state = State.open(
             folder,
             make_parts(self.settings),
@@ -392,6 +394,13 @@ class CrawlMemory:
 
 def _raise(error: Exception) -> None:
     raise error
+
+
+def make_peers(settings: NearDupSettings, stats: StatsCollector) -> Peers:
+    """The other workers of a fleet; what speaks to them is imported by a fleet's workers only."""
+    from scrapy_neardup.peers import Peers
+
+    return Peers(settings, stats)
 
 
 def is_inspection(crawler: Crawler) -> bool:

@@ -12,8 +12,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup import stats
 from scrapy_neardup.memory import CrawlMemory
-from scrapy_neardup.peers import ONCE
-from scrapy_neardup.trail import ORIGINAL_DONT_FILTER
+from scrapy_neardup.trail import ONCE, ORIGINAL_DONT_FILTER
 
 
 class UrlAlreadyFetched(IgnoreRequest):

@@ -9,9 +9,6 @@ from scrapy_neardup.bloom import UrlFilter, load_filter
 from scrapy_neardup.detector import Detector
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, Engine, FingerprintSpec, load_engine
 from scrapy_neardup.index import index_class, load_index
-from scrapy_neardup.index.permuted import PermutedIndex
-from scrapy_neardup.index.scan import ScanIndex
-from scrapy_neardup.index.slices import SliceIndex
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import Parts
 from scrapy_neardup.state.generations import N_GENERATIONS
@@ -80,7 +77,7 @@ def restored_detector(settings: NearDupSettings, key: int, arrays: dict[str, Any
     """The detector of a snapshot."""
     engine, index = make_engine(settings, key), index_class(settings.index)
     detector = Detector.from_arrays(arrays, engine, index, **rules(settings))
-    if isinstance(detector.index, PermutedIndex | SliceIndex | ScanIndex):
+    if hasattr(detector.index, "scan_limit"):
         detector.index.scan_limit = settings.scan_limit
     return detector
 

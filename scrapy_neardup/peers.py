@@ -34,9 +34,6 @@ from scrapy_neardup.state import State
 from scrapy_neardup.state.records import KeptPage
 from scrapy_neardup.waiting import answer_of, pause
 
-ONCE = (
-    "neardup_once"  # in request.meta: the fleet was asked for the URL, which is to be fetched once
-)
 MAX_ENTRIES = 20_000  # that one look-up compares on the server
 MAX_ROUNDS = 8  # in which others may bring something new to compare a page with
 PATIENCE_S = 60.0  # until an item of a page has left the pipelines of a worker that lives

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
 from os import PathLike, fspath
@@ -86,12 +85,19 @@ def one_of(*values: str) -> Reader:
 
     def read(name: str, raw: Any) -> str:
         if raw not in values:
-            closest = difflib.get_close_matches(str(raw), values, n=1)
-            remedy = f"Did you mean {closest[0]!r}?" if closest else ""
+            closest = closest_to(str(raw), values)
+            remedy = f"Did you mean {closest!r}?" if closest else ""
             raise refuse(name, raw, "one of " + ", ".join(values), remedy)
         return str(raw)
 
     return read
+
+
+def closest_to(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is most like another, if one is."""
+    from difflib import get_close_matches  # not wanted where all is well
+
+    return next(iter(get_close_matches(word, known, n=1)), None)
 
 
 def component(name: str, raw: Any) -> Any:
@@ -408,6 +414,6 @@ def warn_of_unknown(settings: BaseSettings, known: dict[str, Any]) -> None:
     known_names = [PREFIX + name.upper() for name in known]
     for name in settings:
         if str(name).startswith(PREFIX) and name not in known_names:
-            closest = difflib.get_close_matches(str(name), known_names, n=1)
-            hint = f"; did you mean {closest[0]}?" if closest else ""
+            closest = closest_to(str(name), known_names)
+            hint = f"; did you mean {closest}?" if closest else ""
             logger.warning("Unknown setting %s has no effect%s", name, hint)

@@ -19,6 +19,7 @@ Attempt = Callable[[str, Callable[[], None]], None]
 ORIGINAL_DONT_FILTER = "neardup_dont_filter"  # as the spider yielded it: retries set dont_filter
 FOUND_ON = "neardup_found_on"  # [state, page]
 PAGE = "neardup_page"
+ONCE = "neardup_once"  # the fleet was asked for the URL, which is to be fetched once
 
 
 class Trail:

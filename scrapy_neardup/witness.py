@@ -6,17 +6,19 @@ import logging
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy.http import Request, Response
 
 from scrapy_neardup.detector import Decision, Detector
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.ledger import Action, Entry, Ledger
-from scrapy_neardup.live import LiveView
 from scrapy_neardup.parts import make_rules
 from scrapy_neardup.settings import PREFIX, NearDupSettings
 from scrapy_neardup.undone import Undone
+
+if TYPE_CHECKING:
+    from scrapy_neardup.live import LiveView
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +62,8 @@ class Witness:
         """Begin to serve; without it, with a warning, where the port is taken or not ours."""
         if self.settings.live_port is None or self.ledger is None:
             return
+        from scrapy_neardup.live import LiveView  # a server and the report: only where it is on
+
         assert self.folder is not None
         try:
             self.live = LiveView(self.folder, self.settings.live_port)
