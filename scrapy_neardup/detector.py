@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -14,7 +17,7 @@ from publicsuffixlist import PublicSuffixList
 from scrapy_neardup import similarity
 from scrapy_neardup.boilerplate import Boilerplate
 from scrapy_neardup.engines import Engine, Signatures
-from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached
+from scrapy_neardup.errors import BrokenInvariant, EngineFailed, ScanLimitReached
 from scrapy_neardup.index import Index
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 from scrapy_neardup.pages import Page, PageTable, digest_of, site_number
@@ -32,6 +35,9 @@ SIMILARITY = 0.88
 OWN_SIMILARITY = 0.6  # of what templates leave; unlike pages are below 0.5, near ones above 0.9
 OWN_SIMILARITY_ON_A_NEW_SITE = 0.1  # where all that two pages share looks like a template
 MIN_WORDS = 20
+
+# What most URLs begin with; of any other the whole decides, as urlsplit() reads it.
+AUTHORITY = re.compile(r"https?://[a-z0-9.:-]+(?=[/?#]|\Z)")
 
 
 @dataclass(eq=False)
@@ -55,9 +61,12 @@ class PageReading:
 
     @cached_property
     def signatures(self) -> Signatures:
-        """Fingerprint and sketch, as the engine makes them."""
+        """Fingerprint and sketch, as the engine makes them. Raises EngineFailed."""
         assert self.engine is not None
-        return self.engine.signatures(self.words)
+        try:
+            return self.engine.signatures(self.words)
+        except Exception as error:
+            raise EngineFailed(f"{type(self.engine).__name__} failed: {error!r}") from error
 
     @cached_property
     def odd_row(self) -> U64Array:
@@ -66,7 +75,7 @@ class PageReading:
         level, key = similarity.level_of(self.n_words), self.engine.sketch_spec.key
         return similarity.odd_row(self.words, level, key)
 
-    @property
+    @cached_property
     def sketch(self) -> U64Array:
         """What the page table keeps: the sketch that confirms, then the row that measures."""
         return np.concatenate([self.signatures.sketch, self.odd_row])
@@ -76,8 +85,7 @@ class PageReading:
         return self.__dict__ | made | {"engine": None}
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What the detector says of a page.
 
     kind             "new", or a duplicate: "exact" (the same words), "near"; "too-short" and
@@ -174,14 +182,10 @@ class Detector:
         site = site_number(site_of(url))
         return PageReading(url, site, words, blocks, digest_of(words), self.engine)
 
-    def repeated(self, reading: PageReading) -> int | None:
-        """The earliest page of the same scope that has the same words, itself perhaps."""
-        if not reading.words:
-            return None
-        return self.pages.with_digest(reading.digest, self._scope_of(reading.site))
-
     def decide(self, reading: PageReading, learn: bool = True) -> Decision:
         """Look the page up and remember it, in one step; not safe in several threads.
+
+        Raises EngineFailed; the page is not remembered then.
 
         learn: whether to learn templates from it, too, where it is kept; else learn() does.
         """
@@ -205,7 +209,8 @@ class Detector:
         return Decision("exact", fingerprint, n_words, original, same, 0, 0, 1.0)
 
     def _decided(self, reading: PageReading, own: int | None) -> Decision:
-        exact = self.repeated(reading)
+        here = self._scope_of(reading.site)
+        exact = self.pages.with_digest(reading.digest, here) if reading.words else None
         if exact is not None and exact != own:
             return self._conclude(reading, "exact", own, Match(exact, 0, 0, 1.0))
         if reading.n_words < self.min_words:
@@ -296,46 +301,60 @@ class Detector:
 
     def _matches(self, reading: PageReading, own: int | None) -> tuple[Match | None, Match | None]:
         """The nearest confirmed page of the same scope, and that of other sites."""
-        found = self._candidates(reading, own)
-        if found is None:
+        found = self._confirmed(reading, own)
+        if not found:
             return None, None
-        if self.confirm_distance is not None:
-            found = found.where(found.similarity >= self.similarity)
-            found = found.where(self._own_parts_agree(reading, found.ids))
-        same_site = self.pages.sites.take(found.ids) == self._scope_of(reading.site)
-        return found.where(same_site).nearest(), found.where(~same_site).nearest()
+        sites, here = self.pages.sites, self._scope_of(reading.site)
+        return (
+            nearest(match for match in found if sites[match.id] == here),
+            nearest(match for match in found if sites[match.id] != here),
+        )
 
-    def _candidates(self, reading: PageReading, own: int | None) -> Candidates | None:
-        """Earlier pages within both distances, and how similar they are; None if there are none."""
+    def _confirmed(self, reading: PageReading, own: int | None) -> list[Match]:
+        """Pages near by fingerprint, and by all that confirms it."""
         ids, distances = self.index.all_within(reading.signatures.fingerprint, self.distance)
         if not len(ids):
-            return None
-        rows = self.pages.sketches.take(ids)
-        sketch = reading.signatures.sketch
-        bits = np.bitwise_count(rows[:, : len(sketch)] ^ sketch).sum(axis=1, dtype=np.int64)
-        wanted = np.ones(len(ids), dtype=bool) if own is None else ids < own
-        if self.confirm_distance is not None:
-            wanted &= bits <= self.confirm_distance
-        ids, distances, bits = ids[wanted], distances[wanted], bits[wanted]
-        return Candidates(ids, distances, bits, self.similarities(reading, rows[wanted]))
+            return []
+        rows, trusted = self.pages.sketches.take(ids), self.confirm_distance is None
+        bits, similar = self.compare(reading, rows, within=self.confirm_distance)
+        near = np.flatnonzero(similar >= (0 if trusted else self.similarity))
+        near = near if own is None else near[ids[near] < own]
+        if len(near) and not trusted:
+            near = near[self._own_parts_agree(reading, ids[near], rows[near])]
+        columns = (column[near].tolist() for column in (ids, distances, bits, similar))
+        return [Match(*row) for row in zip(*columns, strict=True)] if len(near) else []
 
-    def similarities(self, reading: PageReading, rows: U64Array, share: float = 1.0) -> F64Array:
-        """Similarity of a page to others, given by their PageReading.sketch, shape (n, words).
+    def compare(
+        self,
+        reading: PageReading,
+        rows: U64Array,
+        share: float = 1.0,
+        within: int | None = None,
+    ) -> tuple[I64Array, F64Array]:
+        """Sketch bits between a page and others, and how similar they are; each of shape (n,).
 
-        The page is sampled as each of them was. share: of its words, see similarity.jaccard.
+        rows: their PageReading.sketch, shape (n, words). The page is sampled as each of them
+        was. share (of its words), within (bits, None for any): see similarity.compare.
         """
-        rows = rows[:, len(reading.signatures.sketch) :]
-        levels, similarities = similarity.levels_of(rows), np.empty(len(rows))
-        for level in set(levels.tolist()):
-            row = reading.odd_row
-            if level != int(row[0]) >> 32:
-                row = similarity.odd_row(reading.words, level, self.engine.sketch_spec.key)
-            similarities[levels == level] = similarity.jaccard(row, rows[levels == level], share)
-        return similarities
+        bits, similar, n_left = similarity.compare(reading.sketch, rows, share, within)
+        if n_left:
+            self._sample_as_they_are(reading, rows, share, similar)
+        return bits, similar
 
-    def _own_parts_agree(self, reading: PageReading, ids: I64Array) -> BoolArray:
+    def _sample_as_they_are(
+        self, reading: PageReading, rows: U64Array, share: float, similar: F64Array
+    ) -> None:
+        """Fill in how similar a page is to others that were sampled at other levels."""
+        left, levels = np.isnan(similar), similarity.levels_of(rows)
+        for level in set(levels[left].tolist()):
+            row = similarity.odd_row(reading.words, level, self.engine.sketch_spec.key)
+            own = np.concatenate([reading.signatures.sketch, row])
+            at = left & (levels == level)
+            similar[at] = similarity.compare(own, rows[at], share)[1]
+
+    def _own_parts_agree(self, reading: PageReading, ids: I64Array, rows: U64Array) -> BoolArray:
         """Which pages are also near in what is left without the site's templates."""
-        if self.boilerplate == "keep" or not len(ids):
+        if self.boilerplate == "keep":
             return np.ones(len(ids), dtype=bool)
         if reading.site not in self.templates:
             # A crash or the bounds on memory took what was learnt: nothing tells a copy there
@@ -346,9 +365,8 @@ class Detector:
         if own_words < self.min_words:
             # Little is left: on a known site too little to judge by, on a new one a small change.
             return np.full(len(ids), not is_warm)
-        share = own_words / reading.n_words
         needed = OWN_SIMILARITY if is_warm else OWN_SIMILARITY_ON_A_NEW_SITE
-        return self.similarities(reading, self.pages.sketches.take(ids), share) >= needed
+        return self.compare(reading, rows, own_words / reading.n_words)[1] >= needed
 
     def _conclude(
         self,
@@ -394,30 +412,10 @@ class Detector:
         return id
 
 
-class Candidates(NamedTuple):
-    """Stored pages and how far they are from a page; all of shape (n,)."""
-
-    ids: I64Array
-    distances: I64Array
-    sketch_distances: I64Array
-    similarity: F64Array
-
-    def where(self, wanted: BoolArray) -> Candidates:
-        """Those that are wanted."""
-        return Candidates(
-            self.ids[wanted],
-            self.distances[wanted],
-            self.sketch_distances[wanted],
-            self.similarity[wanted],
-        )
-
-    def nearest(self) -> Match | None:
-        """The one with the fewest sketch bits, then fingerprint bits, then the smallest id."""
-        if not len(self.ids):
-            return None
-        best = np.lexsort((self.ids, self.distances, self.sketch_distances))[0]
-        distances = int(self.distances[best]), int(self.sketch_distances[best])
-        return Match(int(self.ids[best]), *distances, float(self.similarity[best]))
+def nearest(matches: Iterable[Match]) -> Match | None:
+    """The one with the fewest sketch bits, then fingerprint bits, then the smallest id."""
+    order = attrgetter("sketch_distance", "distance", "id")
+    return min(matches, key=order, default=None)
 
 
 def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
@@ -431,16 +429,17 @@ def _suffixes() -> PublicSuffixList:
     return PublicSuffixList(accept_unknown=False)
 
 
-@lru_cache(maxsize=4096)
-def _site_of_host(host: str) -> str:
-    is_address = ":" in host or host.rpartition(".")[2].isdigit()
-    return host if is_address else _suffixes().privatesuffix(host) or host
-
-
 def site_of(url: str) -> str:
     """The registrable domain of a URL, the host where it has none (an address, "localhost")."""
+    found = AUTHORITY.match(url)
+    return _site_of(found[0] if found else url)
+
+
+@lru_cache(maxsize=4096)
+def _site_of(url: str) -> str:
     try:
-        host = urlsplit(url).hostname or ""
+        host = (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:  # "http://[": no host to speak of, so a site of its own
         return url
-    return _site_of_host(host.rstrip("."))
+    is_address = ":" in host or host.rpartition(".")[2].isdigit()
+    return host if is_address else _suffixes().privatesuffix(host) or host

@@ -43,7 +43,7 @@ class LayeredBloomDupeFilter(BaseDupeFilter):
         key = self.memory.key(request)
         if key is None:
             return False
-        return bool(self.memory.attempt("filter", lambda: self._seen(request, key)))
+        return bool(self.memory.attempt("filter", self._seen, request, key))
 
     def _seen(self, request: Request, key: bytes) -> bool:
         queued = self.queued.add(key)
@@ -52,5 +52,5 @@ class LayeredBloomDupeFilter(BaseDupeFilter):
 
     def log(self, request: Request, spider: Spider) -> None:
         """Count a filtered request; Scrapy calls this for each."""
-        self.memory.stats.inc_value(stats.URLS_FILTERED)
-        self.memory.stats.inc_value("dupefilter/filtered")
+        self.memory.count(stats.URLS_FILTERED)
+        self.memory.count("dupefilter/filtered")

@@ -41,6 +41,10 @@ class EngineUnavailable(NearDupError, ImportError):
     """An engine was asked for by name and cannot run here."""
 
 
+class EngineFailed(NearDupError):
+    """An engine raised while it made a page's signatures; what it raised is the cause."""
+
+
 class KernelsUnavailable(NearDupError, ImportError):
     """NEARDUP_KERNELS forces an implementation that is not installed."""
 

@@ -156,7 +156,7 @@ def _measure(
         min(one.n_words, other.n_words),
         (one.fingerprint ^ other.fingerprint).bit_count(),
         int(np.bitwise_count(one.sketch ^ other.sketch).sum()),
-        float(detector.similarities(second, first.sketch.reshape(1, -1))[0]),
+        float(detector.compare(second, first.sketch.reshape(1, -1))[1][0]),
     )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, get_args
 from weakref import WeakKeyDictionary
 
 from scrapy import Spider, signals
@@ -22,7 +21,8 @@ import scrapy_neardup.kernels as kernels
 from scrapy_neardup import closing, extract, stats
 from scrapy_neardup.bloom import load_filter
 from scrapy_neardup.copies import HASH_TELLS, MAX_BODY_BYTES, Copies
-from scrapy_neardup.detector import Decision, PageReading
+from scrapy_neardup.detector import Decision, Kind, PageReading
+from scrapy_neardup.errors import EngineFailed
 from scrapy_neardup.jobs import set_queue_aside, state_folder
 from scrapy_neardup.parts import make_parts, make_rules
 from scrapy_neardup.settings import NearDupSettings
@@ -37,10 +37,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # First layer of the URL filter that had never seen a new URL's prefix → what that says of it.
 NOVELTY = {1: stats.URLS_NEW_HOST, 2: stats.URLS_NEW_DIRECTORY}
+
+PAGES_OF_KIND = {
+    kind: stats.PAGES_BY_KIND.format(kind.replace("-", "_")) for kind in get_args(Kind)
+}
 
 DAY_S = 86_400.0
 
@@ -62,6 +67,7 @@ class CrawlMemory:
             raise NotConfigured("NEARDUP_ENABLED is False")
         assert crawler.stats
         self.stats: StatsCollector = crawler.stats
+        self.count = crawler.stats.inc_value  # kept: a collector makes it anew whenever it is asked
         self.is_inspection = is_inspection(crawler)
         self.rules = make_rules(self.settings)
         self.fingerprinter = own_fingerprinter(crawler.request_fingerprinter)
@@ -132,30 +138,30 @@ class CrawlMemory:
         key = self._keys.get(request, NOT_MADE)
         if key is NOT_MADE:
             key = self._keys[request] = self.attempt(
-                "url_key", lambda: request_key(request, self.rules, self.fingerprinter)
+                "url_key", request_key, request, self.rules, self.fingerprinter
             )
         return key
 
     def seen(self, key: bytes) -> bool:
         """Whether the page of a key was fetched before; not if that cannot be told."""
-        return bool(self.attempt("filter", lambda: self.state.seen(key)))
+        return bool(self.attempt("filter", self.state.seen, key))
 
     async def seen_by_peers(self, key: bytes) -> bool:
         """Whether another worker fetched the page of a key before; then this one knows it, too."""
         assert self.peers is not None
         if not await self.peers.seen(key):
             return False
-        self.stats.inc_value(stats.BACKEND_SEEN)
-        self.attempt("filter", lambda: self.state.urls.add(key))
+        self.count(stats.BACKEND_SEEN)
+        self.attempt("filter", self.state.urls.add, key)
         return True
 
     def _count_seen(self, key: bytes, layer: int) -> None:
         if self.peers is not None:
             self.peers.mark(key)
         if layer:
-            self.stats.inc_value(stats.URLS_MARKED)
+            self.count(stats.URLS_MARKED)
         if layer in NOVELTY:
-            self.stats.inc_value(NOVELTY[layer])
+            self.count(NOVELTY[layer])
 
     # --- pages
 
@@ -166,11 +172,11 @@ class CrawlMemory:
         """
         response = visit.response
         if len(response.body) > self.settings.max_page_bytes:
-            self.stats.inc_value(stats.PAGES_TOO_LONG)
+            self.count(stats.PAGES_TOO_LONG)
             return None
-        text = self.attempt("extract", lambda: self.extractor(response))
+        text = self.attempt("extract", self.extractor, response)
         if text is None:
-            self.stats.inc_value(stats.PAGES_WITHOUT_TEXT)
+            self.count(stats.PAGES_WITHOUT_TEXT)
             return None
         if self.witness.keeps_text:
             visit.text = text
@@ -178,16 +184,13 @@ class CrawlMemory:
 
     def read_text(self, url: str, text: str) -> PageReading | None:
         """The reading of a text that stands at a URL; None, counted, where that fails."""
-        return self.attempt("words", lambda: self.detector.read(url, text))
+        return self.attempt("words", self.detector.read, url, text)
 
     def sign(self, reading: PageReading | None) -> PageReading | None:
         """The reading with its signatures; None, counted, where the engine fails."""
-        if reading is None or self.attempt("engine", lambda: reading.signatures) is None:
+        if reading is None or self.attempt("engine", getattr, reading, "signatures") is None:
             return None
         return reading
-
-    def _is_decidable(self, reading: PageReading) -> bool:
-        return self.detector.repeated(reading) is not None or self.sign(reading) is not None
 
     def decide_copy(self, visit: PageVisit) -> Decision | None:
         """The decision about a page that is, byte by byte, one that was read; counted.
@@ -198,38 +201,32 @@ class CrawlMemory:
             return None
         if len(visit.response.body) > MAX_BODY_BYTES:
             return None
-        visit.body = self.attempt("copies", lambda: self.copies.body(visit.response))
+        visit.body = self.attempt("copies", self.copies.body, visit.response)
         words = visit.body and self.copies.words(visit.body)
         if words is None:
             return None
         url = visit.response.url
-        decision = self.attempt("index", lambda: self.detector.decide_copy(url, *words))
+        decision = self.attempt("index", self.detector.decide_copy, url, *words)
         return decision and self._noted(decision, False, visit)
 
     def decide(self, reading: PageReading, visit: PageVisit | None) -> Decision | None:
         """Look the page up and remember it, in one step on the loop's thread; counted."""
-        if not self._is_decidable(reading):
-            return None
-        first_new = self.detector.pages.n_rows
-        decision = self.attempt("index", lambda: self.state.decide(reading))
-        if decision is None:
+        decided = self.attempt("index", self.state.decide, reading)
+        if decided is None:
             return None
         if visit is not None and visit.body is not None:
             self.copies.remember(visit.body, reading)
-        is_new = decision.page_id is not None and decision.page_id >= first_new
-        return self._noted(decision, is_new, visit)
+        return self._noted(*decided, visit)
 
     async def decide_with_peers(self, reading: PageReading, visit: PageVisit) -> Decision | None:
         """The same where other workers may know the page; without any, at once."""
         if self.peers is None:
             return self.decide(reading, visit)
-        if not self._is_decidable(reading):
-            return None
         try:
             once = bool(visit.response.meta.pop(ONCE, False))
             decision, is_new = await self.peers.decide(self.state, reading, once)
         except Exception as error:
-            return self.attempt("backend", partial(_raise, error))
+            return self.attempt("backend", _raise, error)
         return self._noted(decision, is_new, visit)
 
     def _noted(self, decision: Decision, is_new: bool, visit: PageVisit | None) -> Decision:
@@ -242,7 +239,7 @@ class CrawlMemory:
         """The decision as it is to be applied: none where a person has undone it."""
         if decision is None or not decision.is_duplicate or not self.witness.keeps(url):
             return decision
-        self.stats.inc_value(stats.PAGES_UNDONE)
+        self.count(stats.PAGES_UNDONE)
         return None
 
     def repeats_itself(self, visit: PageVisit) -> bool:
@@ -265,17 +262,17 @@ class CrawlMemory:
         self.itemless.discard(visit.decision.original_id)
         visit.new_pages.append(visit.decision.original_id)
         visit.decision = None
-        self.stats.inc_value(stats.PAGES_FIRST_WITH_ITEM)
+        self.count(stats.PAGES_FIRST_WITH_ITEM)
 
     def _count(self, decision: Decision) -> None:
-        self.stats.inc_value(stats.PAGES_READ)
-        self.stats.inc_value(stats.PAGES_BY_KIND.format(decision.kind.replace("-", "_")))
+        self.count(stats.PAGES_READ)
+        self.count(PAGES_OF_KIND[decision.kind])
         if decision.kind == "near":
-            self.stats.inc_value(stats.PAGES_NEAR_BY_DISTANCE.format(decision.distance))
+            self.count(stats.PAGES_NEAR_BY_DISTANCE.format(decision.distance))
         if decision.elsewhere is not None:
-            self.stats.inc_value(stats.PAGES_ELSEWHERE)
+            self.count(stats.PAGES_ELSEWHERE)
         if not decision.words:
-            self.stats.inc_value(stats.PAGES_WITHOUT_WORDS)
+            self.count(stats.PAGES_WITHOUT_WORDS)
 
     # --- a page is known only after one of its items has left the pipelines
 
@@ -285,10 +282,11 @@ class CrawlMemory:
         self._testify(visit)
         if not visit.failed:
             self._settle_trail(visit)
-            self.attempt("state", lambda: self.witness.fetched(visit.response))
+            if self.witness.undone is not None:
+                self.attempt("state", self.witness.fetched, visit.response)
 
     def _testify(self, visit: PageVisit) -> None:
-        if visit.judged is not None:
+        if visit.judged is not None and self.witness.ledger is not None:
             action = self.witness.action_on(
                 visit.judged, dropped=bool(visit.items_dropped), spared=visit.decision is None
             )
@@ -309,7 +307,7 @@ class CrawlMemory:
                     self.trail.handled(copy)
             else:
                 self.state.drop(page)
-                self.stats.inc_value(stats.PAGES_FORGOTTEN)
+                self.count(stats.PAGES_FORGOTTEN)
 
     def _tell_peers(self, page: int, kept: bool) -> None:
         if self.peers is not None:
@@ -325,12 +323,15 @@ class CrawlMemory:
 
     # --- failures and reports
 
-    def attempt(self, what: str, action: Callable[[], T]) -> T | None:
+    def attempt(
+        self, what: str, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T | None:
         """The action's result; None if it fails, counted under its name and logged once."""
         try:
-            return action()
-        except Exception:
-            self.stats.inc_value(stats.ERRORS.format(what))
+            return action(*args, **kwargs)
+        except Exception as error:
+            what = "engine" if isinstance(error, EngineFailed) else what
+            self.count(stats.ERRORS.format(what))
             if what not in self._failed:
                 self._failed.add(what)
                 logger.exception(
@@ -343,7 +344,7 @@ class CrawlMemory:
 
     def spider_opened(self, spider: Spider) -> None:
         self.spider = spider
-        self.attempt("ledger", lambda: self.witness.open_ledger(self.detector))
+        self.attempt("ledger", self.witness.open_ledger, self.detector)
         self.attempt("live", self.witness.open_live_view)
         if self.state.store is not None:
             self.saving.start(self.settings.snapshot_interval, now=False)
@@ -385,7 +386,7 @@ class CrawlMemory:
         closing.warn_of_hot_bucket(self.detector.index, self.settings.scan_limit)
         told = closing.sizes(self.state)
         keeps_queue = self.keeps_queue and reason != "finished"
-        self.attempt("state", lambda: self.state.close(keeps_queue))
+        self.attempt("state", self.state.close, keeps_queue)
         told |= closing.losses(self.state, self.witness.ledger)
         for key, value in (told | closing.engine_report(self.detector.engine)).items():
             self.stats.set_value(key, value)

@@ -46,14 +46,15 @@ class SeenUrlMiddleware:
         queue on disk kept through a crash.
         """
         memory = self.memory
-        if memory.trail.is_stale(request):
-            memory.stats.inc_value(stats.URLS_STALE)
+        if memory.trail.waits and memory.trail.is_stale(request):
+            memory.count(stats.URLS_STALE)
             raise StaleRequest(f"found by a crawl that crashed, to be found again: {request.url}")
-        memory.stats.inc_value(stats.URLS_ASKED)
-        request.meta.pop(ONCE, None)  # a copy of another request's
+        memory.count(stats.URLS_ASKED)
+        if memory.peers is not None:
+            request.meta.pop(ONCE, None)  # a copy of another request's
         reason = exemption(request, memory)
         if reason is not None:
-            memory.stats.inc_value(stats.URLS_EXEMPT.format(reason))
+            memory.count(stats.URLS_EXEMPT.format(reason))
             return None
         key = memory.key(request)
         seen = key is not None and memory.seen(key)
@@ -71,20 +72,21 @@ class SeenUrlMiddleware:
         """Let a new request pass, and one a person wants. Raises UrlAlreadyFetched."""
         memory = self.memory
         if not seen:
-            memory.stats.inc_value(stats.URLS_NEW)
+            memory.count(stats.URLS_NEW)
             return
         if memory.witness.wants(request.url):
-            memory.stats.inc_value(stats.URLS_EXEMPT.format("undone"))
+            memory.count(stats.URLS_EXEMPT.format("undone"))
             return
-        memory.stats.inc_value(stats.URLS_DROPPED)
+        memory.count(stats.URLS_DROPPED)
         memory.witness.url_dropped(request)
         raise UrlAlreadyFetched(f"already fetched: {request.url}")
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Let the page begin; the URL of a 2xx response to an ordinary request counts as seen."""
-        dont_filter = request.meta.pop(ORIGINAL_DONT_FILTER, None)
+        meta = request.meta
+        dont_filter = meta.pop(ORIGINAL_DONT_FILTER, None)
         if dont_filter is not None:  # else the spider did not yield the request
-            ordinary = not dont_filter and not request.meta.get("neardup_skip")
+            ordinary = not dont_filter and not meta.get("neardup_skip")
             marked = ordinary and 200 <= response.status < 300
             self.memory.trail.answered(
                 request, response, self.memory.key(request) if marked else None
@@ -116,15 +118,12 @@ def exemption(request: Request, memory: CrawlMemory) -> str | None:
         return "dont_filter"
     if ORIGINAL_DONT_FILTER not in meta:
         return "inline"
-    if returns_to_its_chain(request, memory):
+    if meta.get("redirect_urls") and returns_to_its_chain(request, memory):
         return "redirect"
     return None
 
 
 def returns_to_its_chain(request: Request, memory: CrawlMemory) -> bool:
     """Whether a redirect leads back to a URL it came through, as cookie walls do."""
-    chain = request.meta.get("redirect_urls")
-    if not chain:
-        return False
-    key = memory.key(request)
+    key, chain = memory.key(request), request.meta.get("redirect_urls", ())
     return any(memory.key(request.replace(url=url)) == key for url in chain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple, Self
@@ -65,7 +65,8 @@ class Column:
 
     def append(self, value: Any) -> None:
         """Append a row."""
-        self._make_room(1)
+        if self._n_live == len(self._live):
+            self._make_room(1)
         self._live[self._n_live] = value
         self._n_live += 1
 
@@ -130,14 +131,16 @@ class IdTable:
         self.slots = np.full(64, FREE, dtype=np.uint32) if slots is None else slots
         self._used = int(np.count_nonzero(self.slots != FREE))
 
-    def candidates(self, key: int) -> Iterator[int]:
+    def candidates(self, key: int) -> list[int]:
         """Every id that was put under the key, and perhaps some that were put under others."""
-        mask = len(self.slots) - 1
+        slots, found = self.slots, []
+        mask = len(slots) - 1
         slot = key & mask
-        while (found := int(self.slots[slot])) != FREE:
-            if found != REMOVED:
-                yield found
+        while (id := slots.item(slot)) != FREE:
+            if id != REMOVED:
+                found.append(id)
             slot = (slot + 1) & mask
+        return found
 
     def put(self, key: int, id: int, keys_of: Callable[[I64Array], U64Array]) -> None:
         """Store an id under a key; keys_of gives the keys of ids that are in, to grow."""
@@ -145,16 +148,16 @@ class IdTable:
             self._rebuild(keys_of)
         mask = len(self.slots) - 1
         slot = key & mask
-        while self.slots[slot] < REMOVED:
+        while self.slots.item(slot) < REMOVED:
             slot = (slot + 1) & mask
-        self._used += int(self.slots[slot]) == FREE
+        self._used += self.slots.item(slot) == FREE
         self._writable()[slot] = id
 
     def remove(self, key: int, id: int) -> bool:
         """Take an id out; whether it was there."""
         mask = len(self.slots) - 1
         slot = key & mask
-        while (found := int(self.slots[slot])) != FREE:
+        while (found := self.slots.item(slot)) != FREE:
             if found == id:
                 self._writable()[slot] = REMOVED
                 return True
@@ -224,11 +227,11 @@ class PageTable:
         id, url = self.n_rows, page.url.encode("utf-8", "surrogatepass")
         if id >= REMOVED:
             raise OverflowError(f"the page table is full: it holds {REMOVED:,} pages")
-        low, high = digest_words(page.digest)
+        low, _ = digest_words(page.digest)
         url_key = _number(url, b"neardup-url")
         self.fingerprints.append(page.fingerprint)
         self.sketches.append(page.sketch)
-        self.digests.append((low, high))
+        self.digests.append(np.frombuffer(page.digest, dtype="<u8"))
         self.sites.append(page.site)
         self.times.append(page.time)
         self._url_keys.append(url_key)
@@ -273,7 +276,7 @@ class PageTable:
         found = [
             id
             for id in self._by_url.candidates(key)
-            if self._url_keys[id] == key and self.url(id) == url
+            if int(self._url_keys[id]) == key and self.url(id) == url
         ]
         return max(found, default=None)
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import count
 from secrets import token_bytes
 from typing import Any
@@ -133,11 +132,11 @@ class Peers:
     async def _judged(
         self, state: State, reading: PageReading, once: bool
     ) -> tuple[Decision, bool]:
-        decision, is_new = _decided(state, reading)
+        decision, is_new = state.decide(reading, learn=False)
         while decision.original_id in self._asking:
             await pause(FIRST_PAUSE_S)
             if decision.original_id not in self._asking:
-                decision, is_new = _decided(state, reading)
+                decision, is_new = state.decide(reading, learn=False)
         if decision.is_duplicate or not is_new:
             return decision, is_new
         return await self._compare(state, reading, decision, once)
@@ -157,7 +156,7 @@ class Peers:
             await self._be_taught(state.detector, reading.site)  # by whoever brought these
             state.drop(decision.page_id)
             ids = [state.detector.restore(*other.kept) for other in settled]
-            decision, is_new = _decided(state, reading)
+            decision, is_new = state.decide(reading, learn=False)
             if once and decision.page_id in ids and not decision.is_duplicate:
                 return _repeats_itself(decision, reading.url), False
             if decision.is_duplicate or not is_new:
@@ -261,20 +260,17 @@ class Peers:
             return None
 
 
-def _decided(state: State, reading: PageReading) -> tuple[Decision, bool]:
-    """The worker's own decision, and whether the page is new to it and remembered."""
-    n_rows = state.detector.pages.n_rows
-    decision = state.decide(reading, learn=False)
-    return decision, decision.page_id is not None and decision.page_id >= n_rows
-
-
 def _undecided(decision: Decision) -> Decision:
-    return replace(decision, kind="undecided")
+    return decision._replace(kind="undecided")
 
 
 def _repeats_itself(decision: Decision, url: str) -> Decision:
     """The decision about a page whose own URL another worker has kept."""
-    repeated: dict[str, Any] = {"original": url, "original_id": decision.page_id}
-    return replace(
-        decision, kind="exact", distance=0, sketch_distance=0, similarity=1.0, **repeated
+    return decision._replace(
+        kind="exact",
+        original=url,
+        original_id=decision.page_id,
+        distance=0,
+        sketch_distance=0,
+        similarity=1.0,
     )

@@ -56,10 +56,10 @@ class NearDuplicatePipeline:
         """The item, tagged where asked for. Raises NearDuplicate under action "drop"."""
         visit = self.memory.visits.take_over(item)
         if visit is None:
-            self.memory.stats.inc_value(stats.ITEMS_WITHOUT_PAGE)
+            self.memory.count(stats.ITEMS_WITHOUT_PAGE)
         decision = self.verdict(item, visit)
         if decision is None or not decision.is_duplicate:
-            self.memory.stats.inc_value(stats.ITEMS_KEPT)
+            self.memory.count(stats.ITEMS_KEPT)
             return item
         return self.act(item, visit, decision)
 
@@ -68,9 +68,9 @@ class NearDuplicatePipeline:
         if not self.settings.item_fields:
             return visit.decision if visit else None
         names = self.settings.item_fields
-        text = self.memory.attempt("item_fields", lambda: extract.fields_text(item, names))
+        text = self.memory.attempt("item_fields", extract.fields_text, item, names)
         if text is None:
-            self.memory.stats.inc_value(stats.ITEMS_WITHOUT_FIELDS)
+            self.memory.count(stats.ITEMS_WITHOUT_FIELDS)
             return None
         page = visit.response.url if visit else str(ItemAdapter(item).get("url", ""))
         which = crc32(text.encode("utf-8", "surrogatepass"))
@@ -98,7 +98,7 @@ class NearDuplicatePipeline:
 
     def act(self, item: Any, visit: PageVisit | None, decision: Decision) -> Any:
         """Drop, tag or only count an item of a near-duplicate page."""
-        count = self.memory.stats.inc_value
+        count = self.memory.count
         if self.settings.action == "dry-run":
             count(stats.ITEMS_WOULD_DROP)
             return item

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import exp, sqrt
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ SHINGLE = 5  # words
 SKETCH_WORDS = 8
 BITS = 64 * SKETCH_WORDS
 ROW_WORDS = 1 + SKETCH_WORDS  # level and size, then the sketch
+ANY_DISTANCE = 2**31 - 1
 MAX_TAKEN = 2048  # shingles, about; a longer page is sampled, or its differences fill the sketch
 
 _HALF = np.uint64(32)
@@ -32,10 +34,7 @@ def odd_row(words: bytes, level: int, key: int) -> U64Array:
 
     key: 64 secret bits, so that nobody can aim at the places of a victim's shingles.
     """
-    sketch, n_taken = kernels.fingerprint.odd_sketch(words, SKETCH_WORDS, SHINGLE, key, level)
-    row = np.empty(ROW_WORDS, dtype=np.uint64)
-    row[0] = level << 32 | n_taken
-    row[1:] = sketch
+    row: U64Array = kernels.fingerprint.odd_row(words, SKETCH_WORDS, SHINGLE, key, level)
     return row
 
 
@@ -45,44 +44,41 @@ def level_of(n_words: int) -> int:
 
 
 def levels_of(rows: U64Array) -> I64Array:
-    """The levels of rows, shape (n, ROW_WORDS)."""
-    return (rows[:, 0] >> _HALF).astype(np.int64)
+    """The levels of rows that end as odd_row() makes them; shape (n,)."""
+    return (rows[:, -ROW_WORDS] >> _HALF).astype(np.int64)
 
 
-def sizes_of(rows: U64Array) -> F64Array:
-    """How many shingles were taken for rows; shape of `rows` without its last axis."""
-    sizes: F64Array = (rows[..., 0] & _SIZE).astype(np.float64)
-    return sizes
-
-
-def differences(row: U64Array, rows: U64Array) -> F64Array:
-    """How many shingles one page has and the other has not, estimated, for rows of its level.
+@cache
+def told() -> F64Array:
+    """How many shingles one page has and the other has not, where d places differ; d 0 to BITS.
 
     A place where the sketches differ has an odd number of them. With n bits, of which d
     differ, -n/2 ln(1 - 2d/n) shingles differ (Mitzenmacher, Pagh, Pham 2014, section 3); a
-    full sketch, d >= n/2, is taken for the most that can be told. At least the difference in
-    size.
+    full sketch, d >= n/2, is taken for the most that can be told.
     """
-    bits = np.bitwise_count(rows[:, 1:] ^ row[..., 1:]).sum(axis=1, dtype=np.int64)
-    told = -BITS / 2 * np.log1p(-np.minimum(2 * bits, BITS - 1) / BITS)
-    unequal: F64Array = np.abs(sizes_of(rows) - sizes_of(row))
-    differing: F64Array = np.maximum(told, unequal)
-    return differing
+    places = np.minimum(2 * np.arange(BITS + 1), BITS - 1)
+    shingles: F64Array = -BITS / 2 * np.log1p(-places / BITS)
+    return shingles
 
 
-def jaccard(row: U64Array, rows: U64Array, share: float = 1.0) -> F64Array:
-    """Estimated Jaccard similarity of a page and others of its level; shape (n,).
+def compare(
+    own: U64Array, rows: U64Array, share: float = 1.0, within: int | None = None
+) -> tuple[I64Array, F64Array, int]:
+    """How far pages' sketches are apart in bits, and how similar the pages are; shape (n,).
 
-    row: one page's, shape (ROW_WORDS,), or one for each of `rows`.
+    own: one page's row, shape (words,), or one for each of `rows`, shape (n, words): the last
+    ROW_WORDS of them as odd_row() makes them, what is before them a sketch.
     share: how much of the page is its own; the rest, which the others are supposed to have
     too, is left out of both. A difference is the same with and without what is shared, so
     the sketches need not know what will be left out.
+    within: bits, None for any number. Pages whose sketches are farther apart are not looked at: -1.
+
+    Similarity is Jaccard's, estimated; shingles that differ are at least the difference in
+    size. It is NaN for rows that were sampled at another level, which are counted.
     """
-    size, sizes = sizes_of(row), sizes_of(rows)
-    both = np.maximum(sizes + size - 2 * (1 - share) * size, 0)
-    differing = differences(row, rows)
-    similar: F64Array = np.maximum(both - differing, 0) / np.maximum(both + differing, 1)
-    return similar
+    n_sketch = rows.shape[1] - ROW_WORDS
+    within = ANY_DISTANCE if within is None else within
+    return kernels.fingerprint.compare(own, rows, n_sketch, told(), share, within)
 
 
 def estimate(row: U64Array, other: U64Array) -> Estimate:
@@ -91,12 +87,13 @@ def estimate(row: U64Array, other: U64Array) -> Estimate:
     The error is that of the sketch (the variance of balls falling an odd number of times
     into bins) and of the sample that a level above 0 is; places are taken as independent.
     """
-    others = other.reshape(1, -1)
-    similarity = float(jaccard(row, others)[0])
-    differing = float(differences(row, others)[0])
-    both = float(sizes_of(row) + sizes_of(other))
+    sizes = int(row[0] & _SIZE), int(other[0] & _SIZE)
+    both = float(sum(sizes))
     if not both:
         return Estimate(0.0, 0.0)
+    similarity = float(compare(row, other.reshape(1, -1))[1][0])
+    places = int(np.bitwise_count(row[1:] ^ other[1:]).sum())
+    differing = max(float(told()[places]), abs(sizes[0] - sizes[1]))
     stays = exp(-4 * differing / BITS)
     deviation = sqrt(max(BITS / 4 * (1 - stays) - differing * stays, 0)) / sqrt(stays)
     sketch = deviation * 2 * both / (both + differing) ** 2

@@ -77,7 +77,7 @@ class NearDuplicateSpiderMiddleware:
         await self.judge(visit)
         if visit.decision is None or not visit.decision.is_duplicate or visit.repeats_itself:
             return False
-        self.memory.stats.inc_value(stats.LINKS_PRUNED)
+        self.memory.count(stats.LINKS_PRUNED)
         return True
 
     async def judge(self, visit: PageVisit) -> None:

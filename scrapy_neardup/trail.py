@@ -12,7 +12,7 @@ from scrapy.http import Request, Response
 
 from scrapy_neardup.state import State
 
-Attempt = Callable[[str, Callable[[], None]], None]
+Attempt = Callable[..., object]
 
 # Plain numbers in request.meta, because meta follows a request through retries, redirects and
 # queues of any kind. Each is taken out when it has served, so that copies of meta repeat nothing.
@@ -34,14 +34,15 @@ class Trail:
     def __init__(self, state: State, crawler: Crawler, attempt: Attempt, waits: bool) -> None:
         """attempt: carries out an action, and counts it where it fails.
 
-        waits: whether a page is done only when what was found on it is.
+        waits: whether a page is done only when what was found on it is; without, no request
+        is stale.
         """
         self._state_id = state.id
         self._lineage = state.lineage
         self._crawler = crawler
         self._attempt = attempt
-        self._waits = waits
-        if self._waits:
+        self.waits = waits
+        if waits:
             crawler.signals.connect(self.ended, signal=signals.request_dropped)
             crawler.signals.connect(self.scheduled, signal=signals.request_scheduled)
 
@@ -49,7 +50,7 @@ class Trail:
         """The spider yielded a request: on a page, or where that is None at its start."""
         # Not at the signal request_scheduled: a receiver costs 2 us for every link of a crawl.
         request.meta.setdefault(ORIGINAL_DONT_FILTER, request.dont_filter)
-        if page is not None and self._waits:
+        if page is not None and self.waits:
             request.meta[FOUND_ON] = [self._state_id, page]
             self._lineage.expect(page)
 
@@ -79,9 +80,11 @@ class Trail:
 
     def answered(self, request: Request, response: Response, key: bytes | None) -> None:
         """The final response came; key: of its URL, if that is to count as seen."""
-        request.meta.pop(PAGE, None)
+        meta = request.meta
+        meta.pop(PAGE, None)
         if not is_transient(response.status):
-            request.meta[PAGE] = self._lineage.begin(key, self._take_parent(request))
+            parent = self._take_parent(request) if self.waits else None
+            meta[PAGE] = self._lineage.begin(key, parent)
 
     def _take_parent(self, request: Request) -> int | None:
         """The page the request was found on, if a crawl of this state found it."""
@@ -95,7 +98,7 @@ class Trail:
 
     def handled(self, page: int | None) -> None:
         """The callback is exhausted, and what became of its items is settled."""
-        self._attempt("state", lambda: self._lineage.settle(page))
+        self._attempt("state", self._lineage.settle, page)
 
 
 def is_transient(status: int) -> bool:

@@ -38,6 +38,7 @@ class Witness:
         self.folder = folder
         self.undone = None if folder is None else Undone(folder, make_rules(settings))
         self.ledger: Ledger | None = None
+        self.keeps_text = False  # whether the text of pages is wanted
         self.live: LiveView | None = None
         if settings.live_port is not None and (folder is None or settings.ledger == "off"):
             raise SettingsError(
@@ -57,6 +58,7 @@ class Witness:
                 rotate_s=self.settings.ledger_file_days * 86_400,
                 keep_files=self.settings.ledger_files,
             )
+            self.keeps_text = self.settings.keep_text
 
     def open_live_view(self) -> None:
         """Begin to serve; without it, with a warning, where the port is taken or not ours."""
@@ -83,11 +85,6 @@ class Witness:
             self.live.close()
         if self.ledger is not None:
             self.ledger.close()
-
-    @property
-    def keeps_text(self) -> bool:
-        """Whether the text of pages is wanted."""
-        return self.ledger is not None and self.settings.keep_text
 
     def url_dropped(self, request: Request) -> None:
         """A request was dropped because its URL was fetched before."""
@@ -132,10 +129,13 @@ class Witness:
         return self.undone is not None and self.undone.wants(url)
 
     def fetched(self, response: Response) -> None:
-        """A page was handled: it is not fetched once more again. Raises OSError."""
-        if self.undone is not None:
-            for url in (response.url, *response.meta.get("redirect_urls", ())):
-                self.undone.fetched(url)
+        """A page was handled: it is not fetched once more again. Raises OSError.
+
+        For a witness that has a folder.
+        """
+        assert self.undone is not None
+        for url in (response.url, *response.meta.get("redirect_urls", ())):
+            self.undone.fetched(url)
 
     def requests(self, spider: Any) -> Iterator[Request]:
         """Requests for all that a person wants fetched once more, wherever links lead."""

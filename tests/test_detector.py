@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_neardup.detector import Decision, Detector, PageReading, site_of
-from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, load_engine
-from scrapy_neardup.errors import BrokenInvariant
+from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, Signatures, load_engine
+from scrapy_neardup.errors import BrokenInvariant, EngineFailed
 from scrapy_neardup.evaluation import Rules, measure
 from scrapy_neardup.index import load_index
 from scrapy_neardup.index.permuted import PermutedIndex
@@ -45,6 +45,23 @@ def edited(page: str, n_edits: int, seed: int = 1) -> str:
 
 def decide(known: Detector, url: str, page: str) -> Decision:
     return known.decide(known.read(url, page))
+
+
+class FailingEngine:
+    spec, sketch_spec = FingerprintSpec(), SKETCH
+
+    def __init__(self, *specs: FingerprintSpec) -> None:
+        pass
+
+    def signatures(self, words: bytes) -> Signatures:
+        raise MemoryError("no room")
+
+
+def test_a_page_whose_engine_fails_is_not_remembered() -> None:
+    known = Detector(FailingEngine(), load_index("scan"))  # type: ignore[arg-type]
+    with pytest.raises(EngineFailed, match="FailingEngine failed: MemoryError"):
+        decide(known, "http://a.example/1", text(300, 1))
+    assert not len(known)
 
 
 def test_the_same_words_are_exact_whatever_the_case_and_punctuation() -> None:
@@ -115,6 +132,17 @@ def test_under_scope_all_every_site_counts() -> None:
 )
 def test_the_site_of_a_url_is_its_registrable_domain(url: str, site: str) -> None:
     assert site_of(url) == site
+
+
+@given(
+    authority=st.text("aB1.-:@[]_é", max_size=12)
+    | st.sampled_from(["a.co.uk:80", "u@b.github.io"]),
+    rest=st.sampled_from(["", "/", "/x?y", "?x", "#x", "\\x", "\t/", " "]),
+)
+def test_the_site_of_a_url_is_told_by_what_it_begins_with(authority: str, rest: str) -> None:
+    url = f"http://{authority}{rest}"
+    whole = f"HTTP://{authority}{rest}"  # the shortcut does not know it
+    assert site_of(url) == (url if site_of(whole) == whole else site_of(whole))
 
 
 def test_short_pages_are_compared_exactly_only() -> None:

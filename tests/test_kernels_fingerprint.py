@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+from math import nan
 from pathlib import Path
 from types import ModuleType
 
@@ -22,6 +23,7 @@ from scrapy_neardup.engines import (
     reference,
 )
 from scrapy_neardup.engines.reference import ReferenceEngine, as_words, count_words
+from scrapy_neardup.similarity import ROW_WORDS, told
 
 kernel = kernels_of("fingerprint")
 compiled = kernels_of("fingerprint", VARIANTS[1:])
@@ -79,8 +81,62 @@ def test_odd_sketches_are_what_the_reference_gives(
 ) -> None:
     spec = FingerprintSpec(bits=bits, shingle=shingle, weighting="set", key=key)
     sketch, n_taken = reference.odd_sketch(words, spec, level)
-    found = kernel.odd_sketch(words, spec.n_words, shingle, key, level)
-    assert (found[0].tolist(), found[1]) == (as_words(sketch, spec.n_words).tolist(), n_taken)
+    found = kernel.odd_row(words, spec.n_words, shingle, key, level)
+    assert found.tolist() == [level << 32 | n_taken, *as_words(sketch, spec.n_words).tolist()]
+
+
+def compared(own: list[int], other: list[int], n_sketch: int, share: float) -> tuple[int, float]:
+    """Sketch bits and similarity of two rows, one number at a time."""
+    apart = [(a ^ b).bit_count() for a, b in zip(own, other, strict=True)]
+    size, its = (float(row[n_sketch] & 2**32 - 1) for row in (own, other))
+    both = max(its + size - 2 * (1 - share) * size, 0.0)
+    differing = max(float(told()[sum(apart[n_sketch + 1 :])]), abs(its - size))
+    similar = max(both - differing, 0.0) / max(both + differing, 1.0)
+    return sum(apart[:n_sketch]), similar if own[n_sketch] >> 32 == other[n_sketch] >> 32 else nan
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_rows=st.integers(0, 5),
+    n_sketch=st.integers(0, 4),
+    share=st.floats(0, 1),
+    within=st.integers(0, 40) | st.just(2**31 - 1),
+    one_for_each=st.booleans(),
+)
+def test_rows_are_compared_as_one_number_at_a_time(
+    kernel: ModuleType,
+    seed: int,
+    n_rows: int,
+    n_sketch: int,
+    share: float,
+    within: int,
+    one_for_each: bool,
+) -> None:
+    chance = np.random.default_rng(seed)
+    rows = chance.integers(0, 2**64, (n_rows, n_sketch + ROW_WORDS), dtype=np.uint64)
+    for row in rows:  # near the first one, now and then at another level
+        flips = chance.integers(0, 2**64, len(row), dtype=np.uint64)
+        flips &= flips << np.uint64(7) & flips >> np.uint64(13) & flips << np.uint64(29)
+        row[:] = rows[0] ^ flips
+        row[n_sketch] = chance.integers(0, 2) << 32 | chance.integers(0, 600)
+    own = rows[::-1].copy() if one_for_each else chance.permutation(rows)[:1].reshape(-1)
+    if not n_rows and not one_for_each:
+        own = np.zeros(n_sketch + ROW_WORDS, dtype=np.uint64)
+    bits, similar, unlike = kernel.compare(own, rows, n_sketch, told(), share, within)
+    owns = own.tolist() if one_for_each else [own.tolist()] * n_rows
+    expected = [compared(a, b, n_sketch, share) for a, b in zip(owns, rows.tolist(), strict=True)]
+    assert bits.tolist() == [apart for apart, _ in expected]
+    alike = [similarity if apart <= within else -1.0 for apart, similarity in expected]
+    np.testing.assert_array_equal(similar, np.array(alike, dtype=np.float64))
+    assert unlike == np.isnan(similar).sum()
+
+
+def test_rows_that_do_not_fit_are_refused(compiled: ModuleType) -> None:
+    row = np.zeros(ROW_WORDS, dtype=np.uint64)
+    with pytest.raises(ValueError, match="a page of shape"):
+        compiled.compare(row[1:], row[None], 0, told(), 1.0, 64)
+    with pytest.raises(ValueError, match="8 values"):
+        compiled.compare(row, row[None], 0, told()[:8], 1.0, 64)
 
 
 @given(words=texts, first=specs, second=specs)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scrapy_neardup import similarity
-from scrapy_neardup.similarity import BITS, MAX_TAKEN, estimate, jaccard, level_of, odd_row
+from scrapy_neardup.similarity import BITS, MAX_TAKEN, compare, estimate, level_of, odd_row
 
 
 def words_of(n: int, seed: int) -> list[str]:
@@ -47,7 +47,7 @@ def test_at_the_default_similarity_the_error_is_a_hundredth_at_any_length() -> N
 def test_equal_pages_are_wholly_similar_and_unlike_ones_hardly() -> None:
     page, other = row(words_of(500, 1)), row(words_of(500, 2))
     assert estimate(page, page) == (1.0, 0.0)
-    assert jaccard(page, other.reshape(1, -1))[0] < 0.35
+    assert compare(page, other.reshape(1, -1))[1][0] < 0.35
 
 
 def test_a_page_inside_a_much_longer_one_is_not_similar() -> None:
@@ -58,8 +58,8 @@ def test_a_page_inside_a_much_longer_one_is_not_similar() -> None:
 def test_what_both_pages_share_can_be_left_out_afterwards() -> None:
     template, first, second = words_of(900, 1), words_of(100, 2), words_of(100, 3)
     pages = row(template + first), row(template + second).reshape(1, -1)
-    assert jaccard(*pages)[0] == pytest.approx(0.8, abs=0.05)
-    assert jaccard(*pages, share=0.1)[0] == pytest.approx(0.0, abs=0.1)
+    assert compare(*pages)[1][0] == pytest.approx(0.8, abs=0.05)
+    assert compare(*pages, share=0.1)[1][0] == pytest.approx(0.0, abs=0.1)
 
 
 def test_long_pages_are_sampled_to_what_a_sketch_can_tell() -> None:

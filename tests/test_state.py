@@ -40,14 +40,14 @@ def see(state: State, key: bytes) -> None:
 
 
 def keep(state: State, url: str, text: str) -> None:
-    page_id = state.decide(state.detector.read(url, text)).page_id
+    page_id = state.decide(state.detector.read(url, text))[0].page_id
     assert page_id is not None
     state.keep(page_id)
 
 
 def knows(state: State, text: str) -> bool:
     """Whether a page with this text would be taken for a copy."""
-    decision = state.decide(state.detector.read("http://example.com/copy", text))
+    decision, _ = state.decide(state.detector.read("http://example.com/copy", text))
     if decision.page_id is not None:
         state.drop(decision.page_id)
     return decision.is_duplicate
@@ -119,7 +119,7 @@ def test_what_was_under_way_is_forgotten(tmp_path: Path, end: End) -> None:
 
 def test_a_page_kept_while_a_snapshot_is_written_is_there_again(tmp_path: Path) -> None:
     state = opened(tmp_path / "state")
-    page_id = state.decide(state.detector.read("http://example.com/a", prose(1))).page_id
+    page_id = state.decide(state.detector.read("http://example.com/a", prose(1)))[0].page_id
     assert page_id is not None
     state.snapshot()
     state.keep(page_id)
@@ -295,7 +295,7 @@ class CrashingState(RuleBasedStateMachine):
     @rule(number=st.integers(0, 9))
     def read(self, number: int) -> None:
         reading = self.state.detector.read(f"http://example.com/{number}", prose(number))
-        decision = self.state.decide(reading)
+        decision, _ = self.state.decide(reading)
         assert decision.kind == "new"
         if number not in self.known:
             assert decision.page_id is not None

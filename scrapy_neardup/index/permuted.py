@@ -64,6 +64,9 @@ class PermutedIndex(TieredIndex):
         self.bits, self.max_distance = layout.bits, layout.distance
         self.scan_limit = scan_limit
         self._tables = layout.kernel_tables
+        self._remedy = (
+            f"lower it, or build with a distance above {layout.distance} (and more blocks)"
+        )
 
     def _start(self, frozen: Any) -> None:
         self._tiers = Tiers(kernels.hamming, frozen, self._freeze, self._make_live)
@@ -130,11 +133,6 @@ class PermutedIndex(TieredIndex):
     @property
     def _limit(self) -> int:
         return NO_LIMIT if self.scan_limit is None else self.scan_limit
-
-    @property
-    def _remedy(self) -> str:
-        layout = self.layout
-        return f"lower it, or build with a distance above {layout.distance} (and more blocks)"
 
     def _too_many(self) -> ScanLimitReached:
         return ScanLimitReached(

@@ -152,7 +152,8 @@ def similarities(rows: Columns, i: I64Array, others: Columns, j: I64Array) -> F6
     own = np.where(
         (steps == 0)[:, None], rows["odd_rows"][i], rows["beside"][i, (steps > 0).astype(np.int64)]
     )
-    return np.where(np.abs(steps) <= 1, similarity.jaccard(own, others["odd_rows"][j]), 0.0)
+    similar = similarity.compare(own, np.ascontiguousarray(others["odd_rows"][j]))[1]
+    return np.where(np.abs(steps) <= 1, similar, 0.0)
 
 
 def measures_of(table: pa.Table | pa.RecordBatch, prefix: str = "") -> Columns:

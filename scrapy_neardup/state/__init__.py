@@ -128,13 +128,17 @@ class State:
         self._on_seen(key, self.urls.add(key))
         self._record(records.URL, lambda: records.pack_url(key, self._clock()))
 
-    def decide(self, reading: PageReading, learn: bool = True) -> Decision:
-        """The detector's decision; a page it remembers waits for keep() or drop()."""
+    def decide(self, reading: PageReading, learn: bool = True) -> tuple[Decision, bool]:
+        """The detector's decision, and whether it remembers the page from now on.
+
+        Such a page waits for keep() or drop().
+        """
         n_rows = self.detector.pages.n_rows
         decision = self.detector.decide(reading, learn)
-        if decision.page_id is not None and decision.page_id >= n_rows:
-            self._unkept[decision.page_id] = decision.kind in ("new", "near")
-        return decision
+        if decision.page_id is None or decision.page_id < n_rows:
+            return decision, False
+        self._unkept[decision.page_id] = decision.kind in ("new", "near")
+        return decision, True
 
     def is_kept(self, page_id: int) -> bool:
         """Whether keep() was called for a page that is known."""

@@ -2,14 +2,15 @@
 """Words → fingerprints, compiled: the contract is kernels/numpy_twin/fingerprint.py."""
 
 from concurrent.futures import ThreadPoolExecutor
-from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 
 import numpy as np
 
 from scrapy_neardup.kernels.cores import cores
 
+include "memory.pxi"
 include "simd.pxi"
 
 cdef extern from "fingerprint.h":
@@ -42,9 +43,21 @@ cdef extern from "fingerprint.h":
     int64_t odd_sketch_of(Text text, const Spec *spec, Odd odd, uint64_t multiplier, int simd,
                           Votes *votes) nogil
 
+cdef extern from "compare.h":
+    ctypedef struct measure_t:
+        int width
+        int n_sketch
+        const double *told
+        double left_out
+        int64_t within
+
+    int64_t compare_rows(const measure_t *by, const uint64_t *own, size_t step,
+                         const uint64_t *rows, size_t n, int64_t *bits, double *similar) nogil
+
 PART = 1 << 20  # bytes of text that are worth a thread's attention
 
 cdef object empty = np.empty, u64 = np.dtype(np.uint64)
+cdef object i64 = np.dtype(np.int64), f64 = np.dtype(np.float64)
 cdef uint64_t multiplier = int.from_bytes(os.urandom(8), "little") | 1
 
 
@@ -53,7 +66,7 @@ def fingerprint(bytes words, int n_words=1, int shingle=1, bint mix=True, bint d
     """The fingerprint of one text, shape (n_words,), least significant word first."""
     cdef Spec spec = as_spec(n_words, shingle, mix, distinct, tie_ge, key)
     out = empty(n_words, u64)
-    cdef uint64_t *row = data(out)
+    cdef uint64_t *row = <uint64_t *>writable(out)
     one_pass(words, &spec, 1, &row)
     return out
 
@@ -64,7 +77,7 @@ def signatures(bytes words, tuple fingerprint, tuple sketch):
     cdef uint64_t *rows[2]
     specs[0], specs[1] = unpacked(fingerprint), unpacked(sketch)
     first, second = empty(specs[0].n_words, u64), empty(specs[1].n_words, u64)
-    rows[0], rows[1] = data(first), data(second)
+    rows[0], rows[1] = <uint64_t *>writable(first), <uint64_t *>writable(second)
     return first, second, one_pass(words, specs, 2, rows)
 
 
@@ -85,24 +98,47 @@ def fingerprint_many(texts, int n_words=1, int shingle=1, bint mix=True, bint di
     return out
 
 
-def odd_sketch(bytes words, int n_words, int shingle, uint64_t key=0, int level=0):
-    """The parity of a text's distinct shingles at each place, and how many were taken."""
+def odd_row(bytes words, int n_words, int shingle, uint64_t key=0, int level=0):
+    """How many shingles were taken, and their parity at each place; see the twin."""
     if n_words & (n_words - 1) or not 0 <= level < 64:
         raise ValueError(f"n_words={n_words}, level={level}: take a power of two, and 0 to 63")
     cdef Spec spec = as_spec(n_words, shingle, True, True, False, key)
     cdef Text text = Text(words, len(words))
-    out = np.zeros(n_words, u64)
-    cdef Odd odd = Odd(data(out), 64 * n_words - 1, level)
+    out = empty(1 + n_words, u64)
+    cdef uint64_t *row = <uint64_t *>writable(out)
+    cdef Odd odd = Odd(row + 1, 64 * n_words - 1, level)
     cdef Votes *votes = <Votes *>malloc(sizeof(Votes))
     cdef int64_t n = -1
     spec.n_words = 0  # nothing is voted on
+    memset(row, 0, (1 + n_words) * sizeof(uint64_t))
     if votes is not NULL:
         with nogil:
             n = odd_sketch_of(text, &spec, odd, multiplier, simd_level, votes)
             free(votes)
     if n < 0:
         raise MemoryError("no memory to sketch a text")
-    return out, n
+    row[0] = <uint64_t>level << 32 | <uint64_t>n
+    return out
+
+
+def compare(own, rows, int n_sketch, told, double share, int64_t within):
+    """Sketch bits that differ, similarity by odd sketches, rows of another level; see the twin."""
+    cdef size_t n = len(rows), step = 0 if own.ndim == 1 else own.shape[1]
+    cdef measure_t by = measure_t(rows.shape[1], n_sketch, NULL, 2 * (1 - share), within)
+    if own.shape != (rows.shape if step else rows.shape[1:]):
+        raise ValueError(f"a page of shape {own.shape} and rows of {rows.shape}")
+    if len(told) != 64 * (by.width - n_sketch - 1) + 1:
+        raise ValueError(f"{len(told)} values for odd sketches in rows of {by.width} words")
+    bits, similar = empty(n, i64), empty(n, f64)
+    by.told = <const double *>readable(told)
+    cdef const uint64_t *page = <const uint64_t *>readable(own)
+    cdef const uint64_t *others = <const uint64_t *>readable(rows)
+    cdef int64_t *to_bits = <int64_t *>writable(bits)
+    cdef double *to_similar = <double *>writable(similar)
+    cdef int64_t unlike
+    with nogil:
+        unlike = compare_rows(&by, page, step, others, n, to_bits, to_similar)
+    return bits, similar, unlike
 
 
 def count_words(bytes words):
@@ -122,15 +158,6 @@ cdef Spec as_spec(int n_words, int shingle, bint mix, bint distinct, bint tie_ge
 cdef Spec unpacked(tuple arguments) except *:
     n_words, shingle, mix, distinct, tie_ge, key = arguments
     return as_spec(n_words, shingle, mix, distinct, tie_ge, key)
-
-
-cdef uint64_t *data(array) except NULL:
-    """The memory of an array of ours, which lives as long as the array."""
-    cdef Py_buffer buffer
-    PyObject_GetBuffer(array, &buffer, PyBUF_WRITABLE)
-    cdef uint64_t *memory = <uint64_t *>buffer.buf
-    PyBuffer_Release(&buffer)
-    return memory
 
 
 cdef int64_t one_pass(bytes words, const Spec *specs, int n_specs, uint64_t **out) except -1:
@@ -160,7 +187,7 @@ def cut(list texts) -> list[range]:
 cdef fill(list texts, part, out, Spec spec):
     """Fingerprints of one part of the texts into their rows; gives the GIL away once."""
     cdef size_t i, start = part.start, n = len(part)
-    cdef uint64_t *row = data(out) + start * spec.n_words
+    cdef uint64_t *row = <uint64_t *>writable(out) + start * spec.n_words
     cdef Text *views = <Text *>malloc(n * sizeof(Text))
     cdef Votes *votes = <Votes *>malloc(sizeof(Votes))
     cdef bint failed = views is NULL or votes is NULL

@@ -22,6 +22,7 @@ from scrapy_neardup.kernels.numpy_twin.hamming import (
 )
 
 include "arrays.pxi"
+include "memory.pxi"
 include "simd.pxi"
 
 cdef extern from "hamming.h":
@@ -64,6 +65,8 @@ cdef extern from "hamming.h":
     int64_t remove_below(tier_t *, uint64_t) noexcept nogil
     void build_first(const tier_t *, const uint64_t *, const uint32_t *, uint32_t *, uint32_t *) noexcept nogil
     void build_other(const tier_t *, int, uint32_t *, uint32_t *, uint32_t *, uint32_t *) noexcept nogil
+
+cdef object empty = np.empty, i64 = np.dtype(np.int64)
 
 cdef enum:
     MOST_TIERS = 8
@@ -312,8 +315,9 @@ cdef class Query:
     cdef found(self):
         """(ids, distances) of all matches."""
         cdef size_t i, n = self.matches.n
-        ids, distances = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-        cdef int64_t[::1] ids_at = ids, distances_at = distances
+        ids, distances = empty(n, i64), empty(n, i64)
+        cdef int64_t *ids_at = <int64_t *>writable(ids)
+        cdef int64_t *distances_at = <int64_t *>writable(distances)
         for i in range(n):
             ids_at[i] = self.matches.keys[i] >> 32
             distances_at[i] = self.matches.keys[i] & 0xFFFFFFFF

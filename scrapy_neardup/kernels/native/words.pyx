@@ -14,6 +14,7 @@ import numpy as np
 from scrapy_neardup.kernels.numpy_twin.words import UNSPACED_RUN, WORD_CATEGORIES
 from scrapy_neardup.kernels.numpy_twin.words import normalise as normalise_in_python
 
+include "memory.pxi"
 include "simd.pxi"
 
 cdef extern from "words.h":
@@ -65,6 +66,8 @@ cdef extern from "words.h":
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *length) except NULL
 
+cdef object empty = np.empty, u64 = np.dtype(np.uint64), i64 = np.dtype(np.int64)
+
 MAX_SHARE = 1 << 14  # bytes
 DECOMPOSING = 0x30000  # no character from here on has a canonical decomposition
 
@@ -89,10 +92,9 @@ def blocks(str text, size_t max_lines):
     owner = encodable(text)
     cdef const uint8_t *utf8 = utf8_of(owner, &length)
     cdef size_t n_lines = lines_at_most(utf8, length, max_lines)
-    hashes, n_words = np.empty(n_lines, np.uint64), np.empty(n_lines, np.int64)
-    cdef uint64_t[::1] to_hashes = hashes
-    cdef int64_t[::1] to_n_words = n_words
-    found.max_lines, found.hashes, found.n_words = max_lines, &to_hashes[0], &to_n_words[0]
+    hashes, n_words = empty(n_lines, u64), empty(n_lines, i64)
+    found.max_lines = max_lines
+    found.hashes, found.n_words = <uint64_t *>writable(hashes), <int64_t *>writable(n_words)
     words = words_of(utf8, length, &found)
     return words, hashes[: found.n], n_words[: found.n]
 

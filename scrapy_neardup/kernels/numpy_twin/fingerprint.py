@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from scrapy_neardup.kernels.numpy_twin import I64Array, U8Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U8Array, U64Array
 
 Arguments = tuple[int, int, bool, bool, bool, int]
 
@@ -20,6 +20,8 @@ GOLDEN = 0x9E3779B97F4A7C15
 _C1 = np.uint64(0xFF51AFD7ED558CCD)
 _C2 = np.uint64(0xC4CEB9FE1A85EC53)
 _33 = np.uint64(33)
+_HALF = np.uint64(32)
+_LOW = np.uint64(2**32 - 1)
 
 
 def fmix64(h: U64Array) -> U64Array:
@@ -155,13 +157,11 @@ def fingerprint_many(
     return out
 
 
-def odd_sketch(
-    words: bytes, n_words: int, shingle: int, key: int = 0, level: int = 0
-) -> tuple[U64Array, int]:
-    """Bit i says whether an odd number of distinct shingles fall on it; and how many fall at all.
+def odd_row(words: bytes, n_words: int, shingle: int, key: int = 0, level: int = 0) -> U64Array:
+    """level << 32 | shingles taken; then bit i says if an odd number of distinct ones fall on it.
 
     A shingle's place is its feature modulo 64 * n_words, a power of two; under level l only the
-    shingles whose top l bits are 0 are taken. Shape (n_words,), least significant word first.
+    shingles whose top l bits are 0 are taken. Shape (1 + n_words,), least significant word first.
     Source: Mitzenmacher, Pagh, Pham 2014, section 3, over the shingles themselves.
     """
     taken = features(sdbm_words(words), shingle, True, True, key)
@@ -169,7 +169,31 @@ def odd_sketch(
         taken = taken[taken >> np.uint64(64 - level) == 0]
     places = (taken % np.uint64(64 * n_words)).astype(np.int64)
     odd = np.bincount(places, minlength=64 * n_words) & 1
-    return np.packbits(odd.astype(np.uint8), bitorder="little").view("<u8"), len(taken)
+    sketch = np.packbits(odd.astype(np.uint8), bitorder="little").view("<u8")
+    return np.concatenate([np.array([level << 32 | len(taken)], dtype=np.uint64), sketch])
+
+
+def compare(
+    own: U64Array, rows: U64Array, n_sketch: int, told: F64Array, share: float, within: int
+) -> tuple[I64Array, F64Array, int]:
+    """Sketch bits that differ, similarity by odd sketches, and how many rows are of another level.
+
+    A row is a sketch of n_sketch words, then level << 32 | shingles taken, then the odd sketch;
+    `own` is one, or one for each of `rows`. told: how many shingles differ where so many places
+    of an odd sketch do. share, within: see similarity.compare. The similarity of rows of another
+    level is NaN, where more than `within` bits differ it is -1. All of shape (n,).
+    """
+    bits = np.bitwise_count(rows[:, :n_sketch] ^ own[..., :n_sketch]).sum(axis=1, dtype=np.int64)
+    odd = np.bitwise_count(rows[:, n_sketch + 1 :] ^ own[..., n_sketch + 1 :])
+    page, others = own[..., n_sketch], rows[:, n_sketch]
+    size, sizes = (page & _LOW).astype(np.float64), (others & _LOW).astype(np.float64)
+    both = np.maximum(sizes + size - 2 * (1 - share) * size, 0)
+    differing = np.maximum(told[odd.sum(axis=1, dtype=np.int64)], np.abs(sizes - size))
+    similar = np.maximum(both - differing, 0) / np.maximum(both + differing, 1)
+    unlike = (others >> _HALF != page >> _HALF) & (bits <= within)
+    similar[bits > within] = -1
+    similar[unlike] = np.nan
+    return bits, similar, int(unlike.sum())
 
 
 def count_words(words: bytes) -> int:
