@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from scrapy_neardup.errors import BrokenInvariant
-from scrapy_neardup.kernels.numpy_twin import BoolArray, U32Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
 from scrapy_neardup.text import Blocks
 
 MAX_BLOCKS = 2**21  # of all sites
@@ -36,11 +36,15 @@ class Site(NamedTuple):
         return min(self.n_pages, max(WARM, ceil(2 * sqrt(self.n_pages))))
 
     def with_page(self, hashes: U64Array) -> Site:
-        """The site after one more page; of too many blocks the rarest are forgotten."""
-        merged = each_once(np.concatenate([self.hashes, hashes]))
-        counts = np.zeros(len(merged), dtype=np.uint32)
-        counts[merged.searchsorted(self.hashes)] = self.counts
-        counts[merged.searchsorted(hashes)] += np.uint32(1)
+        """The site after one more page, whose blocks come once and ascend.
+
+        Of too many blocks the rarest are forgotten.
+        """
+        places, known = located(hashes, self.hashes)
+        counts, new = self.counts.copy(), ~known
+        counts[places[known]] += np.uint32(1)
+        merged = np.insert(self.hashes, places[new], hashes[new])
+        counts = np.insert(counts, places[new], 1)
         if len(merged) > MAX_BLOCKS_OF_A_SITE:
             kept = np.sort(np.argsort(counts, kind="stable")[-MAX_BLOCKS_OF_A_SITE // 2 :])
             merged, counts = merged[kept], counts[kept]
@@ -73,11 +77,15 @@ class Site(NamedTuple):
 
     def template(self, hashes: U64Array) -> BoolArray:
         """Which of some blocks belong to a template."""
-        known = self.hashes[self.counts >= self.threshold]
-        places = known.searchsorted(hashes)
-        found: BoolArray = places < len(known)
-        found[found] = known[places[found]] == hashes[found]
-        return found
+        return located(hashes, self.hashes[self.counts >= self.threshold])[1]
+
+
+def located(hashes: U64Array, known: U64Array) -> tuple[I64Array, BoolArray]:
+    """Where each hash stands among the known ones, which ascend, or would; and whether it does."""
+    places = known.searchsorted(hashes)
+    found: BoolArray = places < len(known)
+    found[found] = known[places[found]] == hashes[found]
+    return places, found
 
 
 def each_once(hashes: U64Array) -> U64Array:
