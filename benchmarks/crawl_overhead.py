@@ -6,7 +6,8 @@ Each crawl runs in a process of its own, with the plugin and without in turn; th
 from another process. Counted is the CPU time (user and system, all threads) of the crawling
 process from the moment its spider opens to the moment it closes, divided by the responses it
 got: start-up, which is the same for both, would only hide the difference. The ratio is taken
-round by round between neighbours in time, and its median reported; what Python's garbage
+round by round between neighbours in time, whose hashes have the same seed because dictionaries
+laid out in another way take another time, and its median reported; what Python's garbage
 collector takes of the time is told apart. The plugin runs with its defaults; where a crawl
 without it stops, so does the crawl with it: they fetch the same pages.
 
@@ -18,6 +19,7 @@ Where the time goes, with the site served at URL by `python -m http.server`:
 import argparse
 import gc
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -25,6 +27,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from random import randrange
 from typing import Any
 
 from local_site import crawl_settings, served, start_argument, unpacked
@@ -81,23 +84,26 @@ class Collector:
         self._started = now
 
 
-def crawl_in_process(root: str, with_plugin: bool, options: argparse.Namespace) -> dict[str, float]:
+def crawl_in_process(
+    root: str, with_plugin: bool, options: argparse.Namespace, hash_seed: int
+) -> dict[str, float]:
     """The same in a fresh process."""
     asked = [root, str(int(with_plugin)), str(options.pages), options.engine]
     command = [sys.executable, __file__, "--crawl", *asked]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    environment = os.environ | {"PYTHONHASHSEED": str(hash_seed)}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     figures: dict[str, float] = json.loads(done.stdout)
     return figures
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     with unpacked() as folder, served(folder) as root:
-        crawl_in_process(root, True, options)  # warms caches: file system, compiled bytecode
+        crawl_in_process(root, True, options, 1)  # warms caches: file system, compiled bytecode
         rounds = []
         for number in range(options.rounds):
-            both = {}
+            both, seed = {}, randrange(1, 2**32)  # 0 would give the hashes' key away
             for with_plugin in (False, True) if number % 2 else (True, False):
-                both[with_plugin] = crawl_in_process(root, with_plugin, options)
+                both[with_plugin] = crawl_in_process(root, with_plugin, options, seed)
             rounds.append({"without": both[False], "with": both[True]})
     ratios = [per_response(r["with"]) / per_response(r["without"]) for r in rounds]
     return {
