@@ -18,17 +18,12 @@ typedef struct {
     int64_t within;       /* sketch bits; -1 for pages farther apart */
 } measure_t;
 
-INLINE int bits_between(const uint64_t *a, const uint64_t *b, int start, int end) {
-    int bits = 0;
-    for (int w = start; w < end; w++) bits += popcount(a[w] ^ b[w]);
-    return bits;
-}
-
 INLINE double similarity_of(const measure_t *by, const uint64_t *own, const uint64_t *other) {
     uint64_t page = own[by->n_sketch], that = other[by->n_sketch];
     double size = (double)(page & UINT32_MAX), its = (double)(that & UINT32_MAX);
     double both = its + size - by->left_out * size;
-    double differing = by->told[bits_between(own, other, by->n_sketch + 1, by->width)];
+    int odd = by->n_sketch + 1;
+    double differing = by->told[distance_of(own + odd, other + odd, by->width - odd)];
     if (page >> 32 != that >> 32) return NAN;
     both = both > 0 ? both : 0;
     differing = differing > fabs(its - size) ? differing : fabs(its - size);
@@ -40,7 +35,7 @@ static int64_t compare_rows(const measure_t *by, const uint64_t *own, size_t ste
                             const uint64_t *rows, size_t n, int64_t *bits, double *similar) {
     int64_t unlike = 0;
     for (size_t i = 0; i < n; i++, own += step, rows += by->width) {
-        bits[i] = bits_between(own, rows, 0, by->n_sketch);
+        bits[i] = distance_of(own, rows, by->n_sketch);
         similar[i] = bits[i] <= by->within ? similarity_of(by, own, rows) : -1;
         unlike += isnan(similar[i]) != 0;
     }

@@ -191,8 +191,7 @@ INLINE int first_found_by(const tables_t *tables, int table, const uint64_t *a,
 INLINE int confirm(const tier_t *tier, int table, uint64_t slot, query_t *query) {
     const int n_words = tier->tables.n_words;
     const uint64_t *row = tier->rows + slot * n_words;
-    int bits = 0;
-    for (int w = 0; w < n_words; w++) bits += popcount(row[w] ^ query->row[w]);
+    const int bits = distance_of(row, query->row, n_words);
     if (bits > query->distance || (tier->removed && tier->removed[slot])) return 1;
     if (!query->every) {
         if (tier->ids[slot] < query->first) query->first = tier->ids[slot];
@@ -599,8 +598,7 @@ INLINE int join_with(const tables_t *tables, int table, const uint64_t *rows, co
     for (int64_t i = start; i < stop; i++)
         for (int64_t j = i + 1; j < ends[i]; j++) {
             const uint64_t *a = rows + i * n_words, *b = rows + j * n_words;
-            int bits = 0;
-            for (int w = 0; w < n_words; w++) bits += popcount(a[w] ^ b[w]);
+            const int bits = distance_of(a, b, n_words);
             if (bits <= distance && first_found_by(tables, table, a, b) &&
                 !push_pair(pairs, i, j, bits))
                 return 0;

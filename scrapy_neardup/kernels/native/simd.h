@@ -94,4 +94,11 @@ INLINE int popcount(uint64_t x) {
 INLINE int popcount(uint64_t x) { return __builtin_popcountll(x); }
 #endif
 
+/* The Hamming distance of two rows. */
+INLINE int distance_of(const uint64_t *a, const uint64_t *b, int n_words) {
+    int bits = 0;
+    for (int w = 0; w < n_words; w++) bits += popcount(a[w] ^ b[w]);
+    return bits;
+}
+
 #endif

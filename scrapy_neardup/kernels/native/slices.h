@@ -46,12 +46,6 @@ INLINE uint32_t slice_of(const shape_t *shape, int s, const uint64_t *row) {
     return (uint32_t)(value & (((uint64_t)1 << width) - 1));
 }
 
-INLINE int distance_of(const uint64_t *a, const uint64_t *b, int n_words) {
-    int bits = 0;
-    for (int w = 0; w < n_words; w++) bits += popcount(a[w] ^ b[w]);
-    return bits;
-}
-
 /* The next larger number with as many bits set; x is not 0. */
 INLINE uint32_t next_mask(uint32_t x) {
     const uint32_t low = x & (0u - x), sum = x + low;
