@@ -6,10 +6,10 @@ Each crawl runs in a process of its own, with the plugin and without in turn; th
 from another process. Counted is the CPU time (user and system, all threads) of the crawling
 process from the moment its spider opens to the moment it closes, divided by the responses it
 got: start-up, which is the same for both, would only hide the difference. The ratio is taken
-round by round between neighbours in time, whose hashes have the same seed because dictionaries
-laid out in another way take another time, and its median reported; what Python's garbage
-collector takes of the time is told apart. The plugin runs with its defaults; where a crawl
-without it stops, so does the crawl with it: they fetch the same pages.
+round by round between neighbours in time, whose hashes have the same seed so that dictionaries
+are laid out alike, and its median reported; what Python's garbage collector takes of the time
+is told apart. The plugin runs with its defaults; where a crawl without it stops, so does the
+crawl with it: they fetch the same pages.
 
 Where the time goes, with the site served at URL by `python -m http.server`:
 

@@ -8,7 +8,7 @@ from scrapy.http import Response
 
 from scrapy_neardup.detector import PageReading
 
-MAX_BODIES = 2**16  # at about 400 bytes each
+MAX_BODIES = 2**16  # at about 330 bytes each
 MAX_BODY_BYTES = 2**20  # a longer one takes more than a millisecond to tell
 
 # Where hash() is narrower, not keyed, or its key is public (PYTHONHASHSEED=0), all pages are read.
@@ -34,7 +34,7 @@ class Copies:
 
         hash() is SipHash under a secret key of this process: nobody can choose two bodies that
         share one, and of all that are remembered one has a new body's by a chance of at most
-        2^-48. In a crawl a seventh of the time of Poly1305, a quarter of that of BLAKE2b.
+        2^-48.
         """
         body, kind = response.body, type(response)
         encoding = getattr(response, "encoding", None)

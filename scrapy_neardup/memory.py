@@ -286,7 +286,7 @@ class CrawlMemory:
                 self.attempt("state", self.witness.fetched, visit.response)
 
     def _testify(self, visit: PageVisit) -> None:
-        if visit.judged is not None and self.witness.ledger is not None:
+        if visit.judged is not None:
             action = self.witness.action_on(
                 visit.judged, dropped=bool(visit.items_dropped), spared=visit.decision is None
             )

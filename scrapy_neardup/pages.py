@@ -65,8 +65,7 @@ class Column:
 
     def append(self, value: Any) -> None:
         """Append a row."""
-        if self._n_live == len(self._live):
-            self._make_room(1)
+        self._make_room(1)
         self._live[self._n_live] = value
         self._n_live += 1
 
@@ -227,7 +226,6 @@ class PageTable:
         id, url = self.n_rows, page.url.encode("utf-8", "surrogatepass")
         if id >= REMOVED:
             raise OverflowError(f"the page table is full: it holds {REMOVED:,} pages")
-        low, _ = digest_words(page.digest)
         url_key = _number(url, b"neardup-url")
         self.fingerprints.append(page.fingerprint)
         self.sketches.append(page.sketch)
@@ -237,7 +235,7 @@ class PageTable:
         self._url_keys.append(url_key)
         self._url_ends.append(len(self._url_bytes) + len(url))
         self._url_bytes.extend(np.frombuffer(url, dtype=np.uint8))
-        self._by_digest.put(low ^ page.site, id, self._digest_keys)
+        self._by_digest.put(digest_key(page.digest, page.site), id, self._digest_keys)
         self._by_url.put(url_key, id, self._url_keys.take)
         self._n_alive += 1
         return id
@@ -262,10 +260,9 @@ class PageTable:
 
     def with_digest(self, digest: bytes, site: int) -> int | None:
         """The smallest id of a page of a site with these words, None where there is none."""
-        low, _ = digest_words(digest)
         found = [
             id
-            for id in self._by_digest.candidates(low ^ site)
+            for id in self._by_digest.candidates(digest_key(digest, site))
             if self.digests[id].tobytes() == digest and int(self.sites[id]) == site
         ]
         return min(found, default=None)
@@ -352,12 +349,12 @@ class PageTable:
             raise BrokenInvariant("the page table's digests and URLs do not name the same pages")
         for id in ids.tolist():
             page = self.page(id)
-            if id not in self._by_digest.candidates(digest_words(page.digest)[0] ^ page.site):
+            if id not in self._by_digest.candidates(digest_key(page.digest, page.site)):
                 raise BrokenInvariant(f"page {id} ({page.url}) is not found by its digest")
             if id not in self._by_url.candidates(_number(page.url.encode(), b"neardup-url")):
                 raise BrokenInvariant(f"page {id} ({page.url}) is not found by its URL")
 
 
-def digest_words(digest: bytes) -> tuple[int, int]:
-    """A 16-byte digest as two 64-bit numbers, low first."""
-    return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
+def digest_key(digest: bytes, site: int) -> int:
+    """What a page of a site with these words is looked up by."""
+    return int.from_bytes(digest[:8], "little") ^ site

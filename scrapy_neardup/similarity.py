@@ -34,8 +34,7 @@ def odd_row(words: bytes, level: int, key: int) -> U64Array:
 
     key: 64 secret bits, so that nobody can aim at the places of a victim's shingles.
     """
-    row: U64Array = kernels.fingerprint.odd_row(words, SKETCH_WORDS, SHINGLE, key, level)
-    return row
+    return kernels.fingerprint.odd_row(words, SKETCH_WORDS, SHINGLE, key, level)
 
 
 def level_of(n_words: int) -> int:

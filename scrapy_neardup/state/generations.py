@@ -62,12 +62,8 @@ class Generations:
         return generations[-1].urls
 
     def __contains__(self, key: bytes) -> bool:
-        if self._ttl_s is not None:
-            self.expire()
-        for generation in self._generations:  # noqa: SIM110  # any() is slower
-            if key in generation.urls:
-                return True
-        return False
+        self.expire()
+        return any(key in generation.urls for generation in self._generations)
 
     def expire(self) -> None:
         """Drop the generations that have outlived their time; look-ups do so, too."""
