@@ -1,6 +1,6 @@
 """What the whole plugin costs a crawl of the real site: CPU time with it over CPU time without.
 
-    python benchmarks/crawl_overhead.py [--rounds 5] [--pages 0] [--engine auto] [--json FILE]
+    python benchmarks/crawl_overhead.py [--rounds 5] [--pages 0] [--set NAME=VALUE …] [--json FILE]
 
 Each crawl runs in a process of its own, with the plugin and without in turn; the site is served
 from another process. Counted is the CPU time (user and system, all threads) of the crawling
@@ -11,9 +11,14 @@ are laid out alike, and its median reported; what Python's garbage collector tak
 is told apart. The plugin runs with its defaults; where a crawl without it stops, so does the
 crawl with it: they fetch the same pages.
 
+What the plugin takes apart from what its request fingerprints save, which Scrapy's then replace:
+
+    python benchmarks/crawl_overhead.py \
+        --set REQUEST_FINGERPRINTER_CLASS=scrapy.utils.request.RequestFingerprinter
+
 Where the time goes, with the site served at URL by `python -m http.server`:
 
-    py-spy record -r 400 -f raw -o FILE -- python benchmarks/crawl_overhead.py --crawl URL 1 0 auto
+    py-spy record -r 400 -f raw -o FILE -- python benchmarks/crawl_overhead.py --crawl URL 1 0
 """
 
 import argparse
@@ -25,7 +30,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import randrange
 from typing import Any
@@ -37,9 +42,12 @@ from scrapy.crawler import AsyncCrawlerProcess
 TARGET = 1.05
 
 
-def crawl_once(root: str, with_plugin: bool, pages: int, engine: str) -> dict[str, float]:
+def crawl_once(
+    root: str, with_plugin: bool, pages: int, assignments: Sequence[str]
+) -> dict[str, float]:
     """Crawl in this process; CPU seconds between opening and closing, and responses."""
-    changes = {"CLOSESPIDER_PAGECOUNT": pages, "NEARDUP_ENGINE": engine}
+    changes: dict[str, Any] = dict(assignment.split("=", 1) for assignment in assignments)
+    changes |= {"CLOSESPIDER_PAGECOUNT": pages}
     changes |= {"EXTENSIONS": {"scrapy.extensions.closespider.CloseSpider": 0}} if pages else {}
     changes |= {} if with_plugin else {"ADDONS": {}}
     process = AsyncCrawlerProcess(crawl_settings(**changes))
@@ -88,7 +96,7 @@ def crawl_in_process(
     root: str, with_plugin: bool, options: argparse.Namespace, hash_seed: int
 ) -> dict[str, float]:
     """The same in a fresh process."""
-    asked = [root, str(int(with_plugin)), str(options.pages), options.engine]
+    asked = [root, str(int(with_plugin)), str(options.pages), *options.set]
     command = [sys.executable, __file__, "--crawl", *asked]
     environment = os.environ | {"PYTHONHASHSEED": str(hash_seed)}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
@@ -156,7 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="pairs of crawls, default 5")
     parser.add_argument("--pages", type=int, default=0, help="stop after so many pages; 0: all")
-    parser.add_argument("--engine", default="auto", help="NEARDUP_ENGINE")
+    parser.add_argument("--set", action="append", default=[], help="NAME=VALUE: for both crawls")
     parser.add_argument("--json", type=Path, help="write all figures to this file, too")
     options = parser.parse_args()
     figures = measure(options)
@@ -167,7 +175,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--crawl"]:
-        site, plugin, n_pages, engine_name = sys.argv[2:]
-        print(json.dumps(crawl_once(site, plugin == "1", int(n_pages), engine_name)))
+        site, plugin, n_pages, *given = sys.argv[2:]
+        print(json.dumps(crawl_once(site, plugin == "1", int(n_pages), given)))
     else:
         main()

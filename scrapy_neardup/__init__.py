@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from scrapy_neardup.dupefilter import LayeredBloomDupeFilter
     from scrapy_neardup.middleware import SeenUrlMiddleware, UrlAlreadyFetched
     from scrapy_neardup.pipeline import NearDuplicate, NearDuplicatePipeline
+    from scrapy_neardup.requestfingerprint import QuickRequestFingerprinter
     from scrapy_neardup.spidermiddleware import NearDuplicateSpiderMiddleware
 
 __version__ = "0.1.0"
@@ -24,6 +25,7 @@ _MODULES = {
     "NearDuplicate": "pipeline",
     "NearDuplicatePipeline": "pipeline",
     "NearDuplicateSpiderMiddleware": "spidermiddleware",
+    "QuickRequestFingerprinter": "requestfingerprint",
     "SeenUrlMiddleware": "middleware",
     "UrlAlreadyFetched": "middleware",
 }
@@ -36,6 +38,7 @@ __all__ = [
     "NearDuplicate",
     "NearDuplicatePipeline",
     "NearDuplicateSpiderMiddleware",
+    "QuickRequestFingerprinter",
     "SeenUrlMiddleware",
     "UrlAlreadyFetched",
 ]

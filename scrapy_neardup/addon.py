@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from scrapy import version_info
 from scrapy.settings import BaseSettings
 
 from scrapy_neardup.dupefilter import LayeredBloomDupeFilter
 from scrapy_neardup.middleware import SeenUrlMiddleware
 from scrapy_neardup.pipeline import NearDuplicatePipeline
+from scrapy_neardup.requestfingerprint import COMPARED_WITH, QuickRequestFingerprinter
 from scrapy_neardup.spidermiddleware import NearDuplicateSpiderMiddleware
 
 COMPONENTS = (
@@ -19,15 +21,20 @@ COMPONENTS = (
 class NearDupAddon:
     """Adds the three components where they belong; a user's own entries, None included, win.
 
-    With JOBDIR it replaces Scrapy's dupefilter, which remembers a URL when it is queued: after
-    a crash those that were waiting would be dropped for ever.
+    Scrapy's request fingerprints are made quicker, byte for byte the same. With JOBDIR it
+    replaces Scrapy's dupefilter, which remembers a URL when it is queued: after a crash those
+    that were waiting would be dropped for ever.
     """
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Called by Scrapy for each crawler before its settings are frozen."""
         for name, component, order in COMPONENTS:
             settings.setdefault_in_component_priority_dict(name, component, order)
-        # Only over Scrapy's default: `scrapy shell` sets a dupefilter of its own, at a lower
+        # Only over Scrapy's defaults: `scrapy shell` sets a dupefilter of its own, at a lower
         # priority than an add-on's, and hangs without it.
         if settings.get("JOBDIR") and settings.getpriority("DUPEFILTER_CLASS") == 0:
             settings.set("DUPEFILTER_CLASS", LayeredBloomDupeFilter, "addon")
+        # A later Scrapy may tell requests apart by more.
+        is_compared = version_info[:2] <= COMPARED_WITH
+        if is_compared and settings.getpriority("REQUEST_FINGERPRINTER_CLASS") == 0:
+            settings.set("REQUEST_FINGERPRINTER_CLASS", QuickRequestFingerprinter, "addon")

@@ -25,10 +25,11 @@ from scrapy_neardup.detector import Decision, Kind, PageReading
 from scrapy_neardup.errors import EngineFailed
 from scrapy_neardup.jobs import set_queue_aside, state_folder
 from scrapy_neardup.parts import make_parts, make_rules
+from scrapy_neardup.requestfingerprint import own_fingerprinter
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.trail import ONCE, Trail
-from scrapy_neardup.urlkey import own_fingerprinter, request_key
+from scrapy_neardup.urlkey import request_key
 from scrapy_neardup.visits import PageVisit, Visits
 from scrapy_neardup.witness import Witness
 

@@ -15,6 +15,7 @@ from scrapy_neardup import (
     NearDupAddon,
     NearDuplicatePipeline,
     NearDuplicateSpiderMiddleware,
+    QuickRequestFingerprinter,
     SeenUrlMiddleware,
 )
 
@@ -42,6 +43,16 @@ def test_with_jobdir_a_queued_url_is_not_a_seen_one(tmp_path: Path) -> None:
     assert with_addon()["DUPEFILTER_CLASS"] == default
     assert with_addon(JOBDIR=str(tmp_path))["DUPEFILTER_CLASS"] is LayeredBloomDupeFilter
     assert with_addon(JOBDIR=str(tmp_path), DUPEFILTER_CLASS=own)["DUPEFILTER_CLASS"] == own
+
+
+def test_request_fingerprints_are_made_quicker_unless_a_project_makes_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, own = "REQUEST_FINGERPRINTER_CLASS", "myproject.Fingerprinter"
+    assert with_addon()[name] is QuickRequestFingerprinter
+    assert with_addon(**{name: own})[name] == own
+    monkeypatch.setattr("scrapy_neardup.addon.version_info", (9, 0, 0))
+    assert with_addon()[name] == Settings()[name]
 
 
 def test_switched_off_with_jobdir_scrapy_filters_by_itself(

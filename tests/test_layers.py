@@ -19,7 +19,7 @@ LAYERS = (
     ("witness", "dedup"),
     ("peers",),
     ("parts", "trail", "visits", "jobs", "closing", "live", "waiting"),
-    ("copies", "calibration"),
+    ("copies", "requestfingerprint", "calibration"),
     ("evaluation",),
     ("page_files",),
     ("settings", "extract", "stats", "report"),
@@ -41,7 +41,7 @@ LAYERS = (
 )
 SCRAPY_ROOMS = {
     *("addon", "middleware", "spidermiddleware", "pipeline", "dupefilter", "memory", "trail"),
-    *("visits", "copies", "jobs", "peers", "waiting"),
+    *("visits", "copies", "requestfingerprint", "jobs", "peers", "waiting"),
     "witness",
     "dedup",
     *("settings", "extract", "urlkey", "commands"),
