@@ -53,12 +53,11 @@ SLASHES = re.compile("//+")
 DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 # What w3lib's canonicalize_url returns unchanged, but for dot segments and the order of
-# arguments: escapes only of what has to be escaped, `name=value` throughout. Of %23, %25 and
-# %3B in paths its versions before 2.5 thought otherwise.
+# arguments: escapes only of what has to be escaped, `name=value` throughout.
 # Session ids in paths need `;` or `(`, which are left out. Possessive: linear in any URL.
 PATH = (
     r"(?:[A-Za-z0-9._~!$&'*+,=:@/-]++"
-    r"|%(?:[01][0-9A-F]|2[02F]|3[CEF]|5[CE]|60|7[BDF]|[89A-F][0-9A-F]))*+"
+    r"|%(?:[01][0-9A-F]|2[0235F]|3[BCEF]|5[CE]|60|7[BDF]|[89A-F][0-9A-F]))*+"
 )
 WORD = (
     r"(?:[A-Za-z0-9._~+-]++"
