@@ -1,8 +1,11 @@
 """Fixtures shared by all tests."""
 
+import gzip
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fleets import RunningServer, running_server
@@ -22,6 +25,21 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"real pages and URLs are not at {SHARED_DATA}")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def real_urls(shared_data: Path) -> list[str]:
+    """One in twelve of the real URLs, and all that have escapes or several arguments."""
+    with gzip.open(shared_data / "urls" / "gov_stream.txt.gz", "rt") as lines:
+        urls = dict.fromkeys(line.strip() for line in lines)
+    return [url for i, url in enumerate(urls) if i % 12 == 0 or "%" in url or "&" in url]
+
+
+@pytest.fixture(scope="session")
+def variants(shared_data: Path) -> list[dict[str, Any]]:
+    """Variants of real URLs, and what makes them so."""
+    with gzip.open(shared_data / "urls" / "variants.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
 
 
 @pytest.fixture
