@@ -47,9 +47,11 @@ def crawl_once(
 ) -> dict[str, float]:
     """Crawl in this process; CPU seconds between opening and closing, and responses."""
     changes: dict[str, Any] = dict(assignment.split("=", 1) for assignment in assignments)
-    changes |= {"CLOSESPIDER_PAGECOUNT": pages}
-    changes |= {"EXTENSIONS": {"scrapy.extensions.closespider.CloseSpider": 0}} if pages else {}
-    changes |= {} if with_plugin else {"ADDONS": {}}
+    if pages:
+        changes["CLOSESPIDER_PAGECOUNT"] = pages
+        changes["EXTENSIONS"] = {"scrapy.extensions.closespider.CloseSpider": 0}
+    if not with_plugin:
+        changes["ADDONS"] = {}
     process = AsyncCrawlerProcess(crawl_settings(**changes))
     crawler = process.create_crawler("demo")
     clock: dict[str, float] = {}

@@ -30,11 +30,15 @@ class NearDupAddon:
         """Called by Scrapy for each crawler before its settings are frozen."""
         for name, component, order in COMPONENTS:
             settings.setdefault_in_component_priority_dict(name, component, order)
-        # Only over Scrapy's defaults: `scrapy shell` sets a dupefilter of its own, at a lower
-        # priority than an add-on's, and hangs without it.
-        if settings.get("JOBDIR") and settings.getpriority("DUPEFILTER_CLASS") == 0:
-            settings.set("DUPEFILTER_CLASS", LayeredBloomDupeFilter, "addon")
-        # A later Scrapy may tell requests apart by more.
-        is_compared = version_info[:2] <= COMPARED_WITH
-        if is_compared and settings.getpriority("REQUEST_FINGERPRINTER_CLASS") == 0:
-            settings.set("REQUEST_FINGERPRINTER_CLASS", QuickRequestFingerprinter, "addon")
+        if settings.get("JOBDIR"):
+            replace_default(settings, "DUPEFILTER_CLASS", LayeredBloomDupeFilter)
+        if version_info[:2] <= COMPARED_WITH:  # a later Scrapy may tell requests apart by more
+            replace_default(settings, "REQUEST_FINGERPRINTER_CLASS", QuickRequestFingerprinter)
+
+
+def replace_default(settings: BaseSettings, name: str, component: type) -> None:
+    """Put a component in the place of Scrapy's default, and of nothing else."""
+    # `scrapy shell` sets a dupefilter of its own, at a lower priority than an add-on's, and
+    # hangs without it.
+    if settings.getpriority(name) == 0:
+        settings.set(name, component, "addon")

@@ -13,7 +13,7 @@ COMPARED_WITH = (2, 19)  # the last Scrapy whose fingerprints were compared with
 
 
 class QuickRequestFingerprinter(RequestFingerprinter):
-    """Scrapy's request fingerprints, byte for byte, in a fifth of the time.
+    """Scrapy's request fingerprints, byte for byte, in a quarter of the time.
 
     A REQUEST_FINGERPRINTER_CLASS. Scrapy parses the URL of every link that a spider yields, to
     hash its canonical form. Most URLs are canonical as they stand: those are hashed without
