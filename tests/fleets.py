@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from threading import Event, Thread
 from typing import Any
 
@@ -283,10 +283,12 @@ def running_cluster(n_replicas: int = 0) -> Iterator[list[RunningServer]]:
 
 
 def running_node(folder: str) -> AbstractContextManager[RunningServer]:
-    """A node of a cluster that does not know of any other yet."""
-    file = f"{folder}/{random.getrandbits(32)}.conf"
-    options = {"cluster_config_file": file, "cluster_node_timeout": 1000, "dir": folder}
-    return running_server(cluster_enabled="yes", **options)
+    """A node of a cluster that does not know of any other yet.
+
+    In a folder of its own: replicas that share one load each other's dump.rdb.
+    """
+    own = mkdtemp(dir=folder)
+    return running_server(cluster_enabled="yes", cluster_node_timeout=1000, dir=own)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
