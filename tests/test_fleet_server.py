@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -174,6 +175,13 @@ def test_a_cluster_answers_as_one_server() -> None:
         assert not other.seen(b"site1.example/2")
         assert other.stat("backend/unanswered") == one.stat("backend/lost") == 0
         other.close()
+        for node in nodes:
+            wait_until(lambda node=node: is_left_alone(node))
+
+
+def is_left_alone(server: RunningServer) -> bool:
+    """Whether a server has no connection besides the one that asks."""
+    return "connected_clients:1\r" in server.command("INFO", "CLIENTS")
 
 
 def test_a_replica_takes_over_what_its_master_was_told() -> None:
@@ -182,14 +190,14 @@ def test_a_replica_takes_over_what_its_master_was_told() -> None:
         one = Worker(cluster_url(nodes))
         for number, site in enumerate(sites[:15]):
             assert one.decide(f"{site}/1", prose(number)).kind == "new"
-        wait_until(lambda: is_told(one))
-        assert nodes[0].command("WAIT", "1", "5000") == ":1\r\n"
+        wait_until(lambda: is_told(one) and is_replicated(nodes[0]))
         nodes[0].kill()
         for number, site in enumerate(sites[15:], start=15):
             assert one.decide(f"{site}/1", prose(number)).kind == "new"
         assert one.stat("backend/unanswered") > 0
         for node in nodes[1:]:
-            wait_until(lambda node=node: "cluster_slots_fail:0" in node.command("CLUSTER", "INFO"))
+            wait_until(lambda node=node: is_replaced(nodes[0], node))
+        wait_until(lambda: is_told(one))
         one.close()
         assert one.stat("backend/lost") == one.stat("backend/refused") == 0
         other = Worker(cluster_url(nodes))
@@ -201,6 +209,44 @@ def test_a_replica_takes_over_what_its_master_was_told() -> None:
 def is_told(worker: Worker) -> bool:
     """Whether the server has everything that it was to be told."""
     return not worker.peers._link._waiting
+
+
+def is_replicated(master: RunningServer) -> bool:
+    """Whether a master's replica has everything that the master has."""
+    answer = master.command("INFO", "REPLICATION")
+    there = re.search(r"slave0:.*state=online,offset=(\d+)", answer)
+    here = re.search(r"master_repl_offset:(\d+)", answer)
+    return bool(there and here and there[1] == here[1])
+
+
+def is_replaced(gone: RunningServer, node: RunningServer) -> bool:
+    """Whether a node of the cluster knows one that is gone, and of no slot that it still has."""
+    lines = node.command("CLUSTER", "NODES").splitlines()
+    return any(f":{gone.port}@" in line and len(line.split()) == 8 for line in lines)
+
+
+def test_a_cluster_that_was_gone_as_a_whole_is_told_what_it_missed() -> None:
+    sites = [f"https://site{number}.example" for number in range(6)]
+    with running_cluster() as nodes:
+        one = Worker(cluster_url(nodes))
+        for node in nodes:
+            node.kill()
+        for number, site in enumerate(sites):
+            assert one.decide(f"{site}/1", prose(number)).kind == "new"
+        assert one.stat("backend/unanswered") == len(sites)
+        late = Worker(cluster_url(nodes))
+        assert late.decide("https://late.example/1", prose("late")).kind == "new"
+        for node in nodes:
+            node.start()
+        for worker in (one, late):
+            wait_until(lambda worker=worker: is_told(worker))
+            worker.close()
+            assert worker.stat("backend/lost") == worker.stat("backend/refused") == 0
+        other = Worker(cluster_url(nodes))
+        for number, site in enumerate(sites):
+            assert other.decide(f"{site}/2", prose(number)).kind == "exact"
+        assert other.decide("https://late.example/2", prose("late")).kind == "exact"
+        other.close()
 
 
 USER = "worker on >Pass/word1 ~{neardup* +@connection +eval +evalsha +get +set +del +exists"

@@ -44,10 +44,13 @@ def connect(url: str) -> Any:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What a client raises where the server fails, or refuses."""
-    from redis.exceptions import RedisError
+    """What a client raises where the server fails, or refuses.
 
-    return (RedisError, OSError)
+    That no node of a cluster answers, or no node has a slot, is no RedisError to redis-py.
+    """
+    from redis.exceptions import RedisClusterException, RedisError
+
+    return (RedisError, RedisClusterException, OSError)
 
 
 def is_passing(error: Exception) -> bool:
@@ -126,8 +129,11 @@ class Server:
 
     def close(self) -> None:
         """Close every connection."""
-        if self._client is not None:
-            self._client.close()
+        if self._client is None:
+            return
+        if self._is_cluster:  # whose close() leaves them open where they came of a URL
+            self._client.disconnect_connection_pools()
+        self._client.close()
 
     def _connected(self) -> Any:
         if self._client is None:
