@@ -132,6 +132,10 @@ def backend(name: str, raw: Any) -> str:
     if not is_well_formed(raw):
         remedy = "Write / ? # @ and : in a user's name or password as %2F %3F %23 %40 and %3A"
         raise refuse(name, "…", "scheme://user:password@host:port/database", remedy)
+    parts = urlsplit(raw)
+    if parts.scheme.endswith("+cluster") and parts.path.strip("/") not in ("", "0"):
+        remedy = "Tell fleets apart by NEARDUP_BACKEND_PREFIX"
+        raise refuse(name, "…", "no database but 0 in a cluster", remedy)
     return raw
 
 

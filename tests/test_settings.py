@@ -54,6 +54,7 @@ def test_values_from_a_command_line_are_understood(name: str, given: Any, kept: 
         ("BACKEND", "redis://:p/w@host", "NEARDUP_BACKEND='…': takes scheme://.*Write / .* %2F"),
         ("BACKEND", "redis://:1/w@host", "NEARDUP_BACKEND='…': takes scheme://.*Write / .* %2F"),
         ("BACKEND", "redis://host:0", "NEARDUP_BACKEND='…': takes scheme://"),
+        ("BACKEND", "redis+cluster://host/3", "NEARDUP_BACKEND='…': takes no database .*PREFIX"),
         ("BLOCKS", 2, "NEARDUP_BLOCKS=2: takes more blocks than NEARDUP_DISTANCE=.*Set"),
     ],
 )
