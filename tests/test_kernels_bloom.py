@@ -97,6 +97,8 @@ def test_layers_set_the_same_bits(
     assert [compiled.add(key) for key in added[:half]] == [plain.add(key) for key in added[:half]]
     assert compiled.add_many(added[half:]).tolist() == plain.add_many(added[half:]).tolist()
     assert compiled.find_many(added).tolist() == [plain.find(key) for key in added]
+    asked = [*added, *(key[1:] for key in added)]
+    assert [key in compiled for key in asked] == [key in plain for key in asked]
     for one, other in zip(ours._slices(), theirs._slices(), strict=True):
         assert one.counts.tolist() == other.counts.tolist()
         assert np.array_equal(one.words, other.words)
@@ -123,6 +125,8 @@ def test_tables_hold_the_same_fingerprints(native: ModuleType, added: list[bytes
     plain = twin.TableBits(seed, tables[1], np.zeros(1, np.uint64), 50)
     assert [compiled.add(key) for key in added] == [plain.add(key) for key in added]
     assert compiled.find_many(added).tolist() == plain.find_many(added).tolist()
+    asked = [*added, *(key[1:] for key in added)]
+    assert [key in compiled for key in asked] == [key in plain for key in asked]
     assert np.array_equal(*tables)
     larger = [np.zeros(128, np.uint64) for _ in range(2)]
     native.TableBits(seed, larger[0], np.zeros(1, np.uint64), 99).refill(tables[0])
@@ -135,3 +139,5 @@ def test_only_bytes_are_keys(native: ModuleType, wrong: object) -> None:
     for known in (LayeredBloomFilter(10), ExactFilter(10)):
         with pytest.raises((TypeError, AttributeError)):
             known.add(wrong)  # type: ignore[arg-type]
+        with pytest.raises((TypeError, AttributeError)):
+            assert wrong in known

@@ -48,8 +48,7 @@ class GrowingFilter(Protocol):
         return answers
 
     def __contains__(self, key: bytes) -> bool:
-        known: bool = self._bits.find(key) == 0
-        return known
+        return key in self._bits
 
     def find_many(self, keys: Sequence[bytes]) -> I64Array:
         """0 for each key that was added, else its first unseen layer; shape (n,)."""
@@ -57,6 +56,6 @@ class GrowingFilter(Protocol):
         return answers
 
     def _find_only(self, key: bytes) -> int:
-        answer: int = self._bits.find(key)
+        answer = int(self._bits.find_many([key])[0])
         self.n_refused += answer > 0
         return answer

@@ -247,11 +247,11 @@ static inline int nd_find(const nd_filter *f, const nd_prefix *found, int n) {
     return 0;
 }
 
-/* The same for one key: what is new by its host is not read further. */
-static inline int nd_find_one(const nd_filter *f, const uint8_t *key, size_t n) {
+/* Whether nothing of one key is new; what is new by its host is not read further. */
+static inline int nd_holds_key(const nd_filter *f, const uint8_t *key, size_t n) {
     for (nd_walk w = nd_begin(key, n); nd_next(f, &w);)
-        if (!nd_holds(f, &w.prefix, 0)) return w.prefix.layer;
-    return 0;
+        if (!nd_holds(f, &w.prefix, 0)) return 0;
+    return 1;
 }
 
 static inline int nd_add(nd_filter *f, const nd_prefix *found, int n) {

@@ -155,6 +155,10 @@ class LayeredBits:
                 return layer
         return 0
 
+    def __contains__(self, key: bytes) -> bool:
+        """Whether the key may have been added."""
+        return self.find(key) == 0
+
     def add(self, key: bytes) -> int:
         """Like find, and adds the key.
 
@@ -237,6 +241,10 @@ class TableBits:
     def find(self, key: bytes) -> int:
         """0 if the key may have been added, else 1."""
         return int(not self.places[self.place(self.fingerprint(key))])
+
+    def __contains__(self, key: bytes) -> bool:
+        """Whether the key may have been added."""
+        return self.find(key) == 0
 
     def add(self, key: bytes) -> int:
         """Like find, and adds the key. FULL, and nothing is changed, at the limit."""
