@@ -92,8 +92,14 @@ def fingerprint_many(texts, int n_words=1, int shingle=1, bint mix=True, bint di
         for part in parts:
             fill(kept, part, out, spec)
         return out
+    left = iter(parts)  # what a thread takes from as soon as it is free
+
+    def work(_):
+        for part in left:
+            fill(kept, part, out, spec)
+
     with ThreadPoolExecutor(cores()) as pool:
-        for _ in pool.map(lambda part: fill(kept, part, out, spec), parts):
+        for _ in pool.map(work, range(cores())):
             pass
     return out
 
