@@ -220,8 +220,8 @@ def is_replicated(master: RunningServer) -> bool:
 
 
 def is_replaced(gone: RunningServer, node: RunningServer) -> bool:
-    """Whether a node of the cluster knows one that is gone, and of no slot that it still has."""
-    lines = node.command("CLUSTER", "NODES").splitlines()
+    """Whether a node of the cluster knows that one that is gone has no slots any more."""
+    lines = node.command("CLUSTER", "NODES").splitlines()  # 8 fields a node, then its slots
     return any(f":{gone.port}@" in line and len(line.split()) == 8 for line in lines)
 
 

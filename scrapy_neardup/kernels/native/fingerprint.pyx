@@ -88,16 +88,15 @@ def fingerprint_many(texts, int n_words=1, int shingle=1, bint mix=True, bint di
     cdef list kept = list(texts)  # so that nobody takes a text away from the threads
     out = empty((len(kept), n_words), u64)
     parts = cut(kept)
-    if len(parts) <= 1:
-        for part in parts:
-            fill(kept, part, out, spec)
-        return out
     left = iter(parts)  # what a thread takes from as soon as it is free
 
     def work(_):
         for part in left:
             fill(kept, part, out, spec)
 
+    if len(parts) <= 1:
+        work(0)
+        return out
     with ThreadPoolExecutor(cores()) as pool:
         for _ in pool.map(work, range(cores())):
             pass
