@@ -22,9 +22,9 @@ from scrapy.dupefilters import RFPDupeFilter
 
 from benchmarks.peers import peer
 from benchmarks.rows import SHARED_DATA, Row, one_core
-from scrapy_neardup.bloom.exact import ExactFilter
-from scrapy_neardup.bloom.layered import BloomFilter, LayeredBloomFilter
-from scrapy_neardup.urlkey import url_key
+from scrapy_neardup.urls.filters.exact import ExactFilter
+from scrapy_neardup.urls.filters.layered import BloomFilter, LayeredBloomFilter
+from scrapy_neardup.urls.key import url_key
 
 MILLION = 1_000_000
 SINGLE_CALLS = 200_000
@@ -32,7 +32,7 @@ SLOW_CALLS = 20_000
 RATE = 1e-6
 REOPEN = """
 import sys, numpy as np
-from scrapy_neardup.bloom import load_filter
+from scrapy_neardup.urls.filters import load_filter
 from benchmarks.bloom import stream
 files = dict(np.load(sys.argv[1]))
 known = load_filter(sys.argv[2]).from_arrays(files)

@@ -3,7 +3,7 @@
     python -m benchmarks.detection [--json FILE]
 
 Pairs: the labelled pairs of ../shared/data/pairs (label_full; grey pairs are not scored), each
-method by its own default or the settings named. Peers get the same visible text. CPU time is
+method by its own default or the settings named. FleetWorker get the same visible text. CPU time is
 that of making the signatures; bytes are those kept for a page, without ids and indexes.
 Corpus: all pages streamed through the Detector one by one, against allpairs.jsonl.gz.
 Sites: made by rule (made_sites.py), streamed in order.
@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 from benchmarks.made_sites import SITES, Author
 from benchmarks.peers import peer
 from benchmarks.rows import SHARED_DATA
-from scrapy_neardup.detector import Detector
+from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.engines import load_engine
-from scrapy_neardup.evaluation import Rules, Score, measure
-from scrapy_neardup.extract import visible_text_of_html
 from scrapy_neardup.index import load_index
-from scrapy_neardup.page_files import NEAR, Pair, lines_of, read_pairs
+from scrapy_neardup.offline.evaluation import Rules, Score, measure
+from scrapy_neardup.offline.page_files import NEAR, Pair, lines_of, read_pairs
 
 PAIRS = SHARED_DATA / "pairs"
 WORD = re.compile(r"\w+")

@@ -13,8 +13,8 @@ from scrapy.http import HtmlResponse
 
 from benchmarks.peers import peer
 from benchmarks.rows import ROUNDS, SHARED_DATA, Row, cpu_seconds, html_pages, one_core
-from scrapy_neardup.extract import visible_text
-from scrapy_neardup.text import normalise
+from scrapy_neardup.crawl.extract import visible_text
+from scrapy_neardup.detect.text import normalise
 
 KB = 1024
 SIZES = range(20 * KB, 50 * KB)

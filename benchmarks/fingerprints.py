@@ -10,9 +10,9 @@ from lxml import html
 
 from benchmarks.peers import peer
 from benchmarks.rows import Row, cpu_seconds, html_pages, one_core, rates
+from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.engines import FINGERPRINT, PAPER, SKETCH, FingerprintSpec
 from scrapy_neardup.kernels import PACKAGES, native_is_built
-from scrapy_neardup.text import normalise
 
 GB = 1e9
 FOR_PEERS = 150  # pages that slow peers get

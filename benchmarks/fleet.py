@@ -26,12 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from fleets import RunningServer, running_server
 
+from scrapy_neardup.detect.page_table import Page
+from scrapy_neardup.fleet.client import Server
+from scrapy_neardup.fleet.futures import answer_of
 from scrapy_neardup.fleet.link import Link
-from scrapy_neardup.fleet.questions import Call, Questions, Rules, SharedPage
-from scrapy_neardup.fleet.server import Server
-from scrapy_neardup.pages import Page
+from scrapy_neardup.fleet.protocol import Call, Questions, Rules, SharedPage
 from scrapy_neardup.state.records import KeptPage
-from scrapy_neardup.waiting import answer_of
 
 IN_FLIGHT = 16
 SKETCH_WORDS = 13

@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.rows import cpu_seconds, html_pages, one_core
+from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.engines import FINGERPRINT, Engine, load_engine
 from scrapy_neardup.engines import PAPER as PLAIN
 from scrapy_neardup.engines.arrays import ArraysEngine
@@ -31,8 +33,6 @@ from scrapy_neardup.engines.fpga.board import (
 from scrapy_neardup.engines.fpga.design import WORD_BYTES, Design
 from scrapy_neardup.engines.fpga.scheduler import Scheduler
 from scrapy_neardup.errors import EngineUnavailable
-from scrapy_neardup.extract import visible_text_of_html
-from scrapy_neardup.text import normalise
 
 GIB = 2**30
 FIGURES_BYTES_PER_S = N_ENGINES * WORD_BYTES * CLOCK_HZ

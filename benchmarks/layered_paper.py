@@ -18,10 +18,10 @@ from typing import Any, Protocol
 
 from benchmarks.charts import line_chart
 from benchmarks.rows import SHARED_DATA
-from scrapy_neardup.bloom.exact import ExactFilter
-from scrapy_neardup.bloom.layered import LayeredBloomFilter
-from scrapy_neardup.bloom.paper import PaperBloomFilter, PaperLayeredBloomFilter
-from scrapy_neardup.urlkey import url_key
+from scrapy_neardup.urls.filters.exact import ExactFilter
+from scrapy_neardup.urls.filters.layered import LayeredBloomFilter
+from scrapy_neardup.urls.filters.paper import PaperBloomFilter, PaperLayeredBloomFilter
+from scrapy_neardup.urls.key import url_key
 
 PAPER_URLS = 3_537_380
 PAPER_BITS = 16_829_152

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.rows import SHARED_DATA
-from scrapy_neardup.evaluation import Score
-from scrapy_neardup.extract import visible_text_of_html
+from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.fingerprint import fmix64, sdbm_words
-from scrapy_neardup.page_files import lines_of, read_pairs
-from scrapy_neardup.text import normalise
+from scrapy_neardup.offline.evaluation import Score
+from scrapy_neardup.offline.page_files import lines_of, read_pairs
 
 DISTANCES = (0, 2, 3, 4, 5, 6, 8)
 KEYS = 16

@@ -1,4 +1,4 @@
-"""Peers by name, each imported when asked for; None for one that is not installed."""
+"""FleetWorker by name, each imported when asked for; None for one that is not installed."""
 
 import importlib
 import sys

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scrapy_neardup.pages import Page
-from scrapy_neardup.parts import make_parts
+from scrapy_neardup.detect.page_table import Page
+from scrapy_neardup.factory import make_parts
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 

@@ -20,9 +20,9 @@ from lxml import html
 
 from benchmarks.peers import peer
 from benchmarks.rows import Row, html_pages, once, one_core
+from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.engines.topsig import TermTable, TopSig, term_features
 from scrapy_neardup.index.slices import SliceIndex, width_for
-from scrapy_neardup.text import normalise
 
 MOST = int(os.environ.get("NEARDUP_BENCH_MOST", 1 << 25))  # takes 3 GB
 SIGNATURES = int(os.environ.get("NEARDUP_BENCH_SIGNATURES", 1 << 20))

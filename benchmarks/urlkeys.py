@@ -9,8 +9,8 @@ from scrapy.utils.request import fingerprint
 from w3lib.url import canonicalize_url
 
 from benchmarks.rows import ROUNDS, SHARED_DATA, Row, cpu_seconds, one_core
-from scrapy_neardup.requestfingerprint import QuickRequestFingerprinter
-from scrapy_neardup.urlkey import recognised, request_key, url_key
+from scrapy_neardup.urls.key import recognised, request_key, url_key
+from scrapy_neardup.urls.request_fingerprinter import QuickRequestFingerprinter
 
 N_URLS = 20_000
 

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scrapy_neardup.addon import NearDupAddon
-    from scrapy_neardup.detector import Decision, Detector
+    from scrapy_neardup.detect.detector import Decision, Detector
+    from scrapy_neardup.downloadermiddleware import SeenUrlMiddleware, UrlAlreadyFetched
     from scrapy_neardup.dupefilter import LayeredBloomDupeFilter
-    from scrapy_neardup.middleware import SeenUrlMiddleware, UrlAlreadyFetched
     from scrapy_neardup.pipeline import NearDuplicate, NearDuplicatePipeline
-    from scrapy_neardup.requestfingerprint import QuickRequestFingerprinter
     from scrapy_neardup.spidermiddleware import NearDuplicateSpiderMiddleware
+    from scrapy_neardup.urls.request_fingerprinter import QuickRequestFingerprinter
 
 __version__ = "0.1.0"
 
 # Loaded when first used: Scrapy imports this package for every command it runs.
 _MODULES = {
-    "Decision": "detector",
-    "Detector": "detector",
+    "Decision": "detect.detector",
+    "Detector": "detect.detector",
     "LayeredBloomDupeFilter": "dupefilter",
     "NearDupAddon": "addon",
     "NearDuplicate": "pipeline",
     "NearDuplicatePipeline": "pipeline",
     "NearDuplicateSpiderMiddleware": "spidermiddleware",
-    "QuickRequestFingerprinter": "requestfingerprint",
-    "SeenUrlMiddleware": "middleware",
-    "UrlAlreadyFetched": "middleware",
+    "QuickRequestFingerprinter": "urls.request_fingerprinter",
+    "SeenUrlMiddleware": "downloadermiddleware",
+    "UrlAlreadyFetched": "downloadermiddleware",
 }
 
 __all__ = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from scrapy import version_info
 from scrapy.settings import BaseSettings
 
+from scrapy_neardup.downloadermiddleware import SeenUrlMiddleware
 from scrapy_neardup.dupefilter import LayeredBloomDupeFilter
-from scrapy_neardup.middleware import SeenUrlMiddleware
 from scrapy_neardup.pipeline import NearDuplicatePipeline
-from scrapy_neardup.requestfingerprint import COMPARED_WITH, QuickRequestFingerprinter
 from scrapy_neardup.spidermiddleware import NearDuplicateSpiderMiddleware
+from scrapy_neardup.urls.request_fingerprinter import COMPARED_WITH, QuickRequestFingerprinter
 
 COMPONENTS = (
     ("DOWNLOADER_MIDDLEWARES", SeenUrlMiddleware, 150),

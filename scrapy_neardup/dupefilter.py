@@ -9,9 +9,9 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Request
 
 from scrapy_neardup import stats
-from scrapy_neardup.bloom.layered import LayeredBloomFilter
-from scrapy_neardup.memory import CrawlMemory
-from scrapy_neardup.middleware import returns_to_its_chain
+from scrapy_neardup.crawl.session import CrawlSession
+from scrapy_neardup.downloadermiddleware import returns_to_its_chain
+from scrapy_neardup.urls.filters.layered import LayeredBloomFilter
 
 
 class LayeredBloomDupeFilter(BaseDupeFilter):
@@ -22,35 +22,35 @@ class LayeredBloomDupeFilter(BaseDupeFilter):
     again, so nothing is lost. A redirect back into its own chain passes.
     """
 
-    def __init__(self, memory: CrawlMemory) -> None:
-        self.memory = memory
+    def __init__(self, session: CrawlSession) -> None:
+        self.session = session
         self.queued = LayeredBloomFilter(
-            memory.settings.url_capacity, memory.settings.url_error_rate
+            session.settings.url_capacity, session.settings.url_error_rate
         )
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> BaseDupeFilter:  # type: ignore[override]
         """The filter; Scrapy's own where NEARDUP_ENABLED is False."""
         try:
-            return cls(CrawlMemory.of(crawler))
+            return cls(CrawlSession.of(crawler))
         except NotConfigured:
             return RFPDupeFilter.from_crawler(crawler)
 
     def request_seen(self, request: Request) -> bool:
         """Whether the same page was queued or fetched before; remembers that it is queued."""
-        if returns_to_its_chain(request, self.memory):
+        if returns_to_its_chain(request, self.session):
             return False
-        key = self.memory.key(request)
+        key = self.session.key(request)
         if key is None:
             return False
-        return bool(self.memory.attempt("filter", self._seen, request, key))
+        return bool(self.session.attempt("filter", self._seen, request, key))
 
     def _seen(self, request: Request, key: bytes) -> bool:
         queued = self.queued.add(key)
         wanted_again = request.meta.get("neardup_refresh") or request.meta.get("is_start_request")
-        return queued or (not wanted_again and self.memory.state.seen(key))
+        return queued or (not wanted_again and self.session.state.seen(key))
 
     def log(self, request: Request, spider: Spider) -> None:
         """Count a filtered request; Scrapy calls this for each."""
-        self.memory.count(stats.URLS_FILTERED)
-        self.memory.count("dupefilter/filtered")
+        self.session.count(stats.URLS_FILTERED)
+        self.session.count("dupefilter/filtered")

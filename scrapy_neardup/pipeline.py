@@ -9,10 +9,11 @@ from itemadapter.adapter import ItemAdapter
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
-from scrapy_neardup import extract, stats
-from scrapy_neardup.detector import Decision
-from scrapy_neardup.memory import CrawlMemory
-from scrapy_neardup.visits import PageVisit
+from scrapy_neardup import stats
+from scrapy_neardup.crawl import extract
+from scrapy_neardup.crawl.session import CrawlSession
+from scrapy_neardup.crawl.visits import PageVisit
+from scrapy_neardup.detect.detector import Decision
 
 # Between a page's URL and what tells its items apart, where items are compared by themselves.
 ITEM_MARK = "#item-"
@@ -44,22 +45,22 @@ class NearDuplicatePipeline:
     identity. An item that came from no page, or was replaced on its way, is kept and counted.
     """
 
-    def __init__(self, memory: CrawlMemory) -> None:
-        self.memory = memory
-        self.settings = memory.settings
+    def __init__(self, session: CrawlSession) -> None:
+        self.session = session
+        self.settings = session.settings
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(CrawlMemory.of(crawler))
+        return cls(CrawlSession.of(crawler))
 
     def process_item(self, item: Any) -> Any:
         """The item, tagged where asked for. Raises NearDuplicate under action "drop"."""
-        visit = self.memory.visits.take_over(item)
+        visit = self.session.visits.take_over(item)
         if visit is None:
-            self.memory.count(stats.ITEMS_WITHOUT_PAGE)
+            self.session.count(stats.ITEMS_WITHOUT_PAGE)
         decision = self.verdict(item, visit)
         if decision is None or not decision.is_duplicate:
-            self.memory.count(stats.ITEMS_KEPT)
+            self.session.count(stats.ITEMS_KEPT)
             return item
         return self.act(item, visit, decision)
 
@@ -68,17 +69,17 @@ class NearDuplicatePipeline:
         if not self.settings.item_fields:
             return visit.decision if visit else None
         names = self.settings.item_fields
-        text = self.memory.attempt("item_fields", extract.fields_text, item, names)
+        text = self.session.attempt("item_fields", extract.fields_text, item, names)
         if text is None:
-            self.memory.count(stats.ITEMS_WITHOUT_FIELDS)
+            self.session.count(stats.ITEMS_WITHOUT_FIELDS)
             return None
         page = visit.response.url if visit else str(ItemAdapter(item).get("url", ""))
         which = crc32(text.encode("utf-8", "surrogatepass"))
-        reading = self.memory.read_text(f"{page}{ITEM_MARK}{which:08x}", text)
-        decision = self.memory.decide(reading, visit) if reading else None
+        reading = self.session.read_text(f"{page}{ITEM_MARK}{which:08x}", text)
+        decision = self.session.decide(reading, visit) if reading else None
         if decision and decision.original and decision.original.startswith(page + ITEM_MARK):
             return None  # of the same page: a URL never matches itself
-        applied = self.memory.spare(page, decision)
+        applied = self.session.spare(page, decision)
         if decision:
             self.testify(f"{page}{ITEM_MARK}{which:08x}", decision, applied, visit, text)
         return applied
@@ -92,13 +93,13 @@ class NearDuplicatePipeline:
         text: str,
     ) -> None:
         """Enter the decision about a single item into the ledger."""
-        action = self.memory.witness.action_on(decision, dropped=True, spared=applied is None)
+        action = self.session.recorder.action_on(decision, dropped=True, spared=applied is None)
         response = visit.response if visit else None
-        self.memory.witness.page_judged(url, decision, action, response, text)
+        self.session.recorder.page_judged(url, decision, action, response, text)
 
     def act(self, item: Any, visit: PageVisit | None, decision: Decision) -> Any:
         """Drop, tag or only count an item of a near-duplicate page."""
-        count = self.memory.count
+        count = self.session.count
         if self.settings.action == "dry-run":
             count(stats.ITEMS_WOULD_DROP)
             return item

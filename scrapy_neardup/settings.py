@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from scrapy.settings import BaseSettings
 
 from scrapy_neardup.errors import SettingsError
-from scrapy_neardup.urlkey import NO_RULES
-from scrapy_neardup.urlrules import SiteRules, read_rules
+from scrapy_neardup.urls.key import NO_RULES
+from scrapy_neardup.urls.site_rules import SiteRules, read_rules
 
 logger = logging.getLogger(__name__)
 

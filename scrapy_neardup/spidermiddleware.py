@@ -10,9 +10,9 @@ from scrapy.http import Request, Response
 from scrapy.utils.asyncio import run_in_thread
 
 from scrapy_neardup import stats
-from scrapy_neardup.detector import PageReading
-from scrapy_neardup.memory import CrawlMemory
-from scrapy_neardup.visits import PageVisit
+from scrapy_neardup.crawl.session import CrawlSession
+from scrapy_neardup.crawl.visits import PageVisit
+from scrapy_neardup.detect.detector import PageReading
 
 THREAD_BYTES = 200_000  # a body from which reading takes more than about 1 ms
 
@@ -25,30 +25,30 @@ class NearDuplicateSpiderMiddleware:
     NEARDUP_FOLLOW_DUPLICATES=False.
     """
 
-    def __init__(self, memory: CrawlMemory) -> None:
-        self.memory = memory
-        self.prune = not memory.settings.follow_duplicates
+    def __init__(self, session: CrawlSession) -> None:
+        self.session = session
+        self.prune = not session.settings.follow_duplicates
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(CrawlMemory.of(crawler))
+        return cls(CrawlSession.of(crawler))
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Pass on what the spider starts with, after what a person wants fetched once more."""
-        for request in self.memory.witness.requests(self.memory.spider):
-            self.memory.trail.found(request, None)
+        for request in self.session.recorder.requests(self.session.spider):
+            self.session.tracker.found(request, None)
             yield request
         async for output in start:
             if isinstance(output, Request):
-                self.memory.trail.found(output, None)
+                self.session.tracker.found(output, None)
             yield output
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         """Pass on what the callback yields, judging the page before its first item."""
-        visit = self.memory.visits.begin(response, self.memory.trail.page_of(response))
-        page, found = visit.page, self.memory.trail.found
+        visit = self.session.visits.begin(response, self.session.tracker.page_of(response))
+        page, found = visit.page, self.session.tracker.found
         try:
             async for output in result:
                 if isinstance(output, Request):
@@ -62,22 +62,22 @@ class NearDuplicateSpiderMiddleware:
             visit.failed = True
             raise
         finally:
-            self.memory.visits.exhausted(visit)
+            self.session.visits.exhausted(visit)
 
     async def hand_over(self, item: Any, visit: PageVisit) -> None:
         """Judge the page if that has not happened, and let the pipeline find the verdict."""
-        if not self.memory.settings.item_fields:
+        if not self.session.settings.item_fields:
             await self.judge(visit)
         if not visit.items_out:
-            self.memory.stand_in(visit)
-        self.memory.visits.hand_over(item, visit)
+            self.session.stand_in(visit)
+        self.session.visits.hand_over(item, visit)
 
     async def is_pruned(self, visit: PageVisit) -> bool:
         """Whether links out of this page are not to be followed; counted."""
         await self.judge(visit)
         if visit.decision is None or not visit.decision.is_duplicate or visit.repeats_itself:
             return False
-        self.memory.count(stats.LINKS_PRUNED)
+        self.session.count(stats.LINKS_PRUNED)
         return True
 
     async def judge(self, visit: PageVisit) -> None:
@@ -85,16 +85,16 @@ class NearDuplicateSpiderMiddleware:
         if visit.read or visit.response.meta.get("neardup_skip"):
             return
         visit.read = True
-        judged = self.memory.decide_copy(visit)
+        judged = self.session.decide_copy(visit)
         if judged is None and (reading := await self.read(visit)) is not None:
-            judged = await self.memory.decide_with_peers(reading, visit)
+            judged = await self.session.decide_with_peers(reading, visit)
         if judged is not None:
             visit.judged = judged
-            visit.decision = self.memory.spare(visit.response.url, judged)
-            visit.repeats_itself = self.prune and self.memory.repeats_itself(visit)
+            visit.decision = self.session.spare(visit.response.url, judged)
+            visit.repeats_itself = self.prune and self.session.repeats_itself(visit)
 
     async def read(self, visit: PageVisit) -> PageReading | None:
         """The page's reading, made off the event loop's thread if it is long."""
         if len(visit.response.body) < THREAD_BYTES:
-            return self.memory.read(visit)
-        return await run_in_thread(lambda: self.memory.sign(self.memory.read(visit)))
+            return self.session.read(visit)
+        return await run_in_thread(lambda: self.session.sign(self.session.read(visit)))

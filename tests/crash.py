@@ -29,9 +29,9 @@ from scrapy import signals
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.http import Request, Response
 
-from scrapy_neardup.memory import CrawlMemory
-from scrapy_neardup.middleware import UrlAlreadyFetched
-from scrapy_neardup.parts import make_parts
+from scrapy_neardup.crawl.session import CrawlSession
+from scrapy_neardup.downloadermiddleware import UrlAlreadyFetched
+from scrapy_neardup.factory import make_parts
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 
@@ -47,7 +47,7 @@ MAX_ROUNDS = 60  # of a campaign; the next one may finish
 PATIENCE_S = 120.0
 SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_neardup.NearDupAddon": 500},
-    "DOWNLOADER_MIDDLEWARES": {"tests.crash.Witness": 140},
+    "DOWNLOADER_MIDDLEWARES": {"tests.crash.Recorder": 140},
     "ITEM_PIPELINES": {"tests.crash.Export": 900},
     "NEARDUP_KEY": 1,  # one that mistakes no page of the site for a copy, whatever the order
     "NEARDUP_FOLLOW_DUPLICATES": False,
@@ -70,7 +70,7 @@ class Diary:
         os.write(self._fd, (" ".join(words) + "\n").encode())
 
 
-class Witness:
+class Recorder:
     """Writes down which pages are fetched, dropped as seen, dropped as copies."""
 
     def __init__(self, crawler: Crawler) -> None:
@@ -80,7 +80,7 @@ class Witness:
         crawler.signals.connect(self.request_dropped, signal=signals.request_dropped)
         crawler.signals.connect(self.spider_closed, signal=signals.spider_closed)
         # Last, for its own handlers: what it remembers must have been written down before.
-        self.memory = CrawlMemory.of(crawler)
+        self.session = CrawlSession.of(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -96,8 +96,8 @@ class Witness:
             self.diary.write("seen", self.key(request))
 
     def request_dropped(self, request: Request) -> None:
-        key = self.memory.key(request)
-        if key is not None and self.memory.seen(key):
+        key = self.session.key(request)
+        if key is not None and self.session.seen(key):
             self.diary.write("seen", key.decode())
 
     def item_dropped(self, item: Any, exception: Any) -> None:
@@ -107,7 +107,7 @@ class Witness:
         self.diary.write("closed", reason)
 
     def key(self, request: Request) -> str:
-        return (self.memory.key(request) or b"?").decode()
+        return (self.session.key(request) or b"?").decode()
 
 
 class Export:

@@ -21,9 +21,9 @@ from mock_site import MockSite, prose
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
-from scrapy_neardup.detector import Decision
-from scrapy_neardup.parts import make_parts
-from scrapy_neardup.peers import Peers
+from scrapy_neardup.detect.detector import Decision
+from scrapy_neardup.factory import make_parts
+from scrapy_neardup.fleet.worker import FleetWorker
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 
@@ -176,8 +176,8 @@ class Worker:
         defaults = {"backend": url, "boilerplate": "keep", "key": 5}  # the same fingerprints always
         self.settings = NearDupSettings(**defaults | settings)
         self.stats = MemoryStatsCollector(get_crawler())
-        self.peers = Peers(self.settings, self.stats)
-        self.state = State.open(None, make_parts(self.settings), key=self.peers.key)
+        self.fleet = FleetWorker(self.settings, self.stats)
+        self.state = State.open(None, make_parts(self.settings), key=self.fleet.key)
 
     def decide(self, url: str, text: str, keep: bool = True, once: bool = False) -> Decision:
         return asyncio.run(self.judge(url, text, keep, once))
@@ -185,7 +185,7 @@ class Worker:
     async def judge(self, url: str, text: str, keep: bool = True, once: bool = False) -> Decision:
         """The decision about a page; if it is new, one of its items is kept at once."""
         reading = self.state.detector.read(url, text)
-        decision, is_new = await self.peers.decide(self.state, reading, once)
+        decision, is_new = await self.fleet.decide(self.state, reading, once)
         if is_new and keep:
             self.settle(decision, kept=True)
         return decision
@@ -194,22 +194,22 @@ class Worker:
         """The items of a page have left the pipelines, or were dropped there."""
         assert decision.page_id is not None
         (self.state.keep if kept else self.state.drop)(decision.page_id)
-        (self.peers.keep if kept else self.peers.drop)(decision.page_id)
+        (self.fleet.keep if kept else self.fleet.drop)(decision.page_id)
 
     def seen(self, key: bytes) -> bool:
-        return asyncio.run(self.peers.seen(key))
+        return asyncio.run(self.fleet.seen(key))
 
     def close(self) -> None:
-        asyncio.run(self.peers.close())
+        asyncio.run(self.fleet.close())
 
     def shard_of(self, key: bytes) -> str:
         """The server's key of the URLs among which this one is."""
-        return self.peers._questions.seen(key).key
+        return self.fleet._questions.seen(key).key
 
     @property
     def sign_of_life(self) -> str:
         """The server's key that says that this worker lives."""
-        return self.peers._questions.is_alive(self.peers._worker).key
+        return self.fleet._questions.is_alive(self.fleet._worker).key
 
     def stat(self, name: str) -> int:
         return int(self.stats.get_value(f"neardup/{name}", 0))

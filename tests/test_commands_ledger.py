@@ -11,7 +11,7 @@ from ledgers import HOSTILE_TEXT, HOSTILE_URL, near, page, shop, write
 from scrapy_neardup.commands import NOTHING_FOUND, WRONG_USE, main
 from scrapy_neardup.commands.text_diff import differences
 from scrapy_neardup.ledger import Entry
-from scrapy_neardup.undone import Undone
+from scrapy_neardup.ledger.undo import Undone
 
 ORIGINAL = "https://shop.example/item/1"
 COPY = "https://shop.example/item/1?print=1"

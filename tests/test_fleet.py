@@ -30,18 +30,18 @@ from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
-from scrapy_neardup.detector import Decision
+from scrapy_neardup.detect.detector import Decision
+from scrapy_neardup.detect.page_table import Page
 from scrapy_neardup.errors import FleetError, SettingsError
-from scrapy_neardup.fleet.questions import (
+from scrapy_neardup.factory import make_parts
+from scrapy_neardup.fleet.client import Server
+from scrapy_neardup.fleet.protocol import (
     Questions,
     Rules,
     SharedPage,
     TooManyEntries,
     shapes,
 )
-from scrapy_neardup.fleet.server import Server
-from scrapy_neardup.pages import Page
-from scrapy_neardup.parts import make_parts
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.records import KeptPage

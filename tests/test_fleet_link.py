@@ -11,7 +11,7 @@ from redis.exceptions import OutOfMemoryError, ResponseError
 
 from scrapy_neardup.fleet import link as module
 from scrapy_neardup.fleet.link import Link, Unanswered
-from scrapy_neardup.fleet.questions import Call
+from scrapy_neardup.fleet.protocol import Call
 
 BEAT = Call("", "beat", (), int)
 

@@ -19,12 +19,12 @@ import pytest
 from conftest import SHARED_DATA
 from test_index_permuted import flipped, random_rows, skewed_rows
 
+from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.index.layout import MAX_TABLES, Layout
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.scan import ScanIndex
 from scrapy_neardup.index.slices import SliceIndex, SliceLayout
-from scrapy_neardup.text import normalise
 
 ALL = os.environ.get("NEARDUP_TEST_RECALL") == "all"
 N = 100_000

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_neardup.bloom.exact import ExactFilter
-from scrapy_neardup.bloom.layered import LayeredBloomFilter
 from scrapy_neardup.kernels.numpy_twin import bloom as twin
+from scrapy_neardup.urls.filters.exact import ExactFilter
+from scrapy_neardup.urls.filters.layered import LayeredBloomFilter
 
 SEED = 0x0F0E0D0C0B0A09080706050403020100
 WORDS = (SEED & (2**64 - 1), SEED >> 64)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kernel_levels import VARIANTS, kernels_of
 
 import scrapy_neardup.kernels.numpy_twin.fingerprint as twin
+from scrapy_neardup.detect.odd_sketch import ROW_WORDS, told
 from scrapy_neardup.engines import (
     FINGERPRINT,
     MAX_SHINGLE,
@@ -23,7 +24,6 @@ from scrapy_neardup.engines import (
     reference,
 )
 from scrapy_neardup.engines.reference import ReferenceEngine, as_words, count_words
-from scrapy_neardup.similarity import ROW_WORDS, told
 
 kernel = kernels_of("fingerprint")
 compiled = kernels_of("fingerprint", VARIANTS[1:])

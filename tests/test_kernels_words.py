@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kernel_levels import kernels_of, native
 
 import scrapy_neardup.kernels.numpy_twin.words as twin
-from scrapy_neardup.text import normalise_plainly
+from scrapy_neardup.detect.text import normalise_plainly
 
 # Alone, with letters, with marks that compose, change places or do neither, with Hangul in
 # parts, in runs without spaces, after a ligature.

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from scrapy_neardup.detector import Detector
+from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.index import load_index
 

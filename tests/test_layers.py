@@ -1,9 +1,10 @@
-"""Imports inside the package go downwards only, and importing it stays cheap."""
+"""Imports inside the package go downwards only, in no circle, and importing it stays cheap."""
 
 import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -11,85 +12,82 @@ import pytest
 import scrapy_neardup
 
 PACKAGE = Path(scrapy_neardup.__file__).parent
-# Highest first. A room may import from its own layer and from those below it.
-LAYERS = (
-    ("addon", "commands", "spark"),
-    ("middleware", "spidermiddleware", "pipeline", "dupefilter"),
-    ("memory",),
-    ("witness", "dedup"),
-    ("peers",),
-    ("parts", "trail", "visits", "jobs", "closing", "live", "waiting"),
-    ("copies", "requestfingerprint", "calibration"),
-    ("evaluation",),
-    ("page_files",),
-    ("settings", "extract", "stats", "report"),
-    ("fleet",),
-    ("detector", "state", "ledger", "undone"),
-    (
-        "engines",
-        "index",
-        "bloom",
-        "urlkey",
-        "urlrules",
-        "text",
-        "pages",
-        "similarity",
-        "boilerplate",
-    ),
-    ("kernels",),
-    ("errors",),
+# Highest first. A folder, or a module of the root, imports from its own rank and those below.
+RANKS = (
+    {"addon", "commands"},
+    {"downloadermiddleware", "spidermiddleware", "pipeline", "dupefilter", "offline", "spark"},
+    {"crawl"},
+    {"fleet"},
+    {"factory"},
+    {"state", "report"},
+    {"detect", "urls", "ledger", "settings"},
+    {"engines", "index"},
+    {"kernels"},
+    {"errors", "stats"},
 )
-SCRAPY_ROOMS = {
-    *("addon", "middleware", "spidermiddleware", "pipeline", "dupefilter", "memory", "trail"),
-    *("visits", "copies", "requestfingerprint", "jobs", "peers", "waiting"),
-    "witness",
-    "dedup",
-    *("settings", "extract", "urlkey", "commands"),
+RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
+# The front of the package, the crawl and what reads a request; the rest runs without Scrapy.
+IMPORTS_SCRAPY = {
+    *("addon", "downloadermiddleware", "spidermiddleware", "pipeline", "dupefilter", "settings"),
+    *("crawl", "commands.scrapy_command", "commands.dedup", "offline.dedup.reading"),
+    *("fleet.futures", "fleet.worker"),
+    *("urls.key", "urls.request_fingerprinter"),
 }
-RANK = {room: rank for rank, layer in enumerate(LAYERS) for room in layer}
 
 
-def modules() -> Iterator[tuple[str, Path]]:
-    """Room (first part of the module's name) and path of every module but the root."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        if room not in ("__init__", "__main__"):
-            yield room, path
+def name_of(path: Path) -> str:
+    """The name of a module below the package: "urls.key" for urls/key.py, "urls" for its root."""
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imported(path: Path) -> Iterator[str]:
+MODULES = {
+    name_of(path): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path.parent != PACKAGE or not path.stem.startswith("__")
+}
+each_module = pytest.mark.parametrize("module", MODULES)
+
+
+def imported(path: Path, nodes: Iterator[ast.AST] | None = None) -> Iterator[str]:
     """Dotted names that a module imports, TYPE_CHECKING blocks and functions included."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes or ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}: relative import"
-            if node.module == "scrapy_neardup":
-                yield from (f"scrapy_neardup.{alias.name}" for alias in node.names)
-            elif node.module:
-                yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize(
-    ("room", "path"), [pytest.param(*m, id=str(m[1].relative_to(PACKAGE))) for m in modules()]
-)
-def test_imports_go_downwards(room: str, path: Path) -> None:
-    assert room in RANK, f"{room} has no place in the layers: add it here and in the docs"
-    for name in imported(path):
-        if name.startswith("scrapy_neardup"):
-            _, _, target = name.partition(".")
-            assert target, f"{path} imports the package root"
-            assert RANK[room] <= RANK[target.split(".")[0]], (
-                f"{path} imports {name}, which is above it"
-            )
+def of_the_package(names: Iterator[str]) -> Iterator[str]:
+    """Modules below the package among imported names."""
+    for name in names:
+        below = name.removeprefix("scrapy_neardup.")
+        if below != name:
+            parent = below.rpartition(".")[0]
+            yield below if below in MODULES else parent
 
 
-@pytest.mark.parametrize(
-    ("room", "path"), [pytest.param(*m, id=str(m[1].relative_to(PACKAGE))) for m in modules()]
-)
-def test_only_scrapys_neighbours_import_scrapy(room: str, path: Path) -> None:
-    uses_scrapy = any(name.split(".")[0] == "scrapy" for name in imported(path))
-    assert not uses_scrapy or room in SCRAPY_ROOMS
+@each_module
+def test_imports_go_downwards(module: str) -> None:
+    room = module.split(".")[0]
+    assert room in RANK, f"{room} has no rank: give it one here and in docs/architecture.md"
+    for name in of_the_package(imported(MODULES[module])):
+        assert name, f"{module} imports the package's root"
+        assert RANK[room] <= RANK[name.split(".")[0]], f"{module} imports {name}, which is above it"
+
+
+def test_no_circle_of_imports() -> None:
+    graph = {}
+    for module, path in MODULES.items():
+        loaded = iter(ast.parse(path.read_text(encoding="utf-8")).body)
+        graph[module] = {name for name in of_the_package(imported(path, loaded)) if name != module}
+    list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the modules
+
+
+@each_module
+def test_only_scrapys_neighbours_import_scrapy(module: str) -> None:
+    uses_scrapy = any(name.split(".")[0] == "scrapy" for name in imported(MODULES[module]))
+    assert not uses_scrapy or {module, module.split(".")[0]} & IMPORTS_SCRAPY
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

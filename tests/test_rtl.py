@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from rtl_tools import needs, needs_verilator
 
+from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.engines import FINGERPRINT, PAPER, load_engine
 from scrapy_neardup.engines.fpga.design import Design, pack
 from scrapy_neardup.engines.fpga.fingerprint_engine import simulate
-from scrapy_neardup.engines.fpga.rtl import (
+from scrapy_neardup.engines.fpga.rtl_engine import (
     SAMPLE,
     SOURCES,
     RtlEngine,
@@ -28,7 +29,6 @@ from scrapy_neardup.engines.fpga.rtl import (
 )
 from scrapy_neardup.engines.fpga.scheduler import schedule
 from scrapy_neardup.errors import EngineUnavailable, SpecError
-from scrapy_neardup.text import normalise
 
 MIXED = Design(mixer="fmix64")
 DESIGNS = [

@@ -22,7 +22,7 @@ from warcio.statusandheaders import StatusAndHeaders  # noqa: E402
 from warcio.warcwriter import WARCWriter  # noqa: E402
 
 from scrapy_neardup.commands import main  # noqa: E402
-from scrapy_neardup.detector import Detector  # noqa: E402
+from scrapy_neardup.detect.detector import Detector  # noqa: E402
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, load_engine  # noqa: E402
 from scrapy_neardup.index import load_index  # noqa: E402
 from scrapy_neardup.spark import dedup  # noqa: E402

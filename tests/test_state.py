@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from scrapy_neardup.errors import JournalError, SnapshotError, StateError, StateLocked
-from scrapy_neardup.parts import make_parts
+from scrapy_neardup.factory import make_parts
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from tests.mock_site import prose

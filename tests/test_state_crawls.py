@@ -13,10 +13,10 @@ import pytest
 from scrapy import Request
 from scrapy.http import Response
 
-from scrapy_neardup.parts import make_parts
+from scrapy_neardup.crawl.request_tracker import FOUND_ON
+from scrapy_neardup.factory import make_parts
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
-from scrapy_neardup.trail import FOUND_ON
 from tests.crawls import Outcome, PagesSpider, crawl, crawl_requests
 from tests.mock_site import MockSite, page, prose
 

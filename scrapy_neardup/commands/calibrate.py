@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, compare, propose."""
-    from scrapy_neardup.calibration import calibrate
+    from scrapy_neardup.offline.calibration import calibrate
 
     report = calibrate(options.file, options.pages, options.pairs, options.seed)
     if options.json:

@@ -19,7 +19,7 @@ from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.terminal import complain, say, say_json
 
 if TYPE_CHECKING:
-    from scrapy_neardup.dedup import Plan, Watcher
+    from scrapy_neardup.offline.dedup import Plan, Watcher
 
 EXAMPLES = """\
   scrapy neardup dedup crawl.jsonl.gz --out deduped
@@ -45,9 +45,9 @@ def run(options: argparse.Namespace) -> int:
     """Deduplicate and print the summary."""
     from scrapy.utils.project import get_project_settings
 
-    from scrapy_neardup.dedup import Plan, dedup
-    from scrapy_neardup.dedup.inputs import Fields, find_inputs
     from scrapy_neardup.kernels.cores import cores
+    from scrapy_neardup.offline.dedup import Plan, dedup
+    from scrapy_neardup.offline.dedup.inputs import Fields, find_inputs
     from scrapy_neardup.settings import NearDupSettings
 
     settings = NearDupSettings.from_settings(

@@ -57,7 +57,7 @@ def bits(value: str) -> int | None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, measure, tell."""
-    from scrapy_neardup.evaluation import Rules, evaluate
+    from scrapy_neardup.offline.evaluation import Rules, evaluate
 
     given = {f.name: getattr(options, f.name) for f in fields(Rules) if f.name in options}
     report = evaluate(options.pages, options.pairs, Rules(**given))

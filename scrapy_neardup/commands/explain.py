@@ -14,7 +14,7 @@ from scrapy_neardup.commands.text_diff import differences, say_differences
 from scrapy_neardup.ledger import Decided, LedgerReader
 
 if TYPE_CHECKING:
-    from scrapy_neardup.urlkey import UrlKeyRules
+    from scrapy_neardup.urls.key import UrlKeyRules
 
 EXAMPLES = """\
   scrapy neardup explain 'https://shop.example/item?id=7' --state crawls/shop
@@ -88,7 +88,7 @@ def _stricter_limits(decided: Decided, rules: Mapping[str, object]) -> Iterator[
 
 
 def _rules_that_merge(url: str, first: str, rules: Mapping[str, object]) -> list[str]:
-    from scrapy_neardup.urlkey import url_key
+    from scrapy_neardup.urls.key import url_key
 
     its_rules = url_rules(rules)
     switches = [f.name for f in fields(its_rules) if getattr(its_rules, f.name) is True]
@@ -102,7 +102,7 @@ def _rules_that_merge(url: str, first: str, rules: Mapping[str, object]) -> list
 
 def fetched_as(reader: LedgerReader, decided: Decided) -> str | None:
     """The URL by whose fetch a seen URL was known; None where none is on record."""
-    from scrapy_neardup.urlkey import url_key
+    from scrapy_neardup.urls.key import url_key
 
     if decided.kind != "seen":
         return None
@@ -115,7 +115,7 @@ def fetched_as(reader: LedgerReader, decided: Decided) -> str | None:
 
 def url_rules(rules: Mapping[str, object]) -> UrlKeyRules:
     """The rules for URLs of a run, as far as they are on record: not those of single sites."""
-    from scrapy_neardup.urlkey import UrlKeyRules
+    from scrapy_neardup.urls.key import UrlKeyRules
 
     recorded = {f.name: rules.get(_setting(f.name)) for f in fields(UrlKeyRules)}
     ignored = recorded.pop("ignore_params")

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write, and name what was written."""
-    from scrapy_neardup.engines.fpga.rtl import write_rtl
+    from scrapy_neardup.engines.fpga.rtl_engine import write_rtl
 
     try:
         files = [str(path) for path in write_rtl(options.out)]

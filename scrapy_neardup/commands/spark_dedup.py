@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Deduplicate and print how many pages of each kind there were."""
-    from scrapy_neardup.dedup.inputs import Fields
+    from scrapy_neardup.offline.dedup.inputs import Fields
     from scrapy_neardup.spark import dedup
     from scrapy_neardup.spark.records import read_pages
     from scrapy_neardup.spark.session import session

@@ -17,7 +17,7 @@ from scrapy_neardup.errors import LedgerError, StateError
 from scrapy_neardup.ledger import DUPLICATE_KINDS, LedgerReader
 
 if TYPE_CHECKING:
-    from scrapy_neardup.undone import Wanted
+    from scrapy_neardup.ledger.undo import Wanted
 
 EXAMPLES = """\
   scrapy neardup undo 'https://shop.example/item?id=7' --state crawls/shop
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Enter the URLs into the state's list of exceptions; exit code 1 if there are none."""
-    from scrapy_neardup.undone import undo
+    from scrapy_neardup.ledger.undo import undo
 
     state = state_folder(options)
     if not state.is_dir():
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 def found(state: Path, pattern: str) -> list[Wanted]:
     """What a pattern matches; a URL matches itself, on record or not."""
-    from scrapy_neardup.undone import Wanted
+    from scrapy_neardup.ledger.undo import Wanted
 
     if "*" in pattern:
         return dropped(LedgerReader(state), pattern)
@@ -65,7 +65,7 @@ def found(state: Path, pattern: str) -> list[Wanted]:
 
 def dropped(reader: LedgerReader, pattern: str) -> list[Wanted]:
     """Recorded drops that match, each URL once, oldest first."""
-    from scrapy_neardup.undone import Wanted
+    from scrapy_neardup.ledger.undo import Wanted
 
     matches = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL).fullmatch
     callbacks = {

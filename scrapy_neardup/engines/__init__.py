@@ -122,7 +122,7 @@ NAMES = {
     "numpy": "scrapy_neardup.engines.arrays.ArraysEngine",
     "native": "scrapy_neardup.engines.native.NativeEngine",
     "fpga": "scrapy_neardup.engines.fpga.engine.FpgaEngine",
-    "rtl": "scrapy_neardup.engines.fpga.rtl.RtlEngine",
+    "rtl": "scrapy_neardup.engines.fpga.rtl_engine.RtlEngine",
 }
 
 

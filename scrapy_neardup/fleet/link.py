@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Any
 
 from scrapy_neardup.errors import FleetError
-from scrapy_neardup.fleet.questions import Call
-from scrapy_neardup.fleet.server import is_passing
+from scrapy_neardup.fleet.client import is_passing
+from scrapy_neardup.fleet.protocol import Call
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scrapy_neardup.detector import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, SIMILARITY, Scope
+from scrapy_neardup.detect.detector import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, SIMILARITY, Scope
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from scrapy_neardup import similarity
+from scrapy_neardup.detect import odd_sketch
+from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
-from scrapy_neardup.similarity import ROW_WORDS
 from scrapy_neardup.spark import cells
 from scrapy_neardup.spark.cells import Plan
 from scrapy_neardup.spark.columns import Batches, fingerprints_of, numbers_of, words_of
@@ -152,7 +152,7 @@ def similarities(rows: Columns, i: I64Array, others: Columns, j: I64Array) -> F6
     own = np.where(
         (steps == 0)[:, None], rows["odd_rows"][i], rows["beside"][i, (steps > 0).astype(np.int64)]
     )
-    similar = similarity.compare(own, np.ascontiguousarray(others["odd_rows"][j]))[1]
+    similar = odd_sketch.compare(own, np.ascontiguousarray(others["odd_rows"][j]))[1]
     return np.where(np.abs(steps) <= 1, similar, 0.0)
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from scrapy_neardup.dedup.inputs import Fields, Input, find_inputs, records
-from scrapy_neardup.dedup.reading import Sheet, text_of
-from scrapy_neardup.dedup.record import Damage, Record
+from scrapy_neardup.offline.dedup.inputs import Fields, Input, find_inputs, records
+from scrapy_neardup.offline.dedup.reading import Sheet, text_of
+from scrapy_neardup.offline.dedup.record import Damage, Record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

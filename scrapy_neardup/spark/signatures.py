@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from scrapy_neardup import similarity
-from scrapy_neardup.detector import Scope, site_of
+from scrapy_neardup.detect import odd_sketch
+from scrapy_neardup.detect.detector import Scope, site_of
+from scrapy_neardup.detect.page_table import digest_of, site_number
+from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.engines import FingerprintSpec, load_engine
-from scrapy_neardup.pages import digest_of, site_number
-from scrapy_neardup.text import normalise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,10 +40,10 @@ def signer(
             ids = batch.column("id").to_pylist()
             texts = [normalise(text or "") for text in batch.column("text").to_pylist()]
             signatures = [engine.signatures(words) for words in texts]
-            levels = [similarity.level_of(s.n_words) for s in signatures]
+            levels = [odd_sketch.level_of(s.n_words) for s in signatures]
             own, below, above = (
                 [
-                    similarity.odd_row(words, max(0, level + step), sketch_spec.key).tobytes()
+                    odd_sketch.odd_row(words, max(0, level + step), sketch_spec.key).tobytes()
                     for words, level in zip(texts, levels, strict=True)
                 ]
                 for step in (0, *BESIDE)

@@ -18,16 +18,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from scrapy_neardup.bloom import UrlFilter
-from scrapy_neardup.detector import Decision, Detector, PageReading
+from scrapy_neardup.detect.detector import Decision, Detector, PageReading
 from scrapy_neardup.errors import BrokenInvariant, JournalError, SnapshotError
 from scrapy_neardup.state import records
-from scrapy_neardup.state.generations import Generations, under
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Fsync, Record
 from scrapy_neardup.state.lineage import Lineage
 from scrapy_neardup.state.secret import new_key
 from scrapy_neardup.state.store import Store
+from scrapy_neardup.urls.filters import UrlFilter
+from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter, under
 
 Arrays = dict[str, Any]
 
@@ -59,7 +59,7 @@ class State:
 
     def __init__(
         self,
-        urls: Generations,
+        urls: RotatingUrlFilter,
         detector: Detector,
         store: Store | None = None,
         ttl_s: float | None = None,
@@ -104,7 +104,7 @@ class State:
         Raises StateLocked where another crawl has it, SnapshotError and JournalError for
         damage or another specification, StateError for a damaged key.
         """
-        urls = Generations(parts.new_urls, ttl_s, clock)
+        urls = RotatingUrlFilter(parts.new_urls, ttl_s, clock)
         if folder is None:
             detector = parts.new_detector(new_key() if key is None else key)
             return cls(urls, detector, None, ttl_s, on_seen, clock)
@@ -172,7 +172,7 @@ class State:
     def snapshot(self) -> None:
         """Save everything without stopping the crawl.
 
-        Copies here what may change, and writes in a thread; nothing while the last snapshot
+        BodyCache here what may change, and writes in a thread; nothing while the last snapshot
         is still being written.
         """
         if self._writing is None or self._writing.done():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scrapy_neardup.pages import Page
+from scrapy_neardup.detect.page_table import Page
 
 URL, PAGE, OPENED = 1, 2, 3
 

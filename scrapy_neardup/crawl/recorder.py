@@ -1,0 +1,172 @@
+"""Between a crawl and the person who watches it: ledger, live view, decisions undone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.http import Request, Response
+
+from scrapy_neardup.detect.detector import Decision, Detector
+from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.factory import make_rules
+from scrapy_neardup.ledger import Action, Entry, Ledger
+from scrapy_neardup.ledger.undo import Undone
+from scrapy_neardup.settings import PREFIX, NearDupSettings
+
+if TYPE_CHECKING:
+    from scrapy_neardup.report.live import LiveView
+
+logger = logging.getLogger(__name__)
+
+# What NEARDUP_ACTION does to a duplicate, as the ledger says it.
+ACTIONS: dict[str, Action] = {"drop": "dropped", "tag": "tagged", "dry-run": "counted"}
+
+
+class Recorder:
+    """Enters decisions into the ledger of a state folder, and honours what was undone there.
+
+    Without a folder there is nothing to see or undo. Raises SettingsError where a live view
+    is asked for all the same.
+    """
+
+    def __init__(self, settings: NearDupSettings, folder: Path | None) -> None:
+        self.settings = settings
+        self.folder = folder
+        self.undone = None if folder is None else Undone(folder, make_rules(settings))
+        self.ledger: Ledger | None = None
+        self.keeps_text = False  # whether the text of pages is wanted
+        self.live: LiveView | None = None
+        if settings.live_port is not None and (folder is None or settings.ledger == "off"):
+            raise SettingsError(
+                f"NEARDUP_LIVE_PORT={settings.live_port}: the live view shows the ledger; set "
+                "JOBDIR or NEARDUP_STATE_DIR, and NEARDUP_LEDGER to 'all' or 'duplicates'"
+            )
+
+    def open_ledger(self, detector: Detector) -> None:
+        """Begin to record. Raises LedgerError."""
+        if self.folder is not None:
+            self.ledger = Ledger.open(
+                self.folder,
+                self.settings.ledger,  # type: ignore[arg-type]
+                rules=rules_on_record(self.settings, detector),
+                keep_text=self.settings.keep_text,
+                rotate_bytes=self.settings.ledger_file_mb * 10**6,
+                rotate_s=self.settings.ledger_file_days * 86_400,
+                keep_files=self.settings.ledger_files,
+            )
+            self.keeps_text = self.settings.keep_text
+
+    def open_live_view(self) -> None:
+        """Begin to serve; without it, with a warning, where the port is taken or not ours."""
+        if self.settings.live_port is None or self.ledger is None:
+            return
+        from scrapy_neardup.report.live import (
+            LiveView,  # a server and the report: only where it is on
+        )
+
+        assert self.folder is not None
+        try:
+            self.live = LiveView(self.folder, self.settings.live_port)
+        except OSError as error:
+            logger.warning(
+                "neardup: no live view of this crawl: NEARDUP_LIVE_PORT=%d: %s. Take another port, "
+                "or 0 for any free one",
+                self.settings.live_port,
+                error.strerror or error,
+            )
+            return
+        logger.info("neardup: live view at %s", self.live.url)
+
+    def close(self) -> None:
+        """Write what is waiting; serve no more."""
+        if self.live is not None:
+            self.live.close()
+        if self.ledger is not None:
+            self.ledger.close()
+
+    def url_dropped(self, request: Request) -> None:
+        """A request was dropped because its URL was fetched before."""
+        if self.ledger is not None:
+            entry = Entry(request.url, "seen", "dropped", callback=callback_of(request))
+            self.ledger.record(entry)
+
+    def page_judged(
+        self, url: str, decision: Decision, action: Action, response: Response | None, text: str
+    ) -> None:
+        """A page, or an item of it, was judged and dealt with."""
+        if self.ledger is None:
+            return
+        entry = Entry(
+            url,
+            decision.kind,
+            action,
+            decision.original,
+            decision.elsewhere,
+            decision.fingerprint,
+            decision.distance,
+            decision.sketch_distance,
+            decision.similarity,
+            decision.words,
+            text=text,
+        )
+        self.ledger.record(entry._replace(**of_response(response)) if response else entry)
+
+    def action_on(self, decision: Decision, dropped: bool, spared: bool) -> Action:
+        """What became of a page. spared: kept though it repeats another."""
+        if not decision.is_duplicate or spared:
+            return "kept"
+        action = ACTIONS[self.settings.action]
+        return "kept" if action == "dropped" and not dropped else action
+
+    def keeps(self, url: str) -> bool:
+        """Whether a person wants the page at a URL kept, whatever it repeats."""
+        return self.undone is not None and self.undone.keeps(url)
+
+    def wants(self, url: str) -> bool:
+        """Whether a person wants a URL fetched once more."""
+        return self.undone is not None and self.undone.wants(url)
+
+    def fetched(self, response: Response) -> None:
+        """A page was handled: it is not fetched once more again. Raises OSError.
+
+        For a witness that has a folder.
+        """
+        assert self.undone is not None
+        for url in (response.url, *response.meta.get("redirect_urls", ())):
+            self.undone.fetched(url)
+
+    def requests(self, spider: Any) -> Iterator[Request]:
+        """Requests for all that a person wants fetched once more, wherever links lead."""
+        for url, name in self.undone.to_fetch if self.undone is not None else ():
+            callback = getattr(spider, name, None) if name else None
+            yield Request(url, callback=callback, dont_filter=True)
+
+
+def of_response(response: Response) -> dict[str, Any]:
+    """What the ledger takes down of a response."""
+    latency = response.meta.get("download_latency")
+    return {
+        "size_bytes": len(response.body),
+        "latency_ms": None if latency is None else round(latency * 1000),
+        "callback": callback_of(response.request),
+    }
+
+
+def callback_of(request: Request | None) -> str | None:
+    """The name of the spider's method that gets a request's response; None for the default."""
+    callback = request.callback if request is not None else None
+    return getattr(callback, "__name__", None)
+
+
+def rules_on_record(settings: NearDupSettings, detector: Detector) -> dict[str, object]:
+    """What a run decides by, as the ledger keeps it: everything but the secret key."""
+    values = {
+        PREFIX + f.name.upper(): getattr(settings, f.name)
+        for f in fields(settings)
+        if f.repr  # no secrets
+    }
+    return values | {"spec": detector.engine.spec.describe()}

@@ -1,0 +1,1 @@
+"""Text → decision: words, fingerprints, candidates and what confirms them. Knows no Scrapy."""

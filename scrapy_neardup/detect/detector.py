@@ -1,0 +1,445 @@
+"""Text → fingerprint → candidates → confirmed Decision. Knows no Scrapy."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
+
+import numpy as np
+from publicsuffixlist import PublicSuffixList
+
+from scrapy_neardup.detect import odd_sketch
+from scrapy_neardup.detect.odd_sketch import ROW_WORDS
+from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
+from scrapy_neardup.detect.templates import Boilerplate
+from scrapy_neardup.detect.text import Blocks, words_and_blocks
+from scrapy_neardup.engines import Engine, Signatures
+from scrapy_neardup.errors import BrokenInvariant, EngineFailed, ScanLimitReached
+from scrapy_neardup.index import Index
+from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
+
+Kind = Literal["new", "exact", "near", "too-short", "undecided"]
+Scope = Literal["site", "all"]
+Admit = Literal["novel", "all"]
+Templates = Literal["learn", "keep"]
+
+DISTANCE = 6
+CONFIRM_DISTANCE = 44
+SIMILARITY = 0.88
+OWN_SIMILARITY = 0.6  # of what templates leave; unlike pages are below 0.5, near ones above 0.9
+OWN_SIMILARITY_ON_A_NEW_SITE = 0.1  # where all that two pages share looks like a template
+MIN_WORDS = 20
+
+# What most URLs begin with; of any other the whole decides, as urlsplit() reads it.
+AUTHORITY = re.compile(r"https?://[a-z0-9.:-]+(?=[/?#]|\Z)")
+
+
+@dataclass(eq=False)
+class PageReading:
+    """All that a decision needs of a page; made by Detector.read, in any thread.
+
+    Its signatures are made when they are first asked for: an exact repeat is decided without.
+    """
+
+    url: str
+    site: int  # site_number
+    words: bytes
+    blocks: Blocks
+    digest: bytes
+    engine: Engine | None  # None in another process, where every signature comes along
+
+    @cached_property
+    def n_words(self) -> int:
+        """How many words the page has."""
+        return sum(self.blocks.n_words.tolist())
+
+    @cached_property
+    def signatures(self) -> Signatures:
+        """Fingerprint and sketch, as the engine makes them. Raises EngineFailed."""
+        assert self.engine is not None
+        try:
+            return self.engine.signatures(self.words)
+        except Exception as error:
+            raise EngineFailed(f"{type(self.engine).__name__} failed: {error!r}") from error
+
+    @cached_property
+    def odd_row(self) -> U64Array:
+        """What tells how much of two pages is the same; see odd_sketch.py."""
+        assert self.engine is not None
+        level, key = odd_sketch.level_of(self.n_words), self.engine.sketch_spec.key
+        return odd_sketch.odd_row(self.words, level, key)
+
+    @cached_property
+    def sketch(self) -> U64Array:
+        """What the page table keeps: the sketch that confirms, then the row that measures."""
+        return np.concatenate([self.signatures.sketch, self.odd_row])
+
+    def __getstate__(self) -> dict[str, Any]:
+        made = {"signatures": self.signatures, "odd_row": self.odd_row}
+        return self.__dict__ | made | {"engine": None}
+
+
+class Decision(NamedTuple):
+    """What the detector says of a page.
+
+    kind             "new", or a duplicate: "exact" (the same words), "near"; "too-short" and
+                     "undecided" pages are to be kept
+    fingerprint      of the page
+    words            how many it has
+    original         URL of the page it repeats, None unless exact or near
+    original_id      that page's row
+    distance         fingerprint bits that differ from the original's
+    sketch_distance  sketch bits that differ
+    similarity       estimated Jaccard similarity of the 5-word shingles; 1.0 where exact
+    page_id          the page's own row, None where it was not admitted
+    elsewhere        URL of a page of another site that it repeats; never a reason to drop
+    """
+
+    kind: Kind
+    fingerprint: int
+    words: int
+    original: str | None = None
+    original_id: int | None = None
+    distance: int | None = None
+    sketch_distance: int | None = None
+    similarity: float | None = None
+    page_id: int | None = None
+    elsewhere: str | None = None
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether another page of the same scope says the same."""
+        return self.kind in ("exact", "near")
+
+
+class Match(NamedTuple):
+    """A stored page that a page repeats."""
+
+    id: int
+    distance: int
+    sketch_distance: int
+    similarity: float
+
+
+class Detector:
+    """Decides page by page whether an earlier page said the same.
+
+    Exact repeats are found by a 128-bit digest of the words. Of the rest, the fingerprint
+    finds pages within `distance` bits; those whose sketch is within `confirm_distance` bits
+    and whose 5-word shingles are at least `similarity` alike (Jaccard, estimated: see
+    odd_sketch.py) are confirmed. confirm_distance None: trust the fingerprint. Pages of fewer
+    than `min_words` words are compared exactly only; a page without words repeats nothing.
+
+    boilerplate  "learn": what a site repeats on its pages has no weight. A page that is near
+                 as a whole must also be near in what is left (OWN_SIMILARITY), and on a site
+                 that is known, min_words of it must be left. It can only keep more pages.
+                 "keep": every word counts
+    scope        "site": only pages of the same registrable domain count, others are named in
+                 `elsewhere`; "all": every page counts
+    admit        "novel": only pages that repeat nothing are remembered, so that every duplicate
+                 is near a page that was kept; "all": duplicates are remembered, too, and a chain
+                 of small changes may lead away from the page that was kept
+
+    A URL never matches itself: read again unchanged it is judged as before, by the pages
+    before it; read again with other words, it replaces its earlier self.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        index: Index,
+        *,
+        distance: int = DISTANCE,
+        confirm_distance: int | None = CONFIRM_DISTANCE,
+        similarity: float = SIMILARITY,
+        min_words: int = MIN_WORDS,
+        scope: Scope = "site",
+        admit: Admit = "novel",
+        boilerplate: Templates = "learn",
+    ) -> None:
+        self.engine = engine
+        self.index = index
+        self.pages = PageTable(engine.sketch_spec.n_words + ROW_WORDS)
+        self.templates = Boilerplate()
+        self.distance = distance
+        self.confirm_distance = confirm_distance
+        self.similarity = similarity
+        self.min_words = min_words
+        self.scope = scope
+        self.admit = admit
+        self.boilerplate = boilerplate
+        _suffixes()  # read now: 0.1 s, no page waits
+
+    def read(self, url: str, text: str) -> PageReading:
+        """The page's words. Pure, and safe in any thread: the slow half of a decision."""
+        words, blocks = words_and_blocks(text)
+        site = site_number(site_of(url))
+        return PageReading(url, site, words, blocks, digest_of(words), self.engine)
+
+    def decide(self, reading: PageReading, learn: bool = True) -> Decision:
+        """Look the page up and remember it, in one step; not safe in several threads.
+
+        Raises EngineFailed; the page is not remembered then.
+
+        learn: whether to learn templates from it, too, where it is kept; else learn() does.
+        """
+        earlier = self.pages.with_url(reading.url)
+        decision = self._decided(reading, self._unchanged(earlier, reading))
+        kept = decision.page_id is not None and not decision.is_duplicate
+        if learn and earlier is None and kept:
+            self.learn(reading)
+        return decision
+
+    def decide_copy(self, url: str, digest: bytes, n_words: int) -> Decision | None:
+        """The decision about a page of which only its words' digest and number are known.
+
+        None where they do not suffice, as of a page that is to be remembered: then read it.
+        """
+        scope = self._scope_of(site_number(site_of(url)))
+        same = self.pages.with_digest(digest, scope) if n_words else None
+        if same is None or self.admit == "all" or self.pages.with_url(url) is not None:
+            return None
+        fingerprint, original = int(self.pages.fingerprints[same]), self.pages.url(same)
+        return Decision("exact", fingerprint, n_words, original, same, 0, 0, 1.0)
+
+    def _decided(self, reading: PageReading, own: int | None) -> Decision:
+        here = self._scope_of(reading.site)
+        exact = self.pages.with_digest(reading.digest, here) if reading.words else None
+        if exact is not None and exact != own:
+            return self._conclude(reading, "exact", own, Match(exact, 0, 0, 1.0))
+        if reading.n_words < self.min_words:
+            return self._conclude(reading, "too-short", own)
+        try:
+            match, elsewhere = self._matches(reading, own)
+        except ScanLimitReached:
+            return self._conclude(reading, "undecided", own)
+        return self._conclude(reading, "near" if match else "new", own, match, elsewhere)
+
+    def restore(self, page: Page, indexed: bool) -> int:
+        """Remember a page as the state kept it, in place of its URL's earlier one; its id.
+
+        indexed: whether other pages may be near it, as with kinds "new" and "near".
+        """
+        own = self.pages.with_url(page.url)
+        if own is not None:
+            if self.pages.page(own).digest == page.digest:
+                return own
+            self.forget(own)
+        return self._add(page, indexed)
+
+    def forget_before(self, time: float) -> int:
+        """Forget every page stored before a time (seconds since the epoch); how many."""
+        ids = self.pages.ids()
+        old = ids[self.pages.times.take(ids) < time]
+        if len(old):
+            # Only novel pages are in the index by default.
+            self.index.discard_many(self.pages.fingerprints.take(old), old)
+            self.pages.forget_many(old)
+        return len(old)
+
+    def forget(self, page_id: int) -> bool:
+        """Forget a page, so that nothing repeats it any more; whether it was known."""
+        if not self.pages.forget(page_id):
+            return False
+        self.index.discard(int(self.pages.fingerprints[page_id]), page_id)
+        return True
+
+    def __len__(self) -> int:
+        """Pages remembered."""
+        return len(self.pages)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, the index included."""
+        return self.pages.nbytes + self.index.nbytes + self.templates.nbytes
+
+    def arrays(self) -> dict[str, Any]:
+        """The state as named arrays, for a snapshot."""
+        parts = {
+            "pages.": self.pages.arrays(),
+            "index.": self.index.arrays(),
+            "templates.": self.templates.arrays(),
+        }
+        return {prefix + name: a for prefix, part in parts.items() for name, a in part.items()}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: dict[str, Any], engine: Engine, index: type[Index], **rules: Any
+    ) -> Self:
+        """The detector that arrays() described; `rules` are the keywords of the class."""
+        detector = cls(engine, index.from_arrays(_under("index.", arrays)), **rules)
+        detector.pages = PageTable.from_arrays(_under("pages.", arrays))
+        detector.templates = Boilerplate.from_arrays(_under("templates.", arrays))
+        return detector
+
+    def check(self) -> None:
+        """Every invariant, at any cost. Raises BrokenInvariant."""
+        self.pages.check()
+        self.index.check()
+        self.templates.check()
+        if len(self.index) > len(self.pages):
+            raise BrokenInvariant(
+                f"the index holds {len(self.index)} pages, the page table {len(self.pages)}"
+            )
+
+    def _unchanged(self, earlier: int | None, reading: PageReading) -> int | None:
+        """The row of the page's earlier self; one with other words is forgotten."""
+        if earlier is None or self.pages.page(earlier).digest == reading.digest:
+            return earlier
+        self.forget(earlier)
+        return None
+
+    def _scope_of(self, site: int) -> int:
+        """The number that pages must share to be compared."""
+        return site if self.scope == "site" else 0
+
+    def _matches(self, reading: PageReading, own: int | None) -> tuple[Match | None, Match | None]:
+        """The nearest confirmed page of the same scope, and that of other sites."""
+        found = self._confirmed(reading, own)
+        if not found:
+            return None, None
+        sites, here = self.pages.sites, self._scope_of(reading.site)
+        return (
+            nearest(match for match in found if sites[match.id] == here),
+            nearest(match for match in found if sites[match.id] != here),
+        )
+
+    def _confirmed(self, reading: PageReading, own: int | None) -> list[Match]:
+        """Pages near by fingerprint, and by all that confirms it."""
+        ids, distances = self.index.all_within(reading.signatures.fingerprint, self.distance)
+        if not len(ids):
+            return []
+        rows, trusted = self.pages.sketches.take(ids), self.confirm_distance is None
+        bits, similar = self.compare(reading, rows, within=self.confirm_distance)
+        near = np.flatnonzero(similar >= (0 if trusted else self.similarity))
+        near = near if own is None else near[ids[near] < own]
+        if len(near) and not trusted:
+            near = near[self._own_parts_agree(reading, ids[near], rows[near])]
+        columns = (column[near].tolist() for column in (ids, distances, bits, similar))
+        return [Match(*row) for row in zip(*columns, strict=True)] if len(near) else []
+
+    def compare(
+        self,
+        reading: PageReading,
+        rows: U64Array,
+        share: float = 1.0,
+        within: int | None = None,
+    ) -> tuple[I64Array, F64Array]:
+        """Sketch bits between a page and others, and how similar they are; each of shape (n,).
+
+        rows: their PageReading.sketch, shape (n, words). The page is sampled as each of them
+        was. share (of its words), within (bits, None for any): see odd_sketch.compare.
+        """
+        bits, similar, n_left = odd_sketch.compare(reading.sketch, rows, share, within)
+        if n_left:
+            self._sample_as_they_are(reading, rows, share, similar)
+        return bits, similar
+
+    def _sample_as_they_are(
+        self, reading: PageReading, rows: U64Array, share: float, similar: F64Array
+    ) -> None:
+        """Fill in how similar a page is to others that were sampled at other levels."""
+        left, levels = np.isnan(similar), odd_sketch.levels_of(rows)
+        for level in set(levels[left].tolist()):
+            row = odd_sketch.odd_row(reading.words, level, self.engine.sketch_spec.key)
+            own = np.concatenate([reading.signatures.sketch, row])
+            at = left & (levels == level)
+            similar[at] = odd_sketch.compare(own, rows[at], share)[1]
+
+    def _own_parts_agree(self, reading: PageReading, ids: I64Array, rows: U64Array) -> BoolArray:
+        """Which pages are also near in what is left without the site's templates."""
+        if self.boilerplate == "keep":
+            return np.ones(len(ids), dtype=bool)
+        if reading.site not in self.templates:
+            # A crash or the bounds on memory took what was learnt: nothing tells a copy there
+            # from another page under the same template. Pages of other sites need none of it.
+            return self.pages.sites.take(ids) != reading.site  # type: ignore[no-any-return]
+        own_words = self.templates.own_words(reading.site, reading.blocks)
+        is_warm = self.templates.is_warm(reading.site)
+        if own_words < self.min_words:
+            # Little is left: on a known site too little to judge by, on a new one a small change.
+            return np.full(len(ids), not is_warm)
+        needed = OWN_SIMILARITY if is_warm else OWN_SIMILARITY_ON_A_NEW_SITE
+        return self.compare(reading, rows, own_words / reading.n_words)[1] >= needed
+
+    def _conclude(
+        self,
+        reading: PageReading,
+        kind: Kind,
+        own: int | None,
+        match: Match | None = None,
+        elsewhere: Match | None = None,
+    ) -> Decision:
+        """The decision in full, and the page remembered where it is admitted."""
+        if own is None and reading.words and (match is None or self.admit == "all"):
+            own = self._remember(reading, indexed=kind in ("new", "near"))
+        same = match.id if match and kind == "exact" else None
+        return Decision(
+            kind,
+            reading.signatures.fingerprint if same is None else int(self.pages.fingerprints[same]),
+            reading.n_words,
+            original=self.pages.url(match.id) if match else None,
+            original_id=match.id if match else None,
+            distance=match.distance if match else None,
+            sketch_distance=match.sketch_distance if match else None,
+            similarity=match.similarity if match else None,
+            page_id=own,
+            elsewhere=self.pages.url(elsewhere.id) if elsewhere else None,
+        )
+
+    def learn(self, reading: PageReading) -> bool:
+        """Learn the site's templates from a page that is kept; whether it is one to learn from."""
+        wanted = self.boilerplate == "learn" and self.templates.wants(reading.site, reading.digest)
+        if wanted:
+            self.templates.learn(reading.site, reading.blocks)
+        return wanted
+
+    def _remember(self, reading: PageReading, indexed: bool) -> int:
+        scope, fingerprint = self._scope_of(reading.site), reading.signatures.fingerprint
+        page = Page(fingerprint, reading.sketch, reading.digest, scope, reading.url, time.time())
+        return self._add(page, indexed)
+
+    def _add(self, page: Page, indexed: bool) -> int:
+        id = self.pages.add(page)
+        if indexed:
+            self.index.add(page.fingerprint, id)
+        return id
+
+
+def nearest(matches: Iterable[Match]) -> Match | None:
+    """The one with the fewest sketch bits, then fingerprint bits, then the smallest id."""
+    order = attrgetter("sketch_distance", "distance", "id")
+    return min(matches, key=order, default=None)
+
+
+def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+@cache
+def _suffixes() -> PublicSuffixList:
+    # The bundled list, private suffixes (github.io) included: no download. As one set of names
+    # it gives a crawl's garbage collector nothing to visit; the trees of others do.
+    return PublicSuffixList(accept_unknown=False)
+
+
+def site_of(url: str) -> str:
+    """The registrable domain of a URL, the host where it has none (an address, "localhost")."""
+    found = AUTHORITY.match(url)
+    return _site_of(found[0] if found else url)
+
+
+@lru_cache(maxsize=4096)
+def _site_of(url: str) -> str:
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:  # "http://[": no host to speak of, so a site of its own
+        return url
+    is_address = ":" in host or host.rpartition(".")[2].isdigit()
+    return host if is_address else _suffixes().privatesuffix(host) or host

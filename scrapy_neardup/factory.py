@@ -1,0 +1,113 @@
+"""Settings → the structures they describe: URL filter, detector, and what tells them apart."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from scrapy_neardup.detect.detector import Detector
+from scrapy_neardup.engines import FINGERPRINT, SKETCH, Engine, FingerprintSpec, load_engine
+from scrapy_neardup.index import index_class, load_index
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import Parts
+from scrapy_neardup.state.header import Identity
+from scrapy_neardup.urls.filters import UrlFilter, load_filter
+from scrapy_neardup.urls.filters.rotating import N_GENERATIONS
+from scrapy_neardup.urls.key import UrlKeyRules
+
+
+def make_parts(settings: NearDupSettings) -> Parts:
+    """What a state is made of."""
+    return Parts(
+        identity=lambda key: make_identity(settings, key),
+        new_urls=lambda: make_urls(settings),
+        urls_from=load_filter(settings.url_filter).from_arrays,
+        new_detector=lambda key: make_detector(settings, key),
+        detector_from=lambda key, arrays: restored_detector(settings, key, arrays),
+    )
+
+
+def make_rules(settings: NearDupSettings) -> UrlKeyRules:
+    """What counts as the same page."""
+    return UrlKeyRules(**{f.name: getattr(settings, f"url_{f.name}") for f in fields(UrlKeyRules)})
+
+
+def make_urls(settings: NearDupSettings) -> UrlFilter:
+    """An empty URL filter for one generation of URLs."""
+    share = 1 if settings.ttl is None else N_GENERATIONS
+    max_bytes = None if settings.url_max_mb is None else settings.url_max_mb * 2**20 // share
+    return load_filter(settings.url_filter)(
+        max(1, settings.url_capacity // share),
+        settings.url_error_rate / share,
+        max_bytes=max_bytes,
+    )
+
+
+def make_engine(settings: NearDupSettings, key: int) -> Engine:
+    """The engine, keyed; the paper's plain sdbm takes no key."""
+    spec = FingerprintSpec(
+        bits=FINGERPRINT.bits,
+        shingle=settings.shingle,
+        mix=settings.mix,
+        weighting=settings.weighting,  # type: ignore[arg-type]
+        tie=settings.tie,  # type: ignore[arg-type]
+        key=key if settings.mix else 0,
+    )
+    return load_engine(settings.engine, spec, replace(SKETCH, key=key))
+
+
+def make_detector(settings: NearDupSettings, key: int) -> Detector:
+    """A detector that knows no page. Raises SpecError, EngineUnavailable."""
+    distance = settings.distance
+    options: dict[Any, dict[str, int]] = {
+        "permuted": {
+            "blocks": settings.blocks or distance + 1,
+            "distance": distance,
+            "scan_limit": settings.scan_limit,
+        },
+        # Four slices: nothing is missed below 4 (expand + 1).
+        "slices": {"expand": distance // 4, "scan_limit": settings.scan_limit},
+        "scan": {"scan_limit": settings.scan_limit},
+    }
+    index = load_index(settings.index, **options.get(settings.index, {}))
+    return Detector(make_engine(settings, key), index, **rules(settings))
+
+
+def restored_detector(settings: NearDupSettings, key: int, arrays: dict[str, Any]) -> Detector:
+    """The detector of a snapshot."""
+    engine, index = make_engine(settings, key), index_class(settings.index)
+    detector = Detector.from_arrays(arrays, engine, index, **rules(settings))
+    if hasattr(detector.index, "scan_limit"):
+        detector.index.scan_limit = settings.scan_limit
+    return detector
+
+
+def rules(settings: NearDupSettings) -> dict[str, Any]:
+    """The detector's rules, which may change from crawl to crawl."""
+    return {
+        "distance": settings.distance,
+        "confirm_distance": settings.confirm_distance,
+        "similarity": settings.similarity,
+        "min_words": settings.min_words,
+        "scope": settings.scope,
+        "boilerplate": settings.boilerplate,
+        "admit": settings.index_admit,
+    }
+
+
+def make_identity(settings: NearDupSettings, key: int) -> Identity:
+    """What crawls that share a state must have in common.
+
+    The rules for URLs are part of it: under looser ones, a key stood for more pages.
+    """
+    engine = make_engine(settings, key)
+    specs = {"fingerprint": engine.spec, "sketch": engine.sketch_spec}
+    return {
+        **{f"{s}.{name}": v for s, spec in specs.items() for name, v in spec.describe().items()},
+        **{f"url.{f.name}": str(getattr(settings, f"url_{f.name}")) for f in fields(UrlKeyRules)},
+        "url_filter": str(settings.url_filter),
+        "index": str(settings.index),
+        "distance": settings.distance,
+        "blocks": settings.blocks or settings.distance + 1,
+        "scope": settings.scope,
+    }

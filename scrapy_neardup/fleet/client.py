@@ -1,0 +1,201 @@
+"""The server itself: a client of redis-py, one round trip for many calls. Blocks; for threads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha1
+from itertools import chain
+from typing import Any
+
+from scrapy_neardup.errors import FleetError
+from scrapy_neardup.fleet.protocol import Call
+from scrapy_neardup.state.secret import new_key
+
+CONNECT_S, ANSWER_S = 1.0, 2.0
+# Refusals that redis-py has no class for: the disk is full, replicas are missing, a script runs.
+PASSING_REFUSALS = ("MISCONF", "NOREPLICAS", "BUSY", "UNBLOCKED")
+
+
+def connect(url: str) -> Any:
+    """A client of redis-py for a URL, TLS and cluster included; a cluster is asked at once.
+
+    Raises FleetError where redis-py is missing.
+    """
+    try:
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+    except ImportError as error:
+        raise FleetError(
+            "NEARDUP_BACKEND needs redis-py: pip install 'scrapy-neardup[redis]'"
+        ) from error
+    options: dict[str, Any] = {
+        "socket_connect_timeout": CONNECT_S,
+        "socket_timeout": ANSWER_S,
+        "retry": Retry(NoBackoff(), 0),  # a link waits by itself
+    }
+    scheme, _, rest = url.partition("://")
+    if scheme.endswith("+cluster"):
+        plain = f"{scheme.removesuffix('+cluster')}://{rest}"
+        return redis.cluster.RedisCluster.from_url(plain, **options)
+    return redis.Redis.from_url(url, **options)
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """What a client raises where the server fails, or refuses.
+
+    That no node of a cluster answers, or no node has a slot, is no RedisError to redis-py.
+    """
+    from redis.exceptions import RedisClusterException, RedisError
+
+    return (RedisError, RedisClusterException, OSError)
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the same call may succeed later: the server is gone, slow, full, loading, moving.
+
+    Not so a wrong type, a missing permission or an error in a script.
+    """
+    from redis import exceptions as raised
+
+    passing = (
+        raised.AskError,
+        raised.ClusterDownError,
+        raised.NoScriptError,
+        raised.OutOfMemoryError,
+        raised.ReadOnlyError,
+        raised.TryAgainError,
+    )
+    if isinstance(error, raised.ResponseError) and not isinstance(error, passing):
+        return str(error).startswith(PASSING_REFUSALS)
+    return isinstance(error, failures())
+
+
+class Server:
+    """A Valkey or Redis server, or a cluster of them; for one thread at a time.
+
+    n_round_trips  how many were made so far
+    """
+
+    def __init__(self, url: str) -> None:
+        """Connects when first used. Raises FleetError where redis-py is missing."""
+        self.n_round_trips = 0
+        self._is_cluster = url.partition("://")[0].endswith("+cluster")
+        self._is_stale = False  # whether the cluster's slots are to be asked for again
+        self._url = url
+        self._client = None if self._is_cluster else connect(url)
+
+    def shared_key(self, prefix: str) -> int:
+        """The fleet's secret, drawn by whoever comes first."""
+        client, name = self._connected(), f"{{{prefix}}}:key"
+        client.set(name, f"{new_key():016x}", nx=True)
+        return int(client.get(name), 16)
+
+    def agree(self, prefix: str, identity: Mapping[str, Any]) -> None:
+        """Hold every worker to the same specification. Raises FleetError."""
+        client, name = self._connected(), f"{{{prefix}}}:identity"
+        client.set(name, json.dumps(dict(identity), sort_keys=True), nx=True)
+        theirs = json.loads(client.get(name))
+        differences = [
+            f"{part} is {theirs.get(part)!r} there and {value!r} here"
+            for part, value in identity.items()
+            if theirs.get(part) != value
+        ]
+        if differences:
+            raise FleetError(
+                f"the fleet under NEARDUP_BACKEND_PREFIX={prefix!r} has another "
+                f"specification: {', '.join(differences)}. Give all workers the same settings, "
+                f"or another prefix"
+            )
+
+    def send(self, calls: Sequence[Call]) -> list[Any]:
+        """What the server says to each call, an exception where it failed or refused.
+
+        One round trip, in a cluster one for each node. Calls to one node are carried out in
+        order, but for those that merge.
+        """
+        answers: list[Any] = [None] * len(calls)
+        try:
+            for client, places in self._by_node(calls):
+                some = self._carried_out(client, [calls[place] for place in places])
+                for place, answer in zip(places, some, strict=True):
+                    answers[place] = answer
+        except failures() as error:
+            answers = [error] * len(calls)
+        self._is_stale = any(isinstance(answer, Exception) for answer in answers)
+        return answers
+
+    def close(self) -> None:
+        """Close every connection."""
+        if self._client is None:
+            return
+        if self._is_cluster:  # whose close() leaves them open where they came of a URL
+            self._client.disconnect_connection_pools()
+        self._client.close()
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            self._client = connect(self._url)
+        elif self._is_cluster and self._is_stale:
+            self._client.nodes_manager.initialize()
+        return self._client
+
+    def _by_node(self, calls: Sequence[Call]) -> Iterator[tuple[Any, Sequence[int]]]:
+        """Clients, and the places of the calls that are theirs.
+
+        redis-py's own pipelines for clusters take no scripts by name.
+        """
+        client = self._connected()
+        if not self._is_cluster:
+            yield client, range(len(calls))
+            return
+        nodes: dict[str, tuple[Any, list[int]]] = {}
+        for place, call in enumerate(calls):
+            node = client.get_node_from_key(call.key)
+            nodes.setdefault(node.name, (node, []))[1].append(place)
+        for node, places in nodes.values():
+            yield client.get_redis_connection(node), places
+
+    def _carried_out(self, client: Any, calls: Sequence[Call]) -> list[Any]:
+        from redis.exceptions import NoScriptError
+
+        answers: list[Any] = [None] * len(calls)
+        groups = list(_merged(calls))
+        got = self._piped(client, groups, by_name=True)
+        if any(isinstance(answer, NoScriptError) for answer in got):
+            # The first call, or a server that was restarted. All again, to keep their order.
+            got = self._piped(client, groups, by_name=False)
+        for (call, places), answer in zip(groups, got, strict=True):
+            is_shared = call.merges and not isinstance(answer, Exception)
+            for n, place in enumerate(places):
+                answers[place] = answer[n] if is_shared else answer
+        return answers
+
+    def _piped(self, client: Any, groups: list[tuple[Call, list[int]]], by_name: bool) -> Any:
+        self.n_round_trips += 1
+        with client.pipeline(transaction=False) as pipe:
+            for call, _ in groups:
+                if by_name:
+                    pipe.evalsha(_name(call.script), 1, call.key, *call.arguments)
+                else:
+                    pipe.eval(call.script, 1, call.key, *call.arguments)
+            return pipe.execute(raise_on_error=False)
+
+
+@lru_cache(maxsize=64)
+def _name(script: str) -> str:
+    """What the server calls a script that it knows."""
+    return sha1(script.encode(), usedforsecurity=False).hexdigest()
+
+
+def _merged(calls: Sequence[Call]) -> Iterator[tuple[Call, list[int]]]:
+    """The calls in as few as possible, and whose each one is."""
+    groups: dict[Any, list[int]] = {}
+    for place, call in enumerate(calls):
+        group = (call.script, call.key) if call.merges else place
+        groups.setdefault(group, []).append(place)
+    for places in groups.values():
+        arguments = chain.from_iterable(calls[place].arguments for place in places)
+        yield calls[places[0]]._replace(arguments=tuple(arguments)), places

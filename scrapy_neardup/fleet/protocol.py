@@ -1,0 +1,204 @@
+"""What a fleet asks and tells its server, as calls of scripts: one key, one shard each."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from scrapy_neardup.detect.detector import site_of
+from scrapy_neardup.errors import FleetError
+from scrapy_neardup.fleet import scripts
+from scrapy_neardup.state.records import KeptPage, pack_page, unpack_page
+from scrapy_neardup.urls.filters.scalable import share_of
+from scrapy_neardup.urls.filters.sizing import classic_bits
+
+N_SHARDS = 16  # of the URLs, each a slot of a cluster
+MAX_SLICE_BITS = 2**32 - 8  # a value on the server is at most 512 MB
+MAX_SLICES = 24
+WORKER_BYTES = 4
+LEASE_S = 4.0  # for which a worker is taken to live after a sign of life
+_SECRET_BYTES = 8
+
+
+class Call(NamedTuple):
+    """One question or message. Sent twice, it does what it does when sent once."""
+
+    script: str
+    key: str
+    arguments: tuple[Any, ...]
+    read: Callable[[Any], Any]  # the server's answer → ours
+    merges: bool = False  # into one with others of its script and key, an answer for each
+
+
+class Shape(NamedTuple):
+    """One slice of a shard's Bloom filter."""
+
+    size_bits: int
+    n_hashes: int
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPage:
+    """A page as the server knows it.
+
+    stamp  of the worker that brought it and the page, WORKER_BYTES each: a URL's page may be
+           brought by several workers, or again with other words
+    """
+
+    stamp: bytes
+    kept: KeptPage
+    is_kept: bool = False  # whether an item of it left the pipelines
+
+    @property
+    def worker(self) -> bytes:
+        """Who brought it."""
+        return self.stamp[:WORKER_BYTES]
+
+
+class Rules(NamedTuple):
+    """How pages are found on the server, as in the local index."""
+
+    distance: int
+    blocks: int
+    limit: int  # entries that one look-up may compare
+
+
+class TooManyEntries(FleetError):
+    """A page's buckets hold more entries than one look-up may compare: it was kept uncompared."""
+
+
+def shapes(capacity: int, error_rate: float) -> list[Shape]:
+    """The slices of one shard, each with twice the keys and half the error rate left.
+
+    Their rates add up to less than error_rate. Ends where a slice would exceed 512 MB.
+    """
+    made: list[Shape] = []
+    for n in range(MAX_SLICES):
+        bits, n_hashes = classic_bits(error_rate * share_of(n))
+        size_bits = max(4096, int(bits * (capacity << n)) + 1)
+        if size_bits > MAX_SLICE_BITS or n_hashes > 64:
+            break
+        made.append(Shape(size_bits, n_hashes, capacity << n))
+    return made
+
+
+class Questions:
+    """URL filter and page index as calls, each atomic on the server.
+
+    Keys begin with `{prefix:`, and what one call touches has one hash tag, so that a cluster
+    can spread sites over its nodes.
+    """
+
+    def __init__(
+        self, prefix: str, key: int, *, capacity: int, error_rate: float, rules: Rules
+    ) -> None:
+        """key: the fleet's secret, so that nobody outside can craft collisions of URLs.
+
+        capacity: URLs before the first growth, in all shards together.
+        """
+        self._prefix = prefix
+        self._secret = key.to_bytes(_SECRET_BYTES, "little")
+        self._rules = rules
+        slices = shapes(max(1, -(-capacity // N_SHARDS)), error_rate)
+        listed = ",".join(f"{{{s.size_bits},{s.n_hashes},{s.capacity}}}" for s in slices)
+        self._seen, self._mark = scripts.SEEN % listed, scripts.MARK % listed
+        self._admit, self._keep = scripts.ADMIT % rules, scripts.KEEP % rules
+        self._forget, self._status = scripts.FORGET % rules, scripts.STATUS % rules
+
+    def seen(self, key: bytes) -> Call:
+        """Whether a URL was marked by any worker; wrongly so at the error rate at most."""
+        return Call(self._seen, self._shard(key), self._hashes(key), bool, merges=True)
+
+    def mark(self, key: bytes) -> Call:
+        """Mark a URL as seen, if the filter has room for it: 0, 1 where it was, 2 where full."""
+        return Call(self._mark, self._shard(key), self._hashes(key), int, merges=True)
+
+    def admit(self, page: SharedPage, compared: Sequence[bytes] = ()) -> Call:
+        """Remember a page, unless there are pages to compare it with first; then these.
+
+        Of two workers that bring twins at the same moment, the later one is given the
+        earlier one's. Takes the place of an earlier page of its URL once that was compared.
+
+        compared: stamps of pages that need not be given again. Raises TooManyEntries.
+        """
+        record = b"u" + page.stamp + pack_page(page.kept)
+        arguments = (self._id(page), record, *compared)
+        return Call(self._admit, self._site(page), arguments, self._to_compare)
+
+    def keep(self, page: SharedPage) -> Call:
+        """An item of the page was kept: from now on others may be dropped for it."""
+        return self._about(self._keep, page, bool)
+
+    def forget(self, page: SharedPage) -> Call:
+        """Nothing shall count as the page's repeat any more."""
+        return self._about(self._forget, page, bool)
+
+    def status(self, page: SharedPage) -> Call:
+        """ "kept", "undecided", or None where the page was forgotten."""
+        return self._about(self._status, page, _status)
+
+    def beat(self, worker: bytes) -> Call:
+        """A sign of life, good for LEASE_S."""
+        return Call(scripts.BEAT, self._worker(worker), (int(1000 * LEASE_S),), bool)
+
+    def is_alive(self, worker: bytes) -> Call:
+        """Whether a worker gave a sign of life in the last LEASE_S."""
+        return Call(scripts.IS_ALIVE, self._worker(worker), (), bool)
+
+    def _worker(self, worker: bytes) -> str:
+        return f"{{{self._prefix}:w:{worker.hex()}}}"
+
+    def templates(self, site: int) -> Call:
+        """What was learnt of a site's templates, packed; None if nothing was."""
+        return Call(scripts.TEMPLATES, self._templates(site), (), _as_it_is)
+
+    def teach(self, site: int, packed: bytes) -> Call:
+        """Let others know what was learnt of a site, if it comes of more pages."""
+        return Call(scripts.TEACH, self._templates(site), (packed,), bool)
+
+    def _templates(self, site: int) -> str:
+        return f"{{{self._prefix}:t:{site:016x}}}"
+
+    def _about(self, script: str, page: SharedPage, read: Callable[[Any], Any]) -> Call:
+        return Call(script, self._site(page), (self._id(page), page.stamp), read)
+
+    def _to_compare(self, answer: list[Any]) -> list[SharedPage]:
+        if answer[0] == 2:
+            limit = self._rules.limit
+            raise TooManyEntries(f"more than {limit:,} fingerprints share bits with a page")
+        return [_unpacked(page) for page in answer[1:]]
+
+    def _shard(self, key: bytes) -> str:
+        host = key.partition(b"/")[0].decode("utf-8", "replace")
+        digest = blake2b(site_of(f"http://{host}").encode(), digest_size=1).digest()
+        return f"{{{self._prefix}:u:{digest[0] % N_SHARDS}}}"
+
+    def _site(self, page: SharedPage) -> str:
+        return f"{{{self._prefix}:p:{page.kept.page.site:016x}}}"
+
+    def _id(self, page: SharedPage) -> bytes:
+        """Six bytes for a URL. Two URLs of a site that share them are taken for one page's."""
+        url = page.kept.page.url.encode("utf-8", "surrogatepass")
+        return blake2b(url, digest_size=6, key=self._secret, person=b"neardup-page").digest()
+
+    def _hashes(self, key: bytes) -> tuple[int, int]:
+        """Two numbers of 44 bits: their sums are exact in a double."""
+        digest = blake2b(key, digest_size=16, key=self._secret, person=b"neardup-fleet").digest()
+        low, high = struct.unpack("<QQ", digest)
+        return low >> 20, high >> 20 | 1
+
+
+def _unpacked(page: bytes) -> SharedPage:
+    return SharedPage(page[1:9], unpack_page(page[9:]), page[:1] == b"k")
+
+
+def _as_it_is(answer: bytes | None) -> bytes | None:
+    return answer
+
+
+def _status(answer: bytes | None) -> str | None:
+    return None if answer is None else {b"k": "kept", b"u": "undecided"}[answer]

@@ -1,0 +1,1 @@
+"""Files of pages: deduplicated, judged, and limits proposed from them."""

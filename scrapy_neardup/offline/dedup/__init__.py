@@ -1,0 +1,237 @@
+"""Offline deduplication: files of pages through the same Detector as a crawl.
+
+One process reads records and decides, in the order of the input; workers extract and
+fingerprint. Memory holds what the detector remembers of kept pages, and a bounded number of
+records on their way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from scrapy_neardup.detect.detector import Decision, Detector, PageReading
+from scrapy_neardup.factory import make_detector, make_identity, restored_detector
+from scrapy_neardup.offline.dedup import checkpoint
+from scrapy_neardup.offline.dedup.checkpoint import Progress, snapshot_path
+from scrapy_neardup.offline.dedup.inputs import Fields, Input, records
+from scrapy_neardup.offline.dedup.outputs import Part, part_path
+from scrapy_neardup.offline.dedup.reading import Readers, Sheet, Unread
+from scrapy_neardup.offline.dedup.record import Damage, Record
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state.secret import kept_key
+from scrapy_neardup.state.snapshot import open_snapshot, write_snapshot
+
+CHECKPOINT_S = 60.0
+
+# Called as a run goes on: bytes of the input that were read, and what was counted so far.
+Watcher = Callable[[int, "dict[str, int]"], None]
+
+
+class Plan(NamedTuple):
+    """What to deduplicate, how, and where to."""
+
+    inputs: list[Input]
+    out: Path
+    settings: NearDupSettings
+    fields: Fields
+    jobs: int
+
+
+@dataclass(slots=True)
+class Task:
+    """A record on its way through the workers."""
+
+    number: int  # of its input
+    record: Record | Damage
+
+
+def dedup(plan: Plan, watch: Watcher = lambda n_bytes, counts: None) -> dict[str, Any]:
+    """Deduplicate, from where an earlier run over the same files stopped; the summary.
+
+    Writes `kept/` (records in their own formats), `duplicates.jsonl` (each with its original
+    and the distances), `damaged.jsonl` and `summary.json`. Raises InputError, SnapshotError,
+    OSError.
+    """
+    progress = checkpoint.begun(plan.out, plan.inputs)
+    plan.out.mkdir(parents=True, exist_ok=True)
+    if not progress.done:
+        checkpoint.save(plan.out, progress)
+        checkpoint.drop_later_output(plan.out, progress)
+        with Run(plan, progress, watch) as run:
+            run.go()
+    return write_summary(plan, progress)
+
+
+class Run:
+    """One run: its detector, its output, its progress."""
+
+    def __init__(self, plan: Plan, progress: Progress, watch: Watcher) -> None:
+        self.plan = plan
+        self.progress = progress
+        self.watch = watch
+        key = plan.settings.key
+        self.key = kept_key(plan.out) if key is None else key
+        self.identity = make_identity(plan.settings, self.key)
+        self.detector = self._detector()
+        self.duplicates = self._opened("duplicates.jsonl")
+        self.damaged = self._opened("damaged.jsonl")
+        self.part: Part | None = None
+        self.saved_at = self.begun_at = time.monotonic()
+        self.seconds_before = progress.seconds
+        self.bytes_before = 0
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.duplicates.close()
+        self.damaged.close()
+
+    def _detector(self) -> Detector:
+        if not self.progress.snapshot:
+            return make_detector(self.plan.settings, self.key)
+        arrays = open_snapshot(snapshot_path(self.plan.out, self.progress.snapshot), self.identity)
+        return restored_detector(self.plan.settings, self.key, arrays)
+
+    def _opened(self, name: str) -> BinaryIO:
+        return (self.plan.out / name).open("ab")
+
+    def go(self) -> None:
+        """Take every record that is left through to its output."""
+        with Readers(self.plan.settings, self.key, self.plan.jobs) as readers:
+            for task, reading in readers.in_order(self._tasks()):
+                self._enter_input(task.number)
+                self._handle(task.record, reading)
+                self.progress.position = task.record.position + 1
+                if time.monotonic() - self.saved_at >= CHECKPOINT_S:
+                    self._save()
+        self._end_input(len(self.plan.inputs))
+        self.progress.done = True
+        self._save()
+
+    def _tasks(self) -> Iterator[tuple[Task, Sheet]]:
+        """Records that are not done yet, each with what a worker needs of it."""
+        first, position = self.progress.number, self.progress.position
+        sizes = [n_bytes for _, n_bytes in self.progress.inputs]
+        for number in range(first, len(self.plan.inputs)):
+            before = sum(sizes[:number])
+
+            def read(n_bytes: int, before: int = before) -> None:
+                self.watch(before + n_bytes, self.progress.counts)
+
+            for record in records(self.plan.inputs[number], self.plan.fields, read):
+                if number > first or record.position >= position:
+                    yield Task(number, record), sheet_of(number, record)
+
+    def _enter_input(self, number: int) -> None:
+        if number != self.progress.number:
+            self._end_input(number)
+
+    def _end_input(self, number: int) -> None:
+        """Close the output of the input that is done, and begin another."""
+        self._close_part()
+        self.progress.number, self.progress.position, self.progress.part = number, 0, 0
+
+    def _handle(self, record: Record | Damage, reading: PageReading | Unread) -> None:
+        """Keep a record, map it to its original, or list its damage."""
+        source = self.plan.inputs[self.progress.number]
+        where = {"file": str(source.path), "record": record.position}
+        counts = self.progress.counts
+        counts["records"] += 1
+        if isinstance(record, Damage):
+            counts["damaged"] += 1
+            self._note(self.damaged, {**where, "error": record.error})
+            return
+        if isinstance(reading, Unread):
+            counts[f"not_compared/{reading.reason}"] += 1
+            self._keep(record, source)
+            return
+        decision = self.detector.decide(reading)
+        counts[decision.kind] += 1
+        if decision.is_duplicate:
+            self._note(self.duplicates, {**where, "url": record.url, **self._told(decision)})
+        else:
+            self._keep(record, source)
+
+    def _keep(self, record: Record, source: Input) -> None:
+        if self.part is None:
+            progress = self.progress
+            path = part_path(self.plan.out, progress.number, source, progress.part)
+            self.part = Part.of(source, path)
+        self.progress.counts["kept"] += 1
+        self.part.write(record.raw)
+
+    def _told(self, decision: Decision) -> dict[str, object]:
+        """A duplicate's original and distances, for the mapping."""
+        url, _, place = (decision.original or "").rpartition("#")
+        number, _, position = place.partition(":")
+        return {
+            "original": {
+                "file": str(self.plan.inputs[int(number)].path),
+                "record": int(position),
+                "url": url,
+            },
+            "kind": decision.kind,
+            "distance": decision.distance,
+            "sketch_distance": decision.sketch_distance,
+            "similarity": None if decision.similarity is None else round(decision.similarity, 4),
+        }
+
+    @staticmethod
+    def _note(file: BinaryIO, entry: dict[str, object]) -> None:
+        file.write(json.dumps(entry).encode() + b"\n")
+
+    def _close_part(self) -> None:
+        if self.part is not None:
+            self.part.close()
+            self.part = None
+            self.progress.part += 1
+
+    def _save(self) -> None:
+        """Bring everything to the disk, then say how far it goes."""
+        self._close_part()
+        progress, old = self.progress, self.progress.snapshot
+        for file in (self.duplicates, self.damaged):
+            file.flush()
+            os.fsync(file.fileno())
+        progress.duplicates_bytes, progress.damaged_bytes = (
+            self.duplicates.tell(),
+            self.damaged.tell(),
+        )
+        progress.seconds = self.seconds_before + time.monotonic() - self.begun_at
+        progress.snapshot += 1
+        arrays = self.detector.arrays()
+        write_snapshot(snapshot_path(self.plan.out, progress.snapshot), self.identity, arrays)
+        checkpoint.save(self.plan.out, progress)
+        snapshot_path(self.plan.out, old).unlink(missing_ok=True)
+        self.saved_at = time.monotonic()
+
+
+def sheet_of(number: int, record: Record | Damage) -> Sheet:
+    """What a worker gets. The fragment makes the name one record's: two records of one URL
+    are two pages here, and may repeat each other."""
+    if isinstance(record, Damage):
+        return Sheet("", "", None, None, "")
+    name = f"{record.url}#{number}:{record.position}"
+    return Sheet(name, record.url, record.text, record.body, record.content_type)
+
+
+def write_summary(plan: Plan, progress: Progress) -> dict[str, Any]:
+    """Write and give the totals of a run."""
+    counts = dict(sorted(progress.counts.items()))
+    summary = {
+        "inputs": len(plan.inputs),
+        "bytes": sum(n_bytes for _, n_bytes in progress.inputs),
+        "seconds": round(progress.seconds, 1),
+        **{name: counts.pop(name, 0) for name in ("records", "kept", "exact", "near", "damaged")},
+        "others": counts,
+        "out": str(plan.out),
+    }
+    (plan.out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", "utf-8")
+    return summary

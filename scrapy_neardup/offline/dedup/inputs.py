@@ -1,0 +1,250 @@
+"""Files of pages → records, one after the other; what is damaged is told and passed over."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from scrapy_neardup.errors import InputError
+from scrapy_neardup.offline.dedup.record import Damage, Record
+from scrapy_neardup.offline.dedup.warc import warc_records
+
+HTML_SUFFIXES = (".html", ".htm", ".xhtml")
+PACKINGS = (".gz", ".zst")
+TEXT_FIELDS = ("text", "content")
+HTML_FIELDS = ("html", "body")
+
+# Longer ones are damage: a file without line ends would be read into memory whole.
+MAX_LINE_BYTES = 256 * 2**20
+PARQUET_ROWS = 500
+
+
+class Fields(NamedTuple):
+    """Columns of JSONL, CSV and Parquet; None: the first there is of the usual names."""
+
+    url: str = "url"
+    text: str | None = None
+    html: str | None = None
+
+
+class Input(NamedTuple):
+    """A file of records, or a folder of HTML files; `kind` names its format."""
+
+    path: Path
+    kind: str
+
+    @property
+    def packing(self) -> str:
+        """Suffix of the compression, "" for none."""
+        return self.path.suffix if self.path.suffix in PACKINGS else ""
+
+    @property
+    def n_bytes(self) -> int:
+        """Its size on disk; of a folder, that of its HTML files."""
+        if self.kind == "html":
+            return sum(path.stat().st_size for path in html_files(self.path))
+        return self.path.stat().st_size
+
+
+KINDS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".warc": "warc",
+    ".parquet": "parquet",
+}
+
+
+def find_inputs(paths: list[Path]) -> list[Input]:
+    """The inputs that paths name, in order; folders are searched. Raises InputError."""
+    found = [one for path in paths for one in _inputs_of(path)]
+    if not found:
+        raise InputError(f"{', '.join(map(str, paths))}: no file of a known format: {known()}")
+    return found
+
+
+def known() -> str:
+    """The formats, in words."""
+    return (
+        f"{', '.join(KINDS)} (JSONL, CSV and WARC also as .gz or .zst), {', '.join(HTML_SUFFIXES)}"
+    )
+
+
+def _inputs_of(path: Path) -> Iterator[Input]:
+    if path.is_dir():
+        for inside in sorted(path.rglob("*")):
+            if inside.is_file() and (kind := _kind(inside)):
+                yield Input(inside, kind)
+        if next(html_files(path), None):
+            yield Input(path, "html")
+        return
+    kind = _kind(path)
+    if kind is None or not path.is_file():
+        raise InputError(f"{path}: not a file of a known format: {known()}")
+    yield Input(path, kind)
+
+
+def _kind(path: Path) -> str | None:
+    suffix = Path(path.stem).suffix if path.suffix in PACKINGS else path.suffix
+    return KINDS.get(suffix.lower())
+
+
+def html_files(folder: Path) -> Iterator[Path]:
+    """HTML files of a folder and those inside it."""
+    return (
+        p for p in sorted(folder.rglob("*")) if p.suffix.lower() in HTML_SUFFIXES and p.is_file()
+    )
+
+
+def records(
+    source: Input, fields: Fields, progress: Callable[[int], None]
+) -> Iterator[Record | Damage]:
+    """Everything in an input, in order, in constant memory.
+
+    progress is called with the bytes of the file that have been read so far.
+    """
+    readers = {
+        "jsonl": _jsonl, "csv": _csv, "warc": _warc, "parquet": _parquet, "html": _html,
+    }  # fmt: skip
+    position = -1
+    try:
+        for position, record in enumerate(readers[source.kind](source, fields, progress)):
+            yield record._replace(position=position)
+    except InputError:
+        raise
+    except Exception as error:
+        # Every format's parser has errors of its own; what came before stands.
+        yield Damage(position + 1, f"the rest of the file: {type(error).__name__}: {error}")
+
+
+def opened(source: Input) -> tuple[IO[bytes], IO[bytes]]:
+    """The file unpacked, and the file as it is."""
+    packed = source.path.open("rb")
+    if source.packing == ".gz":
+        return gzip.GzipFile(fileobj=packed), packed  # type: ignore[return-value]
+    if source.packing == ".zst":
+        try:
+            from zstandard import ZstdDecompressor
+        except ImportError as error:
+            raise InputError(f"{source.path}: {_needs('zstandard', error)}") from error
+        return ZstdDecompressor().stream_reader(packed, read_across_frames=True), packed
+    return packed, packed
+
+
+def _needs(what: str, error: ImportError) -> str:
+    return f"needs {what}: pip install 'scrapy-neardup[dedup]' ({error})"
+
+
+def _page_of(row: dict[str, Any], fields: Fields, raw: Any) -> Record:
+    """The record of a row of named columns."""
+    url = row.get(fields.url)
+    text = _first(row, (fields.text,) if fields.text else TEXT_FIELDS)
+    html = _first(row, (fields.html,) if fields.html else HTML_FIELDS) if text is None else None
+    body = html.encode("utf-8", "replace") if isinstance(html, str) else html
+    kind = "text/html; charset=utf-8" if isinstance(html, str) else "text/html"
+    return Record(
+        0,
+        url if isinstance(url, str) else "",
+        text if isinstance(text, str) else None,
+        body if isinstance(body, bytes) else None,
+        kind,
+        raw,
+    )
+
+
+def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def _jsonl(
+    source: Input, fields: Fields, progress: Callable[[int], None]
+) -> Iterator[Record | Damage]:
+    lines, packed = opened(source)
+    with lines, packed:
+        stream = io.BufferedReader(lines) if source.packing == ".zst" else lines  # type: ignore[type-var]
+        while line := stream.readline(MAX_LINE_BYTES):
+            progress(packed.tell())
+            if len(line) == MAX_LINE_BYTES:
+                yield Damage(0, f"a line of {MAX_LINE_BYTES:,} bytes or more")
+                _skip_line(stream)
+            elif line.strip():
+                yield _json_record(line, fields)
+
+
+def _skip_line(stream: Any) -> None:
+    while (line := stream.readline(MAX_LINE_BYTES)) and not line.endswith(b"\n"):
+        continue
+
+
+def _json_record(line: bytes, fields: Fields) -> Record | Damage:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return Damage(0, f"not JSON: {error}")
+    if not isinstance(row, dict):
+        return Damage(0, f"a JSON {type(row).__name__} instead of an object")
+    return _page_of(row, fields, line if line.endswith(b"\n") else line + b"\n")
+
+
+def _csv(
+    source: Input, fields: Fields, progress: Callable[[int], None]
+) -> Iterator[Record | Damage]:
+    unpacked, packed = opened(source)
+    with packed, io.TextIOWrapper(unpacked, "utf-8", "replace", newline="") as text:
+        csv.field_size_limit(MAX_LINE_BYTES)
+        rows = csv.reader(text)
+        header = next(rows, None)
+        for row in rows:
+            progress(packed.tell())
+            if header is None or len(row) != len(header):
+                yield Damage(0, f"{len(row)} cells under {len(header or ())} names")
+            else:
+                yield _page_of(dict(zip(header, row, strict=True)), fields, (header, row))
+
+
+def _parquet(
+    source: Input, fields: Fields, progress: Callable[[int], None]
+) -> Iterator[Record | Damage]:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise InputError(f"{source.path}: {_needs('pyarrow', error)}") from error
+    with pq.ParquetFile(source.path) as file:
+        done, total, n_bytes = 0, max(1, file.metadata.num_rows), source.n_bytes
+        for batch in file.iter_batches(PARQUET_ROWS):
+            for row in batch.to_pylist():
+                yield _page_of(row, fields, (file.schema_arrow, row))
+            done += batch.num_rows
+            progress(n_bytes * done // total)
+
+
+def _html(
+    source: Input, fields: Fields, progress: Callable[[int], None]
+) -> Iterator[Record | Damage]:
+    done = 0
+    for path in html_files(source.path):
+        name = path.relative_to(source.path).as_posix()
+        try:
+            body = path.read_bytes()
+        except OSError as error:
+            yield Damage(0, f"{name}: {error}")
+            continue
+        done += len(body)
+        progress(done)
+        yield Record(0, name, None, body, "text/html", (name, body))
+
+
+def _warc(
+    source: Input, fields: Fields, progress: Callable[[int], None]
+) -> Iterator[Record | Damage]:
+    if source.packing == ".zst":
+        raise InputError(f"{source.path}: WARC as .zst is not read; unpack it, or pack it as .gz")
+    try:
+        yield from warc_records(source.path, source.packing == ".gz", progress)
+    except ImportError as error:
+        raise InputError(f"{source.path}: {_needs('warcio', error)}") from error

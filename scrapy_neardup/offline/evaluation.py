@@ -1,0 +1,214 @@
+"""How good the detector is on labelled pairs: recall, precision, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from math import sqrt
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from scrapy_neardup.detect.detector import (
+    CONFIRM_DISTANCE,
+    DISTANCE,
+    MIN_WORDS,
+    SIMILARITY,
+    Detector,
+    PageReading,
+)
+from scrapy_neardup.engines import load_engine
+from scrapy_neardup.errors import InputError
+from scrapy_neardup.index import load_index
+from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array
+from scrapy_neardup.offline.page_files import Pair, read_pages, read_pairs
+
+Z95 = 1.959964  # standard deviations that hold 95 % of a normal distribution
+
+DISTANCES = range(3, 9)
+CONFIRM_DISTANCES = (28, 32, 36, 40, 44, 48, 52, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The detector's limits, as its keywords say them."""
+
+    distance: int = DISTANCE
+    confirm_distance: int | None = CONFIRM_DISTANCE
+    similarity: float = SIMILARITY
+    min_words: int = MIN_WORDS
+
+
+class Interval(NamedTuple):
+    """A share and its 95 % confidence interval (Wilson 1927); None where nothing was counted."""
+
+    value: float | None
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, successes: float, trials: float) -> Self:
+        """The share of successes. O(1)."""
+        if not trials:
+            return cls(None, 0.0, 1.0)
+        share, spread = successes / trials, Z95**2 / trials
+        middle = (share + spread / 2) / (1 + spread)
+        half = Z95 / (1 + spread) * sqrt(share * (1 - share) / trials + spread / (4 * trials))
+        return cls(share, max(0.0, middle - half), min(1.0, middle + half))
+
+
+class Score(NamedTuple):
+    """Pairs by label and answer; weights instead of numbers where pairs were sampled."""
+
+    found: float  # near, and taken for duplicates
+    missed: float  # near, and not
+    wrong: float  # distinct, and taken for duplicates
+    kept: float  # distinct, and not
+
+    @classmethod
+    def of(cls, duplicates: BoolArray, near: BoolArray, weights: F64Array | None = None) -> Self:
+        """Answers against labels; all of shape (n,)."""
+        counts = (duplicates & near, ~duplicates & near, duplicates & ~near, ~duplicates & ~near)
+        if weights is None:
+            return cls(*(int(count.sum()) for count in counts))
+        return cls(*(float(weights[count].sum()) for count in counts))
+
+    @property
+    def precision(self) -> Interval:
+        """Of the pairs taken for duplicates, the share that is near."""
+        return Interval.of(self.found, self.found + self.wrong)
+
+    @property
+    def recall(self) -> Interval:
+        """Of the near pairs, the share that was found."""
+        return Interval.of(self.found, self.found + self.missed)
+
+    @property
+    def f1(self) -> float | None:
+        """The harmonic mean of precision and recall; None where there is nothing to find."""
+        both = 2 * self.found + self.wrong + self.missed
+        return 2 * self.found / both if both else None
+
+    def as_dict(self) -> dict[str, object]:
+        """Everything as plain values."""
+        return {
+            "precision": self.precision.value,
+            "recall": self.recall.value,
+            "f1": self.f1,
+            "precision_interval": list(self.precision[1:]),
+            "recall_interval": list(self.recall[1:]),
+            **self._asdict(),
+        }
+
+
+class Measures(NamedTuple):
+    """What the detector would see of each pair; all of shape (n,)."""
+
+    exact: BoolArray  # the same words, and any
+    n_words: I64Array  # of the shorter page
+    distances: I64Array
+    sketch_distances: I64Array
+    similarity: F64Array
+
+    def duplicates(self, rules: Rules) -> BoolArray:
+        """Which pairs the detector takes for duplicates, each as if alone in the world.
+
+        Without a site around them, templates cannot be told: every word counts.
+        """
+        near = (self.distances <= rules.distance) & (self.n_words >= rules.min_words)
+        if rules.confirm_distance is not None:
+            near &= self.sketch_distances <= rules.confirm_distance
+            near &= self.similarity >= rules.similarity
+        return near | self.exact
+
+    def where(self, wanted: BoolArray) -> Measures:
+        """Those of the pairs that are wanted."""
+        exact, n_words, distances, sketch_distances, similarity = self
+        return Measures(
+            exact[wanted],
+            n_words[wanted],
+            distances[wanted],
+            sketch_distances[wanted],
+            similarity[wanted],
+        )
+
+
+def measure(detector: Detector, pairs: Iterable[tuple[PageReading, PageReading]]) -> Measures:
+    """What a detector sees when the second page of each pair comes after the first."""
+    rows = [_measure(detector, first, second) for first, second in pairs]
+    exact, n_words, distances, bits, similar = zip(*rows, strict=True) if rows else ((),) * 5
+    return Measures(
+        np.array(exact, dtype=bool),
+        np.array(n_words, dtype=np.int64),
+        np.array(distances, dtype=np.int64),
+        np.array(bits, dtype=np.int64),
+        np.array(similar, dtype=np.float64),
+    )
+
+
+def _measure(
+    detector: Detector, first: PageReading, second: PageReading
+) -> tuple[bool, int, int, int, float]:
+    one, other = first.signatures, second.signatures
+    return (
+        first.digest == second.digest and one.n_words > 0,
+        min(one.n_words, other.n_words),
+        (one.fingerprint ^ other.fingerprint).bit_count(),
+        int(np.bitwise_count(one.sketch ^ other.sketch).sum()),
+        float(detector.compare(second, first.sketch.reshape(1, -1))[1][0]),
+    )
+
+
+class Sweep(NamedTuple):
+    """The score under other limits."""
+
+    rules: Rules
+    score: Score
+
+
+def sweep(
+    measures: Measures, near: BoolArray, rules: Rules, weights: F64Array | None = None
+) -> list[Sweep]:
+    """Scores for every k of DISTANCES and b of CONFIRM_DISTANCES."""
+    settings = (
+        replace(rules, distance=k, confirm_distance=b) for k in DISTANCES for b in CONFIRM_DISTANCES
+    )
+    return [Sweep(other, Score.of(measures.duplicates(other), near, weights)) for other in settings]
+
+
+def evaluate(pages: Path, pairs: Path, rules: Rules) -> dict[str, Any]:
+    """The score of files of pages and labelled pairs, of each stratum, and of other limits.
+
+    Plain values: precision, recall and f1 under `rules` at the top, then the rest. Raises
+    InputError.
+    """
+    labelled = read_pairs(pairs)
+    measures = _measured(pages, labelled)
+    near = np.array([pair.near for pair in labelled], dtype=bool)
+    strata = np.array([pair.stratum for pair in labelled], dtype=object)
+    found = measures.duplicates(rules)
+    return {
+        **Score.of(found, near).as_dict(),
+        "pairs": len(labelled),
+        "settings": asdict(rules),
+        "strata": {
+            stratum: Score.of(found[strata == stratum], near[strata == stratum]).as_dict()
+            for stratum in sorted(set(strata))
+        },
+        "sweep": [
+            {**asdict(other), **score.as_dict()} for other, score in sweep(measures, near, rules)
+        ],
+    }
+
+
+def _measured(pages: Path, labelled: list[Pair]) -> Measures:
+    detector = Detector(load_engine("auto"), load_index("scan"))
+    wanted = {id for pair in labelled for id in (pair.first, pair.second)}
+    readings = read_pages(pages, detector, wanted)
+    missing = sorted(wanted - readings.keys())
+    if missing:
+        raise InputError(
+            f"{pages} has no page {missing[0]!r}; {len(missing)} of the pairs' are missing"
+        )
+    return measure(detector, ((readings[pair.first], readings[pair.second]) for pair in labelled))

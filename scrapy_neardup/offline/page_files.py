@@ -1,0 +1,101 @@
+"""Files of pages and of labelled pairs: one JSON object a line, gzipped or not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.detect.detector import Detector, PageReading
+from scrapy_neardup.errors import InputError
+
+GZIP = b"\x1f\x8b"
+NEAR, DISTINCT = 0.9, 0.5  # Jaccard of 5-word shingles; between them nobody can say
+
+
+class Pair(NamedTuple):
+    """Two pages by their ids, and whether they are near or distinct."""
+
+    first: str
+    second: str
+    near: bool
+    stratum: str
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file with their line numbers. Raises InputError."""
+    try:
+        with path.open("rb") as probe:
+            opened: Callable[..., Any] = gzip.open if probe.read(2) == GZIP else open
+        with opened(path, "rt", encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield number, _object(path, number, line)
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+
+
+def _object(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}, line {number}: not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path}, line {number}: takes an object, not {type(value).__name__}")
+    return value
+
+
+def read_pages(
+    path: Path, detector: Detector, wanted: set[str] | None = None, limit: int | None = None
+) -> dict[str, PageReading]:
+    """Readings by page id; only of those wanted, and of the first `limit`. Raises InputError."""
+    readings: dict[str, PageReading] = {}
+    for number, page in lines_of(path):
+        id = str(page.get("id", page.get("url", "")))
+        if wanted is not None and id not in wanted:
+            continue
+        readings[id] = detector.read(str(page.get("url", id)), _text(path, number, page))
+        if len(readings) == limit:
+            break
+    return readings
+
+
+def _text(path: Path, number: int, page: dict[str, Any]) -> str:
+    """The page's text, or its HTML's as a crawl would take it."""
+    if isinstance(page.get("text"), str):
+        return str(page["text"])
+    if isinstance(page.get("html"), str):
+        return visible_text_of_html(page["html"])
+    raise InputError(f"{path}, line {number}: a page takes `html` or `text`, as a string")
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """The pairs that are labelled near or distinct, in order. Raises InputError.
+
+    The label is that of the full visible text (`label_full`), else `label`, else what
+    `j5_full` says: 0.9 and more is near, 0.5 and less distinct. Others are not scored.
+    """
+    pairs = []
+    for number, row in lines_of(path):
+        if not {"a", "b"} <= row.keys():
+            raise InputError(
+                f"{path}, line {number}: a pair takes the ids of two pages, `a` and `b`"
+            )
+        label = _label(path, number, row)
+        if label in ("near", "distinct"):
+            stratum = str(row.get("stratum", "all"))
+            pairs.append(Pair(str(row["a"]), str(row["b"]), label == "near", stratum))
+    return pairs
+
+
+def _label(path: Path, number: int, row: dict[str, Any]) -> str:
+    label = row.get("label_full", row.get("label"))
+    if label is not None:
+        return str(label)
+    jaccard = row.get("j5_full")
+    if not isinstance(jaccard, (int, float)):
+        raise InputError(f"{path}, line {number}: a pair takes `label_full`, `label` or `j5_full`")
+    return "near" if jaccard >= NEAR else "distinct" if jaccard <= DISTINCT else "grey"

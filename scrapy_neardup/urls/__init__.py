@@ -1,0 +1,1 @@
+"""Request → key, and the filters that say which keys were seen."""

@@ -1,0 +1,91 @@
+"""URL filters: which keys were added before; found by name, dotted path or class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from scrapy_neardup.errors import SettingsError
+
+if TYPE_CHECKING:
+    from scrapy_neardup.kernels.numpy_twin import I64Array
+
+
+class UrlFilter(Protocol):
+    """A set of keys (urlkey.py) that never forgets one and may, rarely, claim one too many."""
+
+    layers: int
+    error_rate: float
+    n_refused: int  # new keys that were not added, because the filter may not grow
+
+    def __init__(
+        self, capacity: int, error_rate: float, *, max_bytes: int | None = None
+    ) -> None: ...
+
+    def add(self, key: bytes) -> bool:
+        """Add a key; whether it was there already."""
+
+    def add_reporting(self, key: bytes) -> int:
+        """Add a key; 0 if it was there already, else the first layer that had not seen it.
+
+        Layer 1 is the host, 2 host and first directory, …; `layers + 1` says that only the
+        URL as a whole is new.
+        """
+
+    def add_many(self, keys: Sequence[bytes]) -> I64Array:
+        """add_reporting for each key in turn; shape (n,)."""
+
+    def __contains__(self, key: bytes) -> bool: ...
+
+    def __len__(self) -> int:
+        """Keys added, without repeats."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+
+    @property
+    def expected_error_rate(self) -> float:
+        """At most this share of keys never added is claimed to be there, as of now."""
+
+    @property
+    def expected_lost(self) -> float:
+        """At most this many added keys, on average, were taken for known when they were new."""
+
+    @property
+    def at_risk(self) -> bool:
+        """Whether the filter is about to fill up and may not grow."""
+
+    @property
+    def saturated(self) -> bool:
+        """Whether the filter is full and may not grow: new keys stay new, none is lost."""
+
+    def check(self) -> None:
+        """Every invariant, at any cost. Raises BrokenInvariant."""
+
+    def arrays(self) -> dict[str, Any]:
+        """The state as named arrays, for a snapshot; views, not copies. Holds the secret seed."""
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> Self:
+        """The filter that arrays() described; takes read-only, memory-mapped arrays as they are."""
+
+
+NAMES = {
+    "layered": "scrapy_neardup.urls.filters.layered.LayeredBloomFilter",
+    "exact": "scrapy_neardup.urls.filters.exact.ExactFilter",
+    "bloom": "scrapy_neardup.urls.filters.layered.BloomFilter",
+}
+
+
+def load_filter(name: str | type[UrlFilter]) -> type[UrlFilter]:
+    """The class of a short name, a dotted path or itself. Raises SettingsError."""
+    if not isinstance(name, str):
+        return name
+    module, _, attribute = NAMES.get(name, name).rpartition(".")
+    if not module:
+        known = ", ".join(sorted(NAMES))
+        raise SettingsError(f"URL filter {name!r}: take {known}, or the dotted path of a class")
+    found: type[UrlFilter] = getattr(import_module(module), attribute)
+    return found

@@ -1,0 +1,135 @@
+"""A URL filter that forgets: one filter for each part of the time to live, the oldest dropped.
+
+No filter of bits can forget a single key, so keys age together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scrapy_neardup.urls.filters import UrlFilter
+
+N_GENERATIONS = 8
+
+
+class Generation(NamedTuple):
+    """The keys added from a time (seconds since the epoch) until the next one's."""
+
+    start: float
+    urls: UrlFilter
+
+
+class RotatingUrlFilter:
+    """URL filters in the order of time, the newest last; a key is in if one of them has it.
+
+    A key added `ttl_s` seconds ago is forgotten, one added less than seven eighths of that ago
+    is remembered. None: nothing is ever forgotten, one filter holds all.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], UrlFilter],
+        ttl_s: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """make: a filter without keys, as large as one generation is thought to be."""
+        self._make, self._ttl_s, self._clock = make, ttl_s, clock
+        self._generations: list[Generation] = []
+
+    def add(self, key: bytes) -> int:
+        """Add a key, as of now; what its filter's add_reporting says of it."""
+        return self._newest(self._clock()).add_reporting(key)
+
+    def add_at(self, keys: Sequence[bytes], times: Sequence[float]) -> None:
+        """Add keys as of earlier times, the earliest first."""
+        if self._ttl_s is None:
+            self._newest(0.0).add_many(keys)
+            return
+        for key, time_ in zip(keys, times, strict=True):
+            self._newest(time_).add(key)
+
+    def _newest(self, now: float) -> UrlFilter:
+        """The filter for keys added now; begun where the last one has had its time."""
+        generations, ttl_s = self._generations, self._ttl_s
+        if not generations or (
+            ttl_s is not None and now >= generations[-1].start + ttl_s / N_GENERATIONS
+        ):
+            generations.append(Generation(now, self._make()))
+        return generations[-1].urls
+
+    def __contains__(self, key: bytes) -> bool:
+        self.expire()
+        return any(key in generation.urls for generation in self._generations)
+
+    def expire(self) -> None:
+        """Drop the generations that have outlived their time; look-ups do so, too."""
+        if self._ttl_s is not None:
+            oldest = self._clock() - self._ttl_s
+            while self._generations and self._generations[0].start <= oldest:
+                del self._generations[0]
+
+    def __len__(self) -> int:
+        """Keys in all generations; one added again in a later generation counts again."""
+        return sum(len(generation.urls) for generation in self._generations)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(urls.nbytes for urls in self.filters)
+
+    @property
+    def expected_error_rate(self) -> float:
+        """At most this share of keys never added is claimed to be there, as of now."""
+        return sum(urls.expected_error_rate for urls in self.filters)
+
+    @property
+    def expected_lost(self) -> float:
+        """At most this many keys, on average, were taken for known when they were new."""
+        return sum(urls.expected_lost for urls in self.filters)
+
+    @property
+    def at_risk(self) -> bool:
+        """Whether the newest filter is about to fill up and may not grow."""
+        return bool(self._generations) and self.filters[-1].at_risk
+
+    @property
+    def n_refused(self) -> int:
+        """New keys that no filter had room for; they stay new."""
+        return sum(urls.n_refused for urls in self.filters)
+
+    @property
+    def filters(self) -> list[UrlFilter]:
+        """Each generation's filter, oldest first."""
+        return [generation.urls for generation in self._generations]
+
+    def check(self) -> None:
+        """Every invariant of every filter. Raises BrokenInvariant."""
+        for urls in self.filters:
+            urls.check()
+
+    def arrays(self) -> dict[str, Any]:
+        """The state as named arrays, for a snapshot."""
+        starts = np.array([generation.start for generation in self._generations])
+        return {"starts": starts} | {
+            f"{number}.{name}": array
+            for number, urls in enumerate(self.filters)
+            for name, array in urls.arrays().items()
+        }
+
+    def restore(
+        self, arrays: Mapping[str, Any], from_arrays: Callable[[dict[str, Any]], UrlFilter]
+    ) -> None:
+        """Hold what arrays() described, and nothing else."""
+        self._generations = [
+            Generation(start, from_arrays(under(f"{number}.", arrays)))
+            for number, start in enumerate(arrays["starts"].tolist())
+        ]
+
+
+def under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays whose names begin with a prefix, without it."""
+    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}

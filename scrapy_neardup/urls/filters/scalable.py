@@ -1,0 +1,101 @@
+"""A Bloom filter that grows: each slice has twice the keys and half the error rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scrapy_neardup.errors import BrokenInvariant
+from scrapy_neardup.kernels.numpy_twin import U64Array
+from scrapy_neardup.urls.filters.sizing import Shape, shape_for
+
+# Of the error rate, what the first slice takes; each later one takes half of what is left.
+FIRST_SHARE = 0.8
+
+
+def share_of(n: int) -> float:
+    """The share of the error rate that slice n of a chain takes, from 0; all together below 1."""
+    return FIRST_SHARE if n == 0 else (1 - FIRST_SHARE) / 2**n
+
+
+@dataclass(slots=True)
+class Slice:
+    """One Bloom filter of a chain."""
+
+    capacity: int
+    shape: Shape
+    counts: U64Array  # shape (2,): keys and bits set
+    words: U64Array
+
+    @property
+    def n_keys(self) -> int:
+        return int(self.counts[0])
+
+    @property
+    def n_set(self) -> int:
+        return int(self.counts[1])
+
+    def check(self) -> None:
+        """Raises BrokenInvariant where counts and bits disagree."""
+        n_set = int(np.bitwise_count(self.words).sum())
+        if n_set != self.n_set:
+            raise BrokenInvariant(f"{n_set} bits are set, {self.n_set} were counted")
+        if not self.n_keys <= n_set <= self.n_keys * self.shape.n_hashes:
+            raise BrokenInvariant(f"{self.n_keys} keys cannot have set {n_set} bits")
+
+
+class Chain:
+    """The slices of one layer, oldest first; only the newest is written to."""
+
+    def __init__(self, capacity: int, error_rate: float, slices: Iterable[Slice] = ()) -> None:
+        self.capacity = capacity
+        self.error_rate = error_rate
+        self.slices = list(slices)
+
+    @property
+    def newest(self) -> Slice:
+        return self.slices[-1]
+
+    @property
+    def next_capacity(self) -> int:
+        return self.capacity << len(self.slices)
+
+    def next_shape(self) -> Shape:
+        """Rates 0.8, 0.1, 0.05, … of the whole: however long the chain, below their sum."""
+        return shape_for(self.next_capacity, self.error_rate * share_of(len(self.slices)))
+
+    def grow(self) -> None:
+        """Open a new slice. Raises MemoryError."""
+        shape = self.next_shape()
+        words = np.zeros(shape.size_bits // 64, np.uint64)
+        self.slices.append(Slice(self.next_capacity, shape, np.zeros(2, np.uint64), words))
+
+    def __len__(self) -> int:
+        return sum(one.n_keys for one in self.slices)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(one.words.nbytes + one.counts.nbytes for one in self.slices)
+
+    @property
+    def expected_error_rate(self) -> float:
+        """The share of unknown keys that some slice claims, at most."""
+        return sum(one.shape.error_rate(one.n_keys) for one in self.slices)
+
+    @property
+    def expected_lost(self) -> float:
+        """The error rate summed over all keys as they came, by Simpson's rule per slice."""
+        lost, older = 0.0, 0.0
+        for one in self.slices:
+            n, rate = one.n_keys, one.shape.error_rate
+            steps = [rate(n * i / 8) for i in range(9)]
+            mean = (steps[0] + steps[8] + 4 * sum(steps[1:8:2]) + 2 * sum(steps[2:8:2])) / 24
+            lost += n * (older + mean)
+            older += steps[8]
+        return lost
+
+    def check(self) -> None:
+        for one in self.slices:
+            one.check()

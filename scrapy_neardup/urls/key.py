@@ -1,0 +1,258 @@
+"""Request → key: the bytes by which the URL filter knows a page.
+
+A key is `host/path?query`, the canonical URL without its scheme, followed by what else makes
+a request another one, each after a space: ` scheme=ftp method=POST body=6a1f…`. Canonical
+URLs hold no space, so two requests have one key only where every rule says they are the same.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote_plus
+
+from w3lib.url import canonicalize_url, parse_qsl_to_bytes
+
+from scrapy_neardup.urls.site_rules import Parts, SiteRules
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+NO_RULES = SiteRules()
+
+TRACKING = frozenset(
+    {
+        # advertising networks mark the click
+        *("gclid", "gclsrc", "dclid", "gbraid", "wbraid", "gad_source", "srsltid", "s_kwcid"),
+        *("fbclid", "igsh", "igshid", "msclkid", "twclid", "ttclid", "li_fat_id", "epik"),
+        *("yclid", "ysclid", "_openstat", "ef_id", "irclickid", "rb_clickid", "scid"),
+        # web analytics carry the visitor from host to host
+        *("_ga", "_gac", "_gid", "_gl", "_branch_match_id", "sc_campaign"),
+        *("pk_campaign", "pk_content", "pk_keyword", "pk_kwd", "pk_medium", "pk_source"),
+        # newsletters name the reader
+        *("mc_cid", "mc_eid", "mkt_tok", "_hsenc", "_hsmi", "hsctatracking", "_kx", "dm_i"),
+        *("ml_subscriber", "ml_subscriber_hash", "oly_anon_id", "oly_enc_id"),
+        *("trk_contact", "trk_msg", "vero_conv", "vero_id", "wickedid"),
+    }
+)
+TRACKING_PREFIXES = ("utm_", "mtm_", "matomo_", "piwik_", "hsa_")
+
+SESSIONS = frozenset({"cfid", "cftoken", "jsessionid", "oscsid", "phpsessid", "zenid"})
+SESSION_PREFIXES = ("aspsessionid",)
+MAYBE_SESSIONS = frozenset({"session", "session_id", "sessionid", "sid"})
+# 16 characters or more, letters and digits mixed: `sid=12` may be a page, this is not one.
+TOKEN = re.compile(r"(?=[^0-9]*[0-9])(?=[^a-zA-Z]*[a-zA-Z])[0-9A-Za-z_-]{16,}")
+SESSION_IN_PATH = re.compile(
+    r";(?:jsessionid|phpsessid|sid)=[^/?;]*|/\((?:[A-Z]\([^()/]*\))*S\([^()/]*\)\)(?=/)",
+    re.IGNORECASE,
+)
+INDEX_FILE = re.compile(r"/(?:index\.(?:html?|php|asp|aspx|jsp)|default\.(?:html?|aspx?))$")
+SLASHES = re.compile("//+")
+DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+
+# What w3lib's canonicalize_url returns unchanged, but for dot segments and the order of
+# arguments: escapes only of what has to be escaped, `name=value` throughout.
+# Session ids in paths need `;` or `(`, which are left out. Possessive: linear in any URL.
+PATH = (
+    r"(?:[A-Za-z0-9._~!$&'*+,=:@/-]++"
+    r"|%(?:[01][0-9A-F]|2[0235F]|3[BCEF]|5[CE]|60|7[BDF]|[89A-F][0-9A-F]))*+"
+)
+WORD = (
+    r"(?:[A-Za-z0-9._~+-]++"
+    r"|%(?:[01][0-9A-F]|2[1-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF]|[89A-F][0-9A-F]))*+"
+)
+FRAGMENT = r"[A-Za-z0-9._~!$&'()*+,;=:@/?%-]*+"
+PORT = "(?::(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?"  # w3lib judges above 59999
+CANONICAL = re.compile(
+    rf"(https?)://([a-z0-9_][a-z0-9._-]*+{PORT})(/{PATH})(?:\?({WORD}={WORD}(?:&{WORD}={WORD})*+))?"
+    rf"(?:#({FRAGMENT}))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UrlKeyRules:
+    """What counts as the same page. Every rule and its reason: docs/url-filter.md.
+
+    normalise          RFC 3986 section 6.2, as w3lib does it, and default ports
+    ignore_scheme      http and https are one site
+    sort_query         the order of query arguments says nothing
+    drop_tracking      drop arguments that only say where a visitor came from
+    ignore_params      more names of arguments to drop; `name*` is a prefix
+    drop_sessions      drop session ids from query and path
+    keep_hashbang      a fragment that starts with `#!` names a page
+    method_and_body    anything but a GET without body is a request of its own
+    strip_www, strip_index, strip_slash, collapse_slashes, fold_case
+                       off: each merges pages that some sites tell apart
+    site_rules         more rules, for single sites; urlrules.py
+    """
+
+    normalise: bool = True
+    ignore_scheme: bool = True
+    sort_query: bool = True
+    drop_tracking: bool = True
+    ignore_params: tuple[str, ...] = ()
+    drop_sessions: bool = True
+    keep_hashbang: bool = True
+    method_and_body: bool = True
+    strip_www: bool = False
+    strip_index: bool = False
+    strip_slash: bool = False
+    collapse_slashes: bool = False
+    fold_case: bool = False
+    site_rules: SiteRules = NO_RULES
+
+
+DEFAULT_RULES = UrlKeyRules()
+
+
+class Fingerprinter(Protocol):
+    """A REQUEST_FINGERPRINTER_CLASS."""
+
+    def fingerprint(self, request: Request) -> bytes: ...
+
+
+def request_key(
+    request: Request,
+    rules: UrlKeyRules = DEFAULT_RULES,
+    fingerprinter: Fingerprinter | None = None,
+) -> bytes:
+    """The key of a request.
+
+    `fingerprinter` is the project's own REQUEST_FINGERPRINTER_CLASS, None for Scrapy's: where
+    a project says itself which requests are the same, its word decides and the URL rules
+    do not. Requests with `verbatim_url` in their meta are told apart byte by byte.
+    """
+    if fingerprinter is not None:
+        return opaque_key(request.url, "fingerprint", fingerprinter.fingerprint(request))
+    if request.meta.get("verbatim_url"):
+        key = opaque_key(request.url, "verbatim", blake2b(request.url.encode()).digest()[:16])
+    else:
+        key = url_key(request.url, rules)
+    if not rules.method_and_body or (request.method == "GET" and not request.body):
+        return key
+    return key + method_suffix(request.method, request.body)
+
+
+def opaque_key(url: str, name: str, identity: bytes) -> bytes:
+    """The key of a request that something else than our rules identifies; host for the layers."""
+    host = url.partition("://")[2].partition("/")[0].replace(" ", "%20")
+    return f"{host}/ {name}={identity.hex()}".encode()
+
+
+def method_suffix(method: str, body: bytes) -> bytes:
+    """What a key ends in for anything but a GET without body."""
+    suffix = f" method={method.replace(' ', '%20')}"
+    if body:
+        suffix += f" body={blake2b(body, digest_size=16).hexdigest()}"
+    return suffix.encode()
+
+
+def url_key(url: str, rules: UrlKeyRules = DEFAULT_RULES) -> bytes:
+    """The key of a GET of this URL. Never fails: what cannot be parsed is taken as it is.
+
+    About 2 us where the URL is canonical already, as most are; else w3lib's time on top.
+    """
+    try:
+        scheme, host, path, query, fragment = recognised(url) or split(url, rules)
+    except ValueError:
+        return url.replace(" ", "%20").encode("utf-8", "surrogatepass") + b" unparsed=1"
+    if rules.site_rules is not NO_RULES:
+        host, path, query = rules.site_rules.apply(Parts(host, path, query))
+    key = clean_host(host, scheme, rules) + clean_path(path, rules)
+    if query and (query := clean_query(query, rules)):
+        key += "?" + query
+    if fragment and rules.keep_hashbang and len(fragment) > 1 and fragment[0] == "!":
+        key += "#" + fragment
+    key = key.replace(" ", "%20")
+    if not (rules.ignore_scheme and scheme in DEFAULT_PORTS):
+        key += f" scheme={scheme}"
+    return key.encode("utf-8", "surrogatepass")
+
+
+def recognised(url: str) -> tuple[str, str, str, str, str] | None:
+    """The parts of a URL that is canonical as it stands, None if it may not be."""
+    match = CANONICAL.fullmatch(url)
+    if match is None or "/." in url:
+        return None
+    scheme, host, path, query, fragment = match.groups("")
+    if query and "&" in query and not is_sorted(query):
+        return None
+    return scheme, host, path, query, fragment
+
+
+def is_sorted(query: str) -> bool:
+    """Whether w3lib would leave the arguments in this order; no where it is not obvious."""
+    pairs = [pair.partition("=") for pair in query.split("&")]
+    return "%" not in query and "+" not in query and pairs == sorted(pairs)
+
+
+def split(url: str, rules: UrlKeyRules) -> tuple[str, str, str, str, str]:
+    """Scheme, host (with user and port), path, query, fragment; normalised as the rules say."""
+    text = canonicalize_url(url, keep_fragments=True) if rules.normalise else url
+    scheme, colon, rest = text.partition(":")
+    if not colon:
+        raise ValueError(f"{url!r} has no scheme")
+    rest, _, fragment = rest.partition("#")
+    rest, _, query = rest.partition("?")
+    if not rest.startswith("//"):
+        return f"{scheme.lower()}:", "", rest, query, fragment
+    host, slash, path = rest[2:].partition("/")
+    if query and rules.normalise and not rules.sort_query:
+        query = unsorted(url)
+    return scheme.lower(), host, slash + path, query, fragment
+
+
+def unsorted(url: str) -> str:
+    """The query in canonical escapes and in its own order."""
+    query = url.partition("#")[0].partition("?")[2]
+    pairs = parse_qsl_to_bytes(query, keep_blank_values=True)
+    return "&".join(f"{quote_plus(name)}={quote_plus(value)}" for name, value in pairs)
+
+
+def clean_host(host: str, scheme: str, rules: UrlKeyRules) -> str:
+    if rules.normalise and ":" in host:
+        host = host.removesuffix(DEFAULT_PORTS.get(scheme, "\0"))
+    return host.removeprefix("www.") if rules.strip_www else host
+
+
+def clean_path(path: str, rules: UrlKeyRules) -> str:
+    if rules.drop_sessions and (";" in path or "(" in path):
+        path = SESSION_IN_PATH.sub("", path)
+    if rules.collapse_slashes:
+        path = SLASHES.sub("/", path)
+    if rules.strip_index:
+        path = INDEX_FILE.sub("/", path)
+    if rules.strip_slash:
+        path = path.rstrip("/") or "/"
+    return path.lower() if rules.fold_case else path
+
+
+def clean_query(query: str, rules: UrlKeyRules) -> str:
+    if not query:
+        return ""
+    kept = [pair for pair in query.split("&") if not is_noise(pair, rules)]
+    return "&".join(kept).lower() if rules.fold_case else "&".join(kept)
+
+
+def is_noise(pair: str, rules: UrlKeyRules) -> bool:
+    """Whether a `name=value` of a query says nothing about the page."""
+    name, _, value = pair.partition("=")
+    name = name.lower()
+    return (
+        (rules.drop_tracking and (name in TRACKING or name.startswith(TRACKING_PREFIXES)))
+        or (rules.drop_sessions and is_session(name, value))
+        or any(matches(name, pattern) for pattern in rules.ignore_params)
+    )
+
+
+def is_session(name: str, value: str) -> bool:
+    if name in SESSIONS or name.startswith(SESSION_PREFIXES):
+        return True
+    return name in MAYBE_SESSIONS and TOKEN.fullmatch(value) is not None
+
+
+def matches(name: str, pattern: str) -> bool:
+    pattern = pattern.lower()
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

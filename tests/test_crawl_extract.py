@@ -1,0 +1,110 @@
+"""Extraction: what a reader sees, block by block, from whatever a server sends."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from scrapy.http import HtmlResponse, Response, TextResponse, XmlResponse
+
+from scrapy_neardup.crawl.extract import fields_text, visible_text
+
+
+def lines(body: str) -> list[str]:
+    response = HtmlResponse("http://site.example/", body=body.encode(), encoding="utf-8")
+    text = visible_text(response)
+    assert text is not None
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def test_blocks_stand_on_lines_of_their_own() -> None:
+    assert lines("<h1>One</h1><p>two <b>th</b>ree</p><td>four</td><td>five</td>") == [
+        "One",
+        "two three",
+        "four",
+        "five",
+    ]
+
+
+@pytest.mark.parametrize("tag", ["script", "style", "noscript", "template", "svg", "iframe"])
+def test_what_nobody_sees_is_left_out(tag: str) -> None:
+    assert lines(f"<p>seen</p><{tag}><p>hidden</p></{tag}><p>again</p>") == ["seen", "again"]
+
+
+def test_the_tree_that_a_spider_has_parsed_is_used_again() -> None:
+    response = HtmlResponse("http://site.example/", body=b"<p>before</p>", encoding="utf-8")
+    response.css("p")[0].root.text = "after"
+    assert (visible_text(response) or "").strip() == "after"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"  ", b"\x00", b"<!-- note -->", b"<html></html>", b"\xef\xbb\xbf<p>mark</p>"),
+        *(b"caf\xe9 <p>a<p>b", "<p>漢字".encode("utf-16"), b"<b>a<p>b</b>c", b"<a id=x><b id=x>d"),
+        *(b"<frameset><noframes>e", b"<p>" * 300 + b"deep", b"<table>f<tr>g<td>h"),
+    ],
+)
+def test_a_page_has_the_same_text_whether_a_spider_has_parsed_it_or_not(body: bytes) -> None:
+    fresh, parsed = (HtmlResponse("http://site.example/", body=body) for _ in range(2))
+    assert parsed.selector
+    assert visible_text(fresh) == visible_text(parsed)
+
+
+def test_head_and_comments_are_left_out() -> None:
+    page = "<html><head><title>Title</title></head><body><!-- note -->text</body></html>"
+    assert lines(page) == ["text"]
+
+
+def test_a_binary_response_has_no_text() -> None:
+    assert visible_text(Response("http://site.example/a.pdf", body=b"%PDF\x00\xff")) is None
+
+
+@pytest.mark.parametrize("body", [b"", b"   ", b"<html></html>", b"\x00\x00"])
+def test_an_empty_page_has_empty_text(body: bytes) -> None:
+    response = HtmlResponse("http://site.example/", body=body, encoding="utf-8")
+    text = visible_text(response)
+    assert text is not None
+    assert not text.strip()
+
+
+def test_plain_text_and_json_are_taken_whole() -> None:
+    response = TextResponse("http://site.example/a.json", body=b'{"a": "word"}', encoding="utf-8")
+    assert visible_text(response) == '{"a": "word"}'
+
+
+def test_xml_gives_its_text() -> None:
+    body = b"<?xml version='1.0'?><feed><entry>one</entry><entry>two</entry></feed>"
+    text = visible_text(XmlResponse("http://site.example/feed", body=body))
+    assert text is not None
+    assert "one" in text
+    assert "two" in text
+
+
+def test_a_wrong_encoding_still_gives_the_ascii_words() -> None:
+    response = HtmlResponse("http://site.example/", body=b"<p>caf\xe9 word</p>", encoding="utf-8")
+    text = visible_text(response)
+    assert text is not None
+    assert "word" in text
+
+
+def test_real_pages_give_text_without_markup(shared_data: Path) -> None:
+    with gzip.open(shared_data / "webpages.jsonl.gz", "rt", encoding="utf-8") as f:
+        for page in map(json.loads, f):
+            text = "\n".join(lines(page["html"]))
+            response = HtmlResponse("http://site.example/", body=page["html"].encode())
+            assert response.selector
+            assert visible_text(response) == visible_text(response.copy())
+            assert len(text.split()) > 100, page["id"]
+            assert "function(" not in text, page["id"]
+
+
+def test_named_fields_are_joined_line_by_line() -> None:
+    item = {"title": "One", "tags": ["two", "three"], "raw": b"four", "price": 5}
+    assert (
+        fields_text(item, ("title", "tags", "raw", "price", "none")) == "One\ntwo\nthree\nfour\n5"
+    )
+
+
+def test_an_item_without_the_named_fields_has_no_text() -> None:
+    assert fields_text({"title": "One"}, ("body",)) is None

@@ -1,0 +1,420 @@
+"""Decisions: what is a duplicate, of what, and what must never be lost."""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrapy_neardup.detect.detector import Decision, Detector, PageReading, site_of
+from scrapy_neardup.detect.text import normalise
+from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, Signatures, load_engine
+from scrapy_neardup.errors import BrokenInvariant, EngineFailed
+from scrapy_neardup.index import load_index
+from scrapy_neardup.index.permuted import PermutedIndex
+from scrapy_neardup.index.scan import ScanIndex
+from scrapy_neardup.offline.evaluation import Rules, measure
+
+KEYED = FingerprintSpec(key=99)
+
+
+def detector(key: int = 0, **rules: Any) -> Detector:
+    engine = load_engine("numpy", FingerprintSpec(key=key), SKETCH)
+    return Detector(engine, load_index("scan"), **rules)
+
+
+def text(n_words: int, seed: int, line: int = 12) -> str:
+    chance = random.Random(seed)
+    words = [f"word{int(chance.paretovariate(0.6)) % 5000}" for _ in range(n_words)]
+    return "\n".join(" ".join(words[i : i + line]) for i in range(0, n_words, line))
+
+
+def edited(page: str, n_edits: int, seed: int = 1) -> str:
+    chance = random.Random(seed)
+    lines = page.split("\n")
+    for _ in range(n_edits):
+        row = chance.randrange(len(lines))
+        words = lines[row].split(" ")
+        words[chance.randrange(len(words))] = f"edit{chance.randrange(999)}"
+        lines[row] = " ".join(words)
+    return "\n".join(lines)
+
+
+def decide(known: Detector, url: str, page: str) -> Decision:
+    return known.decide(known.read(url, page))
+
+
+class FailingEngine:
+    spec, sketch_spec = FingerprintSpec(), SKETCH
+
+    def __init__(self, *specs: FingerprintSpec) -> None:
+        pass
+
+    def signatures(self, words: bytes) -> Signatures:
+        raise MemoryError("no room")
+
+
+def test_a_page_whose_engine_fails_is_not_remembered() -> None:
+    known = Detector(FailingEngine(), load_index("scan"))  # type: ignore[arg-type]
+    with pytest.raises(EngineFailed, match="FailingEngine failed: MemoryError"):
+        decide(known, "http://a.example/1", text(300, 1))
+    assert not len(known)
+
+
+def test_the_same_words_are_exact_whatever_the_case_and_punctuation() -> None:
+    known = detector()
+    decide(known, "http://a.example/1", text(100, 1))
+    decision = decide(known, "http://a.example/2", text(100, 1).upper().replace(" ", ", "))
+    assert (decision.kind, decision.original) == ("exact", "http://a.example/1")
+    assert (decision.distance, decision.sketch_distance, decision.similarity) == (0, 0, 1.0)
+    assert decision.is_duplicate
+
+
+def test_a_small_edit_is_near_and_names_the_original() -> None:
+    known = detector()
+    decide(known, "http://a.example/1", text(600, 1))
+    decide(known, "http://a.example/2", text(600, 2))
+    decision = decide(known, "http://a.example/3", edited(text(600, 1), 2))
+    assert (decision.kind, decision.original) == ("near", "http://a.example/1")
+    assert decision.similarity == pytest.approx(0.97, abs=0.02)
+    assert decision.page_id is None
+    assert decision.is_duplicate
+
+
+def test_a_page_that_changed_by_a_third_is_new() -> None:
+    known = detector()
+    decide(known, "http://a.example/1", text(600, 1))
+    decision = decide(known, "http://a.example/2", text(600, 1)[:2500] + text(300, 2))
+    assert decision.kind == "new"
+    assert not decision.is_duplicate
+
+
+def test_of_several_originals_the_most_similar_is_named() -> None:
+    known = detector(admit="all")
+    page = text(800, 1)
+    decide(known, "http://a.example/far", edited(page, 5, seed=2))
+    decide(known, "http://a.example/close", edited(page, 1, seed=3))
+    assert decide(known, "http://a.example/new", page).original == "http://a.example/close"
+
+
+def test_another_site_s_page_is_named_but_drops_nothing() -> None:
+    known = detector()
+    decide(known, "http://a.example.com/1", text(300, 1))
+    decision = decide(known, "http://other.example.org/1", edited(text(300, 1), 1))
+    assert (decision.kind, decision.original) == ("new", None)
+    assert decision.elsewhere == "http://a.example.com/1"
+    same_site = decide(known, "http://b.example.com/1", text(300, 1))
+    assert (same_site.kind, same_site.original) == ("exact", "http://a.example.com/1")
+
+
+def test_under_scope_all_every_site_counts() -> None:
+    known = detector(scope="all")
+    decide(known, "http://a.example.com/1", text(300, 1))
+    assert decide(known, "http://other.example.org/1", text(300, 1)).kind == "exact"
+    assert decide(known, "http://other.example.org/2", edited(text(300, 1), 1)).kind == "near"
+
+
+@pytest.mark.parametrize(
+    ("url", "site"),
+    [
+        ("https://www.bbc.co.uk/news", "bbc.co.uk"),
+        ("http://someone.github.io/x", "someone.github.io"),
+        ("http://127.0.0.1:8000/", "127.0.0.1"),
+        ("http://localhost:8000/", "localhost"),
+        ("http://EXAMPLE.com.:80/", "example.com"),
+        ("http://[::1]/", "::1"),
+        ("http://[", "http://["),
+        ("", ""),
+    ],
+)
+def test_the_site_of_a_url_is_its_registrable_domain(url: str, site: str) -> None:
+    assert site_of(url) == site
+
+
+@given(
+    authority=st.text("aB1.-:@[]_é", max_size=12)
+    | st.sampled_from(["a.co.uk:80", "u@b.github.io"]),
+    rest=st.sampled_from(["", "/", "/x?y", "?x", "#x", "\\x", "\t/", " "]),
+)
+def test_the_site_of_a_url_is_told_by_what_it_begins_with(authority: str, rest: str) -> None:
+    url = f"http://{authority}{rest}"
+    whole = f"HTTP://{authority}{rest}"  # the shortcut does not know it
+    assert site_of(url) == (url if site_of(whole) == whole else site_of(whole))
+
+
+def test_short_pages_are_compared_exactly_only() -> None:
+    known = detector(min_words=20)
+    decide(known, "http://a.example/1", text(19, 1))
+    assert decide(known, "http://a.example/2", edited(text(19, 1), 1)).kind == "too-short"
+    assert decide(known, "http://a.example/3", text(19, 1)).kind == "exact"
+
+
+def test_pages_without_words_are_all_kept() -> None:
+    known = detector()
+    kinds = [decide(known, f"http://a.example/{i}", " …\n!").kind for i in range(3)]
+    assert kinds == ["too-short"] * 3
+    assert len(known) == 0
+
+
+def test_a_url_never_matches_itself() -> None:
+    known = detector()
+    first = decide(known, "http://a.example/1", text(100, 1))
+    again = decide(known, "http://a.example/1", text(100, 1))
+    assert (again.kind, again.page_id) == ("new", first.page_id)
+    changed = decide(known, "http://a.example/1", edited(text(100, 1), 1))
+    assert changed.kind == "new"
+    assert len(known) == len(known.index) == 1
+    known.check()
+
+
+def test_a_page_that_changes_day_by_day_does_not_become_its_site_s_template() -> None:
+    known, front = detector(), text(300, 1)
+    for i in range(20):
+        decide(known, f"http://a.example/{i}", text(200, 10 + i))
+        decide(known, "http://a.example/", f"{front}\nday {i}")
+    copy = decide(known, "http://a.example/index", f"{front}\nday 99")
+    assert (copy.kind, copy.original) == ("near", "http://a.example/")
+
+
+@pytest.mark.parametrize("admit", ["novel", "all"])
+def test_of_two_twins_read_again_and_again_one_always_stays(admit: str) -> None:
+    known = detector(admit=admit)
+    for _ in range(3):
+        kinds = [
+            decide(known, "http://a.example/1", text(400, 1)).kind,
+            decide(known, "http://a.example/2", edited(text(400, 1), 1)).kind,
+        ]
+        assert kinds == ["new", "near"]
+    known.check()
+
+
+def test_a_chain_of_small_changes_does_not_lead_away_from_what_was_kept() -> None:
+    known, kept = detector(boilerplate="keep"), {}
+    page = text(1000, 1)
+    for step in range(60):
+        url = f"http://a.example/{step}"
+        decision = decide(known, url, page)
+        if decision.is_duplicate:
+            assert decision.original in kept
+            assert decision.similarity is not None
+            assert decision.similarity >= known.similarity
+        else:
+            kept[url] = page
+        page = edited(page, 3, seed=step)
+    assert len(kept) > 5
+
+
+def test_forgotten_pages_repeat_nothing_any_more() -> None:
+    known = detector()
+    first = decide(known, "http://a.example/1", text(300, 1))
+    assert first.page_id is not None
+    assert known.forget(first.page_id)
+    assert not known.forget(first.page_id)
+    assert decide(known, "http://a.example/2", text(300, 1)).kind == "new"
+    known.check()
+
+
+def test_without_confirmation_the_fingerprint_is_trusted() -> None:
+    page, other = text(300, 1), text(300, 2)
+    strict, loose = detector(distance=64), detector(distance=64, confirm_distance=None)
+    for known, kind in ((strict, "new"), (loose, "near")):
+        decide(known, "http://a.example/1", page)
+        assert decide(known, "http://a.example/2", other).kind == kind
+
+
+def test_a_look_up_that_would_take_too_long_keeps_the_page_undecided() -> None:
+    engine = load_engine("numpy", FINGERPRINT, SKETCH)
+    index = PermutedIndex(blocks=7, distance=6, scan_limit=3)
+    known = Detector(engine, index, boilerplate="keep", similarity=0.999)
+    kinds = [
+        decide(known, f"http://a.example/{i}", edited(text(2000, 1), 2, seed=i)).kind
+        for i in range(8)
+    ]
+    assert kinds[0] == "new"
+    assert kinds[-1] == "undecided"
+    repeated = decide(known, "http://a.example/again", edited(text(2000, 1), 2, seed=7))
+    assert repeated.kind == "exact"
+    known.check()
+
+
+@pytest.mark.parametrize("index", [ScanIndex, PermutedIndex])
+@pytest.mark.parametrize("n_pages", [0, 40])
+def test_a_detector_from_a_snapshot_decides_the_same(index: Any, n_pages: int) -> None:
+    engine = load_engine("numpy", KEYED, SKETCH)
+    known = Detector(engine, index(), distance=3)
+    for i in range(n_pages):
+        decide(known, f"http://a.example/{i}", edited(text(300, i // 2), i % 2))
+    arrays = {name: np.array(array) for name, array in known.arrays().items()}
+    for array in arrays.values():
+        array.flags.writeable = False
+    again = Detector.from_arrays(arrays, engine, index, distance=3)
+    again.check()
+    assert len(again) == len(known)
+    for i in range(60):
+        page = edited(text(300, i), 1, seed=5)
+        assert decide(again, f"http://a.example/x{i}", page) == decide(
+            known, f"http://a.example/x{i}", page
+        )
+    again.check()
+
+
+def test_check_finds_an_index_with_more_pages_than_the_table() -> None:
+    known = detector()
+    known.index.add(5, 0)
+    with pytest.raises(BrokenInvariant, match="the index holds 1 pages, the page table 0"):
+        known.check()
+
+
+def test_the_key_changes_every_fingerprint_and_no_decision() -> None:
+    plain, keyed = detector(), detector(key=12345)
+    for i in range(30):
+        page = edited(text(300, i // 3), i % 3)
+        first, second = (decide(d, f"http://a.example/{i}", page) for d in (plain, keyed))
+        assert first.fingerprint != second.fingerprint
+        assert (first.kind, first.original) == (second.kind, second.original)
+
+
+def test_appended_words_that_forge_a_fingerprint_do_not_suppress_a_victim() -> None:
+    known = detector(key=0)
+    victim = text(300, 1)
+    decide(known, "http://a.example/victim", victim)
+    target = known.engine.fingerprint(normalise(victim))
+    forged, words = text(300, 2), [f"x{i}" for i in range(4000)]
+    for _ in range(400):  # an attacker who knows the key flips bit after bit
+        current = known.engine.fingerprint(normalise(forged))
+        if (current ^ target).bit_count() <= known.distance:
+            break
+        forged += " " + min(
+            random.Random(len(forged)).sample(words, 40),
+            key=lambda w: (
+                known.engine.fingerprint(normalise(f"{forged} {f'{w} ' * 8}")) ^ target
+            ).bit_count(),
+        )
+    assert decide(known, "http://a.example/forged", forged).kind == "new"
+
+
+def test_the_second_page_of_a_site_may_be_an_edited_copy_of_the_first() -> None:
+    page = text(600, 1)
+    for copy in (edited(page, 4), page + "\nupdated 17 May 2024", "read today\n" + page):
+        known = detector()
+        decide(known, "http://a.example/1", page)
+        assert decide(known, "http://a.example/2", copy).kind == "near"
+
+
+def test_products_of_a_shop_with_a_heavy_template_are_all_kept() -> None:
+    header, footer = text(700, 1, line=3), text(300, 2)
+    shop = detector()
+    pages = [f"{header}\n{text(45, 100 + i)}\n{footer}" for i in range(40)]
+    kinds = [decide(shop, f"http://shop.example/{i}", page).kind for i, page in enumerate(pages)]
+    assert kinds == ["new"] * 40
+    copy = edited(pages[30].replace(text(45, 130), text(45, 130) + "\n12 in stock"), 0)
+    assert decide(shop, "http://shop.example/sale/30", copy).original == "http://shop.example/30"
+    keeping = detector(boilerplate="keep")
+    kinds = [decide(keeping, f"http://shop.example/{i}", p).kind for i, p in enumerate(pages)]
+    assert kinds.count("near") > 30
+
+
+def test_a_site_whose_templates_were_lost_in_a_crash_loses_no_page() -> None:
+    chrome, before, after = text(900, 1, line=3), detector(), detector()
+    for i in range(10):
+        decide(before, f"http://a.example/{i}", f"{chrome}\n{text(45, 10 + i)}")
+    for id in before.pages.ids().tolist():
+        after.restore(before.pages.page(id), indexed=True)
+    for i in range(10, 20):
+        page = f"{chrome}\n{text(45, 10 + i)}"
+        assert decide(after, f"http://a.example/{i}", page).kind == "new"
+    copy = f"{chrome}\nread on\n{text(45, 25)}"
+    assert decide(after, "http://a.example/copy", copy).original == "http://a.example/15"
+
+
+def test_a_page_whose_own_text_is_too_short_is_kept_on_a_known_site() -> None:
+    chrome, known = text(400, 1, line=4), detector(min_words=20)
+    for i in range(5):
+        decide(known, f"http://a.example/{i}", f"{chrome}\n{text(60, 10 + i)}")
+    first = decide(known, "http://a.example/x", f"{chrome}\nno usage of alpha")
+    second = decide(known, "http://a.example/y", f"{chrome}\nno usage of beta")
+    assert (first.kind, second.kind) == ("new", "new")
+
+
+def test_twins_around_the_warm_up_are_found() -> None:
+    chrome, known = text(400, 1, line=4), detector()
+    pages = [f"{chrome}\n{text(200, 10 + i)}" for i in range(30)]
+    for i, page in enumerate(pages):
+        assert decide(known, f"http://a.example/{i}", page).kind == "new"
+    for i, page in enumerate(pages):
+        twin = decide(known, f"http://a.example/twin/{i}", edited(page, 1))
+        assert (twin.kind, twin.original) == ("near", f"http://a.example/{i}")
+
+
+@dataclass
+class Plain:
+    """The rules of a Detector that keeps templates, over a list of readings: the oracle."""
+
+    judge: Detector
+    known: list[tuple[PageReading, str]]  # in the order in which they were remembered
+
+    def decide(self, reading: PageReading) -> str:
+        places = [i for i, (r, _) in enumerate(self.known) if r.url == reading.url]
+        if places and self.known[places[0]][0].digest != reading.digest:
+            del self.known[places.pop()]
+        earlier = self.known[: places[0]] if places else self.known
+        others = [(r, kind) for r, kind in earlier if self._same_scope(r, reading)]
+        kind = self._kind(reading, others)
+        novel = kind in ("new", "too-short")
+        if not places and reading.words and (novel or self.judge.admit == "all"):
+            self.known.append((reading, kind))
+        return kind
+
+    def _same_scope(self, first: PageReading, second: PageReading) -> bool:
+        return self.judge.scope == "all" or first.site == second.site
+
+    def _kind(self, reading: PageReading, others: list[tuple[PageReading, str]]) -> str:
+        rules = Rules(self.judge.distance, self.judge.confirm_distance, self.judge.similarity)
+        if reading.words and any(r.digest == reading.digest for r, _ in others):
+            return "exact"
+        if reading.signatures.n_words < self.judge.min_words:
+            return "too-short"
+        indexed = [(r, reading) for r, kind in others if kind in ("new", "near")]
+        return "near" if measure(self.judge, indexed).duplicates(rules).any() else "new"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    visits=st.lists(
+        st.tuples(
+            st.sampled_from(["a.example.com/1", "a.example.com/2", "b.example.com/3", "c.org/4"]),
+            st.sampled_from([5, 60, 200]),  # words
+            st.integers(0, 1),  # which text
+            st.integers(0, 4),  # edits
+        ),
+        max_size=25,
+    ),
+    scope=st.sampled_from(["site", "all"]),
+    admit=st.sampled_from(["novel", "all"]),
+    index=st.sampled_from(["scan", "permuted"]),
+)
+def test_decisions_are_those_of_the_rules_over_a_plain_list(
+    visits: list[tuple[str, int, int, int]], scope: Any, admit: Any, index: str
+) -> None:
+    engine = load_engine("auto", KEYED, SKETCH)
+    layout = {"blocks": 7, "distance": 6} if index == "permuted" else {}
+    rules: dict[str, Any] = {"scope": scope, "admit": admit, "boilerplate": "keep"}
+    known = Detector(engine, load_index(index, **layout), **rules)
+    plain = Plain(known, [])
+    for path, n_words, seed, edits in visits:
+        reading = known.read(f"http://{path}", edited(text(n_words, seed), edits, seed=edits))
+        assert known.decide(reading).kind == plain.decide(reading)
+        assert len(known) == len(plain.known)
+    known.check()
+
+
+def test_pages_sampled_unlike_are_compared_all_the_same() -> None:
+    known = detector(boilerplate="keep")
+    page = text(2048, 1)
+    decide(known, "http://a.example/1", page)
+    decision = decide(known, "http://a.example/2", page + "\n" + text(60, 2))
+    assert (decision.kind, decision.words) == ("near", 2108)
+    assert decision.similarity == pytest.approx(0.97, abs=0.03)

@@ -1,0 +1,83 @@
+"""Odd sketches: what they say of two pages, within the error they state."""
+
+import random
+
+import numpy as np
+import pytest
+
+from scrapy_neardup.detect import odd_sketch
+from scrapy_neardup.detect.odd_sketch import BITS, MAX_TAKEN, compare, estimate, level_of, odd_row
+
+
+def words_of(n: int, seed: int) -> list[str]:
+    chance = random.Random(seed)
+    return [f"w{chance.randrange(10**9)}" for _ in range(n)]
+
+
+def row(words: list[str], level: int = 0, key: int = 5) -> np.ndarray:
+    return odd_row(" ".join(words).encode(), level, key)
+
+
+def exact(a: list[str], b: list[str]) -> float:
+    first, second = ({tuple(t[i : i + 5]) for i in range(len(t) - 4)} for t in (a, b))
+    return len(first & second) / len(first | second)
+
+
+@pytest.mark.parametrize("n_words", [300, 1_000, 2_048, 4_000, 30_000])
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.05, 0.07])
+def test_the_estimate_is_within_its_error(n_words: int, share: float) -> None:
+    errors, level = [], level_of(n_words)
+    for seed in range(30):
+        page = words_of(n_words, seed)
+        other = page[: int(n_words * (1 - share))] + words_of(int(n_words * share), seed + 1000)
+        told = estimate(row(page, level), row(other, level))
+        errors.append((told.similarity - exact(page, other)) / max(told.error, 0.005))
+        assert told.error < 0.025
+    assert np.sqrt(np.mean(np.square(errors))) < 1.5
+
+
+def test_at_the_default_similarity_the_error_is_a_hundredth_at_any_length() -> None:
+    for n_words in (500, 1_000, 2_000, 2_100, 4_000, 50_000):
+        page, share = words_of(n_words, 1), 0.06
+        other = page[: int(n_words * (1 - share))] + words_of(int(n_words * share), 2)
+        level = level_of(n_words)
+        assert estimate(row(page, level), row(other, level)).error < 0.0125
+
+
+def test_equal_pages_are_wholly_similar_and_unlike_ones_hardly() -> None:
+    page, other = row(words_of(500, 1)), row(words_of(500, 2))
+    assert estimate(page, page) == (1.0, 0.0)
+    assert compare(page, other.reshape(1, -1))[1][0] < 0.35
+
+
+def test_a_page_inside_a_much_longer_one_is_not_similar() -> None:
+    page = words_of(3_000, 1)
+    assert estimate(row(page[:300]), row(page)).similarity < 0.2
+
+
+def test_what_both_pages_share_can_be_left_out_afterwards() -> None:
+    template, first, second = words_of(900, 1), words_of(100, 2), words_of(100, 3)
+    pages = row(template + first), row(template + second).reshape(1, -1)
+    assert compare(*pages)[1][0] == pytest.approx(0.8, abs=0.05)
+    assert compare(*pages, share=0.1)[1][0] == pytest.approx(0.0, abs=0.1)
+
+
+def test_long_pages_are_sampled_to_what_a_sketch_can_tell() -> None:
+    assert [level_of(n) for n in (0, 1, MAX_TAKEN, MAX_TAKEN + 1, 4 * MAX_TAKEN + 1)] == [
+        *(0, 0, 0),
+        *(1, 3),
+    ]
+    sampled = row(words_of(40_000, 1), level_of(40_000))
+    assert MAX_TAKEN / 4 < int(sampled[0] & np.uint64(2**32 - 1)) < MAX_TAKEN
+
+
+def test_places_depend_on_the_key() -> None:
+    page = words_of(200, 1)
+    differ = np.bitwise_count(row(page, key=1)[1:] ^ row(page, key=2)[1:]).sum()
+    assert differ > BITS / 5
+
+
+def test_pages_without_shingles_are_not_similar() -> None:
+    nothing = odd_row(b"", 0, 0)
+    assert estimate(nothing, nothing) == (0.0, 0.0)
+    assert odd_sketch.levels_of(nothing.reshape(1, -1)).tolist() == [0]

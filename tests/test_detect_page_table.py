@@ -1,0 +1,141 @@
+"""The page table against a plain dictionary, and what it promises of snapshots."""
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from scrapy_neardup.detect.page_table import FREE, IdTable, Page, PageTable, digest_of, site_number
+from scrapy_neardup.errors import BrokenInvariant
+
+
+def page(url: str, words: bytes = b"some words", site: int = 7) -> Page:
+    sketch = np.arange(4, dtype=np.uint64) + np.uint64(len(words))
+    return Page(len(words), sketch, digest_of(words), site, url, 1.5)
+
+
+def read_only(arrays):
+    copies = {name: array.copy() for name, array in arrays.items()}
+    for array in copies.values():
+        array.flags.writeable = False
+    return copies
+
+
+def test_a_row_comes_back_as_it_was_stored():
+    table = PageTable(4)
+    stored = page("http://a.example/ü", b"words", 2**64 - 1)
+    row = table.page(table.add(stored))
+    assert row.sketch.tolist() == stored.sketch.tolist()
+    assert row._replace(sketch=None) == stored._replace(sketch=None)
+
+
+def test_a_digest_is_found_on_its_own_site_only():
+    table = PageTable(4)
+    first = table.add(page("http://a.example/", b"same", site_number("a.example")))
+    second = table.add(page("http://b.example/", b"same", site_number("b.example")))
+    assert table.with_digest(digest_of(b"same"), site_number("a.example")) == first
+    assert table.with_digest(digest_of(b"same"), site_number("b.example")) == second
+    assert table.with_digest(digest_of(b"same"), site_number("c.example")) is None
+
+
+def test_a_lone_surrogate_in_a_url_is_kept():
+    table = PageTable(4)
+    url = "http://a.example/\ud800"
+    assert table.url(table.add(page(url))) == url
+
+
+def test_forgetting_twice_or_an_unknown_id_says_no():
+    table = PageTable(4)
+    id = table.add(page("http://a.example/"))
+    assert [table.forget(id), table.forget(id), table.forget(99), table.forget(-1)] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert table.with_url("http://a.example/") is None
+
+
+def test_a_table_from_read_only_arrays_grows_without_writing_to_them():
+    table = PageTable(4)
+    ids = [table.add(page(f"http://a.example/{i}", b"w%d" % i)) for i in range(100)]
+    arrays = read_only(table.arrays())
+    reopened = PageTable.from_arrays(arrays)
+    reopened.forget(ids[3])
+    more = [reopened.add(page(f"http://b.example/{i}", b"v%d" % i)) for i in range(100)]
+    reopened.check()
+    assert len(reopened) == 199
+    assert reopened.with_url("http://a.example/3") is None
+    assert reopened.with_url("http://a.example/99") == ids[99]
+    assert reopened.with_url("http://b.example/99") == more[99]
+    assert reopened.sketches.take(np.array([0, 150])).shape == (2, 4)
+    again = PageTable.from_arrays(read_only(reopened.arrays()))
+    again.check()
+    assert again.with_digest(digest_of(b"v7"), 7) == more[7]
+
+
+def test_check_names_a_page_that_cannot_be_found():
+    table = PageTable(4)
+    table.add(page("http://a.example/"))
+    arrays = table.arrays()
+    arrays["by_digest"] = np.full(64, FREE, dtype=np.uint32)
+    with pytest.raises(BrokenInvariant, match="digest"):
+        PageTable.from_arrays(arrays).check()
+
+
+def test_ids_of_one_slot_are_all_found_after_the_table_has_grown():
+    keys = np.array([5, 5 + 2**20, 5, 2**63 + 5] * 40, dtype=np.uint64)
+    table = IdTable()
+    for id, key in enumerate(keys.tolist()):
+        table.put(key, id, keys.take)
+    for id, key in enumerate(keys.tolist()):
+        assert id in list(table.candidates(key))
+
+
+class PageTableMachine(RuleBasedStateMachine):
+    """Pages come, go and return; a dictionary knows the right answers."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = PageTable(4)
+        self.known = {}
+
+    @rule(url=st.integers(0, 40), words=st.integers(0, 9), site=st.integers(0, 2))
+    def add(self, url, words, site):
+        url, words = f"http://{site}.example/{url}", b"words %d" % words
+        if url not in {u for u, _, _ in self.known.values()}:
+            id = self.table.add(page(url, words, site))
+            self.known[id] = (url, words, site)
+
+    @rule(choice=st.integers(0, 200))
+    def forget(self, choice):
+        assert self.table.forget(choice) == (choice in self.known)
+        self.known.pop(choice, None)
+
+    @rule(limit=st.integers(0, 50))
+    def forget_many(self, limit):
+        old = [id for id in self.known if id < limit]
+        self.table.forget_many(np.array(old, dtype=np.int64))
+        for id in old:
+            del self.known[id]
+
+    @rule()
+    def reopen(self):
+        self.table = PageTable.from_arrays(read_only(self.table.arrays()))
+
+    @invariant()
+    def agrees(self):
+        self.table.check()
+        assert len(self.table) == len(self.known)
+        firsts = {}
+        for id in sorted(self.known):
+            url, words, site = self.known[id]
+            assert self.table.with_url(url) == id
+            firsts.setdefault((words, site), id)
+        for (words, site), id in firsts.items():
+            assert self.table.with_digest(digest_of(words), site) == id
+
+
+TestPageTable = PageTableMachine.TestCase
+TestPageTable.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

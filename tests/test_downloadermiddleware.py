@@ -1,0 +1,273 @@
+"""The URL question: what was fetched is not fetched again, and no request is lost by it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from crawls import PagesSpider, crawl, crawl_requests
+from mock_site import MockSite
+from scrapy import Request, Spider
+from scrapy.http import FormRequest, Response
+
+from scrapy_neardup.urls.filters.layered import LayeredBloomFilter
+
+
+class TinyFilter(LayeredBloomFilter):
+    """A filter whose memory is bounded below the smallest megabyte."""
+
+    def __init__(self, capacity: int, error_rate: float, *, max_bytes: int | None = None) -> None:
+        super().__init__(capacity, error_rate, max_bytes=2_000)
+
+
+SEEN_AGAIN = {"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"}
+
+
+def test_a_url_fetched_before_is_not_fetched_again(mock_site: MockSite) -> None:
+    outcome = crawl_requests(mock_site, "/page/1", "/page/1", "/page/2", settings=SEEN_AGAIN)
+    assert mock_site.gets("/page/1") == 1
+    assert outcome.urls == [mock_site.url("/page/1"), mock_site.url("/page/2")]
+    assert outcome.stat("urls/dropped") == 1
+
+
+def test_session_ids_and_tracking_do_not_make_a_new_url(mock_site: MockSite) -> None:
+    for query in ("?sid=0123456789abcdef0123456789abcdef", "?utm_source=letter"):
+        mock_site.add("/page/1" + query, "never asked for")
+    outcome = crawl_requests(
+        mock_site,
+        "/page/1",
+        "/page/1?sid=0123456789abcdef0123456789abcdef",
+        "/page/1?utm_source=letter",
+    )
+    assert outcome.stat("urls/dropped") == 2
+    assert outcome.urls == [mock_site.url("/page/1")]
+
+
+def test_the_errback_hears_why(mock_site: MockSite) -> None:
+    heard: list[Any] = []
+
+    class Listening(PagesSpider):
+        def failed(self, failure: Any) -> None:
+            heard.append(failure.value)
+
+        def parse_seed(self, response: Response) -> Iterator[Any]:
+            yield Request(mock_site.url("/page/1"), errback=self.failed, priority=1)
+            yield Request(mock_site.url("/page/1"), errback=self.failed)
+
+    crawl(Listening, SEEN_AGAIN, seed=mock_site.url("/page/seed"))
+    assert [type(e).__name__ for e in heard] == ["UrlAlreadyFetched"]
+    assert mock_site.url("/page/1") in str(heard[0])
+
+
+def test_a_retried_request_is_delivered(mock_site: MockSite) -> None:
+    outcome = crawl_requests(mock_site, "/flaky")
+    assert mock_site.gets("/flaky") == 3
+    assert outcome.urls == [mock_site.url("/flaky")]
+
+
+def test_a_url_that_never_answered_is_asked_for_again(mock_site: MockSite) -> None:
+    crawl_requests(mock_site, "/dead", "/dead", settings=SEEN_AGAIN)
+    assert mock_site.gets("/dead") == 6  # twice one request and two retries
+
+
+def test_a_missing_page_is_not_remembered(mock_site: MockSite) -> None:
+    outcome = crawl_requests(mock_site, "/missing", "/missing", settings=SEEN_AGAIN)
+    assert outcome.stat("urls/dropped") == 0
+
+
+def test_dont_filter_is_obeyed(mock_site: MockSite) -> None:
+    again = Request(mock_site.url("/page/1"), dont_filter=True)
+    outcome = crawl_requests(mock_site, "/page/1", again)
+    assert mock_site.gets("/page/1") == 2
+    assert outcome.stat("urls/exempt/dont_filter") == 1
+
+
+def test_a_dont_filter_fetch_does_not_hide_the_ordinary_request(mock_site: MockSite) -> None:
+    poll = Request(mock_site.url("/page/1"), dont_filter=True)
+    outcome = crawl_requests(mock_site, poll, "/page/1")
+    assert len(outcome.urls) == 2
+
+
+def test_a_retried_dont_filter_request_does_not_hide_the_ordinary_one(mock_site: MockSite) -> None:
+    poll = Request(mock_site.url("/flaky"), dont_filter=True)
+    outcome = crawl_requests(mock_site, poll, "/flaky")
+    assert outcome.urls == [mock_site.url("/flaky")] * 2
+
+
+def test_every_post_body_is_a_page_of_its_own(mock_site: MockSite) -> None:
+    posts = [FormRequest(mock_site.url("/api"), formdata={"n": str(n)}) for n in range(3)]
+    outcome = crawl_requests(mock_site, *posts, Request(mock_site.url("/api")))
+    assert len(outcome.urls) == 4
+    assert outcome.stat("urls/dropped") == 0
+
+
+def test_head_does_not_hide_get(mock_site: MockSite) -> None:
+    head = Request(mock_site.url("/page/1"), method="HEAD")
+    crawl_requests(mock_site, head, "/page/1")
+    assert mock_site.hits["HEAD", "/page/1"] == 1
+
+
+def test_a_cookie_wall_that_redirects_to_itself_is_passed(mock_site: MockSite) -> None:
+    outcome = crawl_requests(mock_site, "/login", settings=SEEN_AGAIN)
+    assert outcome.urls == [mock_site.url("/login")]
+
+
+def test_a_redirect_to_the_same_page_under_a_loose_key_is_followed(mock_site: MockSite) -> None:
+    outcome = crawl_requests(mock_site, "/moved")
+    assert outcome.urls == [mock_site.url("/moved/")]
+
+
+def test_a_meta_refresh_to_itself_is_followed(mock_site: MockSite) -> None:
+    outcome = crawl_requests(mock_site, "/refresh", settings=SEEN_AGAIN)
+    assert outcome.urls == [mock_site.url("/refresh")]
+    assert mock_site.gets("/refresh") == 2
+
+
+def test_robots_txt_is_never_dropped_and_disallowed_pages_not_remembered(
+    mock_site: MockSite,
+) -> None:
+    outcome = crawl_requests(mock_site, "/private/page", "/page/1")
+    assert mock_site.gets("/robots.txt") == 1
+    assert mock_site.gets("/private/page") == 0
+    assert outcome.stat("urls/exempt/media_or_robots") == 1
+    assert outcome.stat("urls/marked") == 1
+
+
+def test_inline_downloads_are_exempt(mock_site: MockSite) -> None:
+    class Inline(PagesSpider):
+        async def parse(self, response: Response) -> Any:
+            again = await self.crawler.engine.download_async(Request(response.url))
+            yield {"url": again.url}
+
+    outcome = crawl(
+        Inline,
+        seed=mock_site.url("/page/seed"),
+        requests=lambda: iter([Request(mock_site.url("/page/1"))]),
+    )
+    assert mock_site.gets("/page/1") == 2
+    assert outcome.urls == [mock_site.url("/page/1")]
+    assert outcome.stat("urls/exempt/inline") == 1
+
+
+def test_what_no_spider_yielded_is_exempt_and_hides_no_page(mock_site: MockSite) -> None:
+    class Pushing(PagesSpider):
+        def parse_seed(self, response: Response) -> Iterator[Any]:
+            for priority in (1, -1):
+                self.crawler.engine.crawl(Request(mock_site.url("/page/1"), priority=priority))
+            yield Request(mock_site.url("/page/1"))
+
+    outcome = crawl(Pushing, SEEN_AGAIN, seed=mock_site.url("/page/seed"))
+    assert mock_site.gets("/page/1") == 3  # pushed, yielded, pushed again
+    assert outcome.stat("urls/exempt/inline") == 2
+    assert outcome.stat("urls/marked") == 1
+
+
+def test_what_an_errback_asks_for_is_fetched_though_seen(mock_site: MockSite) -> None:
+    class Persisting(PagesSpider):
+        def failed(self, failure: Any) -> Iterator[Any]:
+            yield Request(mock_site.url("/page/1"))
+
+        def parse_seed(self, response: Response) -> Iterator[Any]:
+            yield Request(mock_site.url("/page/1"), priority=1)
+            yield Request("http://127.0.0.1:1/", errback=self.failed)  # refused
+
+    outcome = crawl(Persisting, SEEN_AGAIN, seed=mock_site.url("/page/seed"))
+    assert outcome.urls == [mock_site.url("/page/1")] * 2
+
+
+def test_a_start_request_is_remembered(mock_site: MockSite) -> None:
+    class Starting(PagesSpider):
+        async def start(self) -> Any:
+            yield Request(mock_site.url("/page/1"), callback=self.parse_seed)
+
+    outcome = crawl(
+        Starting, SEEN_AGAIN, requests=lambda: iter([Request(mock_site.url("/page/1"))])
+    )
+    assert mock_site.gets("/page/1") == 1
+    assert outcome.stat("urls/dropped") == 1
+
+
+def test_an_inline_download_with_copied_meta_is_exempt(mock_site: MockSite) -> None:
+    class Inline(PagesSpider):
+        async def parse(self, response: Response) -> Any:
+            request = Request(response.url, meta=response.meta)
+            again = await self.crawler.engine.download_async(request)
+            yield {"url": again.url}
+
+    outcome = crawl(
+        Inline,
+        seed=mock_site.url("/page/seed"),
+        requests=lambda: iter([Request(mock_site.url("/page/1"))]),
+    )
+    assert outcome.urls == [mock_site.url("/page/1")]
+
+
+def test_files_of_two_items_are_both_fetched(mock_site: MockSite, tmp_path: Any) -> None:
+    class WithFiles(PagesSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield {"url": response.url, "file_urls": [mock_site.url("/image.png")]}
+
+    outcome = crawl(
+        WithFiles,
+        {
+            "ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 300},
+            "FILES_STORE": str(tmp_path),
+        },
+        seed=mock_site.url("/page/seed"),
+        requests=lambda: iter(
+            [Request(mock_site.url("/image.png")), Request(mock_site.url("/page/1"))]
+        ),
+    )
+    assert outcome.items[-1]["files"][0]["url"] == mock_site.url("/image.png")
+
+
+def test_start_requests_pass_even_when_seen(mock_site: MockSite) -> None:
+    class Starting(Spider):
+        name = "starting"
+
+        async def start(self) -> Any:
+            yield Request(mock_site.url("/page/1"))
+            yield Request(mock_site.url("/page/1"))
+
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield {"url": response.url}
+
+    outcome = crawl(Starting, SEEN_AGAIN)
+    assert len(outcome.urls) == 2
+    assert outcome.stat("urls/exempt/start") == 2
+
+
+def test_data_urls_are_not_pages(mock_site: MockSite) -> None:
+    outcome = crawl_requests(mock_site, *[Request("data:text/plain,hello")] * 1)
+    assert outcome.stat("urls/exempt/scheme") == 1
+
+
+@pytest.mark.parametrize("key", ["neardup_skip", "neardup_refresh"])
+def test_meta_asks_for_a_page_again(mock_site: MockSite, key: str) -> None:
+    outcome = crawl_requests(
+        mock_site,
+        "/page/1",
+        Request(mock_site.url("/page/1"), meta={key: True}),
+        settings=SEEN_AGAIN,
+    )
+    assert len(outcome.urls) == 2
+
+
+def test_a_filter_that_may_not_grow_keeps_new_urls_new_and_warns(
+    mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = [f"/page/{n}" for n in range(3000, 3160)]
+    full = {
+        "NEARDUP_URL_CAPACITY": 64,
+        "NEARDUP_URL_MAX_MB": 1,
+        "NEARDUP_URL_FILTER": TinyFilter,
+    }
+    outcome = crawl_requests(mock_site, *paths, settings=full)
+    assert len(outcome.urls) == len(paths)
+    assert outcome.stat("filter/refused") > 0
+    assert "the URL filter is nine tenths full" in caplog.text
+
+
+def test_a_skipped_page_is_not_remembered(mock_site: MockSite) -> None:
+    skipped = Request(mock_site.url("/page/1"), meta={"neardup_skip": True})
+    outcome = crawl_requests(mock_site, skipped, "/page/1", settings=SEEN_AGAIN)
+    assert len(outcome.urls) == 2

@@ -1,0 +1,332 @@
+"""A fleet's server that is slow, full, restarted, failed over, cut off or gone costs no page."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import ADDONS, PagesSpider, crawl, crawl_requests
+from fleets import (
+    RunningServer,
+    Worker,
+    running_cluster,
+    running_tls_server,
+    wait_until,
+    wire_to,
+)
+from mock_site import MockSite, prose
+from scrapy import Request
+from scrapy.http import Response
+
+pytest.importorskip("redis", reason="the extra `redis` is not installed")
+
+from scrapy_neardup.fleet.client import Server, is_passing
+from scrapy_neardup.fleet.protocol import Questions, Rules
+
+
+def test_what_the_server_refuses_for_good_holds_nothing_up(server: RunningServer) -> None:
+    worker = Worker(server.url)
+    worker.peers.mark(b"a.example/1")  # every slice is there before
+    worker.close()
+    shard = worker.shard_of(b"a.example/1")
+    server.command("DEL", f"{shard}:1")
+    server.command("LPUSH", f"{shard}:1", "no-bitmap")
+    worker, other_site = Worker(server.url), b"c.example/1"
+    assert worker.shard_of(other_site) != shard
+    worker.peers.mark(b"a.example/2")
+    assert worker.decide("https://a.example/1", prose(1)).kind == "new"
+    assert not worker.seen(b"a.example/2")
+    worker.peers.mark(other_site)
+    worker.close()
+    assert worker.stat("backend/refused") == 2
+    assert worker.stat("backend/unanswered") == 1
+    assert worker.stat("backend/lost") == 0
+    other = Worker(server.url)
+    assert other.seen(other_site)
+    assert other.decide("https://a.example/2", prose(1)).kind == "exact"
+    other.close()
+
+
+def test_without_a_server_the_worker_decides_alone_and_tells_later(server: RunningServer) -> None:
+    worker = Worker(server.url)
+    server.kill()
+    assert worker.decide("https://site.example/1", prose(1)).kind == "new"
+    assert worker.decide("https://site.example/2", prose(1)).kind == "exact"
+    assert not worker.seen(b"site.example/9")
+    worker.peers.mark(b"site.example/1")
+    assert worker.stat("backend/unanswered") == 2
+    server.start()
+    worker.close()  # sends what waits
+    assert worker.stat("backend/lost") == 0
+    other = Worker(server.url)
+    assert other.decide("https://site.example/3", prose(1)).original == "https://site.example/1"
+    assert other.seen(b"site.example/1")
+    other.close()
+
+
+def test_a_full_server_costs_no_page(server: RunningServer) -> None:
+    worker = Worker(server.url)
+    server.command("CONFIG", "SET", "maxmemory", "1")
+    for number in range(5):
+        assert worker.decide(f"https://site.example/{number}", prose(number)).kind == "new"
+    assert worker.stat("backend/unanswered") == 5
+    server.command("CONFIG", "SET", "maxmemory", "0")
+    worker.close()
+    assert worker.stat("backend/lost") == 0
+
+
+def test_a_server_that_hangs_does_not_hold_the_loop(server: RunningServer) -> None:
+    worker = Worker(server.url)
+    server.command("CLIENT", "PAUSE", "60000", "ALL")
+
+    async def turns_while_asking() -> int:
+        asking = asyncio.ensure_future(worker.peers.seen(b"site.example/1"))
+        turns = 0
+        while not asking.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert not asking.result()
+        return turns
+
+    assert asyncio.run(turns_while_asking()) > 100
+    server.kill()
+    worker.close()
+
+
+def test_a_crawl_goes_on_without_its_server(server: RunningServer, mock_site: MockSite) -> None:
+    settings = {"NEARDUP_BACKEND": server.url}
+    server.kill()
+    outcome = crawl_requests(mock_site, "/page/1", "/copy/1", "/page/2", settings=settings)
+    assert outcome.urls == [mock_site.url("/page/1"), mock_site.url("/page/2")]
+    assert outcome.stat("backend/unanswered") > 0
+    assert outcome.stat("backend/lost") > 0
+
+
+class FailsMidway(PagesSpider):
+    """Does something to the server at page 2, and to its good at page 4."""
+
+    fail: Callable[[], None]
+    mend: Callable[[], None]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if response.url.endswith("/page/2"):
+            self.fail()
+        if response.url.endswith("/page/4"):
+            self.mend()
+        yield from super().parse(response)
+
+
+def crawl_through_a_failure(
+    site: MockSite, url: str, fail: Callable[[], None], mend: Callable[[], None]
+) -> list[str]:
+    """A crawl of six pages, in whose middle the server fails; the paths, all of which it kept."""
+    paths = [f"/page/{n}" for n in range(1, 7)]
+    requests = [Request(site.url(path), priority=-n) for n, path in enumerate(paths)]
+    outcome = crawl(
+        FailsMidway,
+        {"NEARDUP_BACKEND": url},
+        seed=site.url("/page/seed"),
+        requests=lambda: iter(requests),
+        fail=fail,
+        mend=mend,
+    )
+    assert sorted(outcome.urls) == [site.url(path) for path in paths]
+    assert outcome.stat("backend/unanswered") > 0
+    assert outcome.stat("backend/lost") == outcome.stat("backend/refused") == 0
+    return paths
+
+
+def test_a_server_killed_in_mid_crawl_is_told_what_it_missed(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    paths = crawl_through_a_failure(mock_site, server.url, server.kill, server.start)
+    crawl_requests(mock_site, *paths, settings={"NEARDUP_BACKEND": server.url})
+    assert [mock_site.gets(path) for path in paths[2:]] == [1, 1, 1, 1]
+
+
+def test_a_network_cut_in_mid_crawl_loses_nothing(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    with wire_to(server) as wire:
+        paths = crawl_through_a_failure(mock_site, wire.url, wire.cut, wire.mend)
+    crawl_requests(mock_site, *paths, settings={"NEARDUP_BACKEND": server.url})
+    assert [mock_site.gets(path) for path in paths] == [1] * 6
+
+
+def cluster_url(nodes: list[RunningServer]) -> str:
+    return f"redis+cluster://127.0.0.1:{nodes[-1].port}"
+
+
+def test_a_cluster_answers_as_one_server() -> None:
+    with running_cluster() as nodes:
+        one, other = Worker(cluster_url(nodes)), Worker(cluster_url(nodes))
+        for number in range(40):
+            site = f"https://site{number}.example"
+            assert one.decide(f"{site}/1", prose(number)).kind == "new"
+            assert other.decide(f"{site}/2", prose(number) + " more").kind == "near"
+            one.peers.mark(b"site%d.example/1" % number)
+        one.close()
+        assert all(other.seen(b"site%d.example/1" % number) for number in range(40))
+        assert not other.seen(b"site1.example/2")
+        assert other.stat("backend/unanswered") == one.stat("backend/lost") == 0
+        other.close()
+        for node in nodes:
+            wait_until(lambda node=node: is_left_alone(node))
+
+
+def is_left_alone(server: RunningServer) -> bool:
+    """Whether a server has no connection besides the one that asks."""
+    return "connected_clients:1\r" in server.command("INFO", "CLIENTS")
+
+
+def test_a_replica_takes_over_what_its_master_was_told() -> None:
+    sites = [f"https://site{number}.example" for number in range(30)]
+    with running_cluster(n_replicas=1) as nodes:
+        one = Worker(cluster_url(nodes))
+        for number, site in enumerate(sites[:15]):
+            assert one.decide(f"{site}/1", prose(number)).kind == "new"
+        wait_until(lambda: is_told(one) and is_replicated(nodes[0]))
+        nodes[0].kill()
+        for number, site in enumerate(sites[15:], start=15):
+            assert one.decide(f"{site}/1", prose(number)).kind == "new"
+        assert one.stat("backend/unanswered") > 0
+        for node in nodes[1:]:
+            wait_until(lambda node=node: is_replaced(nodes[0], node))
+        wait_until(lambda: is_told(one))
+        one.close()
+        assert one.stat("backend/lost") == one.stat("backend/refused") == 0
+        other = Worker(cluster_url(nodes))
+        for number, site in enumerate(sites):
+            assert other.decide(f"{site}/2", prose(number)).kind == "exact"
+        other.close()
+
+
+def is_told(worker: Worker) -> bool:
+    """Whether the server has everything that it was to be told."""
+    return not worker.peers._link._waiting
+
+
+def is_replicated(master: RunningServer) -> bool:
+    """Whether a master's replica has everything that the master has."""
+    answer = master.command("INFO", "REPLICATION")
+    there = re.search(r"slave0:.*state=online,offset=(\d+)", answer)
+    here = re.search(r"master_repl_offset:(\d+)", answer)
+    return bool(there and here and there[1] == here[1])
+
+
+def is_replaced(gone: RunningServer, node: RunningServer) -> bool:
+    """Whether a node of the cluster knows that one that is gone has no slots any more."""
+    lines = node.command("CLUSTER", "NODES").splitlines()  # 8 fields a node, then its slots
+    return any(f":{gone.port}@" in line and len(line.split()) == 8 for line in lines)
+
+
+def test_a_cluster_that_was_gone_as_a_whole_is_told_what_it_missed() -> None:
+    sites = [f"https://site{number}.example" for number in range(6)]
+    with running_cluster() as nodes:
+        one = Worker(cluster_url(nodes))
+        for node in nodes:
+            node.kill()
+        for number, site in enumerate(sites):
+            assert one.decide(f"{site}/1", prose(number)).kind == "new"
+        assert one.stat("backend/unanswered") == len(sites)
+        late = Worker(cluster_url(nodes))
+        assert late.decide("https://late.example/1", prose("late")).kind == "new"
+        for node in nodes:
+            node.start()
+        for worker in (one, late):
+            wait_until(lambda worker=worker: is_told(worker))
+            worker.close()
+            assert worker.stat("backend/lost") == worker.stat("backend/refused") == 0
+        other = Worker(cluster_url(nodes))
+        for number, site in enumerate(sites):
+            assert other.decide(f"{site}/2", prose(number)).kind == "exact"
+        assert other.decide("https://late.example/2", prose("late")).kind == "exact"
+        other.close()
+
+
+USER = "worker on >Pass/word1 ~{neardup* +@connection +eval +evalsha +get +set +del +exists"
+USER += " +hget +hset +hdel +getbit +setbit +bitfield"
+
+
+def test_tls_and_a_user_with_few_permissions_will_do(tmp_path: Path) -> None:
+    with running_tls_server(tmp_path) as (server, certificate):
+        server.command("ACL", "SETUSER", *USER.split())
+        server.command("ACL", "SETUSER", "default", "off")
+        url = f"rediss://worker:Pass%2Fword1@127.0.0.1:{server.port}/0?ssl_ca_certs={certificate}"
+        one, other = Worker(url), Worker(url)
+        for number in range(100):  # enough to fill the newest entries
+            assert one.decide(f"https://site.example/{number}", prose(number)).kind == "new"
+        one.peers.mark(b"site.example/1")
+        forgotten = one.decide("https://site.example/x", prose("x"), keep=False)
+        one.settle(forgotten, kept=False)
+        one.close()
+        assert other.seen(b"site.example/1")
+        assert other.decide("https://site.example/x2", prose("x")).kind == "new"
+        assert other.decide("https://site.example/x3", prose(7)).kind == "exact"
+        other.close()
+        for worker in (one, other):
+            assert worker.stat("backend/unanswered") == worker.stat("backend/refused") == 0
+
+
+def test_a_certificate_that_is_not_trusted_is_no_server(tmp_path: Path) -> None:
+    asks = Questions("tls", 3, capacity=100, error_rate=0.01, rules=Rules(6, 7, 100))
+    with running_tls_server(tmp_path) as (server, _):
+        client = Server(f"rediss://127.0.0.1:{server.port}/0")
+        (answer,) = client.send([asks.seen(b"site.example/1")])
+        assert isinstance(answer, Exception)
+        assert is_passing(answer)
+        client.close()
+
+
+SECRET = "Corr3ctH0rse"  # noqa: S105
+SPIDER = '''
+import scrapy
+
+
+class Three(scrapy.Spider):
+    """A page, its copy and another page, one after the other."""
+
+    name = "three"
+    custom_settings = {"CONCURRENT_REQUESTS": 1}
+
+    async def start(self):
+        for path in ("page/1", "copy/1", "page/2"):
+            yield scrapy.Request(f"{self.root}/{path}")
+
+    def parse(self, response):
+        yield {"url": response.url}
+'''
+
+
+@pytest.mark.parametrize("trouble", ["none", "password", "url"])
+def test_a_password_shows_nowhere(
+    trouble: str, server: RunningServer, mock_site: MockSite, tmp_path: Path
+) -> None:
+    server.command("CONFIG", "SET", "requirepass", "another" if trouble == "password" else SECRET)
+    password = f"{SECRET}/{SECRET}" if trouble == "url" else SECRET
+    url = f"redis://:{password}@127.0.0.1:{server.port}/0"
+    (tmp_path / "spider.py").write_text(SPIDER)
+    settings = {"ADDONS": json.dumps(ADDONS), "NEARDUP_BACKEND": url, "NEARDUP_STATE_DIR": "state"}
+    settings |= {"LOG_LEVEL": "DEBUG", "NEARDUP_KEY": "0"}
+    options = [part for name, value in settings.items() for part in ("-s", f"{name}={value}")]
+    command = [sys.executable, "-m", "scrapy", "runspider", "spider.py", *options]
+    done = subprocess.run(
+        [*command, "-a", f"root={mock_site.root}", "-O", "items.jsonl"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    log = done.stdout + done.stderr
+    assert ("NEARDUP_BACKEND" in log) == (trouble != "none"), log
+    assert ("Traceback" in log) == (trouble == "url"), log
+    assert ("neardup/items/dropped" in log) == (trouble != "url"), log
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    shown = [log.encode(), *(file.read_bytes() for file in files)]
+    assert len(files) > 5 or trouble == "url"
+    assert SECRET.encode() not in b"".join(shown), log

@@ -1,0 +1,389 @@
+"""Offline deduplication decides as a crawl does, in every format, through damage and kills."""
+
+import csv
+import gzip
+import io
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mock_site import page, prose
+
+from scrapy_neardup.commands import INTERRUPTED, WRONG_USE, main
+from scrapy_neardup.offline.dedup import Plan, dedup
+from scrapy_neardup.offline.dedup import warc as warc_module
+from scrapy_neardup.offline.dedup.inputs import Fields, find_inputs, records
+from scrapy_neardup.offline.dedup.reading import BATCH, Sheet, batches
+from scrapy_neardup.offline.dedup.record import Damage, Record
+from scrapy_neardup.settings import NearDupSettings
+
+warcio = pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
+pa = pytest.importorskip("pyarrow", reason="the extra [dedup] is not installed")
+zstandard = pytest.importorskip("zstandard", reason="the extra [dedup] is not installed")
+
+URL = "http://a.example/{}"
+# Pages by number: 3 repeats 0 word by word, 4 is near to 1, 5 is too short to be near anything.
+# So long that one edited word is within the distance under every key: each run draws its own.
+TEXTS = [
+    prose(0),
+    prose(1, n_words=2000),
+    prose(2),
+    prose(0),
+    prose(1, n_words=2000).rpartition(" ")[0] + " edited",
+    "three words only",
+]
+KEPT = [0, 1, 2, 5]
+
+
+def rows() -> list[dict[str, Any]]:
+    return [{"id": i, "url": URL.format(i), "text": text} for i, text in enumerate(TEXTS)]
+
+
+def jsonl() -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows()).encode()
+
+
+def as_csv() -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, ["id", "url", "text"])
+    writer.writeheader()
+    writer.writerows(rows())
+    return text.getvalue().encode()
+
+
+def warc_record(kind: str, url: str, block: bytes) -> bytes:
+    head = (
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\n"
+        "WARC-Date: 2026-11-01T00:00:00Z\r\nWARC-Record-ID: <urn:x:y>\r\n"
+        f"Content-Type: application/http\r\nContent-Length: {len(block)}\r\n\r\n"
+    )
+    return head.encode() + block + b"\r\n\r\n"
+
+
+def warc(packed: bool) -> bytes:
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+    parts = [warc_record("warcinfo", "", b"software: test\r\n")]
+    parts += [warc_record("response", row["url"], http + page(row["text"])) for row in rows()]
+    return b"".join(gzip.compress(part) if packed else part for part in parts)
+
+
+def parquet() -> bytes:
+    import pyarrow.parquet as pq
+
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows()), file)
+    return file.getvalue()
+
+
+def unpacked_lines(path: Path) -> list[int]:
+    return [json.loads(line)["id"] for line in gzip.open(path, "rt")]
+
+
+def csv_ids(path: Path) -> list[int]:
+    with gzip.open(path, "rt", newline="") as file:
+        return [int(row["id"]) for row in csv.DictReader(file)]
+
+
+def warc_ids(path: Path) -> list[int]:
+    from warcio.archiveiterator import ArchiveIterator
+
+    with path.open("rb") as file:
+        urls = [
+            record.rec_headers.get_header("WARC-Target-URI")
+            for record in ArchiveIterator(file)
+            if record.rec_type == "response"
+        ]
+    return [int(url.rpartition("/")[2]) for url in urls]
+
+
+def parquet_ids(path: Path) -> list[int]:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path)["id"].to_pylist()  # type: ignore[no-any-return]
+
+
+FORMATS: dict[str, tuple[bytes, Callable[[Path], list[int]]]] = {
+    "pages.jsonl": (jsonl(), unpacked_lines),
+    "pages.jsonl.gz": (gzip.compress(jsonl()), unpacked_lines),
+    "pages.jsonl.zst": (zstandard.compress(jsonl()), unpacked_lines),
+    "pages.csv": (as_csv(), csv_ids),
+    "pages.csv.gz": (gzip.compress(as_csv()), csv_ids),
+    "pages.warc": (warc(packed=False), warc_ids),
+    "pages.warc.gz": (warc(packed=True), warc_ids),
+    "pages.parquet": (parquet(), parquet_ids),
+}
+
+
+def run(out: Path, *inputs: Path) -> int:
+    """The command in this process, with one worker."""
+    return main(["dedup", *map(str, inputs), "--out", str(out), "--jobs", "1", "--json"])
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def kept(out: Path, ids: Callable[[Path], list[int]]) -> list[int]:
+    return [i for part in sorted((out / "kept").iterdir()) for i in ids(part)]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_loses_its_duplicates_and_keeps_its_form(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content, ids = FORMATS[name]
+    (tmp_path / name).write_bytes(content)
+    out = tmp_path / "out"
+    assert run(out, tmp_path / name) == 0
+    assert kept(out, ids) == KEPT
+    exact, near = lines(out / "duplicates.jsonl")
+    assert [exact["kind"], near["kind"]] == ["exact", "near"]
+    assert [d["url"] for d in (exact, near)] == [URL.format(3), URL.format(4)]
+    assert [d["original"]["url"] for d in (exact, near)] == [URL.format(0), URL.format(1)]
+    assert json.loads(capsys.readouterr().out) == json.loads((out / "summary.json").read_text())
+
+
+def test_a_folder_of_html_is_copied_without_its_duplicates(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / "deep").mkdir(parents=True)
+    for i, text in enumerate(TEXTS):
+        (site / "deep" / f"{i}.html").write_bytes(page(text))
+    assert run(tmp_path / "out", site) == 0
+    names = sorted(p.name for p in (tmp_path / "out" / "kept").rglob("*.html"))
+    assert names == [f"{i}.html" for i in KEPT]
+
+
+def test_files_are_compared_with_each_other(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.csv"):
+        (tmp_path / name).write_bytes(FORMATS[f"pages{Path(name).suffix}"][0])
+    assert run(tmp_path / "out", tmp_path) == 0
+    originals = [d["original"] for d in lines(tmp_path / "out" / "duplicates.jsonl")]
+    assert len(originals) == 2 + len(TEXTS)
+    assert {Path(o["file"]).name for o in originals} == {"a.jsonl"}
+
+
+def test_two_records_of_one_url_are_two_pages(tmp_path: Path) -> None:
+    twice = [{"id": i, "url": URL.format(0), "text": TEXTS[n]} for i, n in enumerate((0, 1, 0))]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in twice))
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+    assert kept(tmp_path / "out", unpacked_lines) == [0, 1]
+
+
+def test_what_cannot_be_compared_is_kept_and_counted(tmp_path: Path) -> None:
+    odd: list[dict[str, Any]] = [{"id": 0}, {"id": 1, "text": 7}, {"id": 2, "html": ""}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in odd))
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+    assert kept(tmp_path / "out", unpacked_lines) == [0, 1, 2]
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["others"]["not_compared/without_text"] == 2
+
+
+def test_damaged_lines_are_listed_and_passed_over(tmp_path: Path) -> None:
+    content = b'{"torn": \n[1]\n\xff\xfe\n' + b"[" * 100_000 + b"\n\n" + jsonl()
+    (tmp_path / "a.jsonl").write_bytes(content)
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+    assert kept(tmp_path / "out", unpacked_lines) == KEPT
+    assert [d["record"] for d in lines(tmp_path / "out" / "damaged.jsonl")] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["pages.warc", "pages.warc.gz"])
+def test_a_damaged_warc_record_costs_only_itself(tmp_path: Path, name: str) -> None:
+    content, ids = FORMATS[name]
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "whole" / name).write_bytes(content)
+    whole = [r for r in read(tmp_path / "whole") if isinstance(r, Record)]
+    _, begin, _ = whole[2].raw  # of page 1; 0 is the warcinfo
+    damaged = bytearray(content)
+    damaged[begin : begin + 60] = b"\0" * 60
+    (tmp_path / name).write_bytes(damaged)
+    assert run(tmp_path / "out", tmp_path / name) == 0
+    assert kept(tmp_path / "out", ids) == [0, 2, 4, 5]
+    assert f"byte {begin:,}: " in lines(tmp_path / "out" / "damaged.jsonl")[0]["error"]
+
+
+@pytest.mark.parametrize("at", [0.3, 0.6, 0.9])
+def test_a_page_damaged_inside_its_gzip_member_is_not_taken_for_a_shorter_one(
+    tmp_path: Path, at: float
+) -> None:
+    name = "pages.warc.gz"
+    (tmp_path / name).write_bytes(FORMATS[name][0])
+    _, begin, end = [r for r in read(tmp_path / name) if isinstance(r, Record)][2].raw
+    damaged = bytearray(FORMATS[name][0])
+    middle = begin + int((end - begin) * at)
+    damaged[middle : middle + 8] = b"\0" * 8
+    (tmp_path / name).write_bytes(damaged)
+    assert run(tmp_path / "out", tmp_path / name) == 0
+    assert kept(tmp_path / "out", warc_ids) == [0, 2, 4, 5]
+    assert [d["record"] for d in lines(tmp_path / "out" / "damaged.jsonl")] == [2]
+
+
+@pytest.mark.parametrize("length", [0, 10, 10**6, 10**17])
+def test_a_wrong_content_length_costs_only_its_record(tmp_path: Path, length: int) -> None:
+    content, ids = FORMATS["pages.warc"]
+    parts = content.split(b"Content-Length: ")
+    digits = parts[3].split(b"\r\n", 1)[0]  # of page 1; the first is the warcinfo's
+    parts[3] = str(length).encode() + parts[3][len(digits) :]
+    (tmp_path / "a.warc").write_bytes(b"Content-Length: ".join(parts))
+    assert run(tmp_path / "out", tmp_path / "a.warc") == 0
+    assert kept(tmp_path / "out", ids) == [0, 2, 4, 5]
+    assert len(lines(tmp_path / "out" / "damaged.jsonl")) == 1
+
+
+def test_a_warc_packed_as_a_whole_is_damage_that_names_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "a.warc.gz").write_bytes(gzip.compress(FORMATS["pages.warc"][0]))
+    assert run(tmp_path / "out", tmp_path / "a.warc.gz") == 0
+    (damage,) = lines(tmp_path / "out" / "damaged.jsonl")
+    assert "warcio recompress" in damage["error"]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_record_too_long_to_look_at_is_kept_whole(
+    tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warc_module, "MAX_RECORD_BYTES", 500)
+    content = warc(packed)
+    name = "a.warc.gz" if packed else "a.warc"
+    (tmp_path / name).write_bytes(content)
+    found = list(read(tmp_path / name))
+    assert [r.body for r in found if isinstance(r, Record)].count(None) >= len(TEXTS)
+    assert b"".join(content[r.raw[1] : r.raw[2]] for r in found if isinstance(r, Record)) == content
+
+
+def test_a_body_whose_encoding_cannot_be_undone_is_kept(tmp_path: Path) -> None:
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: nonsense\r\n\r\n"
+    (tmp_path / "a.warc").write_bytes(warc_record("response", URL.format(0), http + b"\0" * 99))
+    (record,) = read(tmp_path / "a.warc")
+    assert isinstance(record, Record)
+    assert record.raw[1:] == (0, (tmp_path / "a.warc").stat().st_size)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_file_torn_anywhere_gives_what_came_before_and_never_raises(
+    tmp_path: Path, name: str
+) -> None:
+    content = FORMATS[name][0]
+    for cut in range(0, len(content), max(1, len(content) // 40)):
+        (tmp_path / name).write_bytes(content[:cut])
+        assert all(isinstance(r, (Record, Damage)) for r in read(tmp_path / name))
+
+
+def read(path: Path) -> Iterator[Record | Damage]:
+    (source,) = find_inputs([path])
+    yield from records(source, Fields(), lambda n_bytes: None)
+
+
+# A program that sends itself a signal at the n-th record of its run.
+STOPPED_BY = """
+import scrapy_neardup.offline.dedup as d, os, signal, sys
+from scrapy_neardup.commands import main
+d.CHECKPOINT_S = 0  # after each record
+keep, left = d.Run._handle, int(sys.argv[1])
+def handle(run, record, reading):
+    global left
+    keep(run, record, reading)
+    left -= 1
+    if not left: os.kill(os.getpid(), signal.{})
+d.Run._handle = handle
+if __name__ == '__main__': sys.exit(main(sys.argv[2:]))
+"""
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    (tmp_path / "stopped.py").write_text(STOPPED_BY.format("SIGINT"))
+    command = ["dedup", str(tmp_path / "a.jsonl"), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "stopped.py"), "3", *command],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == INTERRUPTED
+    assert done.stderr.splitlines() == [
+        "scrapy neardup: stopped; the same command goes on from the last minute",
+        "scrapy neardup: interrupted",
+    ]
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+    assert kept(tmp_path / "out", unpacked_lines) == KEPT
+
+
+@pytest.mark.parametrize("name", ["pages.jsonl", "pages.warc.gz", "pages.parquet"])
+def test_a_run_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(
+    tmp_path: Path, name: str
+) -> None:
+    content, ids = FORMATS[name]
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "killed.py").write_text(STOPPED_BY.format("SIGKILL"))
+    out = tmp_path / "out"
+    command = ["dedup", str(tmp_path / name), "--out", str(out), "--jobs", "1"]
+    for records_until_killed in (1, 3, 2):
+        done = subprocess.run(
+            [sys.executable, str(tmp_path / "killed.py"), str(records_until_killed), *command],
+            check=False,
+            capture_output=True,
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+    assert run(out, tmp_path / name) == 0
+    assert kept(out, ids) == KEPT
+    assert [d["kind"] for d in lines(out / "duplicates.jsonl")] == ["exact", "near"]
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["records"] == len(TEXTS) + (name == "pages.warc.gz")
+
+
+def test_a_page_that_ends_its_worker_is_kept_and_costs_no_other(tmp_path: Path) -> None:
+    texts = [*TEXTS[:3], "a fatal page", *TEXTS[3:]]
+    pages = [{"id": i, "url": URL.format(i), "text": text} for i, text in enumerate(texts)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pages))
+    settings = NearDupSettings(key=1, engine="fatal_engine.FatalEngine")
+    plan = Plan(find_inputs([tmp_path / "a.jsonl"]), tmp_path / "out", settings, Fields(), jobs=1)
+    summary = dedup(plan)
+    assert kept(tmp_path / "out", unpacked_lines) == [0, 1, 2, 3, 6]
+    assert summary["others"]["not_compared/failed"] == 1
+
+
+def test_what_waits_for_workers_is_bounded_in_bytes() -> None:
+    sheets = [Sheet(str(i), "", None, b"x" * 2**20, "") for i in range(10)]
+    sizes = [len(batch) for _, batch in batches((sheet.name, sheet) for sheet in sheets)]
+    assert sizes == [4, 4, 2]
+    assert [len(b) for _, b in batches((1, Sheet("", "", "", None, "")) for _ in range(70))] == [
+        BATCH,
+        BATCH,
+        70 - 2 * BATCH,
+    ]
+
+
+def test_a_run_that_is_done_is_not_done_again(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out" / "kept").iterdir()}
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "out" / "kept").iterdir()} == before
+
+
+def test_a_folder_of_something_else_is_not_touched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    (tmp_path / "b.jsonl").write_bytes(jsonl())
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    assert run(tmp_path / "mine", tmp_path / "a.jsonl") == WRONG_USE
+    assert "--out" in capsys.readouterr().err
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+    assert run(tmp_path / "out", tmp_path / "b.jsonl") == WRONG_USE
+    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", "a.docx", ""])
+def test_inputs_of_no_known_format_are_refused_by_name(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.docx").write_text("")
+    assert run(tmp_path / "out", tmp_path / name) == WRONG_USE
+    assert ".parquet" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

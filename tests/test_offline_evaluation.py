@@ -1,0 +1,219 @@
+"""Evaluation and calibration: scores, intervals, files, and that they judge as the crawl does."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scrapy_neardup import commands
+from scrapy_neardup.detect.detector import Detector
+from scrapy_neardup.engines import load_engine
+from scrapy_neardup.errors import InputError
+from scrapy_neardup.index import load_index
+from scrapy_neardup.offline.calibration import calibrate, sampled, shingles, weighted
+from scrapy_neardup.offline.evaluation import Interval, Rules, Score, evaluate, measure
+from scrapy_neardup.offline.page_files import read_pages, read_pairs
+
+
+def html(words: list[str]) -> str:
+    lines = (" ".join(words[i : i + 15]) for i in range(0, len(words), 15))
+    return "<title>not visible</title>" + "".join(f"<p>{line}</p>" for line in lines)
+
+
+def words_of(n: int, seed: int) -> list[str]:
+    chance = random.Random(seed)
+    return [f"word{int(chance.paretovariate(0.5)) % 3000}" for _ in range(n)]
+
+
+def write(path: Path, rows: list[Any]) -> Path:
+    lines = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
+    path.write_bytes(gzip.compress(lines.encode()) if path.suffix == ".gz" else lines.encode())
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """Thirty pages, each with a near copy on another site, and pairs of every label."""
+    pages, pairs = [], []
+    for i in range(30):
+        words = words_of(400, i)
+        pages.append({"id": f"p{i}", "url": f"http://a.example/{i}", "html": html(words)})
+        pages.append({"id": f"q{i}", "html": html([*words[:200], "edit", *words[201:]])})
+        pairs.append({"a": f"p{i}", "b": f"q{i}", "label": "distinct", "label_full": "near"})
+        other = {"a": f"p{i}", "b": f"q{(i + 1) % 30}", "label": "distinct", "stratum": "other"}
+        pairs += [other, {"a": f"p{i}", "b": "q5", "label": "near", "label_full": "grey"}]
+    return write(tmp_path / "pages.jsonl.gz", pages), write(tmp_path / "pairs.jsonl", pairs)
+
+
+def test_every_labelled_pair_is_judged_whatever_its_sites(files: tuple[Path, Path]) -> None:
+    report = evaluate(*files, Rules())
+    assert (report["precision"], report["recall"], report["f1"]) == (1.0, 1.0, 1.0)
+    assert (report["pairs"], report["found"], report["kept"]) == (60, 30, 30)
+    assert report["strata"]["other"]["precision"] is None
+    assert report["strata"]["all"]["recall_interval"][0] == pytest.approx(0.886, abs=0.001)
+    assert json.loads(json.dumps(report)) == report
+
+
+def test_the_sweep_tells_what_looser_limits_cost(files: tuple[Path, Path]) -> None:
+    report = evaluate(*files, Rules(similarity=0))
+    trusting = [s for s in report["sweep"] if s["confirm_distance"] is None]
+    assert [s["distance"] for s in trusting] == [3, 4, 5, 6, 7, 8]
+    assert sorted(s["recall"] for s in trusting) == [s["recall"] for s in trusting]
+
+
+def test_the_command_prints_json_and_tables(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["evaluate", *map(str, files)]
+    assert commands.main([*arguments, "--json", "--confirm-distance", "none"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["settings"]["confirm_distance"] is None
+    assert {"precision", "recall", "strata", "sweep"} <= report.keys()
+    assert commands.main(arguments) == 0
+    assert "60 labelled pairs; distance 6" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("pages", "pairs", "message"),
+    [
+        ([{"id": "a", "html": "x"}], [{"a": "a", "b": "b", "label": "near"}], "has no page 'b'"),
+        ([{"id": "a"}], [{"a": "a", "b": "a", "label": "near"}], "line 1: a page takes `html`"),
+        ([{"id": "a", "html": "x"}], [{"a": "a", "label": "near"}], "ids of two pages"),
+        ([], [{"a": "a", "b": "b"}], "line 1: a pair takes `label_full`"),
+        ([], ["[1]"], "takes an object, not list"),
+        ([], ["{"], "line 1: not JSON"),
+        ([], ["[" * 100_000], "line 1: not JSON"),
+    ],
+)
+def test_files_that_make_no_sense_are_refused_with_their_line(
+    tmp_path: Path, pages: list[Any], pairs: list[Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        evaluate(write(tmp_path / "pages", pages), write(tmp_path / "pairs", pairs), Rules())
+
+
+def test_a_missing_or_torn_file_is_an_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert commands.main(["evaluate", str(tmp_path / "no"), str(tmp_path / "no")]) == 2
+    torn = tmp_path / "torn.gz"
+    torn.write_bytes(gzip.compress(b'{"a": "b"}' * 1000)[:30])
+    assert commands.main(["evaluate", str(torn), str(torn)]) == 2
+    assert capsys.readouterr().err.count("cannot be read") == 2
+
+
+def test_pairs_without_labels_are_labelled_by_their_jaccard(tmp_path: Path) -> None:
+    rows = [{"a": 1, "b": 2, "j5_full": j} for j in (0.95, 0.9, 0.7, 0.5)]
+    assert [pair.near for pair in read_pairs(write(tmp_path / "p", rows))] == [True, True, False]
+
+
+def test_nothing_to_judge_is_no_score(tmp_path: Path) -> None:
+    nothing = write(tmp_path / "nothing", [])
+    report = evaluate(nothing, nothing, Rules())
+    assert (report["precision"], report["recall"], report["f1"]) == (None, None, None)
+
+
+def test_pairs_are_judged_as_a_detector_that_keeps_templates_decides() -> None:
+    readings, rules = [], {"min_words": 30, "similarity": 0.8}
+    reader = Detector(load_engine("auto"), load_index("scan"))
+    for i in range(60):
+        words = words_of(random.Random(i).choice([0, 5, 29, 30, 300, 3000]), i)
+        edits = random.Random(i).choice([0, 1, 3, 10, 40])
+        other = [f"edit{j}" if j < edits else word for j, word in enumerate(words)]
+        readings.append((reader.read("http://a.example/1", html(words)), i, html(other)))
+    pairs = [(first, reader.read("http://a.example/2", other)) for first, _, other in readings]
+    judged = measure(reader, pairs).duplicates(Rules(**rules))
+    for (first, second), duplicate in zip(pairs, judged, strict=True):
+        alone = Detector(load_engine("auto"), load_index("scan"), boilerplate="keep", **rules)
+        alone.decide(first)
+        assert alone.decide(second).is_duplicate == duplicate
+    assert 0 < judged.sum() < len(judged)
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "low", "high"),
+    [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (81, 263, 0.2553, 0.3662), (0, 0, 0.0, 1.0)],
+)
+def test_wilson_intervals_are_the_published_ones(
+    successes: int, trials: int, low: float, high: float
+) -> None:
+    interval = Interval.of(successes, trials)
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_weights_stand_for_the_pairs_that_were_not_sampled() -> None:
+    answers, labels = np.array([True, True, False]), np.array([True, False, True])
+    score = Score.of(answers, labels, np.array([1.0, 2.0, 4.0]))
+    assert score == (1.0, 4.0, 2.0, 0.0)
+
+
+def test_a_limit_reads_the_first_pages_only(files: tuple[Path, Path]) -> None:
+    reader = Detector(load_engine("auto"), load_index("scan"))
+    assert list(read_pages(files[0], reader, limit=3)) == ["p0", "q0", "p1"]
+
+
+def test_calibration_proposes_limits_that_tell_the_pages_apart(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = calibrate(files[0])
+    assert (report["pages"], report["near"]) == (60, 30)
+    assert (report["precision"], report["recall"]) == (1.0, 1.0)
+    proposal = Rules(**report["proposal"])
+    assert evaluate(*files, proposal)["f1"] == 1.0
+    assert commands.main(["calibrate", str(files[0])]) == 0
+    assert f"NEARDUP_DISTANCE = {proposal.distance}" in capsys.readouterr().out
+    assert commands.main(["calibrate", str(files[0]), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == report
+
+
+def test_calibration_without_near_pages_keeps_the_defaults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = [{"url": f"http://a.example/{i}", "text": " ".join(words_of(200, i))} for i in range(9)]
+    path = write(tmp_path / "pages", pages)
+    assert commands.main(["calibrate", str(path)]) == 0
+    assert "No pair is near: keep the defaults." in capsys.readouterr().out
+    assert Rules(**calibrate(path)["proposal"]) == Rules()
+
+
+def test_calibration_needs_two_different_pages(tmp_path: Path) -> None:
+    same = write(tmp_path / "pages", [{"id": i, "text": "the same words"} for i in range(9)])
+    with pytest.raises(InputError, match="fewer than two pages with different words"):
+        calibrate(same)
+
+
+def test_a_sample_stands_for_all_likely_pairs() -> None:
+    reader = Detector(load_engine("auto"), load_index("scan"))
+    template = [f"same{i}" for i in range(300)]
+    readings = [
+        reader.read("http://a.example/", " ".join([*template, *words_of(n, seed)]))
+        for seed in range(20)
+        for n in (20, 60, 150)
+    ]
+    sample = sampled(readings, 200, np.random.default_rng(1))
+    assert len(sample.first) < 400 < sample.n_likely
+    assert sample.weights.sum() == pytest.approx(sample.n_likely, rel=0.2)
+    assert (sample.first < sample.second).all()
+
+
+def test_few_heavy_pairs_are_less_sure_than_many_light_ones() -> None:
+    light = weighted(np.ones(100, dtype=bool), np.ones(100))
+    heavy = weighted(np.ones(100, dtype=bool), np.array([1e6, *[1.0] * 99]))
+    assert light.low > 0.95
+    assert heavy.low < 0.25
+
+
+def test_a_text_shorter_than_a_shingle_is_one() -> None:
+    assert shingles(b"two words") == {(b"two", b"words")}
+    assert len(shingles(b"a b c d e f")) == 2
+
+
+def test_the_defaults_meet_their_targets_on_real_pages(shared_data: Path) -> None:
+    pairs = shared_data / "pairs"
+    report = evaluate(pairs / "pages.jsonl.gz", pairs / "pairs.jsonl.gz", Rules())
+    assert report["precision"] >= 0.999
+    assert report["recall"] >= 0.995
