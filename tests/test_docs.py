@@ -1,13 +1,16 @@
 """The documents say what the code says."""
 
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from test_layers import RANKS
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "scrapy_neardup"
 sys.path.insert(0, str(ROOT / "docs"))
 
 import reference  # noqa: E402
@@ -36,6 +39,38 @@ def test_readme_has_every_setting_and_stat() -> None:
 def test_reference_page_has_all_of_it(page: str, reference_of: Callable[[], str]) -> None:
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     assert reference_of() in text
+
+
+def marked(page: str, name: str) -> str:
+    """What a page has between `<!-- name -->` and the next `<!-- end -->`."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return text.partition(f"<!-- {name} -->\n")[2].partition("<!-- end -->")[0]
+
+
+def drawn_paths() -> Iterator[str]:
+    """Paths below the package in the drawing of rooms, by their indentation; `crawl/` a folder."""
+    folders: list[str] = []
+    for indent, name in re.findall(
+        r"^( +)([\w/.]+)", marked("docs/architecture.md", "rooms"), re.M
+    ):
+        del folders[len(indent) // 2 - 1 :]
+        yield "".join(folders) + name
+        folders.append(name)
+
+
+def test_architecture_draws_every_module_and_nothing_else() -> None:
+    sources = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyx")]
+    modules = {path for path in sources if not path.stem.startswith("__")}
+    folders = {path.parent for path in sources} - {PACKAGE}
+    drawn = {PACKAGE / path for path in drawn_paths()}
+    missing = sorted(str(path.relative_to(PACKAGE)) for path in (modules | folders) - drawn)
+    assert not missing, f"draw these in docs/architecture.md: {missing}"
+    assert not [str(path) for path in drawn if not path.exists()]
+
+
+def test_architecture_has_the_ranks_of_imports() -> None:
+    rows = re.findall(r"^\|.*\| (`.*) \|$", marked("docs/architecture.md", "ranks"), re.M)
+    assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == list(RANKS)
 
 
 def test_sphinx_builds_the_documents_without_a_warning(tmp_path: Path) -> None:
