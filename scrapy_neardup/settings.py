@@ -189,203 +189,236 @@ def optional(reader: Reader) -> Reader:
 class NearDupSettings:
     """Everything an operator can set, checked. Defaults are what operators can leave on."""
 
-    enabled: bool = setting(True, flag, "False switches every component off.")
+    enabled: bool = setting(True, flag, "False switches the whole plugin off.")
     action: str = setting(
         "drop",
         one_of("drop", "tag", "dry-run"),
-        "What happens to an item of a near-duplicate page: `drop` it, `tag` it and let it pass, "
-        "or only count it (`dry-run`).",
+        "What happens to an item of a duplicate page: `drop` drops it, `tag` adds a `neardup` "
+        "field and lets it pass, `dry-run` only counts it.",
     )
     item_fields: tuple[str, ...] = setting(
         (),
         names,
-        "Item fields whose text is compared instead of the page's, each item by itself.",
+        "Compare the text of these item fields, item by item, instead of the page's text.",
     )
     follow_duplicates: bool = setting(
-        True, flag, "False stops following links out of near-duplicate pages."
+        True, flag, "False: do not follow links found on near-duplicate pages."
     )
     extractor: str | type | None = setting(
         None,
         optional(component),
-        "Dotted path of a function `response -> str | None` that replaces the visible text.",
+        "Dotted path of a function `response -> str | None` that returns the text to compare, one "
+        "line a block. The page is kept without being compared where it returns None. None: "
+        "compare all visible text.",
     )
     max_page_bytes: int = setting(
         16_777_216,
         whole(1, 2**31 - 1, "bytes"),
-        "Pages with a longer body are kept without being compared.",
+        "Keep pages with a longer body without comparing them.",
     )
     engine: str | type = setting(
         "auto",
         component,
-        "Who computes fingerprints: `auto`, `native`, `numpy`, `reference`, `fpga`, `rtl`, a "
-        "dotted path or a class.",
+        "Engine that computes fingerprints: `auto`, `native`, `numpy`, `reference`, `fpga`, "
+        "`rtl`, a dotted path or a class. `auto` takes `native` where it is installed, else "
+        "`numpy`.",
     )
-    mix: bool = setting(True, flag, "False is the paper's plain sdbm without the avalanche mix.")
-    shingle: int = setting(1, whole(1, 16, "words"), "Words in a feature of the fingerprint.")
+    mix: bool = setting(
+        True,
+        flag,
+        "False: hash words with plain sdbm, as the paper does, without mixing the result.",
+    )
+    shingle: int = setting(1, whole(1, 16, "words"), "Words in each feature of the fingerprint.")
     weighting: str = setting(
-        "count", one_of("count", "set"), "A feature votes as often as it occurs, or once."
+        "count",
+        one_of("count", "set"),
+        "How often a feature votes: as often as it occurs (`count`) or once (`set`).",
     )
     tie: str = setting(
-        "gt", one_of("gt", "ge"), "Bit i is set where V[i] > 0 (`gt`) or V[i] >= 0 (`ge`)."
+        "gt",
+        one_of("gt", "ge"),
+        "A bit of the fingerprint is 1 if its votes sum to more than 0 (`gt`), or to 0 or more "
+        "(`ge`).",
     )
     index: str | type = setting(
         "permuted",
         component,
-        "Where fingerprints are looked up: `permuted`, `slices`, `scan`, a dotted path or a class.",
+        "Index that finds near fingerprints: `permuted`, `slices`, `scan`, a dotted path or a "
+        "class.",
     )
     blocks: int | None = setting(
         None,
         optional(whole(1, 64)),
-        "Blocks that the permuted index cuts fingerprints into; None: one more than the distance.",
+        "Blocks into which the permuted index cuts a fingerprint. None: NEARDUP_DISTANCE + 1.",
     )
     scan_limit: int = setting(
         1_000_000,
         whole(1, 2**40, "pages"),
-        "Stored fingerprints that one look-up may compare; beyond, the page is kept undecided.",
+        "Most stored fingerprints that one look-up compares. A page that would need more is kept, "
+        "undecided.",
     )
     distance: int = setting(
-        6, whole(0, 63, "bits"), "Fingerprints that differ in at most so many bits are candidates."
+        6,
+        whole(0, 63, "bits"),
+        "A page is a candidate if its fingerprint differs in at most this many of 64 bits.",
     )
     confirm_distance: int | None = setting(
         44,
         optional(whole(0, 256, "bits")),
-        "Sketches (256 bits) that differ in at most so many bits confirm a candidate; None: trust "
-        "the fingerprint.",
+        "A candidate is confirmed only if its sketch differs in at most this many of 256 bits. "
+        "None: trust the fingerprint alone.",
     )
     similarity: float = setting(
         0.88,
         between(0, 1),
-        "Share of 5-word shingles (Jaccard, estimated) that a confirmed candidate must have in "
-        "common with the page.",
+        "Least share of 5-word shingles (estimated Jaccard similarity) that a duplicate has in "
+        "common with its original.",
     )
     min_words: int = setting(
-        20, whole(0, 1_000_000), "Pages with fewer words are dropped only as exact duplicates."
+        20,
+        whole(0, 1_000_000),
+        "Pages with fewer words are duplicates only if all their words are equal.",
     )
     scope: str = setting(
         "site",
         one_of("site", "all"),
-        "Whose pages a page may repeat: those of its own registrable domain (`site`), or of `all`.",
+        "Compare a page with pages of its own registrable domain (`site`) or of every domain "
+        "(`all`).",
     )
     boilerplate: str = setting(
         "learn",
         one_of("learn", "keep"),
-        "What a site repeats on its pages has no weight (`learn`), or the same (`keep`).",
+        "`learn`: learn the menus, notices and footers of each site, and compare pages without "
+        "them as well. `keep`: compare whole pages only.",
     )
     index_admit: str = setting(
         "novel",
         one_of("novel", "all"),
-        "Which pages later ones are compared with: those that repeat nothing (`novel`), or `all`.",
+        "Compare later pages with those that repeat nothing (`novel`), or with `all` pages.",
     )
     url_filter: str | type = setting(
         "layered",
         component,
-        "Who remembers URLs: `layered` (Bloom filters), `exact` (a table), a path or a class.",
+        "Filter that remembers URLs: `layered` (Bloom filter), `bloom` (the same without layers), "
+        "`exact` (table of 64-bit key fingerprints), a dotted path or a class.",
     )
     url_capacity: int = setting(
-        1_000_000, whole(1, 2**40), "URLs that the filter holds before it grows."
+        1_000_000,
+        whole(1, 2**40),
+        "URLs for which the filter makes room at the start; it grows beyond that.",
     )
     url_error_rate: float = setting(
-        1e-6, between(0, 0.5), "Upper bound of the share of new URLs taken for seen ones."
+        1e-6,
+        between(0, 0.5),
+        "Greatest share of new URLs that may be taken for seen ones, and so never be fetched.",
     )
     url_max_mb: int | None = setting(
         None,
         optional(whole(1, 2**30, "MB")),
-        "Memory that the URL filter may grow to; once it is full, new URLs are fetched but no "
-        "longer remembered. None: no limit.",
+        "Memory limit of the URL filter, in MB. Once it is full, new URLs are fetched but not "
+        "remembered. None: no limit.",
     )
 
     state_dir: str | None = setting(
         None,
         optional(path),
-        "Folder of the state, for memory across runs and spiders; None: `neardup` in JOBDIR, and "
-        "without JOBDIR in memory only.",
+        "Folder that keeps the state for later runs and other spiders. None: `neardup` in JOBDIR; "
+        "without JOBDIR, memory only.",
     )
     snapshot_interval: float = setting(
-        300.0, between(0, 1e6), "Seconds between two snapshots of the state."
+        300.0, between(0, 1e6), "Seconds between snapshots of the state."
     )
     fsync: str = setting(
         "everysec",
         one_of("always", "everysec", "no"),
-        "How soon the journal is on the disk: after each record, within about a second, or when "
-        "the operating system likes. Only a power cut can tell the difference.",
+        "When the journal is forced to disk: after each record (`always`), about once a second "
+        "(`everysec`), or when the operating system does it (`no`). Matters only after a power "
+        "cut.",
     )
     ttl: float | None = setting(
         None,
         optional(between(0, 36_500)),
-        "Days after which URLs and pages are fetched and read again; None: never.",
+        "Days after which URLs and pages are forgotten, and so fetched again. None: never.",
     )
     key: int | None = setting(
         None,
         optional(key_of_64_bits),
-        "Secret that keys the fingerprints, 64 bits, also as 0x…; None: one is drawn and kept in "
-        "the state's folder; 0: none, so that fingerprints can be compared between states.",
+        "Secret key of the fingerprints: a 64-bit number, decimal or 0x…. None: draw one and keep "
+        "it in the state folder. 0: no key, so that fingerprints of different states can be "
+        "compared.",
         secret=True,
     )
 
     backend: str | None = setting(
         None,
         optional(backend),
-        "URL of a Valkey or Redis server on which several workers remember URLs and pages "
-        "together: `redis://`, `rediss://` (TLS), `redis+cluster://`; None: no server.",
+        "URL of a Valkey or Redis server through which several workers share URLs and pages: "
+        "`redis://`, `rediss://` (TLS), `redis+cluster://`, `rediss+cluster://`. None: no server.",
         secret=True,
     )
     backend_prefix: str = setting(
-        "neardup", prefix, "What the fleet's keys on the server begin with: one for each fleet."
+        "neardup", prefix, "Prefix of the fleet's keys on the server. Give each fleet its own."
     )
 
     ledger: str = setting(
         "all",
         one_of("all", "duplicates", "off"),
-        "Which decisions are recorded in the state's folder: `all`, only those about `duplicates`, "
-        "or none (`off`).",
+        "Decisions that the ledger in the state folder records: `all`, only those about "
+        "`duplicates`, or none (`off`).",
     )
     keep_text: bool = setting(
         False,
         flag,
-        "True keeps the visible text of pages, compressed, in the ledger, so that `explain` and "
+        "True: keep the visible text of pages, compressed, in the ledger, so that `explain` and "
         "the report can show what differs.",
     )
     ledger_file_mb: int = setting(
         512,
         whole(1, 1_000_000, "MB"),
-        "Size from which the ledger begins a new file.",
+        "Size in MB at which the ledger begins a new file.",
     )
     ledger_file_days: float = setting(
         30.0, between(0, 36_500), "Age in days at which the ledger begins a new file."
     )
     ledger_files: int = setting(
-        10, whole(1, 100_000), "Files that the ledger keeps; the oldest go first."
+        10, whole(1, 100_000), "Files that the ledger keeps; it deletes the oldest beyond them."
     )
     live_port: int | None = setting(
         None,
         optional(whole(0, 65_535)),
-        "Port on 127.0.0.1 where the report of the running crawl is served; 0: any free one; "
-        "None: no live view.",
+        "Port on 127.0.0.1 that serves the report of the running crawl. 0: any free port. None: no "
+        "live view.",
     )
 
     url_normalise: bool = setting(
-        True, flag, "RFC 3986 normalisation of URLs, and default ports dropped."
+        True, flag, "Normalise URLs as RFC 3986 says, and drop default ports."
     )
-    url_ignore_scheme: bool = setting(True, flag, "http and https are one site.")
-    url_sort_query: bool = setting(True, flag, "The order of query arguments says nothing.")
+    url_ignore_scheme: bool = setting(True, flag, "Treat http and https as the same.")
+    url_sort_query: bool = setting(True, flag, "Ignore the order of query arguments.")
     url_drop_tracking: bool = setting(
-        True, flag, "Arguments that only say where a visitor came from are dropped."
+        True, flag, "Ignore arguments that only track visitors, such as `utm_source` and `gclid`."
     )
     url_ignore_params: tuple[str, ...] = setting(
-        (), names, "More arguments to drop; `name*` is a prefix."
+        (), names, "More query arguments to ignore; `name*` is a prefix."
     )
-    url_drop_sessions: bool = setting(True, flag, "Session ids in query or path are dropped.")
-    url_keep_hashbang: bool = setting(True, flag, "A fragment that starts with `#!` names a page.")
+    url_drop_sessions: bool = setting(True, flag, "Ignore session ids in query and path.")
+    url_keep_hashbang: bool = setting(
+        True, flag, "Count a fragment that starts with `#!` as part of the URL."
+    )
     url_method_and_body: bool = setting(
-        True, flag, "Anything but a GET without a body is a request of its own."
+        True, flag, "Tell requests apart by method and body, too, except GET without a body."
     )
-    url_strip_www: bool = setting(False, flag, "`www.` in front of a host says nothing.")
-    url_strip_index: bool = setting(False, flag, "`/index.html` and its like are the folder.")
-    url_strip_slash: bool = setting(False, flag, "A slash at the end says nothing.")
-    url_collapse_slashes: bool = setting(False, flag, "Several slashes in a row are one.")
-    url_fold_case: bool = setting(False, flag, "Upper and lower case are one, also in paths.")
+    url_strip_www: bool = setting(False, flag, "Ignore `www.` in front of a host.")
+    url_strip_index: bool = setting(
+        False, flag, "Treat `/index.html` and similar names as their folder."
+    )
+    url_strip_slash: bool = setting(False, flag, "Ignore a slash at the end of the path.")
+    url_collapse_slashes: bool = setting(False, flag, "Treat several slashes in a row as one.")
+    url_fold_case: bool = setting(False, flag, "Ignore upper and lower case, also in paths.")
     url_site_rules: SiteRules = setting(
-        NO_RULES, site_rules, "Path of a JSON file of duplicate-url-discarder's rules."
+        NO_RULES,
+        site_rules,
+        "JSON file with rules for single sites, in duplicate-url-discarder's format.",
     )
 
     def __post_init__(self) -> None:

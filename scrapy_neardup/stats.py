@@ -14,112 +14,127 @@ def key(name: str, doc: str) -> str:
     return f"neardup/{name}"
 
 
-URLS_ASKED = key("urls/asked", "requests that came to the URL question")
-URLS_NEW = key("urls/new", "of these, ordinary ones whose URL was new")
-URLS_NEW_HOST = key("urls/new_host", "remembered URLs of a host never seen before")
+URLS_ASKED = key("urls/asked", "requests looked up in the URL filter, or exempt from it")
+URLS_NEW = key("urls/new", "requests whose URL was new")
+URLS_NEW_HOST = key("urls/new_host", "remembered URLs on a host not seen before")
 URLS_NEW_DIRECTORY = key(
-    "urls/new_directory", "remembered URLs of a first directory never seen before"
+    "urls/new_directory", "remembered URLs in a first directory not seen before"
 )
 URLS_DROPPED = key("urls/dropped", "requests dropped because their URL was fetched before")
 URLS_MARKED = key("urls/marked", "URLs remembered after a final 2xx response")
 URLS_EXEMPT = key(
-    "urls/exempt/{}", "requests that passed unasked, by reason: start, retry, redirect, …"
+    "urls/exempt/{}", "requests let through without a look-up, by reason: start, retry, redirect, …"
 )
 URLS_STALE = key(
-    "urls/stale", "requests of a crawl that crashed, dropped because they are found again"
+    "urls/stale", "requests left queued by a crash, dropped because the crawl finds them again"
 )
 URLS_FILTERED = key(
-    "urls/filtered_at_scheduling", "requests that LayeredBloomDupeFilter did not queue"
+    "urls/filtered_at_scheduling",
+    "requests that LayeredBloomDupeFilter dropped before they were queued",
 )
 
 FILTER_NAME = key("filter/name", "class of the URL filter")
-FILTER_SIZE = key("filter/size", "URLs that it holds")
-FILTER_BYTES = key("filter/bytes", "its memory")
+FILTER_SIZE = key("filter/size", "URLs in the URL filter")
+FILTER_BYTES = key("filter/bytes", "bytes of the URL filter")
 FILTER_ERROR_RATE = key(
-    "filter/expected_error_rate", "share of new URLs that it may take for seen, at most"
+    "filter/expected_error_rate", "upper bound of the share of new URLs taken for seen ones, now"
 )
 FILTER_LOST = key(
-    "filter/expected_lost", "new URLs that it has taken for seen so far, expected at most"
+    "filter/expected_lost", "upper bound of the mean number of new URLs taken for seen ones so far"
 )
-FILTER_REFUSED = key("filter/refused", "URLs not remembered because it may not grow")
+FILTER_REFUSED = key("filter/refused", "URLs not remembered because NEARDUP_URL_MAX_MB is reached")
 
-PAGES_READ = key("pages/read", "pages (under NEARDUP_ITEM_FIELDS: items) that were compared")
-PAGES_BY_KIND = key("pages/{}", "of these, by decision: new, exact, near, too_short, undecided")
+PAGES_READ = key("pages/read", "pages compared (with NEARDUP_ITEM_FIELDS: items)")
+PAGES_BY_KIND = key(
+    "pages/{}", "pages compared, by decision: new, exact, near, too_short, undecided"
+)
 PAGES_NEAR_BY_DISTANCE = key(
-    "pages/near/distance/{}", "near-duplicates by fingerprint bits that differ"
+    "pages/near/distance/{}", "near-duplicates, by number of fingerprint bits that differ"
 )
 PAGES_ELSEWHERE = key(
-    "pages/elsewhere", "pages that repeat one of another site; kept if the scope is a site"
+    "pages/elsewhere",
+    "pages that repeat a page of another site; kept unless NEARDUP_SCOPE is `all`",
 )
 PAGES_WITHOUT_TEXT = key("pages/without_text", "pages kept because they are not text")
-PAGES_WITHOUT_WORDS = key("pages/without_words", "pages kept because no word is on them")
-PAGES_TOO_LONG = key("pages/too_long", "pages kept because they exceed NEARDUP_MAX_PAGE_BYTES")
-PAGES_FORGOTTEN = key("pages/forgotten", "new pages forgotten because no item of theirs was kept")
-PAGES_FIRST_WITH_ITEM = key(
-    "pages/first_with_item", "pages kept because what they repeat brought no item"
+PAGES_WITHOUT_WORDS = key("pages/without_words", "pages kept because they have no words")
+PAGES_TOO_LONG = key(
+    "pages/too_long", "pages kept because they are longer than NEARDUP_MAX_PAGE_BYTES"
 )
-PAGES_UNDONE = key("pages/kept_by_undo", "duplicates kept because a decision was undone")
+PAGES_FORGOTTEN = key("pages/forgotten", "new pages forgotten because none of their items was kept")
+PAGES_FIRST_WITH_ITEM = key(
+    "pages/first_with_item", "pages kept because none of their original's items was kept"
+)
+PAGES_UNDONE = key("pages/kept_by_undo", "duplicates kept because a person undid the decision")
 
 ITEMS_DROPPED = key("items/dropped", "items dropped")
-ITEMS_TAGGED = key("items/tagged", "items that passed with a `neardup` field")
+ITEMS_TAGGED = key("items/tagged", "items let through with a `neardup` field")
 ITEMS_UNTAGGABLE = key(
-    "items/untaggable", "items that passed without it, their type having no room"
+    "items/untaggable",
+    "items let through without a `neardup` field, because their type has no such field",
 )
-ITEMS_WOULD_DROP = key("items/would_drop", "items that a dry run would have dropped")
-ITEMS_KEPT = key("items/kept", "items of pages that repeat nothing, or could not be compared")
-ITEMS_WITHOUT_PAGE = key("items/without_page", "items that came from no page; kept")
-ITEMS_WITHOUT_FIELDS = key("items/without_fields", "items without any of NEARDUP_ITEM_FIELDS; kept")
+ITEMS_WOULD_DROP = key("items/would_drop", "items that `drop` would have dropped")
+ITEMS_KEPT = key(
+    "items/kept", "items kept because their page repeats nothing or could not be compared"
+)
+ITEMS_WITHOUT_PAGE = key("items/without_page", "items kept because they came from no page")
+ITEMS_WITHOUT_FIELDS = key(
+    "items/without_fields", "items kept because they have none of NEARDUP_ITEM_FIELDS"
+)
 ITEMS_REPLACED = key(
-    "items/replaced_before_pipeline", "items replaced before the pipeline saw them; kept"
+    "items/replaced_before_pipeline", "items kept because another component replaced them first"
 )
 
-STATE_ERRORS = key("state/errors", "writes of the state that failed; the crawl goes on in memory")
-STATE_TORN = key("state/torn_bytes", "bytes cut off the journal's end, left there by a crash")
-STATE_UNFINISHED = key(
-    "state/unfinished_pages", "pages that still wait for requests first found on them"
+STATE_ERRORS = key("state/errors", "failed writes of the state; the crawl goes on in memory")
+STATE_TORN = key(
+    "state/torn_bytes", "bytes of a torn record, cut off the end of the journal after a crash"
 )
+STATE_UNFINISHED = key("state/unfinished_pages", "pages waiting for requests first found on them")
 
 BACKEND_ASKED = key("backend/asked", "questions to the server of NEARDUP_BACKEND")
 BACKEND_ROUND_TRIPS = key(
-    "backend/round_trips", "round trips to it, which questions and messages share"
+    "backend/round_trips", "round trips to the server, shared by questions and messages"
 )
 BACKEND_UNANSWERED = key(
-    "backend/unanswered", "of these, those that the worker's own memory had to answer"
+    "backend/unanswered",
+    "questions answered from the worker's own memory because the server did not answer",
 )
-BACKEND_SEEN = key("backend/seen", "URLs dropped because another worker had fetched them")
+BACKEND_SEEN = key("backend/seen", "requests dropped because another worker had fetched the URL")
 BACKEND_UNDECIDED = key(
-    "backend/undecided", "pages kept undecided because too many on the server share their bits"
+    "backend/undecided",
+    "pages kept undecided because the look-up on the server reached the scan limit",
 )
 BACKEND_OVERTAKEN = key(
-    "backend/overtaken", "pages of other workers forgotten because no end of their items came"
+    "backend/overtaken",
+    "pages of other workers forgotten because the lease expired before their items finished",
 )
-BACKEND_LOST = key("backend/lost", "marks and pages that the server was never told of")
+BACKEND_LOST = key("backend/lost", "URLs and pages that were never written to the server")
 BACKEND_REFUSED = key(
     "backend/refused",
-    "questions and messages that the server refused for good, as without permission",
+    "questions and messages that the server refused for good, for example for lack of permission",
 )
 
-LEDGER_RECORDED = key("ledger/recorded", "decisions in the ledger")
-LEDGER_LOST = key("ledger/lost", "decisions that the ledger could not write")
+LEDGER_RECORDED = key("ledger/recorded", "decisions written to the ledger")
+LEDGER_LOST = key("ledger/lost", "decisions that could not be written to the ledger")
 
-LINKS_PRUNED = key("links/pruned", "links out of near-duplicate pages that were not followed")
+LINKS_PRUNED = key("links/pruned", "links on near-duplicate pages that were not followed")
 BYTES_SAVED = key("bytes_saved", "bytes of pages whose items were dropped")
 ERRORS = key(
-    "errors/{}", "failures, each in favour of the page: url_key, extract, engine, index, …"
+    "errors/{}",
+    "errors by place (url_key, extract, engine, index, …); each kept its page or request",
 )
 
 ENGINE = key("engine", "class of the engine")
 ENGINE_REPORT = key(
-    "fpga/{}", "what the FPGA board would have taken: cycles, seconds, utilisation, …"
+    "fpga/{}", "what the FPGA board would have needed: cycles, seconds, utilisation, …"
 )
 KERNELS = key("kernels", "`native` or `numpy`")
 INDEX_NAME = key("index/name", "class of the index")
-INDEX_SIZE = key("index/size", "fingerprints that it holds")
-INDEX_BYTES = key("index/bytes", "its memory")
+INDEX_SIZE = key("index/size", "fingerprints in the index")
+INDEX_BYTES = key("index/bytes", "bytes of the index")
 INDEX_LARGEST_BUCKET = key(
-    "index/largest_bucket", "the most of them that share the bits they are found by"
+    "index/largest_bucket", "fingerprints in the largest bucket, which share one key"
 )
-MEMORY_BYTES = key("memory/bytes", "memory of filter, index and page table")
+MEMORY_BYTES = key("memory/bytes", "bytes of URL filter, index and page table")
 
 
 def table(stats: Mapping[str, Any]) -> str:
