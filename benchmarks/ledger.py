@@ -21,7 +21,8 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.rows import SHARED_DATA
-from scrapy_neardup.ledger import Entry, Ledger
+from scrapy_neardup.ledger.schema import Entry
+from scrapy_neardup.ledger.writer import LedgerWriter
 
 ROUNDS = 3
 RATE = 500  # decisions a second of a fast crawl
@@ -86,7 +87,7 @@ def text(urls: list[str], seed: int) -> str:
 def measured(decisions: list[Entry], rate: int = 0, keep_text: bool = False) -> dict[str, float]:
     """Microseconds of CPU and bytes a decision."""
     with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger(Path(folder), "all", rules={}, keep_text=keep_text)
+        ledger = LedgerWriter(Path(folder), "all", rules={}, keep_text=keep_text)
         loop, everything = time.thread_time(), time.process_time()
         for i in range(0, len(decisions), max(1, rate // 10)):
             for entry in decisions[i : i + max(1, rate // 10)]:

@@ -17,7 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scrapy_neardup.ledger import MAX_WAITING, Entry, Ledger
+from scrapy_neardup.ledger.schema import Entry
+from scrapy_neardup.ledger.writer import MAX_WAITING, LedgerWriter
 from scrapy_neardup.report.page import write_report
 from tests.browser import chromium
 from tests.ledgers import RULES, shop
@@ -61,7 +62,7 @@ def fill(state: Path, n: int) -> None:
     """A ledger of so many decisions, in crawls of no more than may wait to be written."""
     decisions = enumerate(shop(n))
     while part := list(islice(decisions, MAX_WAITING)):
-        ledger = Ledger(state / "ledger", "all", rules=RULES, keep_text=True)
+        ledger = LedgerWriter(state / "ledger", "all", rules=RULES, keep_text=True)
         for i, entry in part:
             ledger.record(entry if i % TEXT_OF_EVERY else with_text(entry, i))
         ledger.close()

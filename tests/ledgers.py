@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 
-from scrapy_neardup.ledger import Entry, Ledger
+from scrapy_neardup.ledger.schema import Entry
+from scrapy_neardup.ledger.writer import LedgerWriter
 
 RULES = {
     "NEARDUP_DISTANCE": 6,
@@ -25,7 +26,7 @@ HOSTILE_TEXT = (
 
 def write(state: Path, entries: Iterable[Entry], **options: object) -> Path:
     """Write a ledger into a state folder; the folder."""
-    ledger = Ledger(state / "ledger", "all", rules=RULES, **options)  # type: ignore[arg-type]
+    ledger = LedgerWriter(state / "ledger", "all", rules=RULES, **options)  # type: ignore[arg-type]
     for entry in entries:
         ledger.record(entry)
     ledger.close()

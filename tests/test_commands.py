@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from scrapy_neardup import commands
 from scrapy_neardup.commands.terminal import clean
-from scrapy_neardup.ledger import Entry, Ledger
+from scrapy_neardup.ledger.schema import Entry
+from scrapy_neardup.ledger.writer import LedgerWriter
 
 HOSTILE = "http://a.example/\x1b[2J\x1b]0;owned\x07\u202egpj.exe\ud800"
 
@@ -21,7 +22,7 @@ HOSTILE = "http://a.example/\x1b[2J\x1b]0;owned\x07\u202egpj.exe\ud800"
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """A state folder with one decision about a hostile URL."""
-    ledger = Ledger(tmp_path / "ledger", "all", rules={})
+    ledger = LedgerWriter(tmp_path / "ledger", "all", rules={})
     ledger.record(Entry(HOSTILE, "near", "dropped", original="http://a.example/", distance=2))
     ledger.close()
     return tmp_path
@@ -179,7 +180,7 @@ def test_help_names_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_jobdir_is_taken_for_the_state_folder_in_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Ledger(tmp_path / "neardup" / "ledger", "all", rules={}).close()
+    LedgerWriter(tmp_path / "neardup" / "ledger", "all", rules={}).close()
     assert commands.main(["stats", str(tmp_path)]) == 0
     assert "near" in capsys.readouterr().out
 

@@ -10,8 +10,8 @@ from ledgers import HOSTILE_TEXT, HOSTILE_URL, near, page, shop, write
 
 from scrapy_neardup.commands import NOTHING_FOUND, WRONG_USE, main
 from scrapy_neardup.commands.text_diff import differences
-from scrapy_neardup.ledger import Entry
-from scrapy_neardup.ledger.undo import Undone
+from scrapy_neardup.ledger.schema import Entry
+from scrapy_neardup.ledger.undo import Overrides
 
 ORIGINAL = "https://shop.example/item/1"
 COPY = "https://shop.example/item/1?print=1"
@@ -112,7 +112,7 @@ def test_equal_texts_have_no_differences_and_long_ones_end() -> None:
 
 def test_undo_of_a_url_needs_no_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys, "undo", "http://a.example/x", "--state", tmp_path)
-    assert Undone(tmp_path).wants("http://a.example/x")
+    assert Overrides(tmp_path).wants("http://a.example/x")
 
 
 def test_undo_of_a_pattern_takes_recorded_drops_only(
@@ -120,16 +120,16 @@ def test_undo_of_a_pattern_takes_recorded_drops_only(
 ) -> None:
     output = said(capsys, "undo", "https://shop.example/item/*", "--state", state)
     assert output.splitlines()[:2] == [COPY, ORIGINAL]
-    undone = Undone(state)
-    assert undone.keeps(COPY)
-    assert undone.wants(ORIGINAL)
-    assert len(undone) == 2
+    overrides = Overrides(state)
+    assert overrides.keeps(COPY)
+    assert overrides.wants(ORIGINAL)
+    assert len(overrides) == 2
 
 
 def test_undo_can_be_tried_first(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(said(capsys, "undo", "*print=1", "--state", state, "--dry-run", "--json"))
     assert COPY in told["undone"]
-    assert len(Undone(state)) == 0
+    assert len(Overrides(state)) == 0
 
 
 def test_undo_of_a_pattern_without_drops_finds_nothing(

@@ -19,7 +19,8 @@ from scrapy.http import Response
 from scrapy_neardup.commands import main
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.errors import SettingsError
-from scrapy_neardup.ledger import Decided, LedgerReader
+from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.ledger.schema import Decided
 from scrapy_neardup.report.live import LiveView
 from scrapy_neardup.settings import NearDupSettings
 

@@ -18,7 +18,7 @@ from mock_site import MockSite, page, prose
 from rtl_tools import needs_verilator
 from scrapy.exceptions import UsageError
 
-from scrapy_neardup.ledger import LedgerReader
+from scrapy_neardup.ledger.reader import LedgerReader
 
 PROJECT = Path(__file__).resolve().parents[1] / "example_project"
 MODES = {

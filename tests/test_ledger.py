@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_neardup import ledger as ledger_module
 from scrapy_neardup.errors import LedgerError
-from scrapy_neardup.ledger import ACTIONS, KINDS, Entry, Ledger, LedgerReader, ledger_files
+from scrapy_neardup.ledger import writer
+from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.ledger.schema import ACTIONS, KINDS, Entry, ledger_files
+from scrapy_neardup.ledger.writer import LedgerWriter
 
 RULES = {"distance": 3, "confirm_distance": 40}
 NEAR = Entry(
@@ -31,7 +33,7 @@ NEW = Entry("http://a.example/1", "new", "kept", fingerprint=5, words=500)
 
 
 def write(state: Path, *entries: Entry, policy: str = "all", **options: object) -> None:
-    ledger = Ledger.open(state, policy, rules=RULES, **options)  # type: ignore[arg-type]
+    ledger = LedgerWriter.open(state, policy, rules=RULES, **options)  # type: ignore[arg-type]
     assert ledger is not None
     for entry in entries:
         ledger.record(entry)
@@ -86,7 +88,7 @@ def test_duplicates_policy_leaves_out_pages_that_were_kept(tmp_path: Path) -> No
 
 
 def test_off_opens_nothing(tmp_path: Path) -> None:
-    assert Ledger.open(tmp_path, "off", rules=RULES) is None
+    assert LedgerWriter.open(tmp_path, "off", rules=RULES) is None
     assert not list(tmp_path.iterdir())
 
 
@@ -120,7 +122,7 @@ def test_an_original_that_has_a_decision_of_its_own_is_stored_once(tmp_path: Pat
 
 def test_rules_of_the_run_stay_with_its_decisions(tmp_path: Path) -> None:
     write(tmp_path, NEW)
-    again = Ledger.open(tmp_path, "all", rules={"distance": 6})
+    again = LedgerWriter.open(tmp_path, "all", rules={"distance": 6})
     assert again is not None
     again.record(NEAR)
     again.close()
@@ -145,7 +147,7 @@ def test_texts_are_not_kept_unless_asked_for(tmp_path: Path) -> None:
 def test_a_full_file_is_followed_by_a_new_one_and_old_ones_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_module, "BATCH", 100)
+    monkeypatch.setattr(writer, "BATCH", 100)
     entries = [NEAR._replace(url=f"http://a.example/{i}") for i in range(1_000)]
     write(tmp_path, *entries, rotate_bytes=1, keep_files=3)
     assert len(ledger_files(tmp_path / "ledger")) == 3
@@ -175,7 +177,7 @@ def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 def test_a_reader_sees_what_a_running_crawl_has_written(tmp_path: Path) -> None:
     write(tmp_path, NEW)
-    ledger = Ledger.open(tmp_path, "all", rules=RULES)
+    ledger = LedgerWriter.open(tmp_path, "all", rules=RULES)
     assert ledger is not None
     reader = LedgerReader(tmp_path)
     assert len(list(reader.decisions())) == 1
@@ -188,7 +190,7 @@ def test_a_reader_sees_what_a_running_crawl_has_written(tmp_path: Path) -> None:
 def test_entries_are_counted_as_lost_when_the_disk_fails(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ledger = Ledger.open(tmp_path, "all", rules=RULES)
+    ledger = LedgerWriter.open(tmp_path, "all", rules=RULES)
     assert ledger is not None
     with sqlite3.connect(tmp_path / "ledger" / "000001.sqlite") as damage:
         damage.execute("DROP TABLE original")
@@ -201,8 +203,8 @@ def test_entries_are_counted_as_lost_when_the_disk_fails(
 def test_a_file_that_cannot_be_begun_costs_what_came_until_it_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_module, "BATCH", 1)
-    ledger = Ledger.open(tmp_path, "all", rules=RULES, rotate_bytes=1)
+    monkeypatch.setattr(writer, "BATCH", 1)
+    ledger = LedgerWriter.open(tmp_path, "all", rules=RULES, rotate_bytes=1)
     assert ledger is not None
     (tmp_path / "ledger" / "000002.sqlite").mkdir()
     for i in range(3):
@@ -215,8 +217,8 @@ def test_a_file_that_cannot_be_begun_costs_what_came_until_it_can(
 def test_entries_beyond_what_may_wait_are_counted_as_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_module, "MAX_WAITING", 0)
-    ledger = Ledger.open(tmp_path, "all", rules=RULES)
+    monkeypatch.setattr(writer, "MAX_WAITING", 0)
+    ledger = LedgerWriter.open(tmp_path, "all", rules=RULES)
     assert ledger is not None
     ledger.record(NEAR)
     ledger.close()
@@ -244,10 +246,10 @@ def test_a_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="format 99"):
         list(LedgerReader(tmp_path).decisions())
     with pytest.raises(LedgerError, match="format 99"):
-        Ledger.open(tmp_path, "all", rules=RULES)
+        LedgerWriter.open(tmp_path, "all", rules=RULES)
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LedgerError, match="file/ledger"):
-        Ledger.open(tmp_path / "file", "all", rules=RULES)
+        LedgerWriter.open(tmp_path / "file", "all", rules=RULES)

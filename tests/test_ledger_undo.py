@@ -4,59 +4,59 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_neardup.ledger.undo import FILE, Undone, Wanted, undo
+from scrapy_neardup.ledger.undo import FILE, Override, Overrides, undo
 
 PAGE = "https://shop.example/item?id=7"
 
 
 def test_an_undone_page_is_fetched_and_kept(tmp_path: Path) -> None:
-    undo(tmp_path, [Wanted(PAGE, "parse_item")])
-    undone = Undone(tmp_path)
-    assert undone.wants(PAGE)
-    assert undone.to_fetch == [Wanted(PAGE, "parse_item")]
-    assert undone.keeps(PAGE)
-    assert not undone.wants("https://shop.example/item?id=8")
-    assert not undone.keeps("https://shop.example/item?id=8")
+    undo(tmp_path, [Override(PAGE, "parse_item")])
+    overrides = Overrides(tmp_path)
+    assert overrides.wants(PAGE)
+    assert overrides.to_fetch == [Override(PAGE, "parse_item")]
+    assert overrides.keeps(PAGE)
+    assert not overrides.wants("https://shop.example/item?id=8")
+    assert not overrides.keeps("https://shop.example/item?id=8")
 
 
 def test_it_is_fetched_once_and_kept_for_ever(tmp_path: Path) -> None:
-    undo(tmp_path, [Wanted(PAGE, "parse_item")])
-    first = Undone(tmp_path)
+    undo(tmp_path, [Override(PAGE, "parse_item")])
+    first = Overrides(tmp_path)
     first.fetched(PAGE)
-    for undone in (first, Undone(tmp_path)):
-        assert not undone.wants(PAGE)
-        assert undone.keeps(PAGE)
+    for overrides in (first, Overrides(tmp_path)):
+        assert not overrides.wants(PAGE)
+        assert overrides.keeps(PAGE)
 
 
 def test_undoing_it_again_fetches_it_again(tmp_path: Path) -> None:
-    undo(tmp_path, [Wanted(PAGE, "parse_item")])
-    Undone(tmp_path).fetched(PAGE)
-    undo(tmp_path, [Wanted(PAGE, "parse_item")])
-    assert Undone(tmp_path).wants(PAGE)
+    undo(tmp_path, [Override(PAGE, "parse_item")])
+    Overrides(tmp_path).fetched(PAGE)
+    undo(tmp_path, [Override(PAGE, "parse_item")])
+    assert Overrides(tmp_path).wants(PAGE)
 
 
 def test_urls_that_are_the_same_to_the_crawl_are_undone_together(tmp_path: Path) -> None:
-    undo(tmp_path, [Wanted(PAGE, "parse_item")])
-    assert Undone(tmp_path).wants("http://shop.example/item?utm_source=x&id=7")
+    undo(tmp_path, [Override(PAGE, "parse_item")])
+    assert Overrides(tmp_path).wants("http://shop.example/item?utm_source=x&id=7")
 
 
 def test_fetching_what_nobody_undid_writes_nothing(tmp_path: Path) -> None:
-    Undone(tmp_path).fetched(PAGE)
+    Overrides(tmp_path).fetched(PAGE)
     assert not list(tmp_path.iterdir())
-    assert len(Undone(tmp_path)) == 0
+    assert len(Overrides(tmp_path)) == 0
 
 
 @pytest.mark.parametrize("torn", [b'{"un', b"\xff\xfe", b"[1]", b"7", b"\n\n"])
 def test_a_torn_line_costs_only_itself(tmp_path: Path, torn: bytes) -> None:
-    undo(tmp_path, [Wanted(PAGE, "parse_item")])
+    undo(tmp_path, [Override(PAGE, "parse_item")])
     with (tmp_path / FILE).open("ab") as file:
         file.write(torn)
-    undo(tmp_path, [Wanted("https://shop.example/other")])
-    undone = Undone(tmp_path)
-    assert len(undone) == 2
-    assert undone.wants("https://shop.example/other")
+    undo(tmp_path, [Override("https://shop.example/other")])
+    overrides = Overrides(tmp_path)
+    assert len(overrides) == 2
+    assert overrides.wants("https://shop.example/other")
 
 
 def test_hostile_urls_stay_one_line(tmp_path: Path) -> None:
-    undo(tmp_path, [Wanted('http://a.example/\n{"fetched": "x"}\u2028')])
+    undo(tmp_path, [Override('http://a.example/\n{"fetched": "x"}\u2028')])
     assert len((tmp_path / FILE).read_bytes().splitlines()) == 1

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from ledgers import RULES, near, page, shop, write
 
-from scrapy_neardup.ledger import KINDS, Entry, LedgerReader
+from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.ledger.schema import KINDS, Entry
 from scrapy_neardup.report import summary as summary_module
 from scrapy_neardup.report.patterns import url_pattern
 from scrapy_neardup.report.summary import share_of_limit, summarise

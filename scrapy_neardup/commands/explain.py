@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy_neardup.commands.state_folder import add_state_option, state_folder
 from scrapy_neardup.commands.terminal import clean, colour, complain, say, say_json
 from scrapy_neardup.commands.text_diff import differences, say_differences
-from scrapy_neardup.ledger import Decided, LedgerReader
+from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.ledger.schema import Decided
 
 if TYPE_CHECKING:
     from scrapy_neardup.urls.key import UrlKeyRules

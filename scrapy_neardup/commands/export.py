@@ -20,7 +20,7 @@ from typing import TextIO
 from scrapy_neardup.commands.state_folder import add_state, state_folder
 from scrapy_neardup.commands.terminal import clean, say, say_json
 from scrapy_neardup.errors import NearDupError
-from scrapy_neardup.ledger import LedgerReader
+from scrapy_neardup.ledger.reader import LedgerReader
 
 EXAMPLES = """\
   scrapy neardup export crawls/shop > decisions.jsonl

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.state_folder import add_state, state_folder
 from scrapy_neardup.commands.terminal import clean, colour, say, say_json, say_table
-from scrapy_neardup.ledger import KINDS
+from scrapy_neardup.ledger.schema import KINDS
 from scrapy_neardup.report.summary import Cluster, Savings, Summary, Tally, summarise
 
 EXAMPLES = """\

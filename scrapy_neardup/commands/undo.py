@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from scrapy_neardup.commands.state_folder import add_state_option, state_folder
 from scrapy_neardup.commands.terminal import clean, complain, say, say_json
 from scrapy_neardup.errors import LedgerError, StateError
-from scrapy_neardup.ledger import DUPLICATE_KINDS, LedgerReader
+from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.ledger.schema import DUPLICATE_KINDS
 
 if TYPE_CHECKING:
-    from scrapy_neardup.ledger.undo import Wanted
+    from scrapy_neardup.ledger.undo import Override
 
 EXAMPLES = """\
   scrapy neardup undo 'https://shop.example/item?id=7' --state crawls/shop
@@ -34,25 +35,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Enter the URLs into the state's list of exceptions; exit code 1 if there are none."""
+    """Add the URLs to the state's overrides; exit code 1 if there are none."""
     from scrapy_neardup.ledger.undo import undo
 
     state = state_folder(options)
     if not state.is_dir():
         raise StateError(f"{state}: no such state folder; name JOBDIR or NEARDUP_STATE_DIR")
-    wanted = found(state, options.pattern)
-    if not wanted:
+    overrides = found(state, options.pattern)
+    if not overrides:
         complain(f"{options.pattern}: matches no recorded drop")
         return 1
     if not options.dry_run:
-        undo(state, wanted)
-    tell([url for url, _ in wanted], options)
+        undo(state, overrides)
+    tell([url for url, _ in overrides], options)
     return 0
 
 
-def found(state: Path, pattern: str) -> list[Wanted]:
-    """What a pattern matches; a URL matches itself, on record or not."""
-    from scrapy_neardup.ledger.undo import Wanted
+def found(state: Path, pattern: str) -> list[Override]:
+    """Overrides for what a pattern matches; a URL matches itself, on record or not."""
+    from scrapy_neardup.ledger.undo import Override
 
     if "*" in pattern:
         return dropped(LedgerReader(state), pattern)
@@ -60,12 +61,12 @@ def found(state: Path, pattern: str) -> list[Wanted]:
         decisions = LedgerReader(state).of_url(pattern)
     except LedgerError:  # NEARDUP_LEDGER="off"
         decisions = []
-    return [Wanted(pattern, decisions[-1].callback if decisions else None)]
+    return [Override(pattern, decisions[-1].callback if decisions else None)]
 
 
-def dropped(reader: LedgerReader, pattern: str) -> list[Wanted]:
-    """Recorded drops that match, each URL once, oldest first."""
-    from scrapy_neardup.ledger.undo import Wanted
+def dropped(reader: LedgerReader, pattern: str) -> list[Override]:
+    """Overrides for the recorded drops that match, each URL once, oldest first."""
+    from scrapy_neardup.ledger.undo import Override
 
     matches = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL).fullmatch
     callbacks = {
@@ -73,7 +74,7 @@ def dropped(reader: LedgerReader, pattern: str) -> list[Wanted]:
         for decided in reader.decisions()
         if decided.kind in DUPLICATE_KINDS and decided.action == "dropped" and matches(decided.url)
     }
-    return [Wanted(url, callback) for url, callback in callbacks.items()]
+    return [Override(url, callback) for url, callback in callbacks.items()]
 
 
 def tell(urls: list[str], options: argparse.Namespace) -> None:

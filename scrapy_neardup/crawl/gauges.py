@@ -8,7 +8,7 @@ from typing import Any
 from scrapy_neardup import stats
 from scrapy_neardup.engines import Engine
 from scrapy_neardup.index import Index
-from scrapy_neardup.ledger import Ledger
+from scrapy_neardup.ledger.writer import LedgerWriter
 from scrapy_neardup.state import State
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def sizes(state: State) -> dict[str, Any]:
     }
 
 
-def losses(state: State, ledger: Ledger | None) -> dict[str, int]:
+def losses(state: State, ledger: LedgerWriter | None) -> dict[str, int]:
     """What could not be written."""
     told: dict[str, int] = {}
     if state.store is not None:

@@ -1,4 +1,4 @@
-"""Between a crawl and the person who watches it: ledger, live view, decisions undone."""
+"""Between a crawl and the person who watches it: ledger, live view, overrides."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from scrapy.http import Request, Response
 from scrapy_neardup.detect.detector import Decision, Detector
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import make_rules
-from scrapy_neardup.ledger import Action, Entry, Ledger
-from scrapy_neardup.ledger.undo import Undone
+from scrapy_neardup.ledger.schema import Action, Entry
+from scrapy_neardup.ledger.undo import Overrides
+from scrapy_neardup.ledger.writer import LedgerWriter
 from scrapy_neardup.settings import PREFIX, NearDupSettings
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ ACTIONS: dict[str, Action] = {"drop": "dropped", "tag": "tagged", "dry-run": "co
 
 
 class Recorder:
-    """Enters decisions into the ledger of a state folder, and honours what was undone there.
+    """Enters decisions into the ledger of a state folder, and honours the overrides there.
 
     Without a folder there is nothing to see or undo. Raises SettingsError where a live view
     is asked for all the same.
@@ -36,8 +37,8 @@ class Recorder:
     def __init__(self, settings: NearDupSettings, folder: Path | None) -> None:
         self.settings = settings
         self.folder = folder
-        self.undone = None if folder is None else Undone(folder, make_rules(settings))
-        self.ledger: Ledger | None = None
+        self.overrides = None if folder is None else Overrides(folder, make_rules(settings))
+        self.ledger: LedgerWriter | None = None
         self.keeps_text = False  # whether the text of pages is wanted
         self.live: LiveView | None = None
         if settings.live_port is not None and (folder is None or settings.ledger == "off"):
@@ -49,7 +50,7 @@ class Recorder:
     def open_ledger(self, detector: Detector) -> None:
         """Begin to record. Raises LedgerError."""
         if self.folder is not None:
-            self.ledger = Ledger.open(
+            self.ledger = LedgerWriter.open(
                 self.folder,
                 self.settings.ledger,  # type: ignore[arg-type]
                 rules=rules_on_record(self.settings, detector),
@@ -124,24 +125,24 @@ class Recorder:
 
     def keeps(self, url: str) -> bool:
         """Whether a person wants the page at a URL kept, whatever it repeats."""
-        return self.undone is not None and self.undone.keeps(url)
+        return self.overrides is not None and self.overrides.keeps(url)
 
     def wants(self, url: str) -> bool:
         """Whether a person wants a URL fetched once more."""
-        return self.undone is not None and self.undone.wants(url)
+        return self.overrides is not None and self.overrides.wants(url)
 
     def fetched(self, response: Response) -> None:
         """A page was handled: it is not fetched once more again. Raises OSError.
 
         For a witness that has a folder.
         """
-        assert self.undone is not None
+        assert self.overrides is not None
         for url in (response.url, *response.meta.get("redirect_urls", ())):
-            self.undone.fetched(url)
+            self.overrides.fetched(url)
 
     def requests(self, spider: Any) -> Iterator[Request]:
         """Requests for all that a person wants fetched once more, wherever links lead."""
-        for url, name in self.undone.to_fetch if self.undone is not None else ():
+        for url, name in self.overrides.to_fetch if self.overrides is not None else ():
             callback = getattr(spider, name, None) if name else None
             yield Request(url, callback=callback, dont_filter=True)
 

@@ -286,7 +286,7 @@ class CrawlSession:
         self._testify(visit)
         if not visit.failed:
             self._settle_trail(visit)
-            if self.recorder.undone is not None:
+            if self.recorder.overrides is not None:
                 self.attempt("state", self.recorder.fetched, visit.response)
 
     def _testify(self, visit: PageVisit) -> None:

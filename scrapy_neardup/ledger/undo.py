@@ -1,8 +1,8 @@
-"""URLs whose decisions a person has undone: fetched once more, and their pages kept.
+"""Overrides: decisions that a person has undone. Their URLs are fetched again and kept.
 
-A Bloom filter cannot forget, so what is to be forgotten is a list of exceptions beside it:
-`undone.jsonl`, one JSON object a line, appended only. `{"undo": URL, "callback": NAME}` is a
-person's word, `{"fetched": URL}` the crawl's answer to it.
+A Bloom filter cannot forget a URL, so overrides are a list beside it: `overrides.jsonl`, one
+JSON object a line, append-only. A person's `undo` adds `{"undo": URL, "callback": NAME}`; the
+crawl answers `{"fetched": URL}`.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import NamedTuple
 
 from scrapy_neardup.urls.key import DEFAULT_RULES, UrlKeyRules, url_key
 
-FILE = "undone.jsonl"
+FILE = "overrides.jsonl"
 
 
-class Wanted(NamedTuple):
-    """A URL that is to be fetched again, and the method of the spider that is to get it."""
+class Override(NamedTuple):
+    """A URL to fetch again, and the spider method that gets its response."""
 
     url: str
-    callback: str | None = None  # None: the spider's default
+    callback: str | None = None  # None: the default, parse()
 
 
-def undo(state: Path, wanted: Iterable[Wanted]) -> None:
-    """Ask the next run to fetch these URLs and keep their pages; on disk when this returns."""
-    append(state / FILE, [{"undo": url, "callback": callback} for url, callback in wanted])
+def undo(state: Path, overrides: Iterable[Override]) -> None:
+    """Have the next run fetch these URLs and keep their pages; on disk when this returns."""
+    append(state / FILE, [{"undo": url, "callback": callback} for url, callback in overrides])
 
 
 def read(state: Path) -> Iterator[dict[str, str]]:
-    """Every line, oldest first; one torn by a crash is passed over."""
+    """Every entry, oldest first, without lines that a crash tore."""
     try:
         lines = (state / FILE).read_text("utf-8", "replace").split("\n")
     except (FileNotFoundError, NotADirectoryError):
@@ -46,10 +46,10 @@ def read(state: Path) -> Iterator[dict[str, str]]:
 
 
 def append(path: Path, entries: list[dict[str, str | None]]) -> None:
-    """Append lines and wait until the disk has them."""
+    """Append lines and sync the file."""
     lines = "".join(json.dumps(entry) + "\n" for entry in entries)
     with path.open("a", encoding="utf-8") as file:
-        # After a torn line: begin a new one.
+        # Keep a torn last line apart from what follows.
         file.write(lines if _ends_a_line(path) else "\n" + lines)
         file.flush()
         os.fsync(file.fileno())
@@ -62,44 +62,44 @@ def _ends_a_line(path: Path) -> bool:
         return file.read() in (b"", b"\n")
 
 
-class Undone:
-    """The exceptions as one run knows them. URLs are compared by their keys under `rules`.
+class Overrides:
+    """The overrides that one run honours; URLs are compared by their keys under `rules`.
 
-    Read once: what is undone while a crawl runs counts from the next run on.
+    Read once: an `undo` during a crawl takes effect in the next run.
     """
 
     def __init__(self, state: Path, rules: UrlKeyRules = DEFAULT_RULES) -> None:
         self._path = state / FILE
         self._rules = rules
         self._kept: set[bytes] = set()
-        self._to_fetch: dict[bytes, Wanted] = {}
+        self._to_fetch: dict[bytes, Override] = {}
         for entry in read(state):
             if url := entry.get("undo"):
                 key = url_key(url, rules)
                 self._kept.add(key)
-                self._to_fetch[key] = Wanted(url, entry.get("callback"))
+                self._to_fetch[key] = Override(url, entry.get("callback"))
             elif url := entry.get("fetched"):
                 self._to_fetch.pop(url_key(url, rules), None)
 
     def __len__(self) -> int:
-        """URLs whose pages are to be kept."""
+        """URLs whose pages are kept."""
         return len(self._kept)
 
     def keeps(self, url: str) -> bool:
-        """Whether the page at a URL is to be kept whatever it repeats."""
+        """Whether the page at a URL is kept whatever it repeats."""
         return bool(self._kept) and url_key(url, self._rules) in self._kept
 
     @property
-    def to_fetch(self) -> list[Wanted]:
-        """What is to be fetched though it was seen."""
+    def to_fetch(self) -> list[Override]:
+        """Overrides that no run has fetched yet."""
         return list(self._to_fetch.values())
 
     def wants(self, url: str) -> bool:
-        """Whether a URL is to be fetched though it was seen."""
+        """Whether a URL is to be fetched although it was seen."""
         return bool(self._to_fetch) and url_key(url, self._rules) in self._to_fetch
 
     def fetched(self, url: str) -> None:
-        """Note that a URL was fetched and handled: from now on it counts as seen again."""
+        """Note that a URL was fetched and handled: it counts as seen again. Raises OSError."""
         if self.wants(url):
             append(self._path, [{"fetched": url}])
             del self._to_fetch[url_key(url, self._rules)]

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from time import time
 
-from scrapy_neardup.ledger import ACTIONS, KINDS, Decided, LedgerReader
+from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.ledger.schema import ACTIONS, KINDS, Decided
 from scrapy_neardup.report.summary import Cluster, Summary, Tally
 
 ROWS = 200_000

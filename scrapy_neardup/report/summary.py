@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from scrapy_neardup.ledger import Decided, LedgerReader
+from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.ledger.schema import Decided
 from scrapy_neardup.report.patterns import url_pattern
 
 # Beyond these, sites and patterns are counted together and clusters are not ranked: a summary

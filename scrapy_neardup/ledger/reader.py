@@ -1,0 +1,156 @@
+"""Reads a ledger back, also while a crawl writes it; never changes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from scrapy_neardup.errors import LedgerError
+from scrapy_neardup.ledger.schema import (
+    KINDS,
+    Decided,
+    Run,
+    check_format,
+    decompressed,
+    ledger_files,
+    storable,
+    url_hash,
+    url_id,
+)
+
+DUPLICATES_OF = """
+WHERE original_id IN
+    (SELECT ? UNION ALL SELECT -id FROM decision WHERE url_hash = ? AND url = ?)
+ORDER BY id
+"""
+COLUMNS = (
+    "id, run, time, kind, action, url, original, elsewhere, fingerprint, distance, "
+    "sketch_distance, similarity, words, size_bytes, latency_ms, callback"
+)
+
+
+class LedgerReader:
+    """The ledger of a state folder, read-only.
+
+    Raises LedgerError if the folder holds no ledger, or one of another version.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self.folder = state / "ledger"
+        if not ledger_files(self.folder):
+            raise LedgerError(
+                f"{self.folder}: no decision ledger is there; crawl with NEARDUP_LEDGER='all', or "
+                "name the state folder (JOBDIR/neardup or NEARDUP_STATE_DIR)"
+            )
+
+    def decisions(self, after: tuple[int, int] = (0, 0)) -> Iterator[Decided]:
+        """Every decision after a position, oldest first, in constant memory."""
+        file_number, row = after
+        for path in ledger_files(self.folder):
+            if int(path.stem) >= file_number:
+                first = row if int(path.stem) == file_number else 0
+                yield from self._select(path, "WHERE id > ? ORDER BY id", first)
+
+    def of_url(self, url: str) -> list[Decided]:
+        """What was decided about a URL, oldest first."""
+        clause = "WHERE url_hash = ? AND url = ? ORDER BY id"
+        return self._everywhere(clause, url_hash(url), storable(url))
+
+    def duplicates_of(self, url: str) -> list[Decided]:
+        """What was judged a duplicate of a URL, oldest first."""
+        return self._everywhere(DUPLICATES_OF, url_id(url), url_hash(url), storable(url))
+
+    def pages_read(self) -> Iterator[str]:
+        """URLs of the pages that were fetched and decided on, oldest first."""
+        for path in ledger_files(self.folder):
+            with reading(path) as connection:
+                query = "SELECT url FROM decision WHERE kind != ? ORDER BY id"
+                for (url,) in connection.execute(query, (KINDS.index("seen"),)):
+                    yield url
+
+    def runs(self) -> list[Run]:
+        """The crawls that wrote to the ledger; one appears once for each file it wrote to."""
+        found = []
+        for path in ledger_files(self.folder):
+            with reading(path) as connection:
+                rows = connection.execute("SELECT id, started, rules FROM run ORDER BY id")
+                found += [Run((int(path.stem), i), at, _object(rules)) for i, at, rules in rows]
+        return found
+
+    def rules_of(self, decided: Decided) -> dict[str, object]:
+        """The rules of the crawl that decided."""
+        wanted = decided.position[0], decided.run
+        return next((run.rules for run in self.runs() if run.position == wanted), {})
+
+    def text(self, url: str) -> str | None:
+        """The newest kept text of a page; None where none was kept."""
+        return self.texts([url]).get(url)
+
+    def texts(self, urls: Iterable[str]) -> dict[str, str]:
+        """The newest kept text of each page that has one."""
+        missing, found = list(urls), {}
+        for path in reversed(ledger_files(self.folder)):
+            with reading(path) as connection:
+                for url in missing:
+                    query = "SELECT body FROM page_text WHERE id = ?"
+                    row = connection.execute(query, (url_id(url),)).fetchone()
+                    if row and (text := decompressed(row[0])) is not None:
+                        found[url] = text
+            missing = [url for url in missing if url not in found]
+        return found
+
+    def _everywhere(self, clause: str, *arguments: int | str) -> list[Decided]:
+        files = ledger_files(self.folder)
+        return [row for path in files for row in self._select(path, clause, *arguments)]
+
+    @staticmethod
+    def _select(path: Path, clause: str, *arguments: int | str) -> Iterator[Decided]:
+        number = int(path.stem)
+        with reading(path) as connection:
+            query = f"SELECT {COLUMNS} FROM decisions {clause}"  # noqa: S608 - clauses are ours
+            for (
+                row_id,
+                run,
+                at,
+                kind,
+                action,
+                url,
+                original,
+                other,
+                fp,
+                *rest,
+            ) in connection.execute(query, arguments):
+                unsigned = None if fp is None else fp % (1 << 64)
+                position = number, row_id
+                yield Decided(
+                    position, run, at, kind, action, url, original, other, unsigned, *rest
+                )
+
+
+def _object(rules: str) -> dict[str, object]:
+    """The recorded JSON object; empty if it is damaged."""
+    try:
+        found = json.loads(rules)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A read-only connection. Raises LedgerError for a file that is not a ledger."""
+    # A folder that cannot be written to has no place for SQLite's shared memory.
+    mode = "mode=ro" if os.access(path.parent, os.W_OK) else "immutable=1"
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as connection:
+            check_format(connection, path)
+            yield connection
+    except sqlite3.Error as error:
+        raise LedgerError(
+            f"{path}: cannot be read as a decision ledger: {str(error)[:100]}. What else there is "
+            "can be read once this file is moved away"
+        ) from error

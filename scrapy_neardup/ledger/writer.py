@@ -1,0 +1,237 @@
+"""Adds decisions to a ledger, in batches, from a thread of its own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from time import time
+from typing import Self
+
+from scrapy_neardup.errors import LedgerError
+from scrapy_neardup.ledger.schema import (
+    ACTIONS,
+    APPLICATION_ID,
+    DUPLICATE_KINDS,
+    FORMAT,
+    KINDS,
+    SCHEMA,
+    Entry,
+    Policy,
+    check_format,
+    compressed,
+    ledger_files,
+    storable,
+    url_hash,
+    url_id,
+)
+
+logger = logging.getLogger(__name__)
+
+FLUSH_S = 1.0
+BATCH = 1_000
+# Entries that may wait for a slow disk; any beyond that are counted as lost.
+MAX_WAITING = 100_000
+
+# An original is named by -row where the file has a row of its URL, else by url_id and in a table
+# of its own: stored once, a decision about a duplicate takes no more room than another.
+ADD_DECISION = """
+INSERT INTO decision VALUES (NULL, ?, ?, ?, ?, ?, ?,
+    coalesce((SELECT -id FROM decision WHERE url_hash = ? AND url = ? LIMIT 1), ?),
+    ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+ADD_ORIGINAL = """
+INSERT OR IGNORE INTO original
+    SELECT ?, ? WHERE EXISTS (SELECT 1 FROM decision WHERE original = ?)
+"""
+NO_ORIGINAL = (None, None, None)
+
+
+class LedgerWriter:
+    """Writes decisions to `folder/000001.sqlite` and on.
+
+    A new file is started when the newest holds `rotate_bytes` or is `rotate_s` seconds old;
+    the newest `keep_files` are kept. A crash loses at most the last second. A full or slow
+    disk loses entries, which are counted in `lost`; the crawl goes on. The state folder's
+    lock admits one writer at a time.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        policy: Policy,
+        *,
+        rules: Mapping[str, object],
+        keep_text: bool = False,
+        rotate_bytes: int = 512 * 2**20,
+        rotate_s: float = 30 * 86_400,
+        keep_files: int = 10,
+    ) -> None:
+        self.folder = folder
+        self.recorded = 0
+        self.lost = 0
+        self._all = policy == "all"
+        self._rules = json.dumps(dict(rules), sort_keys=True, default=str)
+        self._keep_text = keep_text
+        self._limits = rotate_bytes, rotate_s, keep_files
+        self._waiting: deque[tuple[float, Entry]] = deque()
+        self._wake = threading.Event()
+        self._closing = False
+        self._open_file()
+        # A daemon: a crawl that dies without close() must not be kept alive by its ledger.
+        self._writer = threading.Thread(
+            target=self._write_until_closed, name="neardup-ledger", daemon=True
+        )
+        self._writer.start()
+
+    @classmethod
+    def open(cls, state: Path, policy: Policy, **options: object) -> Self | None:
+        """A writer for a state folder's ledger; None if the policy is "off".
+
+        Options are those of the class. Raises LedgerError if no file can be opened.
+        """
+        if policy == "off":
+            return None
+        return cls(state / "ledger", policy, **options)  # type: ignore[arg-type]
+
+    def record(self, entry: Entry) -> None:
+        """Queue a decision and return at once. The policy "duplicates" skips those of other kinds.
+
+        The text of a page that is no duplicate is kept even then: later pages may repeat it.
+        """
+        if not (self._all or entry.kind in DUPLICATE_KINDS or (self._keep_text and entry.text)):
+            return
+        if len(self._waiting) >= MAX_WAITING:
+            self.lost += 1
+            return
+        self._waiting.append((time(), entry))
+        if len(self._waiting) >= BATCH:
+            self._wake.set()
+
+    def close(self) -> None:
+        """Write everything queued and close the file; a second call does nothing."""
+        self._closing = True
+        self._wake.set()
+        self._writer.join()
+
+    def _write_until_closed(self) -> None:
+        while not self._closing:
+            self._wake.wait(FLUSH_S)
+            self._wake.clear()
+            self._write_waiting()
+        self._write_waiting()
+        self._connection.close()
+
+    def _write_waiting(self) -> None:
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            try:
+                self._write(batch)
+                self._rotate_when_due()
+            except (sqlite3.Error, OSError, OverflowError) as error:
+                self._lose(len(batch), error)
+
+    def _lose(self, entries: int, error: Exception) -> None:
+        if not self.lost:
+            logger.warning("%s: decisions are lost, the crawl goes on: %s", self.folder, error)
+        self.lost += entries
+
+    def _write(self, batch: list[tuple[float, Entry]]) -> None:
+        decided = [(at, e) for at, e in batch if self._all or e.kind in DUPLICATE_KINDS]
+        originals = {(url_id(url), storable(url)) for _, e in decided if (url := e.original)}
+        elsewhere = {(url_id(url), storable(url)) for _, e in decided if (url := e.elsewhere)}
+        with self._connection as transaction:
+            transaction.executemany(
+                "INSERT OR IGNORE INTO callback (name) VALUES (?)",
+                [(name,) for name in {e.callback for _, e in decided} if name],
+            )
+            callbacks = dict(transaction.execute("SELECT name, id FROM callback"))
+            transaction.executemany(
+                ADD_DECISION,
+                [(*self._row(at, e), callbacks.get(e.callback)) for at, e in decided],
+            )
+            transaction.executemany(ADD_ORIGINAL, [(i, url, i) for i, url in originals])
+            transaction.executemany("INSERT OR IGNORE INTO original VALUES (?, ?)", elsewhere)
+            if self._keep_text:
+                transaction.executemany(
+                    "INSERT OR REPLACE INTO page_text VALUES (?, ?)",
+                    [(url_id(e.url), compressed(e.text)) for _, e in batch if e.text],
+                )
+        self.recorded += len(decided)
+
+    def _row(self, at: float, entry: Entry) -> tuple[object, ...]:
+        """The parameters of ADD_DECISION, all but the callback."""
+        fingerprint, original = entry.fingerprint, entry.original
+        if fingerprint is not None and fingerprint >= 1 << 63:
+            fingerprint -= 1 << 64  # SQLite's integers are signed
+        return (
+            self._run,
+            int(at * 1000),
+            KINDS.index(entry.kind),
+            ACTIONS.index(entry.action),
+            url_hash(entry.url),
+            storable(entry.url),
+            *(
+                (url_hash(original), storable(original), url_id(original))
+                if original
+                else NO_ORIGINAL
+            ),
+            url_id(entry.elsewhere) if entry.elsewhere else None,
+            fingerprint,
+            entry.distance,
+            entry.sketch_distance,
+            None if entry.similarity is None else round(entry.similarity * 1000),
+            entry.words,
+            entry.size_bytes,
+            entry.latency_ms,
+        )
+
+    def _open_file(self) -> None:
+        """Open the newest file, or begin the first, and enter this run in it."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            files = ledger_files(self.folder)
+            path = files[-1] if files else self.folder / "000001.sqlite"
+            self._connect(path)
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerError(
+                f"{self.folder}: the decision ledger cannot be written: {error}"
+            ) from error
+
+    def _connect(self, path: Path) -> None:
+        connection = sqlite3.connect(path, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            connection.executescript(SCHEMA)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+            connection.executemany("INSERT INTO kind VALUES (?, ?)", enumerate(KINDS))
+            connection.executemany("INSERT INTO action VALUES (?, ?)", enumerate(ACTIONS))
+        check_format(connection, path)
+        with connection:
+            entered = connection.execute(
+                "INSERT INTO run VALUES (NULL, ?, ?)", (time(), self._rules)
+            )
+        self._run = entered.lastrowid
+        self._begun = connection.execute("SELECT min(started) FROM run").fetchone()[0]
+        self._connection, self._path = connection, path
+
+    def _rotate_when_due(self) -> None:
+        rotate_bytes, rotate_s, keep_files = self._limits
+        if self._file_bytes() < rotate_bytes and time() - self._begun < rotate_s:
+            return
+        full = self._connection
+        self._connect(self.folder / f"{int(self._path.stem) + 1:06}.sqlite")
+        full.close()
+        for old in ledger_files(self.folder)[:-keep_files]:
+            old.unlink()
+
+    def _file_bytes(self) -> int:
+        (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
+        (page_bytes,) = self._connection.execute("PRAGMA page_size").fetchone()
+        return int(pages) * int(page_bytes)
