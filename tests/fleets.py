@@ -238,7 +238,7 @@ async def bring(worker: Worker, number: int, pages: range) -> list[int]:
         if decision.is_duplicate:
             return []
         for _ in range(page % 5):
-            await worker.peers.seen(b"site.example/")
+            await worker.fleet.seen(b"site.example/")
         has_items = page % 3 != number
         worker.settle(decision, kept=has_items)
         return [page] if has_items else []
