@@ -200,17 +200,69 @@ def test_entries_are_counted_as_lost_when_the_disk_fails(
     assert "the crawl goes on" in caplog.text
 
 
-def test_a_file_that_cannot_be_begun_costs_what_came_until_it_can(
+@pytest.mark.parametrize("half_made", ["empty file", "no rows", "tables only", "garbage"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_half_made_file_costs_no_decision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, half_made: str, number: int
+) -> None:
+    monkeypatch.setattr(writer, "BATCH", 100)
+    folder = tmp_path / "ledger"
+    folder.mkdir()
+    ledger = None
+    if number == 2:
+        ledger = LedgerWriter.open(tmp_path, "all", rules=RULES, rotate_bytes=1)
+    make_half(folder / f"{number:06}.sqlite", half_made)
+    ledger = ledger or LedgerWriter.open(tmp_path, "all", rules=RULES, rotate_bytes=1)
+    assert ledger is not None
+    for i in range(1_000):
+        ledger.record(NEW._replace(url=f"http://a.example/{i}"))
+    ledger.close()
+    assert (ledger.recorded, ledger.lost) == (1_000, 0)
+    again = LedgerWriter.open(tmp_path, "all", rules=RULES)
+    assert again is not None
+    again.close()
+
+
+def make_half(path: Path, how: str) -> None:
+    """What an interrupted making of a file may leave."""
+    if how in ("empty file", "garbage"):
+        path.write_bytes(b"" if how == "empty file" else b"not a database" * 1_000)
+        return
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    if how == "tables only":
+        connection.executescript("CREATE TABLE run (id INTEGER); CREATE TABLE kind (id INTEGER);")
+    connection.close()
+
+
+def test_whatever_ends_the_writers_thread_is_counted_as_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "BATCH", 10)
+    ledger = LedgerWriter.open(tmp_path, "all", rules=RULES)
+    assert ledger is not None
+    entries = [NEW._replace(url=f"http://a.example/{i}") for i in range(95)]
+    entries[42] = NEW._replace(kind="no such kind")  # type: ignore[arg-type]
+    for entry in entries:
+        ledger.record(entry)
+    ledger.close()
+    assert ledger.recorded + ledger.lost == 95
+    assert len(list(LedgerReader(tmp_path).decisions())) == ledger.recorded
+    ledger.record(NEW)
+    assert ledger.recorded + ledger.lost == 96
+
+
+def test_a_file_that_cannot_be_begun_is_no_decision_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "BATCH", 1)
     ledger = LedgerWriter.open(tmp_path, "all", rules=RULES, rotate_bytes=1)
     assert ledger is not None
-    (tmp_path / "ledger" / "000002.sqlite").mkdir()
+    (tmp_path / "ledger" / "000002.sqlite.tmp").mkdir()
     for i in range(3):
         ledger.record(NEW._replace(url=f"http://a.example/{i}"))
     ledger.close()
-    assert (tmp_path / "ledger" / "000002.sqlite").rmdir() is None
+    assert (ledger.recorded, ledger.lost) == (3, 0)
     assert [d.url[-1] for d in LedgerReader(tmp_path).decisions()] == ["0", "1", "2"]
 
 

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from time import time
 from typing import Self
@@ -36,6 +37,7 @@ FLUSH_S = 1.0
 BATCH = 1_000
 # Entries that may wait for a slow disk; any beyond that are counted as lost.
 MAX_WAITING = 100_000
+TEMPORARY, DAMAGED = ".tmp", ".damaged"
 
 # An original is named by -row where the file has a row of its URL, else by url_id and in a table
 # of its own: stored once, a decision about a duplicate takes no more room than another.
@@ -73,7 +75,7 @@ class LedgerWriter:
     ) -> None:
         self.folder = folder
         self.recorded = 0
-        self.lost = 0
+        self._refused = self._unwritten = 0  # lost: one counter for each thread
         self._all = policy == "all"
         self._rules = json.dumps(dict(rules), sort_keys=True, default=str)
         self._keep_text = keep_text
@@ -81,6 +83,7 @@ class LedgerWriter:
         self._waiting: deque[tuple[float, Entry]] = deque()
         self._wake = threading.Event()
         self._closing = False
+        self._said = False
         self._open_file()
         # A daemon: a crawl that dies without close() must not be kept alive by its ledger.
         self._writer = threading.Thread(
@@ -98,6 +101,11 @@ class LedgerWriter:
             return None
         return cls(state / "ledger", policy, **options)  # type: ignore[arg-type]
 
+    @property
+    def lost(self) -> int:
+        """Entries that were not written and never will be."""
+        return self._refused + self._unwritten
+
     def record(self, entry: Entry) -> None:
         """Queue a decision and return at once. The policy "duplicates" skips those of other kinds.
 
@@ -105,8 +113,8 @@ class LedgerWriter:
         """
         if not (self._all or entry.kind in DUPLICATE_KINDS or (self._keep_text and entry.text)):
             return
-        if len(self._waiting) >= MAX_WAITING:
-            self.lost += 1
+        if len(self._waiting) >= MAX_WAITING or self._closing:
+            self._refused += 1
             return
         self._waiting.append((time(), entry))
         if len(self._waiting) >= BATCH:
@@ -131,14 +139,19 @@ class LedgerWriter:
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
             try:
                 self._write(batch)
+            except Exception as error:  # Whatever it is: a dead thread would lose all that follows.
+                self._say(f"{len(batch)} decisions are lost", error)
+                self._unwritten += len(batch)
+            try:
                 self._rotate_when_due()
-            except (sqlite3.Error, OSError, OverflowError) as error:
-                self._lose(len(batch), error)
+            except Exception as error:
+                self._say("no new file can be started, so the full one grows", error)
 
-    def _lose(self, entries: int, error: Exception) -> None:
-        if not self.lost:
-            logger.warning("%s: decisions are lost, the crawl goes on: %s", self.folder, error)
-        self.lost += entries
+    def _say(self, what: str, error: Exception) -> None:
+        """Warn, once: the crawl goes on, and `lost` counts."""
+        if not self._said:
+            self._said = True
+            logger.warning("%s: %s; the crawl goes on: %s", self.folder, what, error)
 
     def _write(self, batch: list[tuple[float, Entry]]) -> None:
         decided = [(at, e) for at, e in batch if self._all or e.kind in DUPLICATE_KINDS]
@@ -203,22 +216,25 @@ class LedgerWriter:
             ) from error
 
     def _connect(self, path: Path) -> None:
+        """Go on in a file, which is made if it is missing or is not a ledger."""
+        if path.exists() and not is_ledger(path):
+            set_aside(path)
+        if not path.exists():
+            make_file(path)
         connection = sqlite3.connect(path, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-            connection.executescript(SCHEMA)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
-            connection.executemany("INSERT INTO kind VALUES (?, ?)", enumerate(KINDS))
-            connection.executemany("INSERT INTO action VALUES (?, ?)", enumerate(ACTIONS))
-        check_format(connection, path)
-        with connection:
-            entered = connection.execute(
-                "INSERT INTO run VALUES (NULL, ?, ?)", (time(), self._rules)
-            )
+        try:
+            check_format(connection, path)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            with connection:
+                entered = connection.execute(
+                    "INSERT INTO run VALUES (NULL, ?, ?)", (time(), self._rules)
+                )
+            self._begun = connection.execute("SELECT min(started) FROM run").fetchone()[0]
+        except BaseException:
+            connection.close()
+            raise
         self._run = entered.lastrowid
-        self._begun = connection.execute("SELECT min(started) FROM run").fetchone()[0]
         self._connection, self._path = connection, path
 
     def _rotate_when_due(self) -> None:
@@ -235,3 +251,44 @@ class LedgerWriter:
         (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
         (page_bytes,) = self._connection.execute("PRAGMA page_size").fetchone()
         return int(pages) * int(page_bytes)
+
+
+def make_file(path: Path) -> None:
+    """Make a ledger without decisions; it appears whole or not at all.
+
+    Made under another name: a reader, or the next crawl after a crash, finds no half-made file.
+    Raises OSError and sqlite3.Error.
+    """
+    temporary = path.with_name(path.name + TEMPORARY)
+    for left in (temporary, temporary.with_name(temporary.name + "-journal")):
+        left.unlink(missing_ok=True)
+    with closing(sqlite3.connect(temporary)) as connection:
+        connection.executescript(f"BEGIN; {SCHEMA}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.executemany("INSERT INTO kind VALUES (?, ?)", enumerate(KINDS))
+        connection.executemany("INSERT INTO action VALUES (?, ?)", enumerate(ACTIONS))
+        connection.commit()
+    temporary.replace(path)
+
+
+def is_ledger(path: Path) -> bool:
+    """Whether a file is a ledger of any version, and SQLite can read it at all."""
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+    except sqlite3.OperationalError:  # locked, or not to be opened: says nothing about its content
+        raise
+    except sqlite3.DatabaseError:
+        return False
+    return bool(application == APPLICATION_ID)
+
+
+def set_aside(path: Path) -> None:
+    """Rename a file that is not a ledger, with SQLite's files beside it. Raises OSError."""
+    logger.warning("%s is damaged or half made: now %s", path, path.name + DAMAGED)
+    for suffix in ("", "-wal", "-shm"):
+        beside = path.with_name(path.name + suffix)
+        if beside.exists():
+            # SQLite would apply a -wal that stays behind to the file that takes the name.
+            beside.replace(path.with_name(path.name + DAMAGED + suffix))
