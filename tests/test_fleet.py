@@ -108,7 +108,7 @@ def test_of_twins_brought_at_the_same_moment_one_is_kept(server: RunningServer) 
 
 def test_a_marked_url_is_seen_by_the_others(server: RunningServer) -> None:
     one, other = Worker(server.url), Worker(server.url)
-    one.peers.mark(b"site.example/1")
+    one.fleet.mark(b"site.example/1")
     one.close()
     assert other.seen(b"site.example/1")
     assert not other.seen(b"site.example/2")
@@ -199,8 +199,8 @@ def test_what_is_asked_at_once_shares_a_round_trip(server: RunningServer) -> Non
     async def ask() -> list[bool]:
         keys = [b"site%d.example/1" % number for number in range(100)]
         for key in keys[:50]:
-            worker.peers.mark(key)
-        return await asyncio.gather(*(worker.peers.seen(key) for key in keys))
+            worker.fleet.mark(key)
+        return await asyncio.gather(*(worker.fleet.seen(key) for key in keys))
 
     asyncio.run(ask())
     assert asyncio.run(ask()) == [True] * 50 + [False] * 50
@@ -214,7 +214,7 @@ def test_a_page_whose_items_were_dropped_is_no_reason_to_drop(server: RunningSer
     brought = one.decide("https://site.example/1", prose(1), keep=False)
     assert brought.page_id is not None
     one.state.drop(brought.page_id)
-    one.peers.drop(brought.page_id)
+    one.fleet.drop(brought.page_id)
     one.close()
     assert other.decide("https://site.example/2", prose(1)).kind == "new"
     other.close()
@@ -255,7 +255,7 @@ def test_items_of_a_worker_that_lives_are_waited_for(kept: bool, server: Running
         held = await one.judge("https://site.example/1", prose(1), keep=False)
         waiting = asyncio.ensure_future(other.judge("https://site.example/2", prose(1)))
         while other.stat("backend/asked") < 10:  # of these four looks at the page
-            await one.peers.seen(b"site.example/1")
+            await one.fleet.seen(b"site.example/1")
             assert not waiting.done()
         one.settle(held, kept)
         return await waiting
@@ -294,7 +294,7 @@ def test_workers_of_another_specification_are_refused(server: RunningServer) -> 
 
 def test_without_key_the_fleet_draws_one(server: RunningServer) -> None:
     one, other = Worker(server.url, key=None), Worker(server.url, key=None)
-    assert one.peers.key == other.peers.key != 0
+    assert one.fleet.key == other.fleet.key != 0
     one.close()
     other.close()
 

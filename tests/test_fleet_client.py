@@ -31,17 +31,17 @@ from scrapy_neardup.fleet.protocol import Questions, Rules
 
 def test_what_the_server_refuses_for_good_holds_nothing_up(server: RunningServer) -> None:
     worker = Worker(server.url)
-    worker.peers.mark(b"a.example/1")  # every slice is there before
+    worker.fleet.mark(b"a.example/1")  # every slice is there before
     worker.close()
     shard = worker.shard_of(b"a.example/1")
     server.command("DEL", f"{shard}:1")
     server.command("LPUSH", f"{shard}:1", "no-bitmap")
     worker, other_site = Worker(server.url), b"c.example/1"
     assert worker.shard_of(other_site) != shard
-    worker.peers.mark(b"a.example/2")
+    worker.fleet.mark(b"a.example/2")
     assert worker.decide("https://a.example/1", prose(1)).kind == "new"
     assert not worker.seen(b"a.example/2")
-    worker.peers.mark(other_site)
+    worker.fleet.mark(other_site)
     worker.close()
     assert worker.stat("backend/refused") == 2
     assert worker.stat("backend/unanswered") == 1
@@ -58,7 +58,7 @@ def test_without_a_server_the_worker_decides_alone_and_tells_later(server: Runni
     assert worker.decide("https://site.example/1", prose(1)).kind == "new"
     assert worker.decide("https://site.example/2", prose(1)).kind == "exact"
     assert not worker.seen(b"site.example/9")
-    worker.peers.mark(b"site.example/1")
+    worker.fleet.mark(b"site.example/1")
     assert worker.stat("backend/unanswered") == 2
     server.start()
     worker.close()  # sends what waits
@@ -85,7 +85,7 @@ def test_a_server_that_hangs_does_not_hold_the_loop(server: RunningServer) -> No
     server.command("CLIENT", "PAUSE", "60000", "ALL")
 
     async def turns_while_asking() -> int:
-        asking = asyncio.ensure_future(worker.peers.seen(b"site.example/1"))
+        asking = asyncio.ensure_future(worker.fleet.seen(b"site.example/1"))
         turns = 0
         while not asking.done():
             await asyncio.sleep(0)
@@ -169,7 +169,7 @@ def test_a_cluster_answers_as_one_server() -> None:
             site = f"https://site{number}.example"
             assert one.decide(f"{site}/1", prose(number)).kind == "new"
             assert other.decide(f"{site}/2", prose(number) + " more").kind == "near"
-            one.peers.mark(b"site%d.example/1" % number)
+            one.fleet.mark(b"site%d.example/1" % number)
         one.close()
         assert all(other.seen(b"site%d.example/1" % number) for number in range(40))
         assert not other.seen(b"site1.example/2")
@@ -208,7 +208,7 @@ def test_a_replica_takes_over_what_its_master_was_told() -> None:
 
 def is_told(worker: Worker) -> bool:
     """Whether the server has everything that it was to be told."""
-    return not worker.peers._link._waiting
+    return not worker.fleet._link._waiting
 
 
 def is_replicated(master: RunningServer) -> bool:
@@ -261,7 +261,7 @@ def test_tls_and_a_user_with_few_permissions_will_do(tmp_path: Path) -> None:
         one, other = Worker(url), Worker(url)
         for number in range(100):  # enough to fill the newest entries
             assert one.decide(f"https://site.example/{number}", prose(number)).kind == "new"
-        one.peers.mark(b"site.example/1")
+        one.fleet.mark(b"site.example/1")
         forgotten = one.decide("https://site.example/x", prose("x"), keep=False)
         one.settle(forgotten, kept=False)
         one.close()
