@@ -24,9 +24,10 @@ from benchmarks.peers import peer
 from benchmarks.rows import SHARED_DATA
 from scrapy_neardup.crawl.extract import visible_text_of_html
 from scrapy_neardup.detect.detector import Detector
+from scrapy_neardup.detect.near import Limits
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.index import load_index
-from scrapy_neardup.offline.evaluation import Rules, Score, measure
+from scrapy_neardup.offline.evaluation import Score, measure
 from scrapy_neardup.offline.page_files import NEAR, Pair, lines_of, read_pairs
 
 PAIRS = SHARED_DATA / "pairs"
@@ -105,9 +106,9 @@ def ours() -> Iterable[Method]:
     reader = detector()
     everything = 8 + 16 + 8 * len(reader.read("http://a.example/", "").sketch)
     for name, rules, n_bytes in (
-        ("scrapy_neardup", Rules(), everything),
-        ("  its fingerprint alone, k = 3", Rules(distance=3, confirm_distance=None), 8),
-        ("  with its sketch, k = 6, b = 36", Rules(confirm_distance=36, similarity=0), 8 + 32),
+        ("scrapy_neardup", Limits(), everything),
+        ("  its fingerprint alone, k = 3", Limits(distance=3, confirm_distance=None), 8),
+        ("  with its sketch, k = 6, b = 36", Limits(confirm_distance=36, similarity=0), 8 + 32),
     ):
         yield Method(
             name,

@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from benchmarks.planted import KINDS, Planted, write
-from scrapy_neardup.detect.detector import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, SIMILARITY
+from scrapy_neardup.detect.near import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, SIMILARITY
 from scrapy_neardup.engines import FINGERPRINT, SKETCH
 from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.permuted import PermutedIndex

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.planted import Planted, pages
-from scrapy_neardup.detect.detector import DISTANCE
+from scrapy_neardup.detect.near import DISTANCE
 from scrapy_neardup.engines import FINGERPRINT, SKETCH
 from scrapy_neardup.spark.candidates import fingerprints_of
 from scrapy_neardup.spark.cells import ENTRY, ENTRY_NS, PAIR_NS, choices, crowding_of

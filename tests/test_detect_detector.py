@@ -16,7 +16,7 @@ from scrapy_neardup.errors import BrokenInvariant, EngineFailed
 from scrapy_neardup.index import load_index
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.scan import ScanIndex
-from scrapy_neardup.offline.evaluation import Rules, measure
+from scrapy_neardup.offline.evaluation import measure
 
 KEYED = FingerprintSpec(key=99)
 
@@ -200,7 +200,7 @@ def test_a_chain_of_small_changes_does_not_lead_away_from_what_was_kept() -> Non
         if decision.is_duplicate:
             assert decision.original in kept
             assert decision.similarity is not None
-            assert decision.similarity >= known.similarity
+            assert decision.similarity >= known.limits.similarity
         else:
             kept[url] = page
         page = edited(page, 3, seed=step)
@@ -285,7 +285,7 @@ def test_appended_words_that_forge_a_fingerprint_do_not_suppress_a_victim() -> N
     forged, words = text(300, 2), [f"x{i}" for i in range(4000)]
     for _ in range(400):  # an attacker who knows the key flips bit after bit
         current = known.engine.fingerprint(normalise(forged))
-        if (current ^ target).bit_count() <= known.distance:
+        if (current ^ target).bit_count() <= known.limits.distance:
             break
         forged += " " + min(
             random.Random(len(forged)).sample(words, 40),
@@ -372,13 +372,13 @@ class Plain:
         return self.judge.scope == "all" or first.site == second.site
 
     def _kind(self, reading: PageReading, others: list[tuple[PageReading, str]]) -> str:
-        rules = Rules(self.judge.distance, self.judge.confirm_distance, self.judge.similarity)
+        limits = self.judge.limits
         if reading.words and any(r.digest == reading.digest for r, _ in others):
             return "exact"
-        if reading.signatures.n_words < self.judge.min_words:
+        if reading.signatures.n_words < limits.min_words:
             return "too-short"
         indexed = [(r, reading) for r, kind in others if kind in ("new", "near")]
-        return "near" if measure(self.judge, indexed).duplicates(rules).any() else "new"
+        return "near" if measure(self.judge, indexed).duplicates(limits).any() else "new"
 
 
 @settings(max_examples=40, deadline=None)

@@ -11,11 +11,12 @@ import pytest
 
 from scrapy_neardup import commands
 from scrapy_neardup.detect.detector import Detector
+from scrapy_neardup.detect.near import Limits
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.index import load_index
 from scrapy_neardup.offline.calibration import calibrate, sampled, shingles, weighted
-from scrapy_neardup.offline.evaluation import Interval, Rules, Score, evaluate, measure
+from scrapy_neardup.offline.evaluation import Interval, Score, evaluate, measure
 from scrapy_neardup.offline.page_files import read_pages, read_pairs
 
 
@@ -50,7 +51,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_every_labelled_pair_is_judged_whatever_its_sites(files: tuple[Path, Path]) -> None:
-    report = evaluate(*files, Rules())
+    report = evaluate(*files, Limits())
     assert (report["precision"], report["recall"], report["f1"]) == (1.0, 1.0, 1.0)
     assert (report["pairs"], report["found"], report["kept"]) == (60, 30, 30)
     assert report["strata"]["other"]["precision"] is None
@@ -59,7 +60,7 @@ def test_every_labelled_pair_is_judged_whatever_its_sites(files: tuple[Path, Pat
 
 
 def test_the_sweep_tells_what_looser_limits_cost(files: tuple[Path, Path]) -> None:
-    report = evaluate(*files, Rules(similarity=0))
+    report = evaluate(*files, Limits(similarity=0))
     trusting = [s for s in report["sweep"] if s["confirm_distance"] is None]
     assert [s["distance"] for s in trusting] == [3, 4, 5, 6, 7, 8]
     assert sorted(s["recall"] for s in trusting) == [s["recall"] for s in trusting]
@@ -93,7 +94,7 @@ def test_files_that_make_no_sense_are_refused_with_their_line(
     tmp_path: Path, pages: list[Any], pairs: list[Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        evaluate(write(tmp_path / "pages", pages), write(tmp_path / "pairs", pairs), Rules())
+        evaluate(write(tmp_path / "pages", pages), write(tmp_path / "pairs", pairs), Limits())
 
 
 def test_a_missing_or_torn_file_is_an_exit_code(
@@ -113,7 +114,7 @@ def test_pairs_without_labels_are_labelled_by_their_jaccard(tmp_path: Path) -> N
 
 def test_nothing_to_judge_is_no_score(tmp_path: Path) -> None:
     nothing = write(tmp_path / "nothing", [])
-    report = evaluate(nothing, nothing, Rules())
+    report = evaluate(nothing, nothing, Limits())
     assert (report["precision"], report["recall"], report["f1"]) == (None, None, None)
 
 
@@ -126,7 +127,7 @@ def test_pairs_are_judged_as_a_detector_that_keeps_templates_decides() -> None:
         other = [f"edit{j}" if j < edits else word for j, word in enumerate(words)]
         readings.append((reader.read("http://a.example/1", html(words)), i, html(other)))
     pairs = [(first, reader.read("http://a.example/2", other)) for first, _, other in readings]
-    judged = measure(reader, pairs).duplicates(Rules(**rules))
+    judged = measure(reader, pairs).duplicates(Limits(**rules))
     for (first, second), duplicate in zip(pairs, judged, strict=True):
         alone = Detector(load_engine("auto"), load_index("scan"), boilerplate="keep", **rules)
         alone.decide(first)
@@ -162,7 +163,7 @@ def test_calibration_proposes_limits_that_tell_the_pages_apart(
     report = calibrate(files[0])
     assert (report["pages"], report["near"]) == (60, 30)
     assert (report["precision"], report["recall"]) == (1.0, 1.0)
-    proposal = Rules(**report["proposal"])
+    proposal = Limits(**report["proposal"])
     assert evaluate(*files, proposal)["f1"] == 1.0
     assert commands.main(["calibrate", str(files[0])]) == 0
     assert f"NEARDUP_DISTANCE = {proposal.distance}" in capsys.readouterr().out
@@ -177,7 +178,7 @@ def test_calibration_without_near_pages_keeps_the_defaults(
     path = write(tmp_path / "pages", pages)
     assert commands.main(["calibrate", str(path)]) == 0
     assert "No pair is near: keep the defaults." in capsys.readouterr().out
-    assert Rules(**calibrate(path)["proposal"]) == Rules()
+    assert Limits(**calibrate(path)["proposal"]) == Limits()
 
 
 def test_calibration_needs_two_different_pages(tmp_path: Path) -> None:
@@ -214,6 +215,6 @@ def test_a_text_shorter_than_a_shingle_is_one() -> None:
 
 def test_the_defaults_meet_their_targets_on_real_pages(shared_data: Path) -> None:
     pairs = shared_data / "pairs"
-    report = evaluate(pairs / "pages.jsonl.gz", pairs / "pairs.jsonl.gz", Rules())
+    report = evaluate(pairs / "pages.jsonl.gz", pairs / "pairs.jsonl.gz", Limits())
     assert report["precision"] >= 0.999
     assert report["recall"] >= 0.995

@@ -107,6 +107,30 @@ def test_decisions_are_the_local_detectors(
     assert decisions == expected
 
 
+def between_two(n: int) -> list[tuple[str, str | None]]:
+    """Pages after two earlier ones that they are both near to, while these two are not."""
+    rows: list[tuple[str, str | None]] = []
+    for i in range(n):
+        words, rng = prose(f"between {i}", n_words=400).split(), random.Random(i)
+        for name in ("1", "2"):
+            edited = list(words)
+            for place in rng.sample(range(400), 5):
+                edited[place] = f"edit{name}{place}"
+            rows.append((f"https://a.example/{i}/{name}", " ".join(edited)))
+        rows.append((f"https://a.example/{i}/between", " ".join(words)))
+    return rows
+
+
+def test_of_several_originals_the_local_detectors_is_named(spark: SparkSession) -> None:
+    rows = between_two(120)
+    found = dedup(spark.createDataFrame(rows, "url string, text string"), distance=4)
+    originals = {row["id"]: row["original"] for row in found.decisions.collect()}
+    expected = local_decisions(rows)
+    pairs = found.pairs.groupBy("n").count().where("count > 1").count()
+    assert pairs > 20
+    assert originals == {url: decision[1] for url, decision in expected.items()}
+
+
 def test_pages_of_one_url_are_decided_alike_in_any_partitions(spark: SparkSession) -> None:
     texts = [f"{prose('same')} ends {i // 2}" for i in range(8)] + [prose("other"), prose("third")]
     rows = [("https://a.example/", text) for text in texts]

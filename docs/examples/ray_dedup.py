@@ -13,7 +13,7 @@ import sys
 import pyarrow as pa
 import ray
 
-from scrapy_neardup.detect.detector import CONFIRM_DISTANCE, DISTANCE, SIMILARITY
+from scrapy_neardup.detect.near import CONFIRM_DISTANCE, DISTANCE, SIMILARITY
 from scrapy_neardup.engines import FINGERPRINT, SKETCH
 from scrapy_neardup.spark.candidates import COLUMNS, Reach, index_bytes, scan
 from scrapy_neardup.spark.signatures import signer

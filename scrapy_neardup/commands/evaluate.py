@@ -32,11 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="pairs, a JSON object a line: a, b (page ids), label_full or label, stratum",
     )
-    add_rules(parser)
+    add_limits(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
 
 
-def add_rules(parser: argparse.ArgumentParser) -> None:
+def add_limits(parser: argparse.ArgumentParser) -> None:
     """The limits that can be tried out; only those that are given are set."""
     limits = (
         ("--distance", "K", int, "as NEARDUP_DISTANCE"),
@@ -57,10 +57,11 @@ def bits(value: str) -> int | None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, measure, tell."""
-    from scrapy_neardup.offline.evaluation import Rules, evaluate
+    from scrapy_neardup.detect.near import Limits
+    from scrapy_neardup.offline.evaluation import evaluate
 
-    given = {f.name: getattr(options, f.name) for f in fields(Rules) if f.name in options}
-    report = evaluate(options.pages, options.pairs, Rules(**given))
+    given = {f.name: getattr(options, f.name) for f in fields(Limits) if f.name in options}
+    report = evaluate(options.pages, options.pairs, Limits(**given))
     if options.json:
         say_json(report)
     else:

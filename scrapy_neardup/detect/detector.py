@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -15,6 +13,19 @@ import numpy as np
 from publicsuffixlist import PublicSuffixList
 
 from scrapy_neardup.detect import odd_sketch
+from scrapy_neardup.detect.near import (
+    ANY,
+    CONFIRM_DISTANCE,
+    DISTANCE,
+    MIN_WORDS,
+    NONE,
+    SIMILARITY,
+    Limits,
+    Measured,
+    in_order,
+    near,
+    required_own_similarity,
+)
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
 from scrapy_neardup.detect.templates import Boilerplate
@@ -28,13 +39,6 @@ Kind = Literal["new", "exact", "near", "too-short", "undecided"]
 Scope = Literal["site", "all"]
 Admit = Literal["novel", "all"]
 Templates = Literal["learn", "keep"]
-
-DISTANCE = 6
-CONFIRM_DISTANCE = 44
-SIMILARITY = 0.88
-OWN_SIMILARITY = 0.6  # of what templates leave; unlike pages are below 0.5, near ones above 0.9
-OWN_SIMILARITY_ON_A_NEW_SITE = 0.1  # where all that two pages share looks like a template
-MIN_WORDS = 20
 
 # What most URLs begin with; of any other the whole decides, as urlsplit() reads it.
 AUTHORITY = re.compile(r"https?://[a-z0-9.:-]+(?=[/?#]|\Z)")
@@ -167,10 +171,7 @@ class Detector:
         self.index = index
         self.pages = PageTable(engine.sketch_spec.n_words + ROW_WORDS)
         self.templates = Boilerplate()
-        self.distance = distance
-        self.confirm_distance = confirm_distance
-        self.similarity = similarity
-        self.min_words = min_words
+        self.limits = Limits(distance, confirm_distance, similarity, min_words)
         self.scope = scope
         self.admit = admit
         self.boilerplate = boilerplate
@@ -213,7 +214,7 @@ class Detector:
         exact = self.pages.with_digest(reading.digest, here) if reading.words else None
         if exact is not None and exact != own:
             return self._conclude(reading, "exact", own, Match(exact, 0, 0, 1.0))
-        if reading.n_words < self.min_words:
+        if reading.n_words < self.limits.min_words:
             return self._conclude(reading, "too-short", own)
         try:
             match, elsewhere = self._matches(reading, own)
@@ -300,29 +301,37 @@ class Detector:
         return site if self.scope == "site" else 0
 
     def _matches(self, reading: PageReading, own: int | None) -> tuple[Match | None, Match | None]:
-        """The nearest confirmed page of the same scope, and that of other sites."""
-        found = self._confirmed(reading, own)
+        """The original of the same scope, and that of other sites."""
+        found = self._near(reading, own)
         if not found:
             return None, None
         sites, here = self.pages.sites, self._scope_of(reading.site)
         return (
-            nearest(match for match in found if sites[match.id] == here),
-            nearest(match for match in found if sites[match.id] != here),
+            next((match for match in found if sites[match.id] == here), None),
+            next((match for match in found if sites[match.id] != here), None),
         )
 
-    def _confirmed(self, reading: PageReading, own: int | None) -> list[Match]:
-        """Pages near by fingerprint, and by all that confirms it."""
-        ids, distances = self.index.all_within(reading.signatures.fingerprint, self.distance)
+    def _near(self, reading: PageReading, own: int | None) -> list[Match]:
+        """The pages that a page is near, the original to be named first."""
+        limits = self.limits
+        ids, distances = self.index.all_within(reading.signatures.fingerprint, limits.distance)
+        if own is not None:  # read again: only what came before it counts
+            earlier = ids < own
+            ids, distances = ids[earlier], distances[earlier]
         if not len(ids):
             return []
-        rows, trusted = self.pages.sketches.take(ids), self.confirm_distance is None
-        bits, similar = self.compare(reading, rows, within=self.confirm_distance)
-        near = np.flatnonzero(similar >= (0 if trusted else self.similarity))
-        near = near if own is None else near[ids[near] < own]
-        if len(near) and not trusted:
-            near = near[self._own_parts_agree(reading, ids[near], rows[near])]
-        columns = (column[near].tolist() for column in (ids, distances, bits, similar))
-        return [Match(*row) for row in zip(*columns, strict=True)] if len(near) else []
+        rows = self.pages.sketches.take(ids)
+        bits, similar = self.compare(reading, rows, within=limits.confirm_distance)
+        measured = Measured(distances, bits, similar)
+        confirmed = near(
+            measured,
+            limits,
+            lambda places: self._own_parts_agree(reading, ids[places], rows[places]),
+        )
+        ids, measured = ids[confirmed], measured.where(confirmed)
+        order = in_order(ids, measured)
+        columns = (column[order].tolist() for column in (ids, *measured))
+        return [Match(*row) for row in zip(*columns, strict=True)]
 
     def compare(
         self,
@@ -362,11 +371,10 @@ class Detector:
             return self.pages.sites.take(ids) != reading.site  # type: ignore[no-any-return]
         own_words = self.templates.own_words(reading.site, reading.blocks)
         is_warm = self.templates.is_warm(reading.site)
-        if own_words < self.min_words:
-            # Little is left: on a known site too little to judge by, on a new one a small change.
-            return np.full(len(ids), not is_warm)
-        needed = OWN_SIMILARITY if is_warm else OWN_SIMILARITY_ON_A_NEW_SITE
-        return self.compare(reading, rows, own_words / reading.n_words)[1] >= needed
+        required = required_own_similarity(own_words, self.limits.min_words, is_warm)
+        if required in (ANY, NONE):
+            return np.full(len(ids), required == ANY)
+        return self.compare(reading, rows, own_words / reading.n_words)[1] >= required
 
     def _conclude(
         self,
@@ -410,12 +418,6 @@ class Detector:
         if indexed:
             self.index.add(page.fingerprint, id)
         return id
-
-
-def nearest(matches: Iterable[Match]) -> Match | None:
-    """The one with the fewest sketch bits, then fingerprint bits, then the smallest id."""
-    order = attrgetter("sketch_distance", "distance", "id")
-    return min(matches, key=order, default=None)
 
 
 def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

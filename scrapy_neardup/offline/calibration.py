@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scrapy_neardup.detect.detector import Detector, PageReading
+from scrapy_neardup.detect.near import Limits
 from scrapy_neardup.detect.odd_sketch import SHINGLE
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.index import load_index
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array
-from scrapy_neardup.offline.evaluation import Interval, Rules, Sweep, measure, sweep
+from scrapy_neardup.offline.evaluation import Interval, Sweep, measure, sweep
 from scrapy_neardup.offline.page_files import DISTINCT, NEAR, read_pages
 
 MAX_PAGES = 3_000
@@ -37,7 +38,7 @@ class Sample(NamedTuple):
 class Proposal:
     """Limits, and what they should do on pages like these."""
 
-    rules: Rules
+    limits: Limits
     precision: Interval
     recall: Interval
 
@@ -67,8 +68,8 @@ def calibrate(
     scored = (jaccard >= NEAR) | (jaccard <= DISTINCT)
     near, weights = jaccard[scored] >= NEAR, sample.weights[scored]
     seen = measures.where(scored)
-    sweeps = sweep(seen, near, Rules(), weights)
-    proposal = best(sweeps) if near.any() else Rules()
+    sweeps = sweep(seen, near, Limits(), weights)
+    proposal = best(sweeps) if near.any() else Limits()
     return {
         "pages": len(readings),
         "likely_pairs": sample.n_likely,
@@ -77,7 +78,7 @@ def calibrate(
         "distinct": int((jaccard <= DISTINCT).sum()),
         "proposal": asdict(proposal),
         **expected(seen.duplicates(proposal), near, weights),
-        "sweep": [{**asdict(rules), **score.as_dict()} for rules, score in sweeps],
+        "sweep": [{**asdict(limits), **score.as_dict()} for limits, score in sweeps],
     }
 
 
@@ -127,17 +128,17 @@ def shingles(words: bytes) -> set[tuple[bytes, ...]]:
     return {tuple(known[i : i + size]) for i in range(len(known) - size + 1)}
 
 
-def best(sweeps: list[Sweep]) -> Rules:
+def best(sweeps: list[Sweep]) -> Limits:
     """The limits with the highest F1; of equal ones the smallest k, then the largest b.
 
     The rest of the pages differ from the sample: a b that leaves room loses none of them, and
     what it lets through the similarity still measures.
     """
-    confirming = [s for s in sweeps if s.rules.confirm_distance is not None]
+    confirming = [s for s in sweeps if s.limits.confirm_distance is not None]
     return max(
         confirming,
-        key=lambda s: (s.score.f1 or 0, -s.rules.distance, s.rules.confirm_distance),
-    ).rules
+        key=lambda s: (s.score.f1 or 0, -s.limits.distance, s.limits.confirm_distance),
+    ).limits
 
 
 def expected(duplicates: BoolArray, near: BoolArray, weights: F64Array) -> dict[str, Any]:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from math import sqrt
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from scrapy_neardup.detect.detector import (
-    CONFIRM_DISTANCE,
-    DISTANCE,
-    MIN_WORDS,
-    SIMILARITY,
-    Detector,
-    PageReading,
-)
+from scrapy_neardup.detect.detector import Detector, PageReading
+from scrapy_neardup.detect.near import Limits, Measured, near
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.index import load_index
@@ -28,16 +22,6 @@ Z95 = 1.959964  # standard deviations that hold 95 % of a normal distribution
 
 DISTANCES = range(3, 9)
 CONFIRM_DISTANCES = (28, 32, 36, 40, 44, 48, 52, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The detector's limits, as its keywords say them."""
-
-    distance: int = DISTANCE
-    confirm_distance: int | None = CONFIRM_DISTANCE
-    similarity: float = SIMILARITY
-    min_words: int = MIN_WORDS
 
 
 class Interval(NamedTuple):
@@ -102,49 +86,36 @@ class Score(NamedTuple):
         }
 
 
-class Measures(NamedTuple):
+class MeasuredPairs(NamedTuple):
     """What the detector would see of each pair; all of shape (n,)."""
 
     exact: BoolArray  # the same words, and any
     n_words: I64Array  # of the shorter page
-    distances: I64Array
-    sketch_distances: I64Array
-    similarity: F64Array
+    measured: Measured
 
-    def duplicates(self, rules: Rules) -> BoolArray:
+    def duplicates(self, limits: Limits) -> BoolArray:
         """Which pairs the detector takes for duplicates, each as if alone in the world.
 
         Without a site around them, templates cannot be told: every word counts.
         """
-        near = (self.distances <= rules.distance) & (self.n_words >= rules.min_words)
-        if rules.confirm_distance is not None:
-            near &= self.sketch_distances <= rules.confirm_distance
-            near &= self.similarity >= rules.similarity
-        return near | self.exact
+        return near(self.measured, limits) & (self.n_words >= limits.min_words) | self.exact
 
-    def where(self, wanted: BoolArray) -> Measures:
+    def where(self, wanted: BoolArray) -> MeasuredPairs:
         """Those of the pairs that are wanted."""
-        exact, n_words, distances, sketch_distances, similarity = self
-        return Measures(
-            exact[wanted],
-            n_words[wanted],
-            distances[wanted],
-            sketch_distances[wanted],
-            similarity[wanted],
-        )
+        measured = self.measured.where(wanted)
+        return MeasuredPairs(self.exact[wanted], self.n_words[wanted], measured)
 
 
-def measure(detector: Detector, pairs: Iterable[tuple[PageReading, PageReading]]) -> Measures:
+def measure(detector: Detector, pairs: Iterable[tuple[PageReading, PageReading]]) -> MeasuredPairs:
     """What a detector sees when the second page of each pair comes after the first."""
     rows = [_measure(detector, first, second) for first, second in pairs]
     exact, n_words, distances, bits, similar = zip(*rows, strict=True) if rows else ((),) * 5
-    return Measures(
-        np.array(exact, dtype=bool),
-        np.array(n_words, dtype=np.int64),
+    measured = Measured(
         np.array(distances, dtype=np.int64),
         np.array(bits, dtype=np.int64),
         np.array(similar, dtype=np.float64),
     )
+    return MeasuredPairs(np.array(exact, dtype=bool), np.array(n_words, dtype=np.int64), measured)
 
 
 def _measure(
@@ -163,46 +134,48 @@ def _measure(
 class Sweep(NamedTuple):
     """The score under other limits."""
 
-    rules: Rules
+    limits: Limits
     score: Score
 
 
 def sweep(
-    measures: Measures, near: BoolArray, rules: Rules, weights: F64Array | None = None
+    pairs: MeasuredPairs, labels: BoolArray, limits: Limits, weights: F64Array | None = None
 ) -> list[Sweep]:
     """Scores for every k of DISTANCES and b of CONFIRM_DISTANCES."""
-    settings = (
-        replace(rules, distance=k, confirm_distance=b) for k in DISTANCES for b in CONFIRM_DISTANCES
+    tried = (
+        replace(limits, distance=k, confirm_distance=b)
+        for k in DISTANCES
+        for b in CONFIRM_DISTANCES
     )
-    return [Sweep(other, Score.of(measures.duplicates(other), near, weights)) for other in settings]
+    return [Sweep(other, Score.of(pairs.duplicates(other), labels, weights)) for other in tried]
 
 
-def evaluate(pages: Path, pairs: Path, rules: Rules) -> dict[str, Any]:
+def evaluate(pages: Path, pairs: Path, limits: Limits) -> dict[str, Any]:
     """The score of files of pages and labelled pairs, of each stratum, and of other limits.
 
-    Plain values: precision, recall and f1 under `rules` at the top, then the rest. Raises
+    Plain values: precision, recall and f1 under `limits` at the top, then the rest. Raises
     InputError.
     """
     labelled = read_pairs(pairs)
-    measures = _measured(pages, labelled)
-    near = np.array([pair.near for pair in labelled], dtype=bool)
+    measured = _measured(pages, labelled)
+    labels = np.array([pair.near for pair in labelled], dtype=bool)
     strata = np.array([pair.stratum for pair in labelled], dtype=object)
-    found = measures.duplicates(rules)
+    found = measured.duplicates(limits)
     return {
-        **Score.of(found, near).as_dict(),
+        **Score.of(found, labels).as_dict(),
         "pairs": len(labelled),
-        "settings": asdict(rules),
+        "settings": asdict(limits),
         "strata": {
-            stratum: Score.of(found[strata == stratum], near[strata == stratum]).as_dict()
+            stratum: Score.of(found[strata == stratum], labels[strata == stratum]).as_dict()
             for stratum in sorted(set(strata))
         },
         "sweep": [
-            {**asdict(other), **score.as_dict()} for other, score in sweep(measures, near, rules)
+            {**asdict(other), **score.as_dict()} for other, score in sweep(measured, labels, limits)
         ],
     }
 
 
-def _measured(pages: Path, labelled: list[Pair]) -> Measures:
+def _measured(pages: Path, labelled: list[Pair]) -> MeasuredPairs:
     detector = Detector(load_engine("auto"), load_index("scan"))
     wanted = {id for pair in labelled for id in (pair.first, pair.second)}
     readings = read_pages(pages, detector, wanted)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scrapy_neardup.detect.detector import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, SIMILARITY, Scope
+from scrapy_neardup.detect.detector import Scope
+from scrapy_neardup.detect.near import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, SIMILARITY
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
 
 if TYPE_CHECKING:

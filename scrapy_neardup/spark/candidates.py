@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from scrapy_neardup.detect import odd_sketch
+from scrapy_neardup.detect.near import Limits, Measured, near
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
@@ -47,6 +48,11 @@ class Reach:
     similarity: float
     broadcast_bytes: int
     cell_rows: int = 20_000
+
+    @property
+    def limits(self) -> Limits:
+        """What two pages within reach keep to."""
+        return Limits(self.distance, self.confirm_distance, self.similarity)
 
 
 def confirmed_pairs(
@@ -137,10 +143,11 @@ def pairs_batch(
     """
     (rows, i), (others, j) = one, other
     sketch = np.bitwise_count(rows["sketches"][i] ^ others["sketches"][j]).sum(axis=1, dtype="i8")
+    # Measured only where the sketches confirm: most candidates of a crowded cell are far apart.
     wanted = (rows["sites"][i] == others["sites"][j]) & (sketch <= reach.confirm_distance)
     similar = np.zeros(len(i))
     similar[wanted] = similarities(rows, i[wanted], others, j[wanted])
-    wanted &= similar >= reach.similarity
+    wanted &= near(Measured(distances, sketch, similar), reach.limits)
     columns = (rows["sites"][i], later, earlier, distances, sketch, similar)
     names = [part.split()[0] for part in PAIRS.split(", ")]
     return pa.RecordBatch.from_arrays([pa.array(c[wanted]) for c in columns], names=names)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from scrapy_neardup.detect.near import ORDER
 from scrapy_neardup.spark.cells import CHECK_WORDS
 from scrapy_neardup.spark.components import connected_components
 
@@ -67,18 +68,17 @@ def near_a_kept_page(pairs: DataFrame) -> DataFrame:
     Whether a page is kept depends on those of its site before it, so one task goes through all
     pairs of a site in order: about a million a second, in a bit of memory for each page.
     """
-    from pyspark.sql import functions as fn
 
-    preference = ("n", fn.desc("similarity"), "sketch_distance", "earlier")
-    in_order = pairs.repartition("site").sortWithinPartitions(*preference).select(*PAIR_COLUMNS)
+    preference = ["earlier" if column == "id" else column for column in ORDER]
+    by_site = pairs.repartition("site").sortWithinPartitions("n", *preference)
+    in_order = by_site.select(*PAIR_COLUMNS)
     return in_order.mapInArrow(keep_in_order, NEAR)
 
 
 def keep_in_order(batches: Batches) -> Batches:
     """Pairs in order → the pages that are not kept, each with the original that it repeats.
 
-    Of several kept pages the original is the most similar, then the one with the fewest
-    sketch bits, then the first, as in Detector.
+    Of several kept pages the first in the order is the original (detect.near.ORDER).
     """
     dropped = Bits()
     for batch in batches:

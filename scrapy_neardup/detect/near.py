@@ -1,0 +1,100 @@
+"""The decision rule: which candidates a page is near, and which of them it repeats.
+
+The detector, `evaluate` and Spark all call near() and name originals in ORDER; nobody else
+compares a measure with a limit. Pure: arrays in, arrays out, any number of pages at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array
+
+DISTANCE = 6
+CONFIRM_DISTANCE = 44
+SIMILARITY = 0.88
+MIN_WORDS = 20
+
+OWN_SIMILARITY = 0.6  # of what templates leave; unlike pages are below 0.5, near ones above 0.9
+OWN_SIMILARITY_ON_A_NEW_SITE = 0.1  # where all that two pages share looks like a template
+ANY, NONE = 0.0, 2.0  # required similarities that every page reaches, and none
+
+# Which of several originals is named: the first by these columns, ascending. A smaller id is an
+# older page.
+ORDER = ("sketch_distance", "distance", "id")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far apart two pages may be and still be near; every bound is inclusive.
+
+    distance          fingerprint bits that may differ
+    confirm_distance  sketch bits that may differ; None: the fingerprint alone decides
+    similarity        Jaccard similarity of the 5-word shingles that is required
+    min_words         words that both pages must have; shorter ones are only compared exactly
+    """
+
+    distance: int = DISTANCE
+    confirm_distance: int | None = CONFIRM_DISTANCE
+    similarity: float = SIMILARITY
+    min_words: int = MIN_WORDS
+
+
+class Measured(NamedTuple):
+    """What was measured between a page and each candidate; all of shape (n,).
+
+    Beyond confirm_distance, similarity is never looked at and may be anything.
+    """
+
+    distances: I64Array  # fingerprint bits
+    sketch_distances: I64Array  # sketch bits
+    similarity: F64Array
+
+    def where(self, wanted: BoolArray) -> Measured:
+        """What was measured of those candidates that are wanted."""
+        distances, sketch_distances, similarity = self
+        return Measured(distances[wanted], sketch_distances[wanted], similarity[wanted])
+
+
+# Places of candidates that are near as a whole -> which of them are also near without templates.
+TemplateRule = Callable[[I64Array], BoolArray]
+
+
+def near(
+    measured: Measured, limits: Limits, template_rule: TemplateRule | None = None
+) -> BoolArray:
+    """Which candidates are near; shape (n,).
+
+    template_rule: asked only about candidates that are near as a whole, and only where sketches
+    confirm. Without it every word counts. O(n).
+    """
+    found: BoolArray = measured.distances <= limits.distance
+    if limits.confirm_distance is None:
+        return found
+    found &= measured.sketch_distances <= limits.confirm_distance
+    found &= measured.similarity >= limits.similarity
+    places = np.flatnonzero(found)
+    if len(places) and template_rule is not None:
+        found[places] = template_rule(places)
+    return found
+
+
+def in_order(ids: I64Array, measured: Measured) -> I64Array:
+    """Places of candidates of one page, the original that is to be named first (ORDER)."""
+    return np.lexsort((ids, measured.distances, measured.sketch_distances))
+
+
+def required_own_similarity(own_words: int, min_words: int, is_warm: bool) -> float:
+    """How similar two pages must be in what is left without the site's templates.
+
+    own_words: those of the page outside templates. is_warm: enough pages of the site were read
+    to know its templates. Where little is left, a known site gives too little to judge by
+    (NONE); on a new one, little is left of a page that was changed little (ANY).
+    """
+    if own_words < min_words:
+        return NONE if is_warm else ANY
+    return OWN_SIMILARITY if is_warm else OWN_SIMILARITY_ON_A_NEW_SITE
