@@ -22,7 +22,7 @@ from scrapy.dupefilters import RFPDupeFilter
 
 from benchmarks.peers import peer
 from benchmarks.rows import SHARED_DATA, Row, one_core
-from scrapy_neardup.urls.filters.exact import ExactFilter
+from scrapy_neardup.urls.filters.exact import ExactUrlFilter
 from scrapy_neardup.urls.filters.layered import BloomFilter, LayeredBloomFilter
 from scrapy_neardup.urls.key import url_key
 
@@ -77,7 +77,7 @@ def contenders(n: int) -> dict[str, Callable[[], Contender | None]]:
     return {
         "layered": lambda: ours(LayeredBloomFilter(n, RATE, seed=1)),
         "bloom": lambda: ours(BloomFilter(n, RATE, seed=1)),
-        "exact": lambda: ours(ExactFilter(n, seed=1)),
+        "exact": lambda: ours(ExactUrlFilter(n, seed=1)),
         "rbloom": lambda: of_rbloom(n, hash),
         "rbloom+mmh3": lambda: of_rbloom(n, lambda key: mmh3.hash128(key, signed=True)),
         "fastbloom-rs": lambda: of_fastbloom(n),
@@ -223,7 +223,7 @@ def size_rows() -> Iterator[Row]:
         ("1e-3", LayeredBloomFilter(n, 1e-3, seed=1), 17),
         ("1e-6", LayeredBloomFilter(n, 1e-6, seed=1), 31),
         ("1e-6, grown from 100,000", LayeredBloomFilter(100_000, 1e-6, seed=1), 40),
-        ("exact", ExactFilter(n, seed=1), 160),
+        ("exact", ExactUrlFilter(n, seed=1), 160),
     ):
         for batch in batches(stream(n), 10_000):
             known.add_many(batch)
@@ -276,7 +276,7 @@ def large_rows() -> Iterator[Row]:
     n = 10 * MILLION
     for name, known in (
         ("layered", LayeredBloomFilter(n, RATE, seed=1)),
-        ("exact", ExactFilter(n, seed=1)),
+        ("exact", ExactUrlFilter(n, seed=1)),
     ):
         for batch in batches(stream(n - SINGLE_CALLS), 10_000):
             known.add_many(batch)
@@ -292,7 +292,7 @@ def reopen_rows() -> Iterator[Row]:
     n = 100_000
     for name, known in (
         ("layered", LayeredBloomFilter(n, RATE)),
-        ("exact", ExactFilter(n)),
+        ("exact", ExactUrlFilter(n)),
     ):
         known.add_many(list(stream(n)))
         with tempfile.TemporaryDirectory() as folder:

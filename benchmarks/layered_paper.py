@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from benchmarks.charts import line_chart
 from benchmarks.rows import SHARED_DATA
-from scrapy_neardup.urls.filters.exact import ExactFilter
+from scrapy_neardup.urls.filters.exact import ExactUrlFilter
 from scrapy_neardup.urls.filters.layered import LayeredBloomFilter
 from scrapy_neardup.urls.filters.paper import PaperBloomFilter, PaperLayeredBloomFilter
 from scrapy_neardup.urls.key import url_key
@@ -65,7 +65,7 @@ def filters(size_bits: int, capacity: int) -> dict[str, Callable[[], Filter]]:
         "classic, 5m, k=3": lambda: PaperBloomFilter(5 * size_bits),
         "classic, 5m, k=17": lambda: PaperBloomFilter(5 * size_bits, 17),
         "layered 1e-6": lambda: LayeredBloomFilter(capacity, 1e-6, seed=1),
-        "exact": lambda: ExactFilter(capacity, seed=1),
+        "exact": lambda: ExactUrlFilter(capacity, seed=1),
     }
 
 

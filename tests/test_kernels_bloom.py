@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_neardup.kernels.numpy_twin import bloom as twin
-from scrapy_neardup.urls.filters.exact import ExactFilter
+from scrapy_neardup.urls.filters.exact import ExactUrlFilter
 from scrapy_neardup.urls.filters.layered import LayeredBloomFilter
 
 SEED = 0x0F0E0D0C0B0A09080706050403020100
@@ -134,9 +134,21 @@ def test_tables_hold_the_same_fingerprints(native: ModuleType, added: list[bytes
     assert np.array_equal(*(np.sort(table) for table in larger))
 
 
-@pytest.mark.parametrize("wrong", ["text", None, 3])
-def test_only_bytes_are_keys(native: ModuleType, wrong: object) -> None:
-    for known in (LayeredBloomFilter(10), ExactFilter(10)):
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=30))
+@settings(max_examples=30, deadline=None)
+def test_a_str_is_its_utf_8(native: ModuleType, texts: list[str]) -> None:
+    known = LayeredBloomFilter(100, seed=SEED)
+    plain = twin.LayeredBits(*bits_arguments(LayeredBloomFilter(100, seed=SEED)))
+    compiled = native.LayeredBits(*bits_arguments(LayeredBloomFilter(100, seed=SEED)))
+    for bits in (known, plain, compiled):
+        bits.add_many(texts)
+        assert all(text in bits and text.encode() in bits for text in texts)
+        assert not any(bits.find_many([text.encode() for text in texts]))
+
+
+@pytest.mark.parametrize("wrong", [bytearray(b"text"), None, 3])
+def test_only_str_and_bytes_are_keys(native: ModuleType, wrong: object) -> None:
+    for known in (LayeredBloomFilter(10), ExactUrlFilter(10)):
         with pytest.raises((TypeError, AttributeError)):
             known.add(wrong)  # type: ignore[arg-type]
         with pytest.raises((TypeError, AttributeError)):

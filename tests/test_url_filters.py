@@ -1,4 +1,4 @@
-"""bloom/: filters that never forget a URL and keep their error rate."""
+"""urls/filters/: filters that never forget a URL and keep their error rate."""
 
 import gzip
 import itertools
@@ -10,13 +10,13 @@ from pathlib import Path
 import mmh3
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from scrapy_neardup.errors import BrokenInvariant, SettingsError
+from scrapy_neardup.errors import BrokenInvariant, SettingsError, SpecError
 from scrapy_neardup.urls.filters import UrlFilter, load_filter
-from scrapy_neardup.urls.filters.exact import ExactFilter
+from scrapy_neardup.urls.filters.exact import ExactUrlFilter
 from scrapy_neardup.urls.filters.layered import BloomFilter, LayeredBloomFilter
 from scrapy_neardup.urls.filters.sizing import classic_bits, shape_for
 from scrapy_neardup.urls.key import url_key
@@ -25,7 +25,7 @@ FILTERS = {
     "layered": lambda: LayeredBloomFilter(100, 1e-6, seed=1),
     "blocked": lambda: LayeredBloomFilter(100, 2e-4, layers=1, seed=1),
     "bloom": lambda: BloomFilter(100, 1e-6, seed=1),
-    "exact": lambda: ExactFilter(100, seed=1),
+    "exact": lambda: ExactUrlFilter(100, seed=1),
 }
 
 
@@ -127,7 +127,7 @@ def test_every_filter_answers_the_same_protocol(known: UrlFilter) -> None:
 
 
 def test_an_exact_filter_takes_10_to_20_bytes_a_url_however_it_grew() -> None:
-    known = ExactFilter(1, seed=1)
+    known = ExactUrlFilter(1, seed=1)
     for n, key in enumerate(urls(20_000), start=1):
         known.add(key)
         assert n < 1_000 or 10 <= known.nbytes / n < 20.5
@@ -135,13 +135,13 @@ def test_an_exact_filter_takes_10_to_20_bytes_a_url_however_it_grew() -> None:
 
 
 def test_an_exact_filter_reopens_on_a_read_only_table() -> None:
-    known = ExactFilter(100, seed=1)
+    known = ExactUrlFilter(100, seed=1)
     keys = list(urls(1_000))
     known.add_many(keys)
     arrays = known.arrays()
     for array in arrays.values():
         array.flags.writeable = False
-    reopened = ExactFilter.from_arrays(arrays)
+    reopened = ExactUrlFilter.from_arrays(arrays)
     assert all(key in reopened for key in keys)
     assert not reopened.add(b"late.example/")
     assert b"late.example/" in reopened
@@ -150,7 +150,7 @@ def test_an_exact_filter_reopens_on_a_read_only_table() -> None:
 
 
 def test_an_exact_filter_that_may_not_grow_calls_new_what_is_new() -> None:
-    known = ExactFilter(1, seed=1, max_bytes=9_000)
+    known = ExactUrlFilter(1, seed=1, max_bytes=9_000)
     keys = list(urls(819))
     known.add_many(keys)
     assert known.saturated
@@ -161,7 +161,7 @@ def test_an_exact_filter_that_may_not_grow_calls_new_what_is_new() -> None:
 
 
 def test_check_notices_a_fingerprint_out_of_reach() -> None:
-    known = ExactFilter(100, seed=1)
+    known = ExactUrlFilter(100, seed=1)
     known.add_many(list(urls(100)))
     places = known.arrays()["places"]
     taken, free = np.flatnonzero(places)[50], np.flatnonzero(places == 0)[0]
@@ -171,10 +171,149 @@ def test_check_notices_a_fingerprint_out_of_reach() -> None:
 
 
 def test_names_lead_to_filters() -> None:
-    assert load_filter("exact") is ExactFilter
+    assert load_filter("exact") is ExactUrlFilter
     assert load_filter("scrapy_neardup.urls.filters.layered.BloomFilter") is BloomFilter
     with pytest.raises(SettingsError, match="exakt"):
         load_filter("exakt")
+
+
+def test_a_filter_takes_str_and_bytes_alike(known: UrlFilter) -> None:
+    assert not known.add("shop.example/käse")
+    assert "shop.example/käse".encode() in known
+    assert "shop.example/käse" in known
+    assert known.add_many(["shop.example/käse", b"shop.example/a"]).tolist()[0] == 0
+
+
+def test_a_copy_goes_its_own_way(known: UrlFilter) -> None:
+    known.add_many(list(urls(300)))
+    copied = known.copy()
+    known.add("late.example/")
+    copied.add("later.example/")
+    assert all(key in copied for key in urls(300))
+    assert "late.example/" not in copied
+    assert "later.example/" not in known
+    known.check()
+    copied.check()
+
+
+MERGED = {
+    **FILTERS,
+    "wide": lambda: LayeredBloomFilter(4_000, 1e-3, seed=1),
+    "few hashes": lambda: LayeredBloomFilter(50, 0.3, layers=1, seed=1),
+}
+
+
+@pytest.mark.parametrize("name", MERGED)
+@given(sizes=st.lists(st.integers(0, 350), min_size=2, max_size=3), overlap=st.integers(0, 200))
+@settings(max_examples=12, deadline=None)
+def test_merged_filters_forget_no_key_of_either(name: str, sizes: list[int], overlap: int) -> None:
+    shards = [MERGED[name]() for _ in sizes]
+    model: set[bytes] = set()
+    for number, (shard, size) in enumerate(zip(shards, sizes, strict=True)):
+        keys = [*urls(size, seed=number + 1), *urls(min(overlap, size))]
+        shard.add_many(keys)
+        model.update(keys)
+    first, *others = shards
+    promise = sum(shard.error_rate for shard in shards)
+    lost_before = sum(shard.expected_lost for shard in shards)
+    for other in others:
+        before = len(other)
+        first.merge(other)
+        assert len(other) == before
+    first.add_many(list(urls(300, seed=99)))
+    model.update(urls(300, seed=99))
+    assert all(key in first for key in model)
+    assert first.expected_error_rate <= promise
+    assert first.expected_lost >= lost_before
+    first.check()
+    reopened = type(first).from_arrays(first.arrays())
+    assert all(key in reopened for key in model)
+
+
+@pytest.mark.parametrize("n_shards", [2, 5])
+@pytest.mark.parametrize("n_keys", [300, 3_000])
+def test_merged_filters_err_as_rarely_as_they_say(n_shards: int, n_keys: int) -> None:
+    shards = [LayeredBloomFilter(1_000, 1e-2, layers=0, seed=1) for _ in range(n_shards)]
+    for number, shard in enumerate(shards):
+        shard.add_many(list(urls(n_keys, seed=number + 1)))
+    first, *others = shards
+    for other in others:
+        first.merge(other)
+    wrong = sum(key in first for key in urls(20_000, seed=50))
+    assert wrong <= bound(20_000 * first.expected_error_rate)
+    assert first.expected_error_rate <= n_shards * 1e-2
+
+
+def test_young_filters_merge_into_the_room_of_one() -> None:
+    one, other = (BloomFilter(1_000, seed=1) for _ in range(2))
+    before = one.nbytes
+    one.add_many(list(urls(400, seed=1)))
+    other.add_many(list(urls(400, seed=2)))
+    one.merge(other)
+    assert one.nbytes == before
+    assert len(one) == 800
+    assert one.expected_error_rate <= one.error_rate
+
+
+def test_a_merged_filter_grows_by_the_size_of_its_slices_not_their_number() -> None:
+    shards = [LayeredBloomFilter(100, seed=1) for _ in range(8)]
+    for number, shard in enumerate(shards):
+        shard.add_many(list(urls(100, seed=number)))
+    first, *others = shards
+    for other in others:
+        first.merge(other)
+    before = first.nbytes
+    first.add("h.example/one-more")
+    assert first.nbytes - before < before
+
+
+def test_a_table_merges_keys_of_both_once() -> None:
+    one, other = ExactUrlFilter(10, seed=1), ExactUrlFilter(10, seed=1)
+    one.add_many(list(urls(3_000)))
+    other.add_many(list(urls(2_000)) + list(urls(1_000, seed=2)))
+    one.merge(other)
+    assert len(one) == 4_000
+    one.check()
+
+
+def test_a_filter_merged_with_itself_is_what_it_was(known: UrlFilter) -> None:
+    known.add_many(list(urls(500)))
+    size, rate = len(known), known.expected_error_rate
+    known.merge(known)
+    assert (len(known), known.expected_error_rate) == (size, rate)
+    known.check()
+
+
+def test_a_filter_on_read_only_arrays_merges(known: UrlFilter) -> None:
+    known.add_many(list(urls(50)))
+    arrays = known.arrays()
+    for array in arrays.values():
+        array.flags.writeable = False
+    reopened, other = type(known).from_arrays(arrays), known.copy()
+    other.add("late.example/")
+    reopened.merge(other)
+    assert "late.example/" in reopened
+    assert "late.example/" not in known
+    assert not reopened.add("later.example/")
+    reopened.check()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "named"),
+    [
+        (BloomFilter(100, seed=1), LayeredBloomFilter(100, seed=1), ("BloomFilter", "Layered")),
+        (BloomFilter(100, seed=1), BloomFilter(200, seed=1), ("capacity=100", "capacity=200")),
+        (BloomFilter(9, 1e-3, seed=1), BloomFilter(9, 1e-6, seed=1), ("=0.001", "=1e-06")),
+        (ExactUrlFilter(9, seed=1), ExactUrlFilter(9, seed=12345), ("seed id .*seed id",)),
+    ],
+)
+def test_filters_that_differ_do_not_merge(
+    one: UrlFilter, other: UrlFilter, named: tuple[str, ...]
+) -> None:
+    for name in named:
+        with pytest.raises(SpecError, match=name) as refused:
+            one.merge(other)
+    assert "12345" not in str(refused.value)
 
 
 class Against(RuleBasedStateMachine):
@@ -222,7 +361,7 @@ def machine(name: str, make: Callable[[], UrlFilter]) -> type:
 
 
 TestLayeredAgainstASet = machine("LayeredAgainstASet", lambda: LayeredBloomFilter(40, 1e-9, seed=3))
-TestExactAgainstASet = machine("ExactAgainstASet", lambda: ExactFilter(40, seed=3))
+TestExactAgainstASet = machine("ExactAgainstASet", lambda: ExactUrlFilter(40, seed=3))
 
 
 @pytest.mark.parametrize("error_rate", [1e-2, 1e-3])
@@ -303,7 +442,7 @@ def test_what_collides_under_every_seed_of_murmur3_does_not_collide_here() -> No
     assert len(set(crafted)) == 16
     for seed in (0, 1, 0xDEADBEEF):
         assert len({mmh3.hash128(segment, seed) for segment in crafted}) == 1
-    for make in (LayeredBloomFilter, ExactFilter):
+    for make in (LayeredBloomFilter, ExactUrlFilter):
         known = make(100)
         assert not any(known.add(b"h.example/" + segment) for segment in crafted)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 cdef extern from "Python.h":
     int PyBytes_AsStringAndSize(object key, char **bytes, Py_ssize_t *length) except -1
+    const char *PyUnicode_AsUTF8AndSize(object key, Py_ssize_t *length) except NULL
 
 cdef extern from "bloom.h" nogil:
     enum: ND_FULL, ND_MAX_LAYERS
@@ -54,6 +55,17 @@ cdef uint64_t *pointer(const uint64_t[::1] array) noexcept:
     return <uint64_t *> &array[0]
 
 
+cdef inline int see(object key, const uint8_t **start, Py_ssize_t *length) except -1:
+    """Where a key's bytes are, as long as the key lives; of a str, its UTF-8."""
+    cdef char *data
+    if isinstance(key, str):
+        start[0] = <const uint8_t *> PyUnicode_AsUTF8AndSize(key, length)
+    else:
+        PyBytes_AsStringAndSize(key, &data, length)
+        start[0] = <const uint8_t *> data
+    return 0
+
+
 cdef class Keys:
     """Where the bytes of many keys are, and room for their answers."""
     cdef tuple held
@@ -63,7 +75,6 @@ cdef class Keys:
     cdef int64_t[::1] answers
 
     def __cinit__(self, keys):
-        cdef char *start
         cdef Py_ssize_t length
         cdef size_t i
         self.held = tuple(keys)
@@ -74,8 +85,8 @@ cdef class Keys:
         if not self.starts or not self.lengths:
             raise MemoryError
         for i in range(self.n):
-            PyBytes_AsStringAndSize(self.held[i], &start, &length)
-            self.starts[i], self.lengths[i] = <const uint8_t *> start, <size_t> length
+            see(self.held[i], &self.starts[i], &length)
+            self.lengths[i] = <size_t> length
 
     def __dealloc__(self):
         free(self.starts)
@@ -113,19 +124,19 @@ cdef class LayeredBits:
     def __dealloc__(self):
         free(self.filter.slices)
 
-    def __contains__(self, bytes key not None):
-        cdef char *start
+    def __contains__(self, key):
+        cdef const uint8_t *start
         cdef Py_ssize_t length
-        PyBytes_AsStringAndSize(key, &start, &length)
-        return nd_holds_key(&self.filter, <uint8_t *> start, length)
+        see(key, &start, &length)
+        return nd_holds_key(&self.filter, start, length)
 
-    def add(self, bytes key not None):
+    def add(self, key):
         cdef nd_prefix found[ND_MAX_LAYERS]
-        cdef char *start
+        cdef const uint8_t *start
         cdef Py_ssize_t length
-        PyBytes_AsStringAndSize(key, &start, &length)
+        see(key, &start, &length)
         return nd_add(
-            &self.filter, found, nd_prefixes(&self.filter, <uint8_t *> start, length, found)
+            &self.filter, found, nd_prefixes(&self.filter, start, length, found)
         )
 
     def find_many(self, keys):
@@ -153,19 +164,19 @@ cdef class TableBits:
         self.table.shift = 65 - <int> len(places).bit_length()
         self.table.limit = limit
 
-    def __contains__(self, bytes key not None):
-        cdef char *start
+    def __contains__(self, key):
+        cdef const uint8_t *start
         cdef Py_ssize_t length
-        PyBytes_AsStringAndSize(key, &start, &length)
+        see(key, &start, &length)
         return not nd_table_find(
-            &self.table, nd_fingerprint(&self.table, <uint8_t *> start, length)
+            &self.table, nd_fingerprint(&self.table, start, length)
         )
 
-    def add(self, bytes key not None):
-        cdef char *start
+    def add(self, key):
+        cdef const uint8_t *start
         cdef Py_ssize_t length
-        PyBytes_AsStringAndSize(key, &start, &length)
-        return nd_table_add(&self.table, nd_fingerprint(&self.table, <uint8_t *> start, length))
+        see(key, &start, &length)
+        return nd_table_add(&self.table, nd_fingerprint(&self.table, start, length))
 
     def find_many(self, keys):
         cdef Keys held = Keys(keys)

@@ -77,15 +77,17 @@ def fmix64(x: int) -> int:
     return x ^ x >> 33
 
 
-def split(key: bytes) -> list[bytes]:
-    """The segments of a key: cut at `/`, up to the first `?`."""
+def split(key: str | bytes) -> list[bytes]:
+    """The segments of a key: cut at `/`, up to the first `?`. A str is taken as UTF-8."""
+    if isinstance(key, str):
+        key = key.encode()
     path, mark, query = key.partition(b"?")
     segments = path.split(b"/")
     segments[-1] += mark + query
     return segments
 
 
-def prefixes(seed: tuple[int, int], key: bytes, layers: int) -> list[tuple[int, int, int]]:
+def prefixes(seed: tuple[int, int], key: str | bytes, layers: int) -> list[tuple[int, int, int]]:
     """(layer, h1, h2) of each directory above the page, `layers` at most, then of the URL.
 
     The URL is layer `layers + 1` at any depth.
@@ -148,18 +150,18 @@ class LayeredBits:
             view = words[number].data
             self.slices[layer].append((number, view, n_hashes, bool(blocked), limit))
 
-    def find(self, key: bytes) -> int:
+    def find(self, key: str | bytes) -> int:
         """0 if the key may have been added, else the first layer that has not seen it."""
         for layer, h1, h2 in prefixes(self.seed, key, self.layers):
             if not self.holds(layer, h1, h2):
                 return layer
         return 0
 
-    def __contains__(self, key: bytes) -> bool:
+    def __contains__(self, key: str | bytes) -> bool:
         """Whether the key may have been added."""
         return self.find(key) == 0
 
-    def add(self, key: bytes) -> int:
+    def add(self, key: str | bytes) -> int:
         """Like find, and adds the key.
 
         FULL, and nothing is changed, where the newest slice of a layer has reached its limit.
@@ -172,11 +174,11 @@ class LayeredBits:
                 first = layer
         return first
 
-    def find_many(self, keys: Sequence[bytes]) -> I64Array:
+    def find_many(self, keys: Sequence[str | bytes]) -> I64Array:
         """find for each key."""
         return find_each(self, keys)
 
-    def add_many(self, keys: Sequence[bytes]) -> I64Array:
+    def add_many(self, keys: Sequence[str | bytes]) -> I64Array:
         """add for each key in turn; from the first FULL on, all are FULL."""
         return add_each(self, keys)
 
@@ -228,7 +230,7 @@ class TableBits:
         self.mask = len(places) - 1
         self.shift = 65 - len(places).bit_length()
 
-    def fingerprint(self, key: bytes) -> int:
+    def fingerprint(self, key: str | bytes) -> int:
         return prefixes(self.seed, key, 0)[0][1] or 1
 
     def place(self, fingerprint: int) -> int:
@@ -238,15 +240,15 @@ class TableBits:
             at = (at + 1) & self.mask
         return at
 
-    def find(self, key: bytes) -> int:
+    def find(self, key: str | bytes) -> int:
         """0 if the key may have been added, else 1."""
         return int(not self.places[self.place(self.fingerprint(key))])
 
-    def __contains__(self, key: bytes) -> bool:
+    def __contains__(self, key: str | bytes) -> bool:
         """Whether the key may have been added."""
         return self.find(key) == 0
 
-    def add(self, key: bytes) -> int:
+    def add(self, key: str | bytes) -> int:
         """Like find, and adds the key. FULL, and nothing is changed, at the limit."""
         if int(self.n_keys[0]) >= self.limit:
             return FULL
@@ -258,11 +260,11 @@ class TableBits:
         self.n_keys += np.uint64(1)
         return 1
 
-    def find_many(self, keys: Sequence[bytes]) -> I64Array:
+    def find_many(self, keys: Sequence[str | bytes]) -> I64Array:
         """find for each key."""
         return find_each(self, keys)
 
-    def add_many(self, keys: Sequence[bytes]) -> I64Array:
+    def add_many(self, keys: Sequence[str | bytes]) -> I64Array:
         """add for each key in turn; from the first FULL on, all are FULL."""
         return add_each(self, keys)
 
@@ -284,11 +286,11 @@ class TableBits:
             self.places[self.place(fingerprint)] = fingerprint
 
 
-def find_each(bits: LayeredBits | TableBits, keys: Sequence[bytes]) -> I64Array:
+def find_each(bits: LayeredBits | TableBits, keys: Sequence[str | bytes]) -> I64Array:
     return np.fromiter(map(bits.find, keys), np.int64, len(keys))
 
 
-def add_each(bits: LayeredBits | TableBits, keys: Sequence[bytes]) -> I64Array:
+def add_each(bits: LayeredBits | TableBits, keys: Sequence[str | bytes]) -> I64Array:
     answers = np.full(len(keys), FULL, np.int64)
     for i, key in enumerate(keys):
         answers[i] = bits.add(key)

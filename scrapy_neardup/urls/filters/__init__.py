@@ -1,4 +1,4 @@
-"""URL filters: which keys were added before; found by name, dotted path or class."""
+"""URL filters: sets of keys that forget none; loaded by name, dotted path or class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class UrlFilter(Protocol):
-    """A set of keys (urlkey.py) that never forgets one and may, rarely, claim one too many."""
+    """A set of keys (key.py) that never forgets one and may, rarely, claim one too many.
+
+    A key is bytes, or a str, which stands for its UTF-8.
+    """
 
     layers: int
     error_rate: float
@@ -23,23 +26,32 @@ class UrlFilter(Protocol):
         self, capacity: int, error_rate: float, *, max_bytes: int | None = None
     ) -> None: ...
 
-    def add(self, key: bytes) -> bool:
+    def add(self, key: str | bytes) -> bool:
         """Add a key; whether it was there already."""
 
-    def add_reporting(self, key: bytes) -> int:
+    def add_reporting(self, key: str | bytes) -> int:
         """Add a key; 0 if it was there already, else the first layer that had not seen it.
 
         Layer 1 is the host, 2 host and first directory, …; `layers + 1` says that only the
         URL as a whole is new.
         """
 
-    def add_many(self, keys: Sequence[bytes]) -> I64Array:
+    def add_many(self, keys: Sequence[str | bytes]) -> I64Array:
         """add_reporting for each key in turn; shape (n,)."""
 
-    def __contains__(self, key: bytes) -> bool: ...
+    def __contains__(self, key: str | bytes) -> bool: ...
 
     def __len__(self) -> int:
         """Keys added, without repeats."""
+
+    def merge(self, other: Self) -> None:
+        """Add every key of another filter, which stays as it is.
+
+        Raises SpecError unless both are of one class, made with the same parameters and seed.
+        """
+
+    def copy(self) -> Self:
+        """A filter of its own with the same keys."""
 
     @property
     def nbytes(self) -> int:
@@ -74,7 +86,7 @@ class UrlFilter(Protocol):
 
 NAMES = {
     "layered": "scrapy_neardup.urls.filters.layered.LayeredBloomFilter",
-    "exact": "scrapy_neardup.urls.filters.exact.ExactFilter",
+    "exact": "scrapy_neardup.urls.filters.exact.ExactUrlFilter",
     "bloom": "scrapy_neardup.urls.filters.layered.BloomFilter",
 }
 

@@ -1,4 +1,4 @@
-"""ExactFilter: a table of 64-bit fingerprints; 10 to 20 bytes a URL, next to no errors."""
+"""ExactUrlFilter: a table of 64-bit fingerprints; 10 to 20 bytes a URL, next to no errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIN_PLACES = 1024
 BEST_RATE = 2.0**-32
 
 
-class ExactFilter(GrowingFilter):
+class ExactUrlFilter(GrowingFilter):
     """A set of keys kept as 64-bit fingerprints under open addressing. A UrlFilter.
 
     capacity    keys for which room is made at once; past it the table doubles
@@ -51,6 +51,26 @@ class ExactFilter(GrowingFilter):
         self._n_keys = np.zeros(1, np.uint64)
         size = max(MIN_PLACES, 1 << int(np.ceil(capacity / MAX_LOAD)).bit_length())
         self._bind(np.zeros(size, np.uint64))
+
+    def merge(self, other: Self) -> None:
+        """Add every key of another filter, which stays as it is; O(n log n) in all keys.
+
+        Both must have the same seed: SpecError names them. Keys of both count once. max_bytes
+        may be exceeded; nothing is forgotten.
+        """
+        self._check_alike(other)
+        known = np.union1d(self._places, other._places)
+        known = known[known != 0]
+        size = max(len(self._places), len(other._places))
+        while len(known) > size * MAX_LOAD:
+            size *= 2
+        self.n_refused += other.n_refused if other is not self else 0
+        self._n_keys = np.array([len(known)], np.uint64)
+        self._bind(np.zeros(size, np.uint64))
+        self._bits.refill(known)
+
+    def _parameters(self) -> str:
+        return ""  # capacity and error rate do not change what a place means
 
     def _bind(self, places: U64Array) -> None:
         """Hand the arrays to the kernel; with no room in what must not be written to."""

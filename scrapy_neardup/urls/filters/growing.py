@@ -1,13 +1,15 @@
-"""What filters over a kernel's bits have in common: adding, finding, and room made on the way."""
+"""What filters over a kernel's bits share: adding, finding, merging, making room."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from hashlib import blake2b
+from typing import Any, Protocol, Self
 
 import numpy as np
 
-from scrapy_neardup.kernels.numpy_twin import I64Array
+from scrapy_neardup.errors import SpecError
+from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 
 FULL = -1  # a kernel's answer where a key has no room
 
@@ -16,16 +18,24 @@ class GrowingFilter(Protocol):
     """A filter whose kernel says when it is full; how it grows is its own affair."""
 
     n_refused: int
+    _seed: U64Array
     _bits: Any
 
     def _make_room(self) -> bool: ...
 
-    def add(self, key: bytes) -> bool:
+    def _parameters(self) -> str: ...
+
+    def arrays(self) -> dict[str, Any]: ...
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> Self: ...
+
+    def add(self, key: str | bytes) -> bool:
         """Add a key; whether it was there already, wrongly so at the error rate at most."""
         answer: int = self._bits.add(key)
         return answer == 0 or (answer == FULL and self.add_reporting(key) == 0)
 
-    def add_reporting(self, key: bytes) -> int:
+    def add_reporting(self, key: str | bytes) -> int:
         """Add a key; 0 if it was there already, else the first layer that had not seen it.
 
         `layers + 1` says that only the URL as a whole is new. Once saturated, a new key is
@@ -38,7 +48,7 @@ class GrowingFilter(Protocol):
             answer = self._bits.add(key)
         return answer
 
-    def add_many(self, keys: Sequence[bytes]) -> I64Array:
+    def add_many(self, keys: Sequence[str | bytes]) -> I64Array:
         """add_reporting for each key in turn; shape (n,)."""
         answers: I64Array = self._bits.add_many(keys)
         while len(rest := np.flatnonzero(answers == FULL)):
@@ -47,15 +57,35 @@ class GrowingFilter(Protocol):
             answers[start + 1 :] = self._bits.add_many(keys[start + 1 :])
         return answers
 
-    def __contains__(self, key: bytes) -> bool:
+    def __contains__(self, key: str | bytes) -> bool:
         return key in self._bits
 
-    def find_many(self, keys: Sequence[bytes]) -> I64Array:
+    def find_many(self, keys: Sequence[str | bytes]) -> I64Array:
         """0 for each key that was added, else its first unseen layer; shape (n,)."""
         answers: I64Array = self._bits.find_many(keys)
         return answers
 
-    def _find_only(self, key: bytes) -> int:
+    def copy(self) -> Self:
+        """A filter of its own with the same keys and seed; O(bytes)."""
+        copied = self.from_arrays({name: array.copy() for name, array in self.arrays().items()})
+        copied.n_refused = self.n_refused
+        return copied
+
+    def _check_alike(self, other: Self) -> None:
+        """Raises SpecError where another filter's bits mean something else."""
+        mine, theirs = described(self), described(other)
+        if mine != theirs:
+            raise SpecError(
+                f"merge: {mine} and {theirs} differ; make both with the same parameters and seed"
+            )
+
+    def _find_only(self, key: str | bytes) -> int:
         answer = int(self._bits.find_many([key])[0])
         self.n_refused += answer > 0
         return answer
+
+
+def described(known: GrowingFilter) -> str:
+    """Class, parameters and an id of the seed, which does not give the seed away."""
+    seed_id = blake2b(known._seed.tobytes(), digest_size=4, person=b"neardup-seed-id").hexdigest()
+    return f"{type(known).__name__}({known._parameters()}seed id {seed_id})"

@@ -1,4 +1,4 @@
-"""LayeredBloomFilter: host, directory and URL in Bloom filters that keep their error rate."""
+"""LayeredBloomFilter: Bloom filters over host, directory and URL that keep their error rate."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ class LayeredBloomFilter(GrowingFilter):
     capacity a chain grows by slices of twice the size and a halved share of the error rate,
     so that their sum stays below it. add: O(segments + slices). Not for two threads at once.
 
+    After a merge the promise is the sum of both filters' error rates.
+
     Source: Cen, Xu, Sun, A Multi-Layer Bloom Filter for Duplicated URL Detection, and
     docs/url-filter.md for where and why this departs from it. Raises SettingsError.
     """
@@ -60,6 +62,24 @@ class LayeredBloomFilter(GrowingFilter):
             layer.grow()
         self._bind()
 
+    def merge(self, other: Self) -> None:
+        """Add every key of another filter, which stays as it is; O(bits of both).
+
+        Both must be of one class, capacity, error rate, layers and seed: SpecError names what
+        differs. Where the keys of both newest slices fit in one, their bits are united. All
+        other slices are kept side by side: a look-up asks each of them, and their error rates
+        add up, see expected_error_rate. max_bytes may be exceeded; nothing is forgotten.
+        """
+        self._check_alike(other)
+        if other is not self:
+            for layer, others in zip(self._chains, other._chains, strict=True):
+                layer.merge(others)
+            self.n_refused += other.n_refused
+            self._bind()
+
+    def _parameters(self) -> str:
+        return f"capacity={self.capacity}, error_rate={self.error_rate}, layers={self.layers}, "
+
     def _open(self, capacity: int, error_rate: float, layers: int, max_bytes: int | None) -> None:
         self.capacity = capacity
         self.error_rate = error_rate
@@ -72,7 +92,10 @@ class LayeredBloomFilter(GrowingFilter):
         self._chains.append(Chain(capacity, error_rate))
 
     def __len__(self) -> int:
-        """Keys added, without repeats and without those wrongly taken for known."""
+        """Keys added, without repeats and without those wrongly taken for known.
+
+        After a merge at most: keys of both filters count twice.
+        """
         return len(self._urls)
 
     @property

@@ -37,6 +37,23 @@ class Slice:
     def n_set(self) -> int:
         return int(self.counts[1])
 
+    def copy(self) -> Slice:
+        """A slice with arrays of its own."""
+        return Slice(self.capacity, self.shape, self.counts.copy(), self.words.copy())
+
+    def has_room_for(self, other: Slice) -> bool:
+        """Whether another slice's bits mean the same here, and its keys fit in."""
+        same = (self.capacity, self.shape) == (other.capacity, other.shape)
+        return same and self.n_keys + other.n_keys <= self.capacity
+
+    def unite(self, other: Slice) -> None:
+        """Set the bits of another slice, too. Keys in both count twice, so rates are bounds."""
+        self.words = self.words | other.words  # a new array: the old one may be read-only
+        n_set = int(np.bitwise_count(self.words).sum())
+        # A key sets a bit or more, so where many were in both the bits bound their number.
+        n_keys = min(self.n_keys + other.n_keys, n_set)
+        self.counts = np.array([n_keys, n_set], np.uint64)
+
     def check(self) -> None:
         """Raises BrokenInvariant where counts and bits disagree."""
         n_set = int(np.bitwise_count(self.words).sum())
@@ -47,7 +64,11 @@ class Slice:
 
 
 class Chain:
-    """The slices of one layer, oldest first; only the newest is written to."""
+    """The slices of one layer; only the last, the newest, is written to.
+
+    Slice n has room for capacity << n keys. The slices of merged chains stand before the
+    chain's own, so that a size may occur twice.
+    """
 
     def __init__(self, capacity: int, error_rate: float, slices: Iterable[Slice] = ()) -> None:
         self.capacity = capacity
@@ -59,18 +80,36 @@ class Chain:
         return self.slices[-1]
 
     @property
+    def next_number(self) -> int:
+        """Which slice is opened next; by size, since merging makes the chain longer."""
+        largest = max((one.capacity for one in self.slices), default=0)
+        return (largest // self.capacity).bit_length()
+
+    @property
     def next_capacity(self) -> int:
-        return self.capacity << len(self.slices)
+        return self.capacity << self.next_number
 
     def next_shape(self) -> Shape:
         """Rates 0.8, 0.1, 0.05, … of the whole: however long the chain, below their sum."""
-        return shape_for(self.next_capacity, self.error_rate * share_of(len(self.slices)))
+        return shape_for(self.next_capacity, self.error_rate * share_of(self.next_number))
 
     def grow(self) -> None:
         """Open a new slice. Raises MemoryError."""
         shape = self.next_shape()
         words = np.zeros(shape.size_bits // 64, np.uint64)
         self.slices.append(Slice(self.next_capacity, shape, np.zeros(2, np.uint64), words))
+
+    def merge(self, other: Chain) -> None:
+        """Take in the keys of another chain of the same capacity and error rate.
+
+        The newest slices become one if their keys fit in one; all others are kept side by side,
+        and their error rates add up. Older slices come first, for expected_lost.
+        """
+        older = other.slices
+        if self.newest.has_room_for(other.newest):
+            self.newest.unite(other.newest)
+            older = older[:-1]
+        self.slices[:0] = [one.copy() for one in older]
 
     def __len__(self) -> int:
         return sum(one.n_keys for one in self.slices)
