@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from test_layers import RANKS
 
+import scrapy_neardup
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "scrapy_neardup"
 sys.path.insert(0, str(ROOT / "docs"))
@@ -71,6 +73,20 @@ def test_architecture_draws_every_module_and_nothing_else() -> None:
 def test_architecture_has_the_ranks_of_imports() -> None:
     rows = re.findall(r"^\|.*\| (`.*) \|$", marked("docs/architecture.md", "ranks"), re.M)
     assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == list(RANKS)
+
+
+def test_every_public_name_is_in_the_page_on_the_library() -> None:
+    text = (ROOT / "docs" / "library.md").read_text(encoding="utf-8").partition("## All public")[2]
+    assert set(re.findall(r"`(\w+)`", text)) >= set(scrapy_neardup.__all__)
+
+
+@pytest.mark.parametrize("page", ["library", "url-filter"])
+def test_programs_of_a_page_run_one_after_the_other(page: str, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    program = tmp_path / "program.py"
+    program.write_text("\n".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)), "utf-8")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_sphinx_builds_the_documents_without_a_warning(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import scrapy_neardup
+from scrapy_neardup import index
+from scrapy_neardup.urls import filters
 
 PACKAGE = Path(scrapy_neardup.__file__).parent
 # Highest first. A folder, or a module of the root, imports from its own rank and those below.
@@ -100,3 +102,18 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 def test_every_public_name_can_be_loaded() -> None:
     for name in scrapy_neardup.__all__:
         assert getattr(scrapy_neardup, name).__name__ == name
+        assert name in dir(scrapy_neardup)
+
+
+def test_public_names_are_the_same_for_python_and_for_type_checkers() -> None:
+    root = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (checked,) = (node for node in root.body if isinstance(node, ast.If))
+    for_checkers = set(imported(PACKAGE / "__init__.py", ast.walk(checked)))
+    modules = scrapy_neardup._MODULES.items()
+    assert for_checkers == {f"scrapy_neardup.{module}.{name}" for name, module in modules}
+    assert scrapy_neardup.__all__ == sorted(scrapy_neardup._MODULES)
+
+
+def test_every_filter_and_index_with_a_short_name_is_public() -> None:
+    for path in (*filters.NAMES.values(), *index.NAMES.values()):
+        assert path.rpartition(".")[2] in scrapy_neardup.__all__

@@ -3,7 +3,6 @@
 import gzip
 import itertools
 import random
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -483,10 +482,3 @@ def test_a_damaged_snapshot_is_refused(name: str, value: np.ndarray) -> None:
     arrays = LayeredBloomFilter(100, seed=1).arrays() | {name: value}
     with pytest.raises(BrokenInvariant):
         LayeredBloomFilter.from_arrays(arrays)
-
-
-def test_the_examples_of_the_documentation_run() -> None:
-    page = Path(__file__).resolve().parents[1] / "docs" / "url-filter.md"
-    examples = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
-    assert len(examples) == 2
-    exec("\n".join(examples), {})  # noqa: S102 our own text
