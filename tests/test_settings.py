@@ -1,6 +1,9 @@
 """Settings: each wrong value is refused with its name, value, limit and a remedy."""
 
+import json
 import logging
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +11,7 @@ from scrapy.settings import Settings
 
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.urls.site_rules import read_rules
 
 
 def read(**values: Any) -> NearDupSettings:
@@ -16,6 +20,102 @@ def read(**values: Any) -> NearDupSettings:
 
 def test_nothing_set_gives_the_defaults() -> None:
     assert read() == NearDupSettings()
+
+
+# One value of each setting, none of them its default, as Python has it and as a command line
+# gives it. A component's class has no string that is equal to it: it is found when loaded.
+GIVEN: dict[str, tuple[Any, str]] = {
+    "ENABLED": (False, "False"),
+    "ACTION": ("tag", "tag"),
+    "ITEM_FIELDS": (["title", "body"], "title, body"),
+    "FOLLOW_DUPLICATES": (False, "0"),
+    "EXTRACTOR": ("project.text", "project.text"),
+    "MAX_PAGE_BYTES": (1_000, "1000"),
+    "ENGINE": ("numpy", "numpy"),
+    "MIX": (False, "false"),
+    "SHINGLE": (2, "2"),
+    "WEIGHTING": ("set", "set"),
+    "TIE": ("ge", "ge"),
+    "INDEX": ("scan", "scan"),
+    "BLOCKS": (9, "9"),
+    "SCAN_LIMIT": (10, "10"),
+    "DISTANCE": (5, "5"),
+    "CONFIRM_DISTANCE": (None, "None"),
+    "SIMILARITY": (0.9, "0.9"),
+    "MIN_WORDS": (0, "0"),
+    "SCOPE": ("all", "all"),
+    "BOILERPLATE": ("keep", "keep"),
+    "INDEX_ADMIT": ("all", "all"),
+    "URL_FILTER": ("exact", "exact"),
+    "URL_CAPACITY": (7, "7"),
+    "URL_ERROR_RATE": (0.01, "1e-2"),
+    "URL_MAX_MB": (5, "5"),
+    "STATE_DIR": (Path("state"), "state"),
+    "SNAPSHOT_INTERVAL": (1.5, "1.5"),
+    "FSYNC": ("no", "no"),
+    "TTL": (30, "30"),
+    "KEY": (255, "0xff"),
+    "BACKEND": ("redis://localhost", "redis://localhost"),
+    "BACKEND_PREFIX": ("fleet", "fleet"),
+    "LEDGER": ("off", "off"),
+    "KEEP_TEXT": (True, "True"),
+    "LEDGER_FILE_MB": (1, "1"),
+    "LEDGER_FILE_DAYS": (0.5, "0.5"),
+    "LEDGER_FILES": (2, "2"),
+    "LIVE_PORT": (0, "0"),
+    "URL_NORMALISE": (False, "False"),
+    "URL_IGNORE_SCHEME": (False, "False"),
+    "URL_SORT_QUERY": (False, "False"),
+    "URL_DROP_TRACKING": (False, "False"),
+    "URL_IGNORE_PARAMS": (("a", "b*"), "a,b*"),
+    "URL_DROP_SESSIONS": (False, "False"),
+    "URL_KEEP_HASHBANG": (False, "False"),
+    "URL_METHOD_AND_BODY": (False, "False"),
+    "URL_STRIP_WWW": (True, "1"),
+    "URL_STRIP_INDEX": (True, "1"),
+    "URL_STRIP_SLASH": (True, "1"),
+    "URL_COLLAPSE_SLASHES": (True, "1"),
+    "URL_FOLD_CASE": (True, "1"),
+}
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> dict[str, tuple[Any, str]]:
+    """GIVEN, with rules of one site as an object and as the path of their file."""
+    rule = {"order": 1, "urlPattern": {"include": ["a.example"]}, "processor": "normalizer"}
+    text = json.dumps([rule])
+    path = tmp_path / "rules.json"
+    path.write_text(text, encoding="utf-8")
+    return GIVEN | {"URL_SITE_RULES": (read_rules(text), str(path))}
+
+
+def test_python_values_and_strings_of_every_setting_mean_the_same(
+    given: dict[str, tuple[Any, str]],
+) -> None:
+    assert set(given) == {f.name.upper() for f in fields(NearDupSettings)}
+    values = read(**{name: value for name, (value, _) in given.items()})
+    assert values == read(**{name: text for name, (_, text) in given.items()})
+    assert values == NearDupSettings(**{name.lower(): value for name, (value, _) in given.items()})
+
+
+def test_each_setting_given_as_a_python_value_is_kept(given: dict[str, tuple[Any, str]]) -> None:
+    for name, (value, text) in given.items():
+        kept = {getattr(read(**{name: form}), name.lower()) for form in (value, text)}
+        assert len(kept) == 1, name
+        assert getattr(NearDupSettings(), name.lower()) not in kept, name
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+def test_what_says_nothing_is_the_default(nothing: str | None) -> None:
+    names = [f.name.upper() for f in fields(NearDupSettings) if f.name != "confirm_distance"]
+    assert read(**dict.fromkeys(names, nothing)) == NearDupSettings()
+    assert read(CONFIRM_DISTANCE="").confirm_distance == NearDupSettings().confirm_distance
+
+
+def test_values_are_checked_without_scrapy_too() -> None:
+    with pytest.raises(SettingsError, match="NEARDUP_DISTANCE=64: takes a whole number"):
+        NearDupSettings(distance=64)
+    assert NearDupSettings(item_fields=["title"]).item_fields == ("title",)
 
 
 @pytest.mark.parametrize(

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
-from os import PathLike, fspath
-from pathlib import Path
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 from scrapy.settings import BaseSettings
 
-from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.detect.near import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, SIMILARITY
+from scrapy_neardup.settings.readers import (
+    PREFIX,
+    Reader,
+    backend,
+    between,
+    closest_to,
+    component,
+    flag,
+    key_of_64_bits,
+    names,
+    one_of,
+    optional,
+    path,
+    prefix,
+    refuse,
+    site_rules,
+    whole,
+)
 from scrapy_neardup.urls.key import NO_RULES
-from scrapy_neardup.urls.site_rules import SiteRules, read_rules
+from scrapy_neardup.urls.site_rules import SiteRules
+
+__all__ = ["PREFIX", "NearDupSettings"]
 
 logger = logging.getLogger(__name__)
-
-PREFIX = "NEARDUP_"
-NO_RAW = (None, "")  # what a command line or an environment gives for "not set"
-
-Reader = Callable[[str, Any], Any]
 
 
 def setting(default: Any, reader: Reader, doc: str, secret: bool = False) -> Any:
@@ -31,158 +41,6 @@ def setting(default: Any, reader: Reader, doc: str, secret: bool = False) -> Any
     secret: it is left out wherever settings are shown or recorded.
     """
     return field(default=default, repr=not secret, metadata={"reader": reader, "doc": doc})
-
-
-def refuse(name: str, value: object, takes: str, remedy: str = "") -> SettingsError:
-    """The error for a value that cannot be honoured: name, value, limit and remedy."""
-    hint = f". {remedy}" if remedy else ""
-    return SettingsError(f"{PREFIX}{name}={value!r}: takes {takes}{hint}")
-
-
-def flag(name: str, raw: Any) -> bool:
-    """True or False, also as 1 and 0 or in words, as Scrapy reads them."""
-    words = {"true": True, "1": True, "false": False, "0": False}
-    try:
-        return words[str(raw).lower()]
-    except KeyError:
-        raise refuse(name, raw, "True or False") from None
-
-
-def whole(low: int, high: int, unit: str = "") -> Reader:
-    """A whole number from low to high, both inclusive."""
-
-    def read(name: str, raw: Any) -> int:
-        takes = f"a whole number from {low:,} to {high:,}{unit and ' ' + unit}"
-        try:
-            value = int(str(raw))
-        except ValueError:
-            raise refuse(name, raw, takes) from None
-        if isinstance(raw, bool) or not low <= value <= high:
-            raise refuse(name, raw, takes)
-        return value
-
-    return read
-
-
-def between(low: float, high: float) -> Reader:
-    """A number above low and below high, both exclusive; NaN is refused."""
-
-    def read(name: str, raw: Any) -> float:
-        takes = f"a number above {low:g} and below {high:g}"
-        try:
-            value = float(raw)
-        except (TypeError, ValueError):
-            raise refuse(name, raw, takes) from None
-        if not low < value < high:
-            raise refuse(name, raw, takes)
-        return value
-
-    return read
-
-
-def one_of(*values: str) -> Reader:
-    """One of a few words."""
-
-    def read(name: str, raw: Any) -> str:
-        if raw not in values:
-            closest = closest_to(str(raw), values)
-            remedy = f"Did you mean {closest!r}?" if closest else ""
-            raise refuse(name, raw, "one of " + ", ".join(values), remedy)
-        return str(raw)
-
-    return read
-
-
-def closest_to(word: str, known: Iterable[str]) -> str | None:
-    """The known word that is most like another, if one is."""
-    from difflib import get_close_matches  # not wanted where all is well
-
-    return next(iter(get_close_matches(word, known, n=1)), None)
-
-
-def component(name: str, raw: Any) -> Any:
-    """A short name, a dotted path or a class; whether it exists is seen when it is loaded."""
-    if callable(raw) or (isinstance(raw, str) and raw):
-        return raw
-    raise refuse(name, raw, "a short name, a dotted path or a class")
-
-
-def names(name: str, raw: Any) -> tuple[str, ...]:
-    """A list of names, or one string with commas between them."""
-    parts = raw.split(",") if isinstance(raw, str) else raw
-    if not isinstance(parts, (list, tuple, set, frozenset)):
-        raise refuse(name, raw, "a list of names")
-    if not all(isinstance(part, str) for part in parts):
-        raise refuse(name, raw, "a list of names, each a string")
-    return tuple(part.strip() for part in parts if part.strip())
-
-
-def path(name: str, raw: Any) -> str:
-    """The path of a folder."""
-    if isinstance(raw, (str, PathLike)):
-        return fspath(raw)
-    raise refuse(name, raw, "the path of a folder")
-
-
-def backend(name: str, raw: Any) -> str:
-    """The URL of a server; never shown, for its password."""
-    schemes = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
-    if not isinstance(raw, str) or not raw.startswith(schemes):
-        raise refuse(name, "…", "a URL that begins with one of " + ", ".join(schemes))
-    if not is_well_formed(raw):
-        remedy = "Write / ? # @ and : in a user's name or password as %2F %3F %23 %40 and %3A"
-        raise refuse(name, "…", "scheme://user:password@host:port/database", remedy)
-    parts = urlsplit(raw)
-    if parts.scheme.endswith("+cluster") and parts.path.strip("/") not in ("", "0"):
-        remedy = "Tell fleets apart by NEARDUP_BACKEND_PREFIX"
-        raise refuse(name, "…", "no database but 0 in a cluster", remedy)
-    return raw
-
-
-def is_well_formed(url: str) -> bool:
-    """Whether a server's URL has a port that is one, and a password that ends at its host."""
-    parts = urlsplit(url)
-    with suppress(ValueError):
-        return parts.port != 0 and "@" not in parts.path + parts.query + parts.fragment
-    return False
-
-
-def prefix(name: str, raw: Any) -> str:
-    """What keys on a server begin with; braces would change a cluster's slots."""
-    if isinstance(raw, str) and raw and not set(raw) & set("{}"):
-        return raw
-    raise refuse(name, raw, "a text without { and }")
-
-
-def site_rules(name: str, raw: Any) -> SiteRules:
-    """The rules in a JSON file, or rules already read."""
-    if isinstance(raw, SiteRules):
-        return raw
-    file = path(name, raw)
-    try:
-        return read_rules(Path(file).read_text(encoding="utf-8"))
-    except (OSError, UnicodeError, SettingsError) as error:
-        raise refuse(name, file, "the path of a JSON file of rules", str(error)) from error
-
-
-def key_of_64_bits(name: str, raw: Any) -> int:
-    """A whole number of 64 bits, decimal or hexadecimal; never shown."""
-    try:
-        value = int(str(raw), 0)
-    except ValueError:
-        value = -1
-    if not 0 <= value < 2**64:
-        raise refuse(name, "…", "a whole number of 64 bits, decimal or 0x…")
-    return value
-
-
-def optional(reader: Reader) -> Reader:
-    """None (also as a word), or what the reader takes."""
-
-    def read(name: str, raw: Any) -> Any:
-        return None if raw in ("None", "none") else reader(name, raw)
-
-    return read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,24 +116,24 @@ class NearDupSettings:
         "undecided.",
     )
     distance: int = setting(
-        6,
+        DISTANCE,
         whole(0, 63, "bits"),
         "A page is a candidate if its fingerprint differs in at most this many of 64 bits.",
     )
     confirm_distance: int | None = setting(
-        44,
+        CONFIRM_DISTANCE,
         optional(whole(0, 256, "bits")),
         "A candidate is confirmed only if its sketch differs in at most this many of 256 bits. "
         "None: trust the fingerprint alone.",
     )
     similarity: float = setting(
-        0.88,
+        SIMILARITY,
         between(0, 1),
         "Least share of 5-word shingles (estimated Jaccard similarity) that a duplicate has in "
         "common with its original.",
     )
     min_words: int = setting(
-        20,
+        MIN_WORDS,
         whole(0, 1_000_000),
         "Pages with fewer words are duplicates only if all their words are equal.",
     )
@@ -422,6 +280,10 @@ class NearDupSettings:
     )
 
     def __post_init__(self) -> None:
+        """Read and check every value. Raises SettingsError."""
+        for f in fields(self):
+            value = f.metadata["reader"](f.name.upper(), getattr(self, f.name))
+            object.__setattr__(self, f.name, value)  # what Python has for frozen dataclasses
         if self.blocks is not None and self.blocks <= self.distance:
             raise refuse(
                 "BLOCKS",
@@ -432,25 +294,27 @@ class NearDupSettings:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Read and check every setting; warn of unknown ones. Raises SettingsError."""
-        values = {f.name: f for f in fields(cls)}
-        warn_of_unknown(settings, values)
-        given = ((f, settings.get(PREFIX + f.name.upper())) for f in values.values())
-        return cls(**dict(read_given(given)))
+        """The settings of a crawl; warns of unknown names. Raises SettingsError.
+
+        A setting given as "" has its default, as has one given as None that cannot be None:
+        command lines and environments write that for "not set".
+        """
+        known = {PREFIX + f.name.upper(): f for f in fields(cls)}
+        warn_of_unknown(settings, list(known))
+        given = [(f, settings[name]) for name, f in known.items() if name in settings]
+        return cls(**{f.name: raw for f, raw in given if says_something(f, raw)})
 
 
-def read_given(given: Iterator[tuple[Field[Any], Any]]) -> Iterator[tuple[str, Any]]:
-    """Name and checked value of each setting that was given."""
-    for f, raw in given:
-        if raw not in NO_RAW:
-            yield f.name, f.metadata["reader"](f.name.upper(), raw)
+def says_something(setting: Field[Any], raw: Any) -> bool:
+    """Whether a value was given, and not what stands for "not set"."""
+    can_be_none = str(setting.type).endswith("| None")
+    return not (isinstance(raw, str) and raw == "") and (raw is not None or can_be_none)
 
 
-def warn_of_unknown(settings: BaseSettings, known: dict[str, Any]) -> None:
+def warn_of_unknown(settings: BaseSettings, known: list[str]) -> None:
     """One warning for each NEARDUP_* name nobody reads, with the closest known one."""
-    known_names = [PREFIX + name.upper() for name in known]
     for name in settings:
-        if str(name).startswith(PREFIX) and name not in known_names:
-            closest = closest_to(str(name), known_names)
+        if str(name).startswith(PREFIX) and name not in known:
+            closest = closest_to(str(name), known)
             hint = f"; did you mean {closest}?" if closest else ""
             logger.warning("Unknown setting %s has no effect%s", name, hint)
