@@ -4,7 +4,9 @@ import gzip
 import json
 import sys
 import unicodedata
+from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from types import ModuleType
 
@@ -15,7 +17,8 @@ from hypothesis import strategies as st
 from kernel_levels import kernels_of, native
 
 import scrapy_neardup.kernels.numpy_twin.words as twin
-from scrapy_neardup.detect.text import normalise_plainly
+from scrapy_neardup.detect.text import normalise_plainly, stream_safe_plainly
+from scrapy_neardup.kernels.numpy_twin.words import MAX_NON_STARTERS, PIECE, continuing
 
 # Alone, with letters, with marks that compose, change places or do neither, with Hangul in
 # parts, in runs without spaces, after a ligature.
@@ -92,7 +95,7 @@ def test_every_code_point_in_company_is_what_python_makes_of_it(company: str) ->
 
 
 def test_no_later_unicode_has_brought_decompositions_where_none_is_looked_for() -> None:
-    later = "".join(map(chr, range(native("words").DECOMPOSING, sys.maxunicode + 1)))
+    later = "".join(map(chr, range(twin.DECOMPOSING, sys.maxunicode + 1)))
     assert unicodedata.is_normalized("NFD", later)
 
 
@@ -145,6 +148,84 @@ def test_real_pages_give_what_the_twin_gives(shared_data: Path) -> None:
     for text in texts:
         assert kernel.normalise(text) == twin.normalise(text)
         assert [*map(list, kernel.blocks(text, 99))] == [*map(list, twin.blocks(text, 99))]
+
+
+# What makes text slow to normalise: marks that change places, that do not, that decompose.
+MARKS = ("\u0301\u0323", "\u0323", "\u0363", "\u0344", "\u0f73\u0f71", "\uff9e", "\u034f\u0301")
+STARTS = ("a", "", "ᾂ", "é", " ", "漢", "\u1100", "\ufdfa")
+
+
+@dataclass
+class Work:
+    """What unicodedata.normalize was asked for."""
+
+    characters: int = 0
+    longest: int = 0  # of texts that it was given
+    longest_run: int = 0  # of non-starters in them, decomposed
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Work:
+    work, normalize = Work(), unicodedata.normalize
+
+    def counting(form: str, text: str) -> str:
+        starts = (not unicodedata.combining(c) for c in normalize("NFKD", text))
+        runs = [len([*run]) for is_start, run in groupby(starts) if not is_start]
+        work.characters += len(text)
+        work.longest = max(work.longest, len(text))
+        work.longest_run = max([work.longest_run, *runs])
+        return normalize(form, text)
+
+    continuing()  # made once in a process
+    monkeypatch.setattr(twin.unicodedata, "normalize", counting)
+    return work
+
+
+@pytest.mark.parametrize("marks", MARKS, ids=ascii)
+def test_a_page_of_combining_marks_is_normalised_in_short_runs(
+    kernel: ModuleType, work: Work, marks: str
+) -> None:
+    kernel.normalise("<p>a" + marks * 50_000)
+    assert work.longest_run <= MAX_NON_STARTERS
+    assert work.characters <= 1.1 * len(marks) * 50_000
+
+
+@pytest.mark.parametrize(
+    "piece", ["\ufdfa\u0301", "한\u1100\u1161", "e\u0301", "é\u0327!", "漢\u3099"], ids=ascii
+)
+def test_no_call_normalises_more_than_a_piece(kernel: ModuleType, work: Work, piece: str) -> None:
+    kernel.normalise(piece * 50_000)
+    assert work.longest <= PIECE + MAX_NON_STARTERS
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(STARTS), st.sampled_from(MARKS), st.integers(0, 70)), max_size=4
+    )
+)
+def test_long_runs_of_marks_are_cut_as_the_definition_cuts_them(
+    kernel: ModuleType, parts: list[tuple[str, str, int]]
+) -> None:
+    text = "".join(start + marks * n for start, marks, n in parts)
+    assert kernel.normalise(text) == normalise_plainly(text)
+
+
+@pytest.mark.parametrize("mark", ["\u0301", "\u0363"])
+@pytest.mark.parametrize("start", ["a", "é", "ᾂ"])
+def test_thirty_marks_on_a_letter_stay_together(kernel: ModuleType, start: str, mark: str) -> None:
+    room = MAX_NON_STARTERS + 1 - len(unicodedata.normalize("NFKD", start))
+    room += 1 - unicodedata.combining(start)
+    for n in range(40):
+        words = kernel.normalise(start + mark * n).decode()
+        assert ("\u034f" in words) == (n > room - 1), n
+
+
+@given(st.lists(st.sampled_from(difficult()), max_size=300).map("".join))
+def test_pieces_are_normalised_as_the_whole(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(twin, "PIECE", 3)
+        pieces = [*twin.normal_pieces(text)]
+    assert "".join(pieces) == unicodedata.normalize("NFKC", stream_safe_plainly(text))
 
 
 @pytest.mark.parametrize("between", [0, 1, 10, 300])

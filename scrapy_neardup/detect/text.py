@@ -23,7 +23,9 @@ class Blocks(NamedTuple):
 def normalise(text: str) -> bytes:
     """The words of a text, in order, joined by single spaces, as UTF-8 without NUL.
 
-    NFKC, then case folding; a word is a longest run of letters, marks and decimal digits.
+    Stream-safe text format (UAX #15: at most 30 combining marks follow each other, then
+    U+034F comes between, which belongs to the word), NFKC, case folding; a word is a
+    longest run of letters, marks and decimal digits.
     Runs of scripts that put no spaces between words (UNSPACED in kernels/numpy_twin/words.py)
     become overlapping character bigrams, a single character staying as it is. Everything else
     separates: punctuation, symbols, emoji, control and format characters, lone surrogates.
@@ -42,7 +44,7 @@ def words_and_blocks(text: str) -> tuple[bytes, Blocks]:
 
 def normalise_plainly(text: str) -> bytes:
     """The same, word for word as it is defined: slow, the oracle of all kernels."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = unicodedata.normalize("NFKC", stream_safe_plainly(text)).casefold()
     words: list[str] = []
     for is_word, chars in groupby(folded, is_word_char):
         if is_word:
@@ -50,6 +52,20 @@ def normalise_plainly(text: str) -> bytes:
                 run = "".join(part)
                 words += _bigrams(run) if unspaced else [run]
     return " ".join(words).encode("utf-8")
+
+
+def stream_safe_plainly(text: str) -> str:
+    """The text with U+034F where more than 30 non-starters would follow each other: UAX15-D4."""
+    safe, n = "", 0
+    for char in text:
+        parts = [unicodedata.combining(c) > 0 for c in unicodedata.normalize("NFKD", char)]
+        initial = parts.index(False) if False in parts else len(parts)
+        final = parts[::-1].index(False) if False in parts else len(parts)
+        if n + initial > 30:
+            safe, n = safe + "\u034f", 0
+        safe += char
+        n = final if False in parts else n + final
+    return safe
 
 
 def _bigrams(run: str) -> list[str]:

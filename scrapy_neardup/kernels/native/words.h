@@ -2,7 +2,8 @@
  *
  * A code point that stands for itself, or for the same words in any company, is looked up in a
  * table made from the running Python's unicodedata. What composes with its neighbours or
- * changes places with them sends its run, between two ASCII spaces, to Python.
+ * changes places with them, or many marks in a row, send their run, between two ASCII spaces, to
+ * Python, which returns it in normal form; the table then tells the words of that.
  */
 #ifndef NEARDUP_WORDS_H
 #define NEARDUP_WORDS_H
@@ -19,6 +20,7 @@
 #define N_PAGES ((MAX_CODE_POINT + 1) / PAGE)
 #define MAX_EXPANSION 32           /* code points that one may become */
 #define SLACK (16 * MAX_EXPANSION) /* bytes that one may add, and more */
+#define SAFE_MARKS 27 /* that may follow a letter of up to 3 more: 30 in stream-safe format */
 
 /* What becomes of a code point: an entry's lowest 3 bits. */
 enum {
@@ -26,7 +28,7 @@ enum {
     SPACED,   /* a letter, mark or digit: the code point in the entry's upper 21 bits */
     UNSPACED, /* the same, of a script without spaces */
     STRING,   /* several entries, their number first, at the upper bits' place in the page */
-    CONTEXT   /* depends on its neighbours */
+    CONTEXT   /* depends on its neighbours; once normalised it is, like STRING, several entries */
 };
 #define KIND(entry) ((entry) & 7)
 #define ORDER(entry) ((entry) >> 3 & 0xFF) /* canonical combining class */
@@ -60,6 +62,8 @@ typedef struct {
     size_t n, room;
     size_t run, run_n;     /* where the run began in text, and its words in out */
     uint32_t order;        /* combining class of the last code point */
+    uint32_t marks;        /* that follow each other here */
+    int is_normal;         /* whether the text is in normal form, so that nothing needs Python */
     uint32_t unspaced;     /* characters of the unspaced run so far: 0, 1, or 2 for more */
     uint32_t previous;     /* its last one */
     size_t ascii;          /* where the last stretch of ASCII that was looked at ends */
@@ -278,6 +282,15 @@ static size_t run_end(const Words *w, size_t from) {
     return from < w->length ? from : w->length;
 }
 
+/* Whether what becomes of a code point depends on what is around it; notes it as the last one. */
+INLINE int needs_python(Words *w, uint32_t entry) {
+    if (w->is_normal) return 0;
+    if (KIND(entry) == CONTEXT || (ORDER(entry) && ORDER(entry) < w->order)) return 1;
+    w->order = ORDER(entry);
+    w->marks = ORDER(entry) ? w->marks + 1 : 0;
+    return w->marks > SAFE_MARKS;
+}
+
 /* Goes on until the text is done or something is needed; call again when it is there. */
 static Status words_until(Words *w) {
     while (w->at < w->length) {
@@ -294,7 +307,7 @@ static Status words_until(Words *w) {
             w->n = ascii_words(w->text + w->at, ascii, w->out, w->n, w->simd);
             w->run = w->at += ascii;
             w->run_n = w->n;
-            w->order = 0;
+            w->order = w->marks = 0;
             continue;
         }
         bytes = get(w->text + w->at, &c);
@@ -304,10 +317,8 @@ static Status words_until(Words *w) {
             return NEEDS_PAGE;
         }
         entry = page[c % PAGE];
-        if (KIND(entry) == CONTEXT || (ORDER(entry) && ORDER(entry) < w->order))
-            return NEEDS_PYTHON;
-        w->order = ORDER(entry);
-        if (KIND(entry) == STRING) {
+        if (needs_python(w, entry)) return NEEDS_PYTHON;
+        if (KIND(entry) == STRING || KIND(entry) == CONTEXT) {
             const uint32_t *string = page + VALUE(entry);
             for (uint32_t i = 1; i <= string[0]; i++) emit(w, string[i]);
         } else {
@@ -346,7 +357,7 @@ static size_t next_line(Words *w, Blocks *b) {
         b->max_lines -= w->text[w->at] == '\n';
     w->run = w->at;
     w->run_n = w->n;
-    w->order = 0;
+    w->order = w->marks = 0;
     feed = b->max_lines ? memchr(w->text + w->at, '\n', b->end - w->at) : NULL;
     if (!feed) return b->end;
     b->max_lines--;

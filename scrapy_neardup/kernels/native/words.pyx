@@ -5,14 +5,15 @@ import unicodedata
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy
-
-from functools import cache
 
 import numpy as np
 
-from scrapy_neardup.kernels.numpy_twin.words import UNSPACED_RUN, WORD_CATEGORIES
-from scrapy_neardup.kernels.numpy_twin.words import normalise as normalise_in_python
+from scrapy_neardup.kernels.numpy_twin.words import (
+    UNSPACED_RUN,
+    WORD_CATEGORIES,
+    composing,
+    normal_pieces,
+)
 
 include "memory.pxi"
 include "simd.pxi"
@@ -46,6 +47,8 @@ cdef extern from "words.h":
         size_t run_n
         size_t ascii
         uint32_t order
+        uint32_t marks
+        int is_normal
         uint32_t unspaced
         uint32_t page
         int simd
@@ -61,6 +64,7 @@ cdef extern from "words.h":
     size_t lines_at_most(const uint8_t *text, size_t length, size_t max_lines) nogil
     size_t run_end(const Words *words, size_t at_least)
     void add_page(int number, uint32_t *page)
+    Status words_until(Words *words) nogil
     Status blocks_until(Words *words, Blocks *blocks) nogil
 
 cdef extern from "Python.h":
@@ -69,10 +73,6 @@ cdef extern from "Python.h":
 cdef object empty = np.empty, u64 = np.dtype(np.uint64), i64 = np.dtype(np.int64)
 
 MAX_SHARE = 1 << 14  # bytes
-DECOMPOSING = 0x30000  # no character from here on has a canonical decomposition
-
-# Their compositions are a formula (Unicode, section 3.12), not in unicodedata.
-HANGUL_VOWELS_AND_TAILS = frozenset(map(chr, [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]))
 
 
 def normalise(str text):
@@ -122,7 +122,7 @@ cdef bytes words_of(const uint8_t *utf8, size_t length, Blocks *blocks):
     cdef Words w
     w.text, w.length, w.at = utf8, 0, 0
     w.out, w.room, w.n, w.run, w.run_n = NULL, 0, 1, 0, 1
-    w.ascii = w.order = w.unspaced = 0
+    w.ascii = w.order = w.marks = w.is_normal = w.unspaced = 0
     w.simd = simd_level
     blocks.end, blocks.start, blocks.n = length, 1, 0
     make_room(&w, blocks.end + SLACK)
@@ -141,16 +141,22 @@ cdef finish(Words *w, Blocks *blocks):
     while status != DONE:
         with nogil:
             status = blocks_until(w, blocks)
-        if status == NEEDS_ROOM:
-            make_room(w, w.room + w.length - w.at + SLACK)
-        elif status == NEEDS_PAGE:
-            make_page(w.page)
-        elif status == NEEDS_PYTHON:
+        if status == NEEDS_PYTHON:
             # Python is slow to start: where it is needed again and again, it is given more.
             share = min(2 * share + 64, MAX_SHARE) if w.run - by_python <= share + 64 else 0
             end = run_end(w, max(w.at, w.run + share))
-            run_in_python(w, (<const char *>w.text)[w.run : end])
+            normalise_run(w, end)
             by_python = w.at
+        else:
+            provide(w, status)
+
+
+cdef provide(Words *w, Status needed):
+    """What words_until() needs to go on."""
+    if needed == NEEDS_ROOM:
+        make_room(w, w.room + w.length - w.at + SLACK)
+    elif needed == NEEDS_PAGE:
+        make_page(w.page)
 
 
 cdef make_room(Words *w, size_t room):
@@ -164,15 +170,30 @@ cdef make_room(Words *w, size_t room):
     w.out, w.room = out, room + room // 2
 
 
-cdef run_in_python(Words *w, bytes run):
-    """The words of what begins where w's run does, and ends at an ASCII space or with the text."""
-    cdef bytes words = normalise_in_python(run.decode("utf-8", "surrogatepass"))
-    w.n = w.run_n
-    make_room(w, w.n + len(words) + w.length - w.at + SLACK)
-    memcpy(w.out + w.n, <const char *>words, len(words))
-    w.n += len(words)
-    w.at = w.run + len(run)
-    w.order = w.unspaced = 0
+cdef normalise_run(Words *w, size_t end):
+    """The words from where w's run begins to `end`, an ASCII space or the text's end."""
+    cdef const uint8_t *text = w.text
+    cdef size_t length = w.length
+    cdef bytes run = (<const char *>text)[w.run : end]
+    w.n, w.unspaced = w.run_n, 0
+    try:
+        for piece in normal_pieces(run.decode("utf-8", "surrogatepass")):
+            add_normal(w, piece.encode("utf-8", "surrogatepass"))
+    finally:
+        w.text, w.length, w.at, w.is_normal = text, length, end, 0
+        w.ascii = w.run = end
+        w.run_n = w.n
+        w.order = w.marks = 0
+
+
+cdef add_normal(Words *w, bytes piece):
+    """The words of text in normal form, which may begin or end within one."""
+    cdef Status status = NEEDS_ROOM
+    w.text, w.length, w.at, w.ascii, w.is_normal = piece, len(piece), 0, 0, True
+    while status != DONE:
+        with nogil:
+            status = words_until(w)
+        provide(w, status)
 
 
 cdef make_page(uint32_t number):
@@ -181,11 +202,14 @@ cdef make_page(uint32_t number):
     entries, strings = [], []
     letters = "".join(map(chr, range(number * PAGE, (number + 1) * PAGE)))
     plain = stand_for_themselves(letters)
-    for parts in zip(as_they_are(letters)) if plain else map(becomes, letters):
-        if len(parts) == 1:
+    found = zip(as_they_are(letters)) if plain else map(becomes, letters)
+    for letter, parts in zip(letters, found):
+        kind = STRING if parts else CONTEXT
+        parts = parts or as_they_are(letter.casefold())
+        if len(parts) == 1 and kind == STRING:
             entries.append(parts[0])
         else:
-            entries.append(STRING | PAGE + len(strings) << 11)
+            entries.append(kind | PAGE + len(strings) << 11)
             strings += [len(parts), *parts]
     entries += strings
     page = <uint32_t *>malloc(len(entries) * sizeof(uint32_t))
@@ -203,7 +227,7 @@ def stand_for_themselves(str letters) -> bool:
 
 
 def becomes(str letter) -> list[int]:
-    """The entries of words.h for what a character becomes, in any company.
+    """The entries of words.h for what a character becomes, in any company; none if it depends.
 
     That is its NFKC, folded, if no canonical composition can have any part of that as its
     second character; and if nothing can change places with it, or it is alone, so that its
@@ -215,7 +239,7 @@ def becomes(str letter) -> list[int]:
     folded = normal.casefold()
     if (movable or any(c in composing() for c in normal) or len(folded) > MAX_EXPANSION
             or order and len(folded) > 1):
-        return [CONTEXT]
+        return []
     return [entry | order << 3 for entry in as_they_are(folded)]
 
 
@@ -230,14 +254,3 @@ cdef list as_they_are(str letters):
             entries.append((UNSPACED if letter in unspaced else SPACED) | ord(letter) << 11)
     return entries
 
-
-@cache
-def composing() -> frozenset[str]:
-    """Characters that can be the second of a canonical composition."""
-    ranges = np.arange(0xD800, dtype="<u4"), np.arange(0xE000, DECOMPOSING, dtype="<u4")
-    every = "".join(codes.tobytes().decode("utf-32-le") for codes in ranges)
-    pages = (every[i : i + PAGE] for i in range(0, len(every), PAGE))
-    changed = "".join(p for p in pages if not unicodedata.is_normalized("NFD", p))
-    parts = [d.split() for d in map(unicodedata.decomposition, changed) if d and d[0] != "<"]
-    seconds = {chr(int(p[1], 16)) for p in parts if len(p) == 2}
-    return frozenset(seconds | HANGUL_VOWELS_AND_TAILS)

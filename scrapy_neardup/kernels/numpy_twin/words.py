@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
+from functools import cache
 
 import mmh3
 import numpy as np
@@ -32,6 +34,14 @@ _UNSPACED_CLASS = "".join(f"{chr(low)}-{chr(high)}" for low, high in UNSPACED)
 UNSPACED_RUN = re.compile(f"[{_UNSPACED_CLASS}]+")
 # Letters, marks and decimal digits.
 WORD_CATEGORIES = frozenset({"Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn", "Nd"})
+# Combining marks, decomposed, that may follow each other in Unicode's stream-safe text format
+# (UAX #15, section 13). unicodedata.normalize sorts them in quadratic time, with the GIL held.
+MAX_NON_STARTERS = 30
+JOINER = "\u034f"  # COMBINING GRAPHEME JOINER, which ends a run of them
+PIECE = 1 << 13  # characters normalised at once: the GIL is held for 30 ms at worst (U+FDFA)
+DECOMPOSING = 0x30000  # no character from here on has a canonical decomposition
+# Their compositions are a formula (Unicode, section 3.12), not in unicodedata.
+HANGUL_VOWELS_AND_TAILS = frozenset(map(chr, [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]))
 # bytes.translate takes tables of 256; the upper half is never asked for.
 _ASCII_TABLE = bytes(
     ord(chr(c).lower()) if c < 128 and chr(c).isalnum() else 32 for c in range(256)
@@ -83,8 +93,117 @@ def _ascii_words(line: str) -> bytes:
 
 
 def _unicode_words(line: str) -> bytes:
-    folded = unicodedata.normalize("NFKC", line).casefold().translate(_SEPARATORS)
+    pieces = normal_pieces(line)
+    folded = "".join(piece.casefold().translate(_SEPARATORS) for piece in pieces)
     return " ".join(UNSPACED_RUN.sub(_bigrams, folded).split()).encode()
+
+
+def normal_pieces(text: str) -> Iterator[str]:
+    """NFKC of the text in stream-safe format, piece by piece; see stream_safe().
+
+    PIECE characters are normalised at once, and those after them that may combine with
+    them. O(len(text)).
+    """
+    for piece in _cut(text):
+        for part in _cut(stream_safe(piece)):
+            yield unicodedata.normalize("NFKC", part)
+
+
+def _cut(text: str) -> Iterator[str]:
+    """The text in pieces whose normal forms, joined, are that of the whole."""
+    start = 0
+    while start < len(text):
+        boundary = _boundary().search(text, start + PIECE)
+        end = boundary.start() if boundary else len(text)
+        yield text[start:end]
+        start = end
+
+
+def stream_safe(text: str) -> str:
+    """The text, with JOINER where more than MAX_NON_STARTERS would follow each other.
+
+    Source: UAX #15, definition UAX15-D4 (Stream-Safe Text Process). O(len(text)).
+    """
+    return _long_run().sub(_with_joiners, text)
+
+
+def _with_joiners(match: re.Match[str]) -> str:
+    marks_of, before = _marks_at_the_ends(), match.string[: match.start()][-1:]
+    _, n = marks_of.get(before, (0, 0))
+    safe = []
+    for char in match[0]:
+        initial, final = marks_of.get(char, (0, 0))
+        if n + initial > MAX_NON_STARTERS:
+            safe.append(JOINER)
+            n = 0
+        safe.append(char)
+        n = n + final if initial else final
+    return "".join(safe)
+
+
+@cache
+def _long_run() -> re.Pattern[str]:
+    """Runs that may exceed MAX_NON_STARTERS: a character decomposes to two of them at most,
+    and the one before the run ends with three at most."""
+    # Above U+FFFF re tries one range after the other, so all is taken, as one; and by a set at
+    # the front it skips what cannot match.
+    marks = (c for c, (initial, _) in _marks_at_the_ends().items() if initial)
+    low = "".join(c for c in marks if c < "\U00010000")
+    one, others = f"[{low}\U00010000-\U0010ffff]", (MAX_NON_STARTERS - 3) // 2
+    return re.compile(f"{one}{one}{{{others},}}")
+
+
+@cache
+def _boundary() -> re.Pattern[str]:
+    """A character that combines with nothing before it."""
+    return re.compile(f"[^{continuing()}]")
+
+
+@cache
+def continuing() -> str:
+    """Characters that may combine, or change places, with what is before them."""
+    seconds, marks_of = composing(), _marks_at_the_ends()
+    return "".join(c for c in _moving() if marks_of.get(c, (0,))[0] or _decomposed(c)[0] in seconds)
+
+
+@cache
+def _marks_at_the_ends() -> dict[str, tuple[int, int]]:
+    """With how many combining marks a character begins and ends, decomposed; if with any."""
+    found, marks = {}, _marks()
+    for char in _moving():
+        whole = _decomposed(char)
+        without = len(whole.lstrip(marks)), len(whole.rstrip(marks))
+        if min(without) < len(whole):
+            found[char] = len(whole) - without[0], len(whole) - without[1]
+    return found
+
+
+@cache
+def composing() -> frozenset[str]:
+    """Characters that can be the second of a canonical composition."""
+    decompositions = map(unicodedata.decomposition, _moving())
+    parts = [d.split() for d in decompositions if d and d[0] != "<"]
+    seconds = {chr(int(p[1], 16)) for p in parts if len(p) == 2}
+    return frozenset(seconds | HANGUL_VOWELS_AND_TAILS)
+
+
+@cache
+def _moving() -> str:
+    """All characters that decompose or have a combining class, with their neighbours."""
+    ranges = np.arange(0xD800, dtype="<u4"), np.arange(0xE000, DECOMPOSING, dtype="<u4")
+    every = "".join(codes.tobytes().decode("utf-32-le") for codes in ranges)
+    pages = (every[i : i + 256] for i in range(0, len(every), 256))
+    still, order = unicodedata.is_normalized, unicodedata.combining
+    return "".join(p for p in pages if not still("NFKD", p) or any(map(order, p)))
+
+
+@cache
+def _marks() -> str:
+    return "".join(filter(unicodedata.combining, _moving()))
+
+
+def _decomposed(char: str) -> str:
+    return unicodedata.normalize("NFKD", char)
 
 
 def is_word_char(char: str) -> bool:
