@@ -1,12 +1,22 @@
-"""urlrules.py: rules for single sites, as duplicate-url-discarder writes them."""
+"""Rules for single sites, as duplicate-url-discarder writes them."""
 
 import json
+import re
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
-from scrapy_neardup.urls.site_rules import read_rules, write_rules
+from scrapy_neardup.urls.site_rules import (
+    Parts,
+    Pattern,
+    hosts_above,
+    read_rules,
+    write_rules,
+)
 
 RULES = """[
   {"order": 200, "urlPattern": {"include": ["shop.example/old"]},
@@ -75,3 +85,43 @@ def test_written_rules_read_the_same() -> None:
 def test_rules_that_cannot_be_honoured_are_refused(text: str, complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):
         read_rules(text)
+
+
+class CountedPath(str):
+    """A path that counts its characters as they are looked at."""
+
+    looked_at = 0
+
+    def startswith(self, prefix: str, *place: Any) -> bool:
+        self.looked_at += len(prefix)
+        return super().startswith(prefix, *place)
+
+    def endswith(self, suffix: str, *place: Any) -> bool:
+        self.looked_at += len(suffix)
+        return super().endswith(suffix, *place)
+
+    def find(self, text: str, start: Any = 0, end: Any = None) -> int:
+        found = super().find(text, start, end)
+        self.looked_at += (len(self) if found < 0 else found) - start + len(text)
+        return found
+
+
+@pytest.mark.parametrize("pattern", ["/*/*/*/list", "/*a*a*a*a*b", "/*/*/*/list|", "/a*a*a*a|"])
+@pytest.mark.parametrize("path", ["/a" * 800, "/" * 1600, "/" + "a" * 1600, "/" + "list" * 400])
+def test_matching_looks_at_a_path_once(pattern: str, path: str) -> None:
+    counted = CountedPath(path)
+    Pattern(f"h{pattern}").matches(Parts("h", counted, ""))
+    assert 0 < counted.looked_at <= len(path) + 2 * len(pattern)
+
+
+@given(st.text("ab/", max_size=12), st.text("ab/*", max_size=8), st.sampled_from(["", "|"]))
+def test_stars_match_what_a_regular_expression_matches(path: str, stars: str, end: str) -> None:
+    expression = ".*".join(map(re.escape, f"/{stars}".split("*"))) + (r"\Z" if end else "")
+    found = Pattern(f"h/{stars}{end}").matches(Parts("h", f"/{path}", ""))
+    assert found == (re.match(expression, f"/{path}") is not None)
+
+
+def test_only_the_end_of_a_long_host_is_looked_up() -> None:
+    assert [*hosts_above("a.shop.example", 12)] == ["shop.example", "example"]
+    assert [*hosts_above("shop.example", 12)] == ["shop.example", "example"]
+    assert sum(map(len, hosts_above("a." * 50_000, 12))) < 12 * 12

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -49,15 +49,31 @@ class Pattern:
         return self.text.partition("/")[0].lower()
 
     @cached_property
-    def _path(self) -> re.Pattern[str]:
-        path = self.text[len(self.host) :] or "/"
-        end = r"\Z" if path.endswith("|") else ""
-        return re.compile(".*".join(map(re.escape, path.removesuffix("|").split("*"))) + end)
+    def _pieces(self) -> list[str]:
+        """What stands before, between and after the stars of the path."""
+        return (self.text[len(self.host) :] or "/").removesuffix("|").split("*")
 
     def matches(self, parts: Parts) -> bool:
+        """Whether the host and path are of this pattern. Looks at each character once."""
         host = parts.host.rpartition("@")[2]
         below = host == self.host or host.endswith(f".{self.host}")
-        return below and self._path.match(parts.path) is not None
+        return below and self._matches_path(parts.path)
+
+    def _matches_path(self, path: str) -> bool:
+        first, *others = self._pieces
+        to_end = self.text.endswith("|")
+        if not others:
+            return path == first if to_end else path.startswith(first)
+        if not path.startswith(first):
+            return False
+        at, last = len(first), others.pop() if to_end else ""
+        for piece in others:
+            # The leftmost place leaves the most to what follows, so none other need be tried.
+            at = path.find(piece, at)
+            if at < 0:
+                return False
+            at += len(piece)
+        return path.endswith(last, at)
 
 
 @dataclass(frozen=True)
@@ -129,12 +145,25 @@ class SiteRules:
                 found.setdefault(host, []).append(i)
         return found
 
+    @cached_property
+    def _longest_host(self) -> int:
+        return max(map(len, self._by_host), default=0)
+
     def _near(self, host: str) -> Iterable[SiteRule]:
         """The rules for a host and those above it, in order."""
-        labels = host.rpartition("@")[2].split(".")
-        above = (".".join(labels[i:]) for i in range(len(labels)))
+        above = hosts_above(host.rpartition("@")[2], self._longest_host)
         places = {i for name in above for i in self._by_host.get(name, ())}
         return (self.rules[i] for i in sorted(places))
+
+
+def hosts_above(host: str, longest: int) -> Iterator[str]:
+    """The host and the domains above it, of at most `longest` characters."""
+    if len(host) <= longest:
+        yield host
+    start = max(0, len(host) - longest - 1)
+    while (dot := host.find(".", start)) >= 0:
+        start = dot + 1
+        yield host[start:]
 
 
 def read_rules(text: str) -> SiteRules:
