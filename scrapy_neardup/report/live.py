@@ -2,22 +2,79 @@
 
 from __future__ import annotations
 
+import logging
+import socket
+import sys
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from time import monotonic
+from typing import Any
 from urllib.parse import urlsplit
 
+from scrapy_neardup.errors import NearDupError
 from scrapy_neardup.report.data import Collected
 from scrapy_neardup.report.page import as_json_in_html, render
+
+logger = logging.getLogger(__name__)
 
 ADDRESS = "127.0.0.1"
 REFRESH_S = 5.0
 ROWS = 20_000
 # However many pages are open, the crawl's processor works for one.
 SHARED_S = 2.0
+MAX_CLIENTS = 16  # served at once, each by a thread
+SILENT_S = 10.0  # a client that neither sends nor reads for so long is given up
 # A web page elsewhere can name this machine by a host of its own; it must not read the answer.
 HOSTS = frozenset({"127.0.0.1", "localhost"})
+
+
+class Server(ThreadingHTTPServer):
+    """Serves MAX_CLIENTS at once; a further one takes the place of the oldest."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
+        self._free = threading.BoundedSemaphore(MAX_CLIENTS)
+        self._open: dict[socket.socket, None] = {}  # oldest first
+        self._lock = threading.Lock()
+        super().__init__((ADDRESS, port), handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self._close_oldest()
+            self._free.acquire()
+        with self._lock:
+            self._open[request] = None
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread could be started
+            self._forget(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._forget(request)
+
+    def _forget(self, request: socket.socket) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        self._free.release()
+
+    def _close_oldest(self) -> None:
+        """End the connection that is open longest; its thread sees the end and is gone."""
+        with self._lock, suppress(StopIteration, OSError):
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log a failure, in the crawl's log instead of on stderr; clients that go are none."""
+        if not isinstance(sys.exception(), OSError):
+            logger.exception("neardup: the live view failed to answer")
 
 
 class LiveView:
@@ -31,8 +88,8 @@ class LiveView:
         self._collected = Collected(state, rows)
         self._lock = threading.Lock()
         self._made = float("-inf")
-        self._server = ThreadingHTTPServer((ADDRESS, port), self._handler())
-        self._server.daemon_threads = True
+        self._warned = False
+        self._server = Server(port, self._handler())
         self.url = f"http://{ADDRESS}:{self._server.server_port}/"
         thread = threading.Thread(
             target=self._server.serve_forever, name="neardup-live", daemon=True
@@ -55,8 +112,17 @@ class LiveView:
 
     def answer(self, path: str, host: str) -> tuple[int, str, bytes]:
         """Status, media type and body for a GET."""
-        if urlsplit(f"//{host}").hostname not in HOSTS:
+        if not is_this_machine(host):
             return 403, "text/plain", b"ask for 127.0.0.1\n"
+        try:
+            return self._answer(path)
+        except (NearDupError, OSError) as error:
+            if not self._warned:
+                self._warned = True
+                logger.warning("neardup: the live view cannot read the ledger: %s", error)
+            return 503, "text/plain", f"the ledger cannot be read: {error}\n".encode()
+
+    def _answer(self, path: str) -> tuple[int, str, bytes]:
         if path == "/":
             return 200, "text/html", render(self.data(), live_s=REFRESH_S)
         if path == "/data.json":
@@ -67,6 +133,8 @@ class LiveView:
         view = self
 
         class Handler(BaseHTTPRequestHandler):
+            timeout = SILENT_S
+
             def do_GET(self) -> None:
                 status, kind, body = view.answer(self.path, self.headers.get("Host", ""))
                 self.send_response(status)
@@ -86,3 +154,11 @@ class LiveView:
                 """Nothing: the crawl's log is the crawl's."""
 
         return Handler
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a Host header names this machine, with or without a port."""
+    try:
+        return urlsplit(f"//{host}").hostname in HOSTS
+    except ValueError:  # "[": no host
+        return False
