@@ -57,12 +57,16 @@ class StateError(NearDupError):
     """The state folder cannot be used as it is."""
 
 
+class DamagedFile(StateError):
+    """A state file, or a part of it, does not hold what was written."""
+
+
 class SnapshotError(StateError):
-    """A snapshot is damaged, or of another version or specification."""
+    """A snapshot is of another version or specification, or makes no sense."""
 
 
 class JournalError(StateError):
-    """A journal is damaged before its end, or of another version or specification."""
+    """A journal is of another version or specification, or holds records nobody writes."""
 
 
 class StateLocked(StateError):

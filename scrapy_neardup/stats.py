@@ -86,7 +86,8 @@ ITEMS_REPLACED = key(
 
 STATE_ERRORS = key("state/errors", "failed writes of the state; the crawl goes on in memory")
 STATE_TORN = key(
-    "state/torn_bytes", "bytes of a torn record, cut off the end of the journal after a crash"
+    "state/torn_bytes",
+    "bytes of state files that could not be read and were set aside at the start",
 )
 STATE_UNFINISHED = key("state/unfinished_pages", "pages waiting for requests first found on them")
 

@@ -215,15 +215,20 @@ class Campaign:
 
 
 def check_state(folder: Path) -> None:
-    """What the crawl left opens again and holds every invariant."""
+    """What the crawl left opens again and holds every invariant.
+
+    Opens a copy: opening writes, and the next round must find what the crawl left.
+    """
     if not folder.exists():
         return
-    state = State.open(
-        folder, make_parts(NearDupSettings()), key=SETTINGS["NEARDUP_KEY"], fsync="no"
-    )
-    state.check()
-    assert state.store is not None
-    state.store.close()
+    with tempfile.TemporaryDirectory(prefix="neardup-crash-") as copy:
+        shutil.copytree(folder, copy, dirs_exist_ok=True)
+        state = State.open(
+            Path(copy), make_parts(NearDupSettings()), key=SETTINGS["NEARDUP_KEY"], fsync="no"
+        )
+        state.check()
+        assert state.store is not None
+        state.store.close()
 
 
 def check_diary(lines: list[str], plan: Plan) -> Counter[str]:

@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from scrapy_neardup.detect import detector
 from scrapy_neardup.errors import JournalError, SnapshotError, StateError, StateLocked
 from scrapy_neardup.factory import make_parts
 from scrapy_neardup.settings import NearDupSettings
@@ -209,6 +211,51 @@ def test_pages_age_out_by_the_time_they_were_read(tmp_path: Path) -> None:
         assert knows(state, prose(1)) == known
         state.check()
         state.close(keep_lineage=False)
+
+
+YEARS_10 = 3650 * DAY_S
+
+
+@ENDS
+@pytest.mark.parametrize("ahead", ["all the time", "only at first"])
+def test_a_clock_that_was_ahead_makes_no_memory_immortal(
+    tmp_path: Path, end: End, ahead: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [10_000 * DAY_S]
+    monkeypatch.setattr(detector, "time", SimpleNamespace(time=lambda: now[0]))
+    options = {"ttl_s": 7 * DAY_S, "clock": lambda: now[0]}
+    now[0] += YEARS_10
+    state = opened(tmp_path / "state", **options)
+    see(state, b"example.com/ahead")
+    keep(state, "http://example.com/ahead", prose(1))
+    if ahead == "only at first":
+        now[0] -= YEARS_10
+        see(state, b"example.com/right")
+        state.expire()
+    folder = end(state)
+    now[0] = 10_000 * DAY_S
+    state = opened(folder, **options)
+    assert state.seen(b"example.com/ahead")
+    now[0] += 6 * DAY_S
+    assert state.seen(b"example.com/ahead")
+    now[0] += 1.5 * DAY_S
+    state.expire()
+    for key in (b"example.com/ahead", b"example.com/right"):
+        assert not state.seen(key)
+    assert not knows(state, prose(1))
+    state.check()
+    state.close(keep_lineage=False)
+
+
+@pytest.mark.parametrize("time", [-1e12, -1.0, 0.0, 1e12])
+def test_a_clock_may_say_anything(tmp_path: Path, time: float) -> None:
+    options = {"ttl_s": 7 * DAY_S, "clock": lambda: time}
+    state = opened(tmp_path / "state", **options)
+    see(state, b"example.com/a")
+    assert state.seen(b"example.com/a")
+    state = opened(killed(state), ttl_s=7 * DAY_S)
+    state.check()
+    state.close(keep_lineage=False)
 
 
 def test_without_a_folder_there_are_no_files(

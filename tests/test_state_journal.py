@@ -1,18 +1,21 @@
-"""The journal keeps every whole record, cuts a torn end, refuses damage before it."""
+"""The journal keeps every record before the first bad one, and knows a clean end from a crash."""
 
 import os
+import zlib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_neardup.errors import JournalError
+from scrapy_neardup.errors import DamagedFile, JournalError
+from scrapy_neardup.state import journal as journal_module
+from scrapy_neardup.state.header import VERSION
 from scrapy_neardup.state.journal import (
+    CLOSED,
     MAX_PAYLOAD_BYTES,
     Journal,
     Record,
-    cut_torn_end,
     pack_record,
     read_journal,
 )
@@ -46,76 +49,106 @@ def test_appended_records_come_back_in_order(tmp_path: Path, fsync: str) -> None
     content = read_journal(journal.path, IDENTITY)  # Before close(): as after a kill.
     journal.close()
     assert list(content.records()) == RECORDS
-    assert content.torn == 0
+    assert not content.rest
+
+
+def reopened(path: Path) -> Journal:
+    return Journal(path, read_journal(path, IDENTITY).end)
 
 
 def test_reopened_journal_goes_on_after_its_last_record(path: Path) -> None:
-    journal = Journal(path)
+    journal = reopened(path)
     journal.append(9, b"more")
     journal.close()
     assert list(read_journal(path, IDENTITY).records()) == [*RECORDS, Record(9, b"more")]
 
 
-def test_every_truncation_leaves_the_whole_records_or_is_refused(path: Path) -> None:
+def test_every_truncation_leaves_the_whole_records_or_a_damaged_header(path: Path) -> None:
     data, ends = path.read_bytes(), whole_ends(path)
     for length in range(len(data)):
         path.write_bytes(data[:length])
         if length < ends[0]:
-            with pytest.raises(JournalError, match="damaged"):
+            with pytest.raises(DamagedFile, match="damaged"):
                 read_journal(path, IDENTITY)
             continue
         content = read_journal(path, IDENTITY)
         n_whole = sum(end <= length for end in ends) - 1
         assert list(content.records()) == RECORDS[:n_whole]
-        assert content.torn == length - ends[n_whole]
+        assert len(content.rest) == length - ends[n_whole]
 
 
-def test_every_flipped_byte_is_refused_or_in_the_last_record_cut_off(path: Path) -> None:
+def test_every_flipped_byte_leaves_the_records_before_it_or_a_damaged_header(path: Path) -> None:
     data, ends = bytearray(path.read_bytes()), whole_ends(path)
     for at in range(len(data)):
         data[at] ^= 0x41
         path.write_bytes(data)
         data[at] ^= 0x41
-        if at < ends[-2]:
-            with pytest.raises(JournalError, match=str(path)):
+        if at < ends[0]:
+            with pytest.raises(DamagedFile, match=str(path)):
                 read_journal(path, IDENTITY)
             continue
         content = read_journal(path, IDENTITY)
-        assert list(content.records()) == RECORDS[:-1]
-        assert content.torn == ends[-1] - ends[-2]
+        n_before = sum(end <= at for end in ends) - 1
+        assert list(content.records()) == RECORDS[:n_before]
+        assert len(content.rest) == ends[-1] - ends[n_before]
 
 
 @given(garbage=st.binary(max_size=300))
-def test_any_bytes_are_read_or_refused(
+def test_any_bytes_are_read_or_damaged(
     tmp_path_factory: pytest.TempPathFactory, garbage: bytes
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "garbage"
     path.write_bytes(garbage)
-    with pytest.raises(JournalError, match=str(path)):
+    with pytest.raises(DamagedFile, match=str(path)):
         read_journal(path, IDENTITY)
 
 
 def test_a_torn_end_is_cut_off_and_appending_goes_on(path: Path) -> None:
     os.truncate(path, path.stat().st_size - 1)
-    cut_torn_end(path, read_journal(path, IDENTITY))
-    journal = Journal(path)
+    journal = reopened(path)
     journal.append(7, b"after the crash")
     journal.close()
     content = read_journal(path, IDENTITY)
     assert list(content.records()) == [*RECORDS[:-1], Record(7, b"after the crash")]
-    assert content.torn == 0
+    assert not content.rest
 
 
-def test_damage_names_file_offset_found_expected_and_the_way_out(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    first = whole_ends(path)[0]
-    data[first + 12] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(JournalError) as error:
-        read_journal(path, IDENTITY)
-    message = str(error.value)
-    for part in (str(path), f"offset {first}", "found", "expected", "delete it"):
-        assert part in message
+def test_a_bad_end_is_read_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its bytes could begin a record as long as the rest: reading them all is quadratic."""
+    end = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(b"\xff\xff\x07\0" * 2**18)
+    summed = 0
+
+    def crc32(data: bytes, value: int = 0) -> int:
+        nonlocal summed
+        summed += len(data)
+        return zlib.crc32(data, value)
+
+    monkeypatch.setattr(journal_module, "crc32", crc32)
+    assert read_journal(path, IDENTITY).bad == end
+    assert summed <= path.stat().st_size
+
+
+def test_only_a_journal_closed_cleanly_and_not_reopened_says_so(path: Path) -> None:
+    assert not read_journal(path, IDENTITY).closed
+    reopened(path).close(cleanly=True)
+    content = read_journal(path, IDENTITY)
+    assert content.closed
+    assert list(content.records()) == RECORDS
+    journal = reopened(path)
+    assert not read_journal(path, IDENTITY).closed
+    journal.append(9, b"more")
+    journal.close(cleanly=True)
+    assert list(read_journal(path, IDENTITY).records()) == [*RECORDS, Record(9, b"more")]
+
+
+@pytest.mark.parametrize("end", [b"\0", pack_record(CLOSED, b"")[:-1], bytes(4096)])
+def test_a_torn_clean_end_is_none(path: Path, end: bytes) -> None:
+    reopened(path).close(cleanly=True)
+    with path.open("ab") as file:
+        file.write(end)
+    assert not read_journal(path, IDENTITY).closed
 
 
 def test_another_identity_is_refused_with_both_named(path: Path) -> None:
@@ -125,9 +158,11 @@ def test_another_identity_is_refused_with_both_named(path: Path) -> None:
 
 def test_another_version_is_refused_with_both_named(path: Path) -> None:
     data = bytearray(path.read_bytes())
-    data[8] = 2
+    data[8] = VERSION - 1
+    size = int.from_bytes(data[12:16], "little")
+    data[16:20] = zlib.crc32(data[20 : 20 + size], zlib.crc32(data[:16])).to_bytes(4, "little")
     path.write_bytes(data)
-    with pytest.raises(JournalError, match="version 2 found, 1 expected"):
+    with pytest.raises(JournalError, match=f"version {VERSION - 1} found, {VERSION} expected"):
         read_journal(path, IDENTITY)
 
 

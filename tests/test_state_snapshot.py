@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from scrapy_neardup.errors import SnapshotError
+from scrapy_neardup.errors import DamagedFile, SnapshotError
 from scrapy_neardup.state.snapshot import open_snapshot, write_snapshot
 
 IDENTITY = {"fingerprint.bits": 64, "key": "abc"}
@@ -38,7 +38,7 @@ def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
 
 
 def test_arrays_come_back_as_they_were(path: Path) -> None:
-    assert_same(open_snapshot(path, IDENTITY), ARRAYS)
+    assert_same(open_snapshot(path, IDENTITY).arrays, ARRAYS)
 
 
 @given(
@@ -54,18 +54,18 @@ def test_arrays_come_back_as_they_were(path: Path) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 def test_any_plain_arrays_come_back(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
     write_snapshot(tmp_path / "any", IDENTITY, arrays)
-    assert_same(open_snapshot(tmp_path / "any", IDENTITY), arrays)
+    assert_same(open_snapshot(tmp_path / "any", IDENTITY).arrays, arrays)
 
 
 def test_arrays_are_aligned_and_share_the_mapped_file(path: Path) -> None:
-    for array in open_snapshot(path, IDENTITY).values():
+    for array in open_snapshot(path, IDENTITY).arrays.values():
         assert array.ctypes.data % 64 == 0
         assert not array.flags.owndata
 
 
 def test_writing_to_an_opened_array_leaves_the_file_alone(path: Path) -> None:
     before = path.read_bytes()
-    open_snapshot(path, IDENTITY)["bits"][:] = 7
+    open_snapshot(path, IDENTITY).arrays["bits"][:] = 7
     assert path.read_bytes() == before
 
 
@@ -75,7 +75,7 @@ def test_every_flipped_byte_is_refused(path: Path) -> None:
         data[at] ^= 0x41
         path.write_bytes(data)
         data[at] ^= 0x41
-        with pytest.raises(SnapshotError, match=str(path)):
+        with pytest.raises(DamagedFile, match=str(path)):
             open_snapshot(path, IDENTITY)
 
 
@@ -83,10 +83,10 @@ def test_every_truncation_and_any_addition_is_refused(path: Path) -> None:
     data = path.read_bytes()
     for length in range(len(data)):
         path.write_bytes(data[:length])
-        with pytest.raises(SnapshotError, match="damaged at offset"):
+        with pytest.raises(DamagedFile, match="damaged at offset"):
             open_snapshot(path, IDENTITY)
     path.write_bytes(data + b"\0")
-    with pytest.raises(SnapshotError, match="damaged at offset"):
+    with pytest.raises(DamagedFile, match="damaged at offset"):
         open_snapshot(path, IDENTITY)
 
 

@@ -14,8 +14,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from scrapy_neardup.errors import JournalError, SnapshotError, StateLocked
+from scrapy_neardup.errors import JournalError, StateLocked
 from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, pack_record
+from scrapy_neardup.state.recovery import numbers
 from scrapy_neardup.state.store import Store
 
 IDENTITY = {"spec": 1}
@@ -86,7 +87,7 @@ class CrashingStore(RuleBasedStateMachine):
         copy = self.root / str(self.n_folders)
         shutil.copytree(self.store.folder, copy)
         self.store.close()
-        newest = max(copy.glob("journal-*"), key=lambda path: int(path.name[8:]))
+        newest = copy / f"journal-{numbers(copy, 'journal')[-1]}"
         lost = 0
         while lost < self.unsaved and cut > 0:
             size = len(pack_record(1, b"%d" % self.said.pop()))
@@ -141,14 +142,14 @@ def test_a_torn_end_is_counted_and_what_came_before_it_stays(tmp_path: Path) -> 
     store.close()
 
 
-def test_a_snapshot_replaces_the_files_before_it(tmp_path: Path) -> None:
+def test_a_snapshot_replaces_the_files_before_the_last_one(tmp_path: Path) -> None:
     store, _ = opened(tmp_path)
     say(store, 1)
-    snapshot(store, [1])
-    snapshot(store, [1])
+    for _ in range(3):
+        snapshot(store, [1])
     store.close()
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"lock", "snapshot-2", "journal-2"}
+    assert names == {"lock", "snapshot-2", "journal-2", "snapshot-3", "journal-3"}
 
 
 def test_what_an_interrupted_write_left_is_removed_at_the_next_opening(tmp_path: Path) -> None:
@@ -169,18 +170,150 @@ def test_a_record_of_monstrous_length_is_counted_and_left_out(tmp_path: Path) ->
     assert found == [2]
 
 
-def test_damage_is_refused_and_the_folder_given_back(tmp_path: Path) -> None:
+def copied(store: Store, tmp_path: Path) -> Path:
+    """The folder as a kill at this moment leaves it."""
+    copy = tmp_path / "killed"
+    shutil.copytree(store.folder, copy)
+    store.close()
+    return copy
+
+
+@pytest.mark.parametrize("n_snapshots", [0, 1, 2])
+def test_a_kill_right_after_a_snapshot_is_a_crash(tmp_path: Path, n_snapshots: int) -> None:
+    store, _ = opened(tmp_path / "state")
+    assert not store.crashed
+    for _ in range(n_snapshots):
+        snapshot(store, [])
+    store, _ = opened(copied(store, tmp_path))
+    assert store.crashed
+    store.close()
+
+
+def test_a_clean_end_is_no_crash_until_the_folder_is_opened_again(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path / "state")
+    snapshot(store, [1])
+    store.close(cleanly=True)
+    store, _ = opened(tmp_path / "state")
+    assert not store.crashed
+    store, _ = opened(copied(store, tmp_path))
+    assert store.crashed
+    store.close()
+
+
+def test_a_clean_end_whose_last_snapshot_is_lost_is_a_crash(tmp_path: Path) -> None:
     store, _ = opened(tmp_path)
     snapshot(store, [1])
+    snapshot(store, [1])
+    store.close(cleanly=True)
+    (tmp_path / "snapshot-2").unlink()
+    store, found = opened(tmp_path)
+    assert store.crashed
+    assert found == [1]
     store.close()
-    snapshot_path = tmp_path / "snapshot-1"
-    data = bytearray(snapshot_path.read_bytes())
-    data[-1] ^= 1
-    snapshot_path.write_bytes(data)
-    store = Store(tmp_path)
-    with pytest.raises(SnapshotError, match="snapshot-1 is damaged at offset"):
-        store.load(IDENTITY)
+
+
+def test_the_state_keeps_its_id(tmp_path: Path) -> None:
+    ids = set()
+    for _ in range(3):
+        store, _ = opened(tmp_path)
+        ids.add(store.id)
+        snapshot(store, [])
+        store.close()
+    assert len(ids) == 1
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x41
+    path.write_bytes(data)
+
+
+def test_a_damaged_snapshot_is_set_aside_for_the_one_before_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, _ = opened(tmp_path)
+    for number in range(1, 7):
+        say(store, number)
+        if number % 2:
+            snapshot(store, list(range(1, number + 1)))
     store.close()
+    flip(tmp_path / "snapshot-3", -1)
+    store, found = opened(tmp_path)
+    assert found == [1, 2, 3, 4, 5, 6]
+    assert store.crashed
+    assert store.torn_bytes == (tmp_path / "snapshot-3.damaged").stat().st_size
+    assert "snapshot-3 is damaged at offset" in caplog.text
+    snapshot(store, found)
+    store.close()
+    store, found = opened(tmp_path)
+    assert found == [1, 2, 3, 4, 5, 6]
+    assert store.torn_bytes == 0
+    store.close()
+
+
+def test_the_first_snapshot_falls_back_to_the_journals(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path)
+    say(store, 1)
+    snapshot(store, [1])
+    say(store, 2)
+    store.close()
+    flip(tmp_path / "snapshot-1", 30)
+    store, found = opened(tmp_path)
+    assert found == [1, 2]
+    store.close()
+
+
+def test_any_flipped_byte_of_a_journal_costs_only_what_is_behind_it(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path / "state")
+    for number in range(20):
+        say(store, number)
+    store.close()
+    size = (tmp_path / "state" / "journal-0").stat().st_size
+    n_refound = 0
+    for at in range(size):
+        copy = tmp_path / f"{at}"
+        shutil.copytree(tmp_path / "state", copy)
+        flip(copy / "journal-0", at)
+        store, found = opened(copy)
+        assert found == list(range(len(found)))
+        aside = (copy / "journal-0.damaged").stat().st_size
+        assert store.torn_bytes == aside == size - (copy / "journal-0").stat().st_size or not found
+        n_refound += len(found)
+        say(store, 99)
+        store.close()
+        store, again = opened(copy)
+        assert again == [*found, 99]
+        assert store.torn_bytes == 0
+        store.close()
+    assert n_refound
+
+
+def test_a_page_of_zeros_in_a_journal_costs_only_what_is_behind_it(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path)
+    for number in range(2_000):
+        say(store, number)
+    store.close()
+    journal = tmp_path / "journal-0"
+    data = bytearray(journal.read_bytes())
+    data[-8192:-4096] = bytes(4096)
+    journal.write_bytes(data)
+    store, found = opened(tmp_path)
+    assert found == list(range(len(found)))
+    assert len(found) > 1_000
+    assert (tmp_path / "journal-0.damaged").read_bytes() == data[-store.torn_bytes :]
+    store.close()
+
+
+def test_what_is_set_aside_twice_is_kept_twice(tmp_path: Path) -> None:
+    for garbage in (b"first", b"second"):
+        store, _ = opened(tmp_path)
+        say(store, 1)
+        store.close()
+        with (tmp_path / "journal-0").open("ab") as file:
+            file.write(garbage)
+    opened(tmp_path)[0].close()
+    asides = [(tmp_path / f"journal-0.damaged{suffix}").read_bytes() for suffix in ("", "-1")]
+    assert asides == [b"first", b"second"]
 
 
 def test_another_identity_is_refused(tmp_path: Path) -> None:

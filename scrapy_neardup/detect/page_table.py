@@ -44,7 +44,7 @@ def _number(name: bytes, person: bytes) -> int:
 class Column:
     """A growing array whose first rows may be a read-only, memory-mapped array.
 
-    Rows are appended and read, never changed. Growth doubles the live part only.
+    Rows are appended and read, changed only by limit(). Growth doubles the live part only.
     """
 
     def __init__(self, dtype: str, *shape: int) -> None:
@@ -102,6 +102,13 @@ class Column:
         if start >= n_base:
             return self._live[start - n_base : end - n_base]
         return np.concatenate([self._base[start:], self._live[: end - n_base]])
+
+    def limit(self, highest: float) -> None:
+        """Lower every value above `highest` to it; arrays that rows() gave out stay as they are."""
+        if (self._base > highest).any():
+            self._base = np.minimum(self._base, highest)
+        if (self._live[: self._n_live] > highest).any():
+            self._live = np.minimum(self._live, highest)
 
     def rows(self) -> Any:
         """All rows so far, read-only: later rows come behind them, whatever they share."""

@@ -75,8 +75,8 @@ class State:
         self.urls = urls
         self.detector = detector
         self.store = store
-        self.id = randbits(63)
-        self.crashed = False
+        self.id = randbits(63) if store is None else store.id
+        self.crashed = store is not None and store.crashed
         self.lineage = Lineage(self._url_done)
         self._ttl_s = ttl_s
         self._on_seen = on_seen
@@ -167,7 +167,9 @@ class State:
         self.urls.expire()
         if self._ttl_s is None:
             return 0
-        return self.detector.forget_before(self._clock() - self._ttl_s)
+        now = self._clock()
+        self.detector.pages.times.limit(now)  # pages of a clock that was ahead age from now on
+        return self.detector.forget_before(now - self._ttl_s)
 
     def snapshot(self) -> None:
         """Save everything without stopping the crawl.
@@ -186,23 +188,22 @@ class State:
         """
         if self.store is None:
             return
-        self._begin_writing(self._frozen() | (self._lineage() if keep_lineage else {}))
+        saved = self._begin_writing(self._frozen() | (self._lineage() if keep_lineage else {}))
         self._writer.shutdown()
-        self.store.close()
-        if self._writing is not None:
-            self._writing.result()
+        self.store.close(cleanly=saved is not None and saved.result())
 
-    def _begin_writing(self, arrays: Arrays) -> None:
+    def _begin_writing(self, arrays: Arrays) -> Future[bool] | None:
         number = self.store.rotate() if self.store is not None else None
-        if self.store is not None and number is not None:
-            self._writing = self._writer.submit(self.store.write, number, arrays)
+        if self.store is None or number is None:
+            return None
+        self._writing = self._writer.submit(self.store.write, number, arrays)
+        return self._writing
 
     def _frozen(self) -> Arrays:
         """A consistent copy; arrays that nobody will write to are taken as they are."""
         arrays = {
             **{f"urls.{name}": array for name, array in self.urls.arrays().items()},
             **{f"detector.{name}": array for name, array in self.detector.arrays().items()},
-            "id": np.array(self.id, np.int64),
             "unkept": np.array(list(self._unkept), np.int64),
         }
         return {name: a.copy() if a.flags.writeable else a for name, a in arrays.items()}
@@ -218,31 +219,25 @@ class State:
     def _restore(self, arrays: Arrays, journalled: Iterable[Record]) -> None:
         """Bring the parts, which hold the snapshot, up to the end of the journal."""
         if arrays:
-            self.id = int(arrays["id"])
             for page_id in arrays["unkept"].tolist():
                 self.detector.forget(page_id)
-        self.crashed = self._replay(journalled) > 0  # close() leaves no record behind
+        self._replay(journalled)
         if "lineage.ids" in arrays and not self.crashed:
             self.lineage.restore(under("lineage.", arrays))
-        self._record(records.OPENED, lambda: records.pack_opened(self.id))
         self.expire()
 
-    def _replay(self, journalled: Iterable[Record]) -> int:
-        n_records, keys, times = 0, [], []
+    def _replay(self, journalled: Iterable[Record]) -> None:
+        keys, times = [], []
         for record in journalled:
-            n_records += 1
             if record.kind == records.URL:
                 key, seen_at = records.unpack_url(record.payload)
                 keys.append(key)
                 times.append(seen_at)
             elif record.kind == records.PAGE:
                 self.detector.restore(*records.unpack_page(record.payload))
-            elif record.kind == records.OPENED:
-                self.id = records.unpack_opened(record.payload)
             else:
                 raise JournalError(f"a record of unknown kind {record.kind}")
         self.urls.add_at(keys, times)
-        return n_records
 
 
 def _detector(parts: Parts, key: int, arrays: Arrays, folder: Path) -> Detector:
@@ -257,7 +252,7 @@ def _closed_on_error(store: Store) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        store.close()
+        store.close(cleanly=not store.crashed)  # no crawl has run
         raise
 
 

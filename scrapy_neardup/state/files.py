@@ -1,4 +1,7 @@
-"""Writing files so that a crash leaves the old one or the new one, never a part."""
+"""Writing files so that a crash leaves the old one or the new one, never a part.
+
+Every write goes through `os`, unbuffered: tests/crash_model.py records these calls.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-TEMPORARY = ".tmp"
+TEMPORARY, DAMAGED = ".tmp", ".damaged"
 O_BINARY: int = getattr(os, "O_BINARY", 0)  # Windows would write \r\n for each \n
 
 
@@ -15,16 +18,50 @@ def write_atomically(path: Path, chunks: Iterable[bytes | memoryview], mode: int
     temporary = path.with_name(path.name + TEMPORARY)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | O_BINARY, mode)
     try:
-        with os.fdopen(fd, "wb") as file:
+        try:
             for chunk in chunks:
-                file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
+                write_all(fd, chunk)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
         os.replace(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def write_all(fd: int, data: bytes | memoryview) -> None:
+    """Write every byte, in as many calls as it takes. Raises OSError, with a part written."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and its parents, so that a loss of power leaves it. Raises OSError."""
+    missing = [folder, *folder.parents]
+    missing = [path for path in missing if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        sync_folder(path.parent)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a file to a free name ending in .damaged, for a person to look at; that name."""
+    aside = aside_name(path)
+    os.replace(path, aside)
+    sync_folder(path.parent)
+    return aside
+
+
+def aside_name(path: Path) -> Path:
+    """A free name for what cannot be used of a file: "journal-3.damaged", "…damaged-1", …"""
+    aside, number = path.with_name(path.name + DAMAGED), 0
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}{DAMAGED}-{number}")
+    return aside
 
 
 def sync_folder(folder: Path) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from scrapy_neardup.errors import StateError
+from scrapy_neardup.errors import DamagedFile, StateError
 
 # What two crawls must have in common to share a state: the specs, the key's id.
 Identity = Mapping[str, "int | str | bool"]
 
-VERSION = 1
+# 2: whether a crawl ended cleanly is in the journal, the state's id in each header.
+VERSION = 2
 ALIGNMENT = 64
 MAX_FIELDS_BYTES = 1 << 24
 _FIXED = struct.Struct("<8sII")  # magic, version, bytes of JSON
@@ -31,49 +32,46 @@ def pack_header(magic: bytes, identity: Identity, **fields: Any) -> bytes:
 
 
 def read_header(
-    data: memoryview, magic: bytes, identity: Identity, path: Path, error: type[StateError]
+    data: memoryview, magic: bytes, identity: Identity | None, path: Path, error: type[StateError]
 ) -> tuple[dict[str, Any], int]:
-    """The header's fields and its size in bytes.
+    """The header's fields and its size in bytes. identity: None accepts any.
 
-    Raises `error`, naming found and expected, for a damaged header and for one of another
-    version or identity.
+    Raises DamagedFile, naming found and expected, and `error` for a sound header of another
+    version or identity. The layout is the same in all versions, so that damage to the version
+    is told from another version.
     """
     if len(data) < _PREFIX_BYTES:
-        raise error(damaged(path, 0, f"{len(data)} bytes", f"at least {_PREFIX_BYTES}"))
+        raise DamagedFile(damaged(path, 0, f"{len(data)} bytes", f"at least {_PREFIX_BYTES}"))
     found, version, n_bytes = _FIXED.unpack_from(data)
     if found != magic:
-        raise error(damaged(path, 0, f"magic {found!r}", repr(magic)))
+        raise DamagedFile(damaged(path, 0, f"magic {found!r}", repr(magic)))
+    fields = _read_fields(data, n_bytes, path)
     if version != VERSION:
         raise error(
             f"{path}: format version {version} found, {VERSION} expected: use the release that "
             f"wrote it, or delete the folder {path.parent} to start afresh"
         )
-    fields = _read_fields(data, n_bytes, path, error)
-    _require_same_identity(fields, identity, path, error)
+    if identity is not None:
+        _require_same_identity(fields, identity, path, error)
     return fields, _PREFIX_BYTES + n_bytes
 
 
-def _read_fields(
-    data: memoryview, n_bytes: int, path: Path, error: type[StateError]
-) -> dict[str, Any]:
+def _read_fields(data: memoryview, n_bytes: int, path: Path) -> dict[str, Any]:
     end = _PREFIX_BYTES + n_bytes
     if n_bytes > MAX_FIELDS_BYTES or end > len(data):
-        raise error(damaged(path, 12, f"a header of {end} bytes", f"at most {len(data)}"))
+        raise DamagedFile(damaged(path, 12, f"a header of {end} bytes", f"at most {len(data)}"))
     text = bytes(data[_PREFIX_BYTES:end])
     found = crc32(text, crc32(data[: _FIXED.size]))
     (expected,) = _CRC.unpack_from(data, _FIXED.size)
     if found != expected:
-        raise error(damaged(path, _FIXED.size, f"CRC {found:08x}", f"{expected:08x}"))
+        raise DamagedFile(damaged(path, _FIXED.size, f"CRC {found:08x}", f"{expected:08x}"))
     fields: dict[str, Any] = json.loads(text)
     return fields
 
 
 def damaged(path: Path, offset: int, found: str, expected: str) -> str:
-    """The message for a damaged file: where, found, expected, and the way out."""
-    return (
-        f"{path} is damaged at offset {offset}: found {found}, expected {expected}. Restore it "
-        f"from a copy, or delete it: what only it held is then fetched and kept again"
-    )
+    """What is damaged: file, offset, found and expected."""
+    return f"{path} is damaged at offset {offset}: found {found}, expected {expected}"
 
 
 def _require_same_identity(

@@ -2,6 +2,9 @@
 
 File: header (header.py), then records: payload bytes u32, CRC-32 u32 of everything else in
 the record, kind u8, payload; little-endian.
+
+A journal whose last record is CLOSED was closed cleanly. Reopening it cuts that record off, so
+that its absence means a crash: nothing has to be written, and a full disk cannot hide one.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from typing import Literal, NamedTuple
 from zlib import crc32
 
 from scrapy_neardup.errors import JournalError
-from scrapy_neardup.state.files import O_BINARY, write_atomically
-from scrapy_neardup.state.header import Identity, damaged, pack_header, read_header
+from scrapy_neardup.state.files import O_BINARY, write_all, write_atomically
+from scrapy_neardup.state.header import Identity, pack_header, read_header
 
 Fsync = Literal["always", "everysec", "no"]
 
@@ -25,7 +28,7 @@ MAX_PAYLOAD_BYTES = 1 << 20
 SYNC_INTERVAL_S = 1.0
 _LENGTH = struct.Struct("<I")
 _HEAD = struct.Struct("<IIB")  # payload bytes, CRC, kind
-_sync_data = getattr(os, "fdatasync", os.fsync)
+CLOSED = 0  # the kind of the last record of a journal that was closed cleanly
 
 
 class Record(NamedTuple):
@@ -44,11 +47,17 @@ class Journal:
     append() does not wait for the disk; "no": what the operating system still holds.
     """
 
-    def __init__(self, path: Path, fsync: Fsync = "everysec") -> None:
-        """Open for appending a file that create() or read_journal() has found sound."""
+    def __init__(self, path: Path, end: int, fsync: Fsync = "everysec") -> None:
+        """Open a file for appending at `end`, cutting off and syncing what is behind it.
+
+        end: where read_journal() found the last record to end. Raises OSError.
+        """
         self.path = path
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | O_BINARY)
-        self._end = os.fstat(self._fd).st_size
+        self._end = end
+        if os.fstat(self._fd).st_size > end:
+            os.ftruncate(self._fd, end)
+            os.fsync(self._fd)
         self._fsync = fsync
         self._dirty = False
         self._failure: OSError | None = None
@@ -59,10 +68,16 @@ class Journal:
             self._syncer.start()
 
     @classmethod
-    def create(cls, path: Path, identity: Identity, fsync: Fsync = "everysec") -> Journal:
-        """A new journal without records; it appears whole or not at all. Raises OSError."""
-        write_atomically(path, [pack_header(MAGIC, identity)])
-        return cls(path, fsync)
+    def create(
+        cls, path: Path, identity: Identity, fsync: Fsync = "everysec", state: int = 0
+    ) -> Journal:
+        """A new journal without records; it appears whole or not at all. Raises OSError.
+
+        state: the id of the state that it belongs to.
+        """
+        header = pack_header(MAGIC, identity, state=state)
+        write_atomically(path, [header])
+        return cls(path, len(header), fsync)
 
     @property
     def nbytes(self) -> int:
@@ -70,7 +85,7 @@ class Journal:
         return self._end
 
     def append(self, kind: int, payload: bytes) -> None:
-        """Add a record; kind 0 to 255, payload at most 1 MiB.
+        """Add a record; kind 1 to 255, payload at most 1 MiB.
 
         Raises OSError where it cannot be written, or an earlier record did not reach the
         disk; the file then ends with the last whole record.
@@ -85,10 +100,8 @@ class Journal:
             self.sync()
 
     def _write(self, record: bytes) -> None:
-        rest = memoryview(record)
         try:
-            while rest:
-                rest = rest[os.write(self._fd, rest) :]
+            write_all(self._fd, record)
         except OSError as error:
             self._failure = error
             os.ftruncate(self._fd, self._end)
@@ -97,7 +110,7 @@ class Journal:
     def sync(self) -> None:
         """Return when all records so far are on the disk. Raises OSError."""
         self._dirty = False
-        _sync_data(self._fd)
+        getattr(os, "fdatasync", os.fsync)(self._fd)
 
     def _keep_synced(self) -> None:
         while not self._closing.wait(SYNC_INTERVAL_S):
@@ -108,12 +121,17 @@ class Journal:
                 self._failure = error
                 return
 
-    def close(self) -> None:
-        """Sync (unless the policy is "no") and close. Raises OSError."""
+    def close(self, cleanly: bool = False) -> None:
+        """Sync (unless the policy is "no") and close. Raises OSError.
+
+        cleanly: mark the journal as the end of a crawl that did not crash.
+        """
         self._closing.set()
         if self._syncer is not None:
             self._syncer.join()
         try:
+            if cleanly and self._failure is None:
+                self._write(pack_record(CLOSED, b""))
             if self._fsync != "no" and self._failure is None:
                 self.sync()
         finally:
@@ -131,10 +149,13 @@ def pack_record(kind: int, payload: bytes) -> bytes:
 class JournalContent(NamedTuple):
     """What a journal holds."""
 
+    state: int  # the id of the state that it belongs to
+    identity: Identity
     data: memoryview
     start: int  # offset of the first record
-    end: int  # offset after the last whole record
-    torn: int  # bytes after it: the record that a crash interrupted
+    end: int  # offset after the last sound record other than CLOSED: to append from here
+    closed: bool  # whether CLOSED follows, and nothing else
+    bad: int  # offset after the last sound record: what is behind cannot be read
 
     def records(self) -> Iterator[Record]:
         """The records in the order of their appending."""
@@ -142,26 +163,31 @@ class JournalContent(NamedTuple):
         while at < self.end:
             length, _, kind = _HEAD.unpack_from(self.data, at)
             at += _HEAD.size
-            yield Record(kind, bytes(self.data[at : at + length]))
+            if kind != CLOSED:
+                yield Record(kind, bytes(self.data[at : at + length]))
             at += length
 
+    @property
+    def rest(self) -> memoryview:
+        """What is behind the last sound record: torn by a crash, or damaged."""
+        return self.data[self.bad :]
 
-def read_journal(path: Path, identity: Identity) -> JournalContent:
-    """Read and verify a whole journal; O(file).
 
-    An unreadable end is reported as torn. Raises JournalError where a whole record follows
-    something unreadable (that is damage, not a crash), or the header is damaged, of another
-    version or another identity; OSError where the file cannot be read.
+def read_journal(path: Path, identity: Identity | None) -> JournalContent:
+    """Read a journal up to the first record that is not sound; O(file).
+
+    identity: None accepts any. Raises DamagedFile for a damaged header; JournalError for
+    another version or identity; OSError if the file cannot be read.
     """
     data = memoryview(path.read_bytes())
-    _, start = read_header(data, MAGIC, identity, path, JournalError)
-    end = start
-    while (after := _record_end(data, end)) is not None:
-        end = after
-    if any(_record_end(data, at) is not None for at in range(end + 1, len(data))):
-        found = "an unreadable record with whole ones after it"
-        raise JournalError(damaged(path, end, found, "a whole record"))
-    return JournalContent(data, start, end, len(data) - end)
+    fields, start = read_header(data, MAGIC, identity, path, JournalError)
+    end = bad = start
+    closed = False
+    while (after := _record_end(data, bad)) is not None:
+        closed = data[bad + _HEAD.size - 1] == CLOSED
+        end, bad = bad if closed else after, after
+    closed = closed and bad == len(data)
+    return JournalContent(fields["state"], fields["identity"], data, start, end, closed, bad)
 
 
 def _record_end(data: memoryview, at: int) -> int | None:
@@ -175,9 +201,3 @@ def _record_end(data: memoryview, at: int) -> int | None:
         return None
     found = crc32(data[body:end], crc32(bytes([kind]), crc32(data[at : at + _LENGTH.size])))
     return end if found == crc else None
-
-
-def cut_torn_end(path: Path, content: JournalContent) -> None:
-    """Shorten the file to its last whole record. Raises OSError."""
-    if content.torn:
-        os.truncate(path, content.end)

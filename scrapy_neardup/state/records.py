@@ -1,4 +1,4 @@
-"""What the journal says: a URL was seen, a page was kept, a crawl began."""
+"""What the journal records: a URL was seen, a page was kept."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import numpy as np
 
 from scrapy_neardup.detect.page_table import Page
 
-URL, PAGE, OPENED = 1, 2, 3
+URL, PAGE = 1, 2  # 0 is the journal's own
 
+MAX_TIME_S = 2**32 - 1  # of a URL record; a clock may say anything
 _URL = struct.Struct("<I")  # time, in seconds since the epoch; then the key
 _PAGE = struct.Struct("<QQd?B16s")  # then the sketch, then the URL
-
-
-_OPENED = struct.Struct("<q")  # the state's id
 
 
 class KeptPage(NamedTuple):
@@ -27,7 +25,7 @@ class KeptPage(NamedTuple):
 
 def pack_url(key: bytes, time: float) -> bytes:
     """The payload of a URL record."""
-    return _URL.pack(int(time)) + key
+    return _URL.pack(min(max(int(time), 0), MAX_TIME_S)) + key
 
 
 def unpack_url(payload: bytes) -> tuple[bytes, float]:
@@ -48,14 +46,3 @@ def unpack_page(payload: bytes) -> KeptPage:
     sketch = np.frombuffer(payload, "<u8", n_words, _PAGE.size)
     url = payload[_PAGE.size + sketch.nbytes :].decode("utf-8", "surrogatepass")
     return KeptPage(Page(fingerprint, sketch, digest, site, url, time), indexed)
-
-
-def pack_opened(state_id: int) -> bytes:
-    """The payload of the record that a crawl begins with."""
-    return _OPENED.pack(state_id)
-
-
-def unpack_opened(payload: bytes) -> int:
-    """The id that pack_opened was given."""
-    (state_id,) = _OPENED.unpack(payload)
-    return int(state_id)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
-from scrapy_neardup.errors import SnapshotError
+from scrapy_neardup.errors import DamagedFile, SnapshotError
 from scrapy_neardup.state.files import write_atomically
 from scrapy_neardup.state.header import ALIGNMENT, Identity, damaged, pack_header, read_header
 
@@ -24,14 +24,24 @@ MAGIC = b"NEARDUPS"
 PLAIN_KINDS = "biufSU"  # No objects: their bytes would have to be run to be read.
 
 
-def write_snapshot(path: Path, identity: Identity, arrays: Mapping[str, Array]) -> None:
+class Snapshot(NamedTuple):
+    """What a snapshot holds."""
+
+    state: int  # the id of the state it is of
+    identity: Identity
+    arrays: dict[str, Array]
+
+
+def write_snapshot(
+    path: Path, identity: Identity, arrays: Mapping[str, Array], state: int = 0
+) -> None:
     """Write arrays to a file, which appears whole or not at all; O(bytes).
 
     Raises OSError where it cannot be written, TypeError for arrays of objects.
     """
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     entries = [_entry(name, np.shape(arrays[name]), array) for name, array in plain.items()]
-    header = pack_header(MAGIC, identity, arrays=entries)
+    header = pack_header(MAGIC, identity, state=state, arrays=entries)
     write_atomically(path, _chunks(header, plain.values()))
 
 
@@ -56,15 +66,15 @@ def _filled_up(array: Array) -> Iterator[bytes | memoryview]:
     yield bytes(-array.nbytes % ALIGNMENT)
 
 
-def open_snapshot(path: Path, identity: Identity) -> dict[str, Array]:
+def open_snapshot(path: Path, identity: Identity | None) -> Snapshot:
     """The arrays of a file, mapped copy-on-write: writable, never written back.
 
-    Reads every byte once to verify it and copies none. Raises SnapshotError for a damaged
-    file, another version or another identity; OSError where it cannot be read.
+    Reads every byte once to verify it and copies none. identity: None accepts any. Raises
+    DamagedFile; SnapshotError for another version or identity; OSError if it cannot be read.
     """
     with path.open("rb") as file:
         if not file.seek(0, 2):
-            raise SnapshotError(damaged(path, 0, "no bytes", "a header"))
+            raise DamagedFile(damaged(path, 0, "no bytes", "a header"))
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     data = memoryview(mapped)
     fields, at = read_header(data, MAGIC, identity, path, SnapshotError)
@@ -72,20 +82,20 @@ def open_snapshot(path: Path, identity: Identity) -> dict[str, Array]:
     for entry in fields["arrays"]:
         arrays[entry["name"]], at = _open_array(entry, data, at, path)
     if at != len(data):
-        raise SnapshotError(damaged(path, at, f"{len(data)} bytes", f"{at} bytes"))
-    return arrays
+        raise DamagedFile(damaged(path, at, f"{len(data)} bytes", f"{at} bytes"))
+    return Snapshot(fields["state"], fields["identity"], arrays)
 
 
 def _open_array(entry: dict[str, Any], data: memoryview, at: int, path: Path) -> tuple[Array, int]:
     dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
     if dtype.kind not in PLAIN_KINDS:
-        raise SnapshotError(damaged(path, at, f"an array of dtype {dtype}", "plain numbers"))
+        raise DamagedFile(damaged(path, at, f"an array of dtype {dtype}", "plain numbers"))
     n_bytes = dtype.itemsize * int(np.prod(shape, dtype=np.uint64))
     end = at + n_bytes + -n_bytes % ALIGNMENT
     if end > len(data):
-        raise SnapshotError(damaged(path, at, f"{len(data)} bytes", f"{end} or more"))
+        raise DamagedFile(damaged(path, at, f"{len(data)} bytes", f"{end} or more"))
     found, expected = crc32(data[at:end]), entry["crc"]
     if found != expected:
         what = f"CRC {found:08x} of array {entry['name']!r}"
-        raise SnapshotError(damaged(path, at, what, f"{expected:08x}"))
+        raise DamagedFile(damaged(path, at, what, f"{expected:08x}"))
     return np.ndarray(shape, dtype, buffer=data, offset=at), end

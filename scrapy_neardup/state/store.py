@@ -2,8 +2,9 @@
 
 lock            FolderLock
 key             the secret
-snapshot-N      everything that journals before N recorded
-journal-N       what came after; several where a snapshot failed or was interrupted
+snapshot-N      everything that journals before N recorded; the newest two are kept
+journal-N       what came after; kept as long as a snapshot before it
+*.damaged       what could not be read of a file (recovery.py)
 """
 
 from __future__ import annotations
@@ -11,22 +12,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from secrets import randbits
 
 from scrapy_neardup.errors import StateLocked
-from scrapy_neardup.state.files import TEMPORARY, sync_folder
+from scrapy_neardup.state.files import TEMPORARY, make_folder, sync_folder
 from scrapy_neardup.state.header import Identity
-from scrapy_neardup.state.journal import (
-    MAX_PAYLOAD_BYTES,
-    Fsync,
-    Journal,
-    JournalContent,
-    Record,
-    cut_torn_end,
-    read_journal,
-)
+from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, Fsync, Journal, Record
 from scrapy_neardup.state.lock import FolderLock
+from scrapy_neardup.state.recovery import Damage, FolderContent, numbers, read_folder, recover
 from scrapy_neardup.state.secret import kept_key, new_key
-from scrapy_neardup.state.snapshot import Array, open_snapshot, write_snapshot
+from scrapy_neardup.state.snapshot import Array, write_snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -34,9 +29,11 @@ logger = logging.getLogger(__name__)
 class Store:
     """Arrays and records of one crawl in one folder.
 
-    Reading refuses what is damaged. Writing never raises: the first failure is logged, all
-    are counted in `errors`, and until a snapshot succeeds what is recorded is recorded in
-    memory only.
+    Reading recovers what it can. Writing never raises: the first failure is logged, all are
+    counted in `errors`, and until the next snapshot succeeds nothing more is recorded.
+
+    id       a number that stays with the folder and that no other has
+    crashed  whether the crawl before this one ended without close(cleanly=True)
     """
 
     def __init__(self, folder: Path, fsync: Fsync = "everysec") -> None:
@@ -44,13 +41,15 @@ class Store:
         self.folder = folder
         self.errors = 0
         self.torn_bytes = 0
+        self.id = randbits(63)
+        self.crashed = False
         self._said = False
         self._fsync = fsync
         self._lock: FolderLock | None = None
         self._journal: Journal | None = None
         self._number = 0
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             self._lock = FolderLock(folder)
         except StateLocked:
             raise
@@ -71,37 +70,45 @@ class Store:
     def load(self, identity: Identity) -> tuple[dict[str, Array], Iterator[Record]]:
         """The arrays of the newest snapshot and the records since; then append() is possible.
 
-        Raises SnapshotError and JournalError: see open_snapshot and read_journal.
+        What is damaged is set aside and counted in `torn_bytes`. Raises SnapshotError and
+        JournalError for files of another version or identity.
         """
         self._identity = identity
-        self._number = max(self._numbers("snapshot"), default=0)
-        arrays = {}
-        if self._snapshot_path(self._number).exists():
-            arrays = open_snapshot(self._snapshot_path(self._number), identity)
-        numbers = [number for number in self._numbers("journal") if number >= self._number]
-        contents = [read_journal(self._journal_path(number), identity) for number in numbers]
-        self.torn_bytes = sum(content.torn for content in contents)
+        found = read_folder(self.folder, identity)
+        self.crashed = not found.closed
+        self.torn_bytes = sum(damage.n_bytes for damage in found.damage)
+        self.id = randbits(63) if found.state is None else found.state
+        self._number = max(found.journals, default=found.snapshot_number)
         if self._lock is not None:
-            self._open_journal(numbers, contents)
-        return arrays, (record for content in contents for record in content.records())
+            self._begin(found)
+        return found.arrays, found.records()
 
-    def _open_journal(self, numbers: list[int], contents: list[JournalContent]) -> None:
+    def _begin(self, found: FolderContent) -> None:
         try:
             for path in self.folder.glob(f"*{TEMPORARY}"):
                 path.unlink()
-            for number, content in zip(numbers, contents, strict=True):
-                cut_torn_end(self._journal_path(number), content)
-            if not numbers:
+            for damage in found.damage:
+                self._set_aside(damage)
+            if found.journals:
+                path, end = self._journal_path(self._number), found.journals[self._number].end
+                self._journal = Journal(path, end, self._fsync)
+            else:
                 self._start_journal(self._number)
-                return
-            self._number = numbers[-1]
-            self._journal = Journal(self._journal_path(self._number), self._fsync)
         except OSError as error:
             self._failed(error)
 
+    def _set_aside(self, damage: Damage) -> None:
+        aside = recover(damage)
+        logger.warning(
+            "%s. Moved to %s; what only these %d bytes held is fetched and kept again",
+            damage.reason,
+            aside.name,
+            damage.n_bytes,
+        )
+
     def _start_journal(self, number: int) -> None:
         path = self._journal_path(number)
-        self._journal = Journal.create(path, self._identity, self._fsync)
+        self._journal = Journal.create(path, self._identity, self._fsync, self.id)
         self._number = number
 
     def append(self, kind: int, payload: bytes) -> None:
@@ -144,7 +151,7 @@ class Store:
         Whether it succeeded; where not, the files before it stay.
         """
         try:
-            write_snapshot(self._snapshot_path(number), self._identity, arrays)
+            write_snapshot(self._snapshot_path(number), self._identity, arrays, self.id)
             self._remove_before(number)
         except OSError as error:
             self._failed(error)
@@ -152,10 +159,13 @@ class Store:
         return True
 
     def _remove_before(self, number: int) -> None:
+        """Remove what neither this snapshot nor the one before it, its fallback, needs."""
+        older = [n for n in numbers(self.folder, "snapshot") if n < number]
+        needed = older[-1] if older else 0
         for kind in ("snapshot", "journal"):
-            for old in self._numbers(kind):
-                if old < number:
-                    self._remove(self.folder / f"{kind}-{old}")
+            for n in numbers(self.folder, kind):
+                if n < needed:
+                    self._remove(self.folder / f"{kind}-{n}")
         sync_folder(self.folder)
 
     def _remove(self, path: Path) -> None:
@@ -165,31 +175,30 @@ class Store:
             # Windows keeps a file that is mapped; the next crawl's first snapshot removes it.
             logger.debug("%s is in use and stays for now", path)
 
-    def _numbers(self, kind: str) -> list[int]:
-        """The numbers of the files snapshot-N or journal-N, ascending."""
-        names = (path.name.removeprefix(f"{kind}-") for path in self.folder.glob(f"{kind}-*"))
-        return sorted(int(name) for name in names if name.isdecimal())
-
     def _snapshot_path(self, number: int) -> Path:
         return self.folder / f"snapshot-{number}"
 
     def _journal_path(self, number: int) -> Path:
         return self.folder / f"journal-{number}"
 
-    def close(self) -> None:
-        """Sync the journal and give the folder back."""
+    def close(self, cleanly: bool = False) -> None:
+        """Sync the journal and give the folder back.
+
+        cleanly: the folder holds all there is to remember; else the next crawl takes it for
+        the leavings of a crash.
+        """
         try:
-            self._close_journal()
+            self._close_journal(cleanly)
         except OSError as error:
             self._failed(error)
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
-    def _close_journal(self) -> None:
+    def _close_journal(self, cleanly: bool = False) -> None:
         journal, self._journal = self._journal, None
         if journal is not None:
-            journal.close()
+            journal.close(cleanly)
 
     def _drop_journal(self) -> None:
         try:

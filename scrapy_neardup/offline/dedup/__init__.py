@@ -96,7 +96,8 @@ class Run:
     def _detector(self) -> Detector:
         if not self.progress.snapshot:
             return make_detector(self.plan.settings, self.key)
-        arrays = open_snapshot(snapshot_path(self.plan.out, self.progress.snapshot), self.identity)
+        path = snapshot_path(self.plan.out, self.progress.snapshot)
+        arrays = open_snapshot(path, self.identity).arrays
         return restored_detector(self.plan.settings, self.key, arrays)
 
     def _opened(self, name: str) -> BinaryIO:

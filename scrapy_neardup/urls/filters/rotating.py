@@ -27,7 +27,8 @@ class RotatingUrlFilter:
     """URL filters in the order of time, the newest last; a key is in if one of them has it.
 
     A key added `ttl_s` seconds ago is forgotten, one added less than seven eighths of that ago
-    is remembered. None: nothing is ever forgotten, one filter holds all.
+    is remembered. None: nothing is ever forgotten, one filter holds all. A clock that is set
+    back makes no key live longer than `ttl_s` from then; one that is set forward ages them all.
     """
 
     def __init__(
@@ -49,8 +50,9 @@ class RotatingUrlFilter:
         if self._ttl_s is None:
             self._newest(0.0).add_many(keys)
             return
+        now = self._clock()
         for key, time_ in zip(keys, times, strict=True):
-            self._newest(time_).add(key)
+            self._newest(min(time_, now)).add(key)
 
     def _newest(self, now: float) -> UrlFilter:
         """The filter for keys added now; begun where the last one has had its time."""
@@ -67,10 +69,14 @@ class RotatingUrlFilter:
 
     def expire(self) -> None:
         """Drop the generations that have outlived their time; look-ups do so, too."""
-        if self._ttl_s is not None:
-            oldest = self._clock() - self._ttl_s
-            while self._generations and self._generations[0].start <= oldest:
-                del self._generations[0]
+        if self._ttl_s is None or not self._generations:
+            return
+        now = self._clock()
+        if self._generations[-1].start > now:
+            # The clock was ahead. Left as they are, keys of the future would not age until then.
+            self._generations = [g._replace(start=min(g.start, now)) for g in self._generations]
+        while self._generations and self._generations[0].start <= now - self._ttl_s:
+            del self._generations[0]
 
     def __len__(self) -> int:
         """Keys in all generations; one added again in a later generation counts again."""

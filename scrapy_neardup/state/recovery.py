@@ -1,0 +1,137 @@
+"""What can be read of a state folder, and what is to be set aside so that a crawl can go on.
+
+Damage costs memory, never a page: what is forgotten is fetched again. So a crawl starts from the
+newest sound snapshot and what can be read of the journals since; the rest is kept under a name
+ending in .damaged. Files of another version or specification are refused, not recovered.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from scrapy_neardup.errors import DamagedFile
+from scrapy_neardup.state.files import aside_name, set_aside, write_atomically
+from scrapy_neardup.state.header import Identity
+from scrapy_neardup.state.journal import JournalContent, Record, read_journal
+from scrapy_neardup.state.snapshot import Array, Snapshot, open_snapshot
+
+
+class Damage(NamedTuple):
+    """What cannot be used: a file from an offset on; the whole file if the offset is None."""
+
+    path: Path
+    offset: int | None
+    n_bytes: int
+    reason: str
+
+
+class FolderContent(NamedTuple):
+    """What a state folder holds."""
+
+    snapshot_number: int  # 0 without a snapshot
+    snapshot: Snapshot | None
+    journals: dict[int, JournalContent]  # number → those since the snapshot, ascending
+    damage: list[Damage]
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last crawl ended cleanly and left everything; also if there was none."""
+        if self.damage:
+            return False
+        if not self.journals:
+            return self.snapshot is None
+        newest = max(self.journals)
+        return newest == self.snapshot_number and self.journals[newest].closed
+
+    @property
+    def state(self) -> int | None:
+        """The id of the state; None in an empty folder."""
+        if self.journals:
+            return self.journals[max(self.journals)].state
+        return self.snapshot.state if self.snapshot is not None else None
+
+    @property
+    def identity(self) -> Identity | None:
+        """For whom the folder was made; None if it is empty."""
+        if self.journals:
+            return self.journals[max(self.journals)].identity
+        return self.snapshot.identity if self.snapshot is not None else None
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The snapshot's arrays; none without one."""
+        return self.snapshot.arrays if self.snapshot is not None else {}
+
+    def records(self) -> Iterator[Record]:
+        """What was recorded since the snapshot, oldest first."""
+        for journal in self.journals.values():
+            yield from journal.records()
+
+
+def numbers(folder: Path, kind: str) -> list[int]:
+    """The numbers of the files snapshot-N or journal-N, ascending."""
+    names = (path.name.removeprefix(f"{kind}-") for path in folder.glob(f"{kind}-*"))
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def read_folder(folder: Path, identity: Identity | None = None) -> FolderContent:
+    """Read a folder and change nothing. identity: None accepts any, but the same in all files.
+
+    Raises SnapshotError and JournalError for another version or identity; OSError.
+    """
+    damage: list[Damage] = []
+    number, snapshot = _newest_snapshot(folder, identity, damage)
+    if identity is None and snapshot is not None:
+        identity = snapshot.identity
+    journals = {}
+    for n in numbers(folder, "journal"):
+        if n >= number and (content := _journal(folder / f"journal-{n}", identity, damage)):
+            journals[n] = content
+            identity = content.identity
+    return FolderContent(number, snapshot, journals, damage)
+
+
+def _newest_snapshot(
+    folder: Path, identity: Identity | None, damage: list[Damage]
+) -> tuple[int, Snapshot | None]:
+    for number in reversed(numbers(folder, "snapshot")):
+        path = folder / f"snapshot-{number}"
+        try:
+            return number, open_snapshot(path, identity)
+        except DamagedFile as error:
+            damage.append(Damage(path, None, path.stat().st_size, str(error)))
+    return 0, None
+
+
+def _journal(path: Path, identity: Identity | None, damage: list[Damage]) -> JournalContent | None:
+    try:
+        content = read_journal(path, identity)
+    except DamagedFile as error:
+        damage.append(Damage(path, None, path.stat().st_size, str(error)))
+        return None
+    if content.rest:
+        reason = f"{path} has {len(content.rest):,} bytes behind its last sound record"
+        damage.append(Damage(path, content.bad, len(content.rest), reason))
+    return content
+
+
+def recover(damage: Damage) -> Path:
+    """Set aside what cannot be used; where it is now. Raises OSError."""
+    if damage.offset is None:
+        return set_aside(damage.path)
+    with damage.path.open("rb") as file:
+        file.seek(damage.offset)
+        rest = file.read()
+    aside = aside_name(damage.path)
+    # First the copy, then the cut: a crash between them leaves a copy too many.
+    write_atomically(aside, [rest])
+    fd = os.open(damage.path, os.O_WRONLY)
+    try:
+        os.ftruncate(fd, damage.offset)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    return aside
