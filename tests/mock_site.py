@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
+from typing import Any
 
 HTML = "text/html; charset=utf-8"
 PNG = (
@@ -172,10 +173,10 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def running_site() -> Iterator[MockSite]:
-    """A MockSite answering on a free port of loopback while the block runs."""
+def running_site(kind: type[MockSite] = MockSite) -> Iterator[Any]:
+    """A site of this kind answering on a free port of loopback while the block runs."""
     with _Server(("127.0.0.1", 0), _Handler) as server:
-        server.site = MockSite(server.server_port)
+        server.site = kind(server.server_port)
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:

@@ -1,0 +1,318 @@
+"""Items built over several requests, from what the URL or the request says, or from no page."""
+
+import itertools
+from typing import ClassVar
+from urllib.parse import parse_qs, urlsplit
+
+import scrapy
+from mock_site import Reply, prose
+from scrapy import Request, signals
+from scrapy.exceptions import DontCloseSpider
+
+from .cases import IndexSpider, Local, case
+from .site import Ask, OrdinarySite, blurb, json_reply, product, template
+
+
+def priced_apart(site: OrdinarySite, root: str) -> None:
+    """Products whose price is behind a second request; three prices for all of them."""
+    for n in range(20):
+        site.pages[f"{root}/price/{n}"] = json_reply({"price": 19 + n % 3})
+        site.add(f"{root}/stock/{n}", "<p>In stock</p>")
+    details = (
+        "<p>{text}</p><a id=price href='{root}/price/{n}'>$</a>"
+        "<a id=stock href='{root}/stock/{n}'>?</a>"
+    )
+    site.add_all(
+        root,
+        {
+            f"{n}": template(product(n)["name"], details.format(text=prose(n, 90), root=root, n=n))
+            for n in range(20)
+        },
+    )
+
+
+@case(priced_apart)
+class PriceByKwargsSpider(IndexSpider):
+    name = "two-requests-cb-kwargs"
+
+    def parse_page(self, response):
+        item = {"name": response.css("h1::text").get(), "url": response.url}
+        link = response.css("#price::attr(href)").get()
+        yield response.follow(link, self.parse_price, cb_kwargs={"item": item})
+
+    def parse_price(self, response, item):
+        item["price"] = response.json()["price"]
+        yield item
+
+
+class Stocked(scrapy.Item):
+    name = scrapy.Field()
+    text = scrapy.Field()
+    stock = scrapy.Field()
+
+
+@case(priced_apart)
+class StockByMetaSpider(IndexSpider):
+    name = "two-requests-meta"
+
+    def parse_page(self, response):
+        item = Stocked(name=response.css("h1::text").get(), text=response.css("main p::text").get())
+        yield response.follow(response.css("#stock")[0], self.parse_stock, meta={"item": item})
+
+    def parse_stock(self, response):
+        item = response.meta["item"]
+        item["stock"] = response.css("p::text").get()
+        yield item
+
+
+@case(priced_apart)
+class ThreeRequestsSpider(IndexSpider):
+    name = "three-requests"
+
+    def parse_page(self, response):
+        links = response.css("#price::attr(href), #stock::attr(href)").getall()
+        yield response.follow(
+            links[0], self.parse_price, meta={"sku": links[0][-2:], "stock": links[1]}
+        )
+
+    def parse_price(self, response):
+        item = {"sku": response.meta["sku"], **response.json()}
+        yield response.follow(response.meta["stock"], self.parse_stock, cb_kwargs={"item": item})
+
+    def parse_stock(self, response, item):
+        yield {**item, "stock": response.css("::text").get()}
+
+
+@case(priced_apart)
+class InlineDownloadSpider(IndexSpider):
+    name = "inline-download"
+
+    async def parse_page(self, response):
+        url = response.urljoin(response.css("#price::attr(href)").get())
+        price = await self.crawler.engine.download_async(Request(url))
+        yield {"name": response.css("h1::text").get(), "price": price.json()["price"]}
+
+
+def shared_author(site: OrdinarySite, root: str) -> None:
+    site.add(f"{root}/author", template("The author", blurb(100)))
+    site.add_all(root, {f"book/{n}": template(prose(n, 2), prose(n, 60)) for n in range(15)})
+
+
+@case(shared_author)
+class SharedAuthorSpider(IndexSpider):
+    """Every book's item ends on the same page, fetched again for each of them."""
+
+    name = "same-last-page"
+
+    def parse_page(self, response):
+        yield Request(
+            f"{self.root}/author",
+            self.parse_author,
+            cb_kwargs={"title": response.css("h1::text").get()},
+            dont_filter=True,
+        )
+
+    def parse_author(self, response, title):
+        yield {"title": title, "about": response.css("main p::text").get()}
+
+
+def identical(site: OrdinarySite, root: str) -> None:
+    body = template("Map tile", blurb(80))
+    site.add_all(root, {f"tile/{x}/{y}?layer={x}{y}": body for x in range(6) for y in range(5)})
+
+
+@case(identical)
+class PathDataSpider(IndexSpider):
+    name = "data-from-path"
+
+    def parse_page(self, response):
+        x, y = urlsplit(response.url).path.split("/")[-2:]
+        yield {"x": int(x), "y": int(y)}
+
+
+@case(identical)
+class QueryDataSpider(IndexSpider):
+    name = "data-from-query"
+
+    def parse_page(self, response):
+        yield {"url": response.url, "layer": parse_qs(urlsplit(response.url).query)["layer"][0]}
+
+
+@case(identical)
+class RankSpider(Local, scrapy.Spider):
+    name = "rank-from-cb-kwargs"
+
+    def parse(self, response):
+        for rank, link in enumerate(response.css("a.entry")):
+            yield response.follow(link, self.parse_page, cb_kwargs={"rank": rank})
+
+    def parse_page(self, response, rank):
+        yield {"rank": rank, "title": response.css("h1::text").get()}
+
+
+@case(identical)
+class LinkTextSpider(Local, scrapy.Spider):
+    name = "link-text-from-meta"
+
+    def parse(self, response):
+        for link in response.css("a.entry"):
+            yield response.follow(
+                link, self.parse_page, meta={"text": link.css("::text").get()[-9:]}
+            )
+
+    async def parse_page(self, response):
+        yield {"category": response.meta["text"], "url": response.url}
+
+
+def nothing(site: OrdinarySite, root: str) -> None:
+    page = Reply(template("One page", blurb(60)).encode())
+    site.routes[f"{root}/"] = lambda ask: page
+
+
+@case(nothing)
+class StartItemsSpider(Local, scrapy.Spider):
+    """Items that come from no page at all."""
+
+    name = "items-from-start"
+
+    async def start(self):
+        for n in range(10):
+            yield {"line": n // 2, "word": f"row {n}"}
+        yield Request(self.start_urls[0])
+
+    def parse(self, response):
+        yield {"title": response.css("h1::text").get()}
+
+
+@case(identical)
+class IdleSpider(Local, scrapy.Spider):
+    """Asks for its next batch whenever it has nothing left to do."""
+
+    name = "batches-when-idle"
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.next_batch, signals.spider_idle)
+        return spider
+
+    def parse(self, response):
+        self.links = iter(response.css("a.entry::attr(href)").getall())
+        self.root_response = response
+
+    def next_batch(self):
+        for link in itertools.islice(self.links, 10):
+            self.crawler.engine.crawl(self.root_response.follow(link, self.parse_tile))
+            stay = True
+        if "stay" in locals():
+            raise DontCloseSpider
+
+    def parse_tile(self, response):
+        yield {"tile": response.url.rpartition("/tile/")[2].replace("?", " ")}
+
+
+def ticker(site: OrdinarySite, root: str) -> None:
+    site.index(f"{root}/", [f"{root}/quote"])
+    prices = itertools.cycle([19, 19, 20, 21, 20, 19])
+    site.routes[f"{root}/quote"] = lambda ask: Reply(
+        template("ACME", f"<b>{next(prices)}</b> euros a share. {blurb(120)}").encode()
+    )
+
+
+@case(ticker)
+class PollingSpider(IndexSpider):
+    name = "polling"
+
+    def parse_page(self, response, tick=0):
+        yield {"tick": tick, "price": int(response.css("b::text").get())}
+        if tick < 11:
+            yield Request(
+                response.url, self.parse_page, cb_kwargs={"tick": tick + 1}, dont_filter=True
+            )
+
+
+def gone(site: OrdinarySite, root: str) -> None:
+    site.add_all(root, {f"old/{n}": "" for n in range(12)})
+    for n in range(12):
+        site.add(f"{root}/old/{n}", template("Gone", "This page is no more."), status=410)
+
+
+@case(gone)
+class ErrbackSpider(Local, scrapy.Spider):
+    name = "items-from-errback"
+
+    def parse(self, response):
+        for n, link in enumerate(response.css("a.entry")):
+            yield response.follow(link, errback=self.failed, cb_kwargs={"place": n})
+
+    def failed(self, failure):
+        yield {
+            "place": failure.request.cb_kwargs["place"],
+            "status": failure.value.response.status,
+        }
+
+
+@case(gone)
+class ErrorPageSpider(IndexSpider):
+    name = "error-pages"
+    handle_httpstatus_list: ClassVar = [410]
+
+    def parse_page(self, response):
+        yield {"status": response.status, "article": int(response.url.rpartition("/")[2])}
+
+
+def currencies(site: OrdinarySite, root: str) -> None:
+    """One URL whose price depends on who asks."""
+
+    def quote(ask: Ask) -> Reply:
+        currency = dict(part.split("=") for part in ask.cookie.split("; ") if part)["currency"]
+        return Reply(template("Lamp", f"<b>{len(currency) * 7} {currency}</b>{blurb(90)}").encode())
+
+    site.routes[f"{root}/"] = quote
+
+
+@case(currencies)
+class CookieSpider(Local, scrapy.Spider):
+    name = "one-url-several-cookies"
+
+    async def start(self):
+        for currency in ("euros", "dollars", "yen", "pounds", "roubles"):
+            yield Request(
+                self.start_urls[0],
+                cookies={"currency": currency},
+                meta={"cookiejar": currency},
+                dont_filter=True,
+            )
+
+    def parse(self, response):
+        yield {"price": response.css("b::text").get(), "currency": response.meta["cookiejar"]}
+
+
+def headers(site: OrdinarySite, root: str) -> None:
+    site.add_all(root, {f"file/{n}": "" for n in range(15)})
+    for n in range(15):
+        sent = {
+            "Last-Modified": f"Sun, {n + 1:02d} Mar 2026 10:00:00 GMT",
+            "X-Owner": f"user{n % 4}",
+        }
+        page = template("Download", blurb(50)).encode()
+        site.pages[f"{root}/file/{n}"] = Reply(page, headers=sent)
+
+
+@case(headers)
+class HeaderSpider(IndexSpider):
+    name = "data-from-headers"
+
+    def parse_page(self, response):
+        yield {"modified": response.headers["Last-Modified"], "owner": response.headers["X-Owner"]}
+
+
+@case(headers)
+class HeadSpider(Local, scrapy.Spider):
+    name = "head-requests"
+
+    def parse(self, response):
+        yield from response.follow_all(css="a.entry", callback=self.parse_head, method="HEAD")
+
+    def parse_head(self, response):
+        yield {"modified": response.headers["Last-Modified"].decode()}
