@@ -1,13 +1,14 @@
 """Writes settings, stats and commands from the code: `python docs/reference.py`.
 
-They go where a file says `<!-- settings -->`, `<!-- stats -->` or `<!-- commands -->`, up to
-`<!-- end -->`.
+They go where a file says `<!-- settings -->`, `<!-- first settings -->`, `<!-- stats -->` or
+`<!-- commands -->`, up to `<!-- end -->`.
 """
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 from scrapy_neardup import stats
@@ -19,11 +20,19 @@ PAGES = ("README.md", "docs/settings.md", "docs/stats.md", "docs/commands.md")
 FILES = tuple(ROOT / page for page in PAGES)
 
 
-def settings_table() -> str:
-    """Name, default and meaning of every setting."""
+# What most people touch, in the order in which they ask.
+FIRST_SETTINGS = (
+    *("action", "state_dir", "similarity", "min_words", "item_fields", "extractor", "scope"),
+    *("follow_duplicates", "url_ignore_params", "url_filter"),
+)
+
+
+def settings_table(names: Sequence[str] = ()) -> str:
+    """Name, default and meaning of some settings, or of every one."""
+    known = {f.name: f for f in fields(NearDupSettings)}
     rows = (
         f"| `{PREFIX}{f.name.upper()}` | `{f.default!r}` | {cell(f.metadata['doc'])} |"
-        for f in fields(NearDupSettings)
+        for f in (known[name] for name in names or known)
     )
     return "\n".join(("| setting | default | what it does |", "|---|---|---|", *rows))
 
@@ -79,7 +88,12 @@ def value_of(action: argparse.Action) -> str:
     return f"{name} ..." if action.nargs == "+" else name
 
 
-TABLES = {"settings": settings_table, "stats": stats_table, "commands": commands}
+TABLES = {
+    "settings": settings_table,
+    "first settings": partial(settings_table, FIRST_SETTINGS),
+    "stats": stats_table,
+    "commands": commands,
+}
 
 
 def filled(text: str) -> str:

@@ -189,9 +189,9 @@ def table(rows: Mapping[Kind, Row], total: Row) -> str:
     return "\n".join(
         (
             *(line("", heads) for heads in HEADS),
-            "shows content of its own",
+            "pages with content of their own",
             *own,
-            "shows what another page shows",
+            "pages that repeat another page",
             *again,
             line("", rules),
             line("all pages", total.cells()),
