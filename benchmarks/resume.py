@@ -64,7 +64,7 @@ def measured(folder: Path, options: argparse.Namespace) -> dict[str, float | int
     begin = time.perf_counter()
     state.snapshot()
     loop_s = time.perf_counter() - begin
-    state.close(keep_lineage=False)
+    state.close()
     save_s = time.perf_counter() - begin
     (snapshot,) = folder.glob("snapshot-*")
     warm = [in_a_process(folder, options) for _ in range(OPENINGS)]

@@ -8,15 +8,17 @@ from typing import Self
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
-from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl.request_tracker import ONCE, ORIGINAL_DONT_FILTER
+from scrapy_neardup.crawl.request_tracker import is_of_spider
 from scrapy_neardup.crawl.session import CrawlSession
 
 
 class UrlAlreadyFetched(IgnoreRequest):
     """The URL of a request was fetched before: in this run or, with a state folder, earlier."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(f"already fetched: {request.url}")
 
 
 class StaleRequest(IgnoreRequest):
@@ -46,84 +48,29 @@ class SeenUrlMiddleware:
         queue on disk kept through a crash.
         """
         session = self.session
-        if session.tracker.waits and session.tracker.is_stale(request):
+        if session.requests.is_stale(request):
             session.count(stats.URLS_STALE)
             raise StaleRequest(f"found by a crawl that crashed, to be found again: {request.url}")
-        session.count(stats.URLS_ASKED)
-        if session.fleet is not None:
-            request.meta.pop(ONCE, None)  # a copy of another request's
-        reason = exemption(request, session)
-        if reason is not None:
-            session.count(stats.URLS_EXEMPT.format(reason))
-            return None
-        key = session.key(request)
-        seen = key is not None and session.seen(key)
-        if key is not None and session.fleet is not None and not seen:
-            return self.ask_peers(request, key)
-        self.answer(request, seen)
+        was_fetched = session.urls.was_fetched(request)
+        if not isinstance(was_fetched, bool):
+            return self.fleet_answers(request, was_fetched)
+        if was_fetched:
+            raise UrlAlreadyFetched(request)
         return None
 
-    async def ask_peers(self, request: Request, key: bytes) -> None:
+    async def fleet_answers(self, request: Request, was_fetched: Awaitable[bool]) -> None:
         """Let a request pass that no worker has made. Raises UrlAlreadyFetched."""
-        request.meta[ONCE] = True
-        self.answer(request, await self.session.seen_by_peers(key))
-
-    def answer(self, request: Request, seen: bool) -> None:
-        """Let a new request pass, and one a person wants. Raises UrlAlreadyFetched."""
-        session = self.session
-        if not seen:
-            session.count(stats.URLS_NEW)
-            return
-        if session.recorder.wants(request.url):
-            session.count(stats.URLS_EXEMPT.format("undone"))
-            return
-        session.count(stats.URLS_DROPPED)
-        session.recorder.url_dropped(request)
-        raise UrlAlreadyFetched(f"already fetched: {request.url}")
+        if await was_fetched:
+            raise UrlAlreadyFetched(request)
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Let the page begin; the URL of a 2xx response to an ordinary request counts as seen."""
-        meta = request.meta
-        dont_filter = meta.pop(ORIGINAL_DONT_FILTER, None)
-        if dont_filter is not None:  # else the spider did not yield the request
-            ordinary = not dont_filter and not meta.get("neardup_skip")
-            marked = ordinary and 200 <= response.status < 300
-            self.session.tracker.answered(
-                request, response, self.session.key(request) if marked else None
-            )
+        if is_of_spider(request):
+            key = self.session.urls.answered(request, response)
+            self.session.requests.answered(request, response, key)
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Wait no longer for a request that was dropped on purpose."""
         if isinstance(exception, IgnoreRequest):
-            self.session.tracker.ended(request)
-
-
-def exemption(request: Request, session: CrawlSession) -> str | None:
-    """Why a request may pass whether or not its URL was fetched; None for an ordinary one."""
-    meta = request.meta
-    if session.is_inspection:
-        return "inspection"
-    if request.callback is NO_CALLBACK:
-        return "media_or_robots"
-    if not request.url.startswith(("http://", "https://")):
-        return "scheme"
-    if meta.get("neardup_skip") or meta.get("neardup_refresh"):
-        return "meta"
-    if meta.get("is_start_request"):
-        return "start"
-    if meta.get("retry_times"):
-        return "retry"
-    if request.dont_filter or meta.get(ORIGINAL_DONT_FILTER):
-        return "dont_filter"
-    if ORIGINAL_DONT_FILTER not in meta:
-        return "inline"
-    if meta.get("redirect_urls") and returns_to_its_chain(request, session):
-        return "redirect"
-    return None
-
-
-def returns_to_its_chain(request: Request, session: CrawlSession) -> bool:
-    """Whether a redirect leads back to a URL it came through, as cookie walls do."""
-    key, chain = session.key(request), request.meta.get("redirect_urls", ())
-    return any(session.key(request.replace(url=url)) == key for url in chain)
+            self.session.requests.ended(request)

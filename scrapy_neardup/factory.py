@@ -12,15 +12,19 @@ from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import Parts
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.urls.filters import UrlFilter, load_filter
-from scrapy_neardup.urls.filters.rotating import N_GENERATIONS
+from scrapy_neardup.urls.filters.rotating import N_GENERATIONS, RotatingUrlFilter
 from scrapy_neardup.urls.key import UrlKeyRules
 
+# URLs fetched and URLs queued: together they keep NEARDUP_URL_ERROR_RATE.
+N_URL_FILTERS = 2
+DAY_S = 86_400.0
 
-def make_parts(settings: NearDupSettings) -> Parts:
-    """What a state is made of."""
+
+def make_parts(settings: NearDupSettings, url_memory: float = 1.0) -> Parts:
+    """What a state is made of. url_memory: share of NEARDUP_URL_MAX_MB for URLs fetched."""
     return Parts(
         identity=lambda key: make_identity(settings, key),
-        new_urls=lambda: make_urls(settings),
+        new_urls=lambda: make_urls(settings, url_memory),
         urls_from=load_filter(settings.url_filter).from_arrays,
         new_detector=lambda key: make_detector(settings, key),
         detector_from=lambda key, arrays: restored_detector(settings, key, arrays),
@@ -32,15 +36,28 @@ def make_rules(settings: NearDupSettings) -> UrlKeyRules:
     return UrlKeyRules(**{f.name: getattr(settings, f"url_{f.name}") for f in fields(UrlKeyRules)})
 
 
-def make_urls(settings: NearDupSettings) -> UrlFilter:
-    """An empty URL filter for one generation of URLs."""
-    share = 1 if settings.ttl is None else N_GENERATIONS
-    max_bytes = None if settings.url_max_mb is None else settings.url_max_mb * 2**20 // share
+def make_urls(settings: NearDupSettings, memory: float = 1.0) -> UrlFilter:
+    """An empty filter for one generation of URLs, of those fetched or of those queued.
+
+    memory: its share of NEARDUP_URL_MAX_MB.
+    """
+    generations = 1 if settings.ttl is None else N_GENERATIONS
+    max_mb = settings.url_max_mb
     return load_filter(settings.url_filter)(
-        max(1, settings.url_capacity // share),
-        settings.url_error_rate / share,
-        max_bytes=max_bytes,
+        max(1, settings.url_capacity // generations),
+        settings.url_error_rate / N_URL_FILTERS / generations,
+        max_bytes=None if max_mb is None else int(max_mb * 2**20 * memory) // generations,
     )
+
+
+def make_queued_urls(settings: NearDupSettings) -> RotatingUrlFilter:
+    """An empty filter for the URLs that a run queues, made as that of the URLs fetched."""
+    return RotatingUrlFilter(lambda: make_urls(settings, 1 / N_URL_FILTERS), ttl_s(settings))
+
+
+def ttl_s(settings: NearDupSettings) -> float | None:
+    """NEARDUP_TTL in seconds."""
+    return None if settings.ttl is None else settings.ttl * DAY_S
 
 
 def make_engine(settings: NearDupSettings, key: int) -> Engine:

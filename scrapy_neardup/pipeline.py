@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, Self
-from zlib import crc32
 
 from itemadapter.adapter import ItemAdapter
 from scrapy.crawler import Crawler
@@ -11,12 +10,9 @@ from scrapy.exceptions import DropItem
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import extract
+from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.session import CrawlSession
-from scrapy_neardup.crawl.visits import PageVisit
 from scrapy_neardup.detect.detector import Decision
-
-# Between a page's URL and what tells its items apart, where items are compared by themselves.
-ITEM_MARK = "#item-"
 
 
 class NearDuplicate(DropItem):
@@ -53,52 +49,32 @@ class NearDuplicatePipeline:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(CrawlSession.of(crawler))
 
+    def open_spider(self) -> None:
+        """Called when the pipelines open. Raises what CrawlSession.open does."""
+        self.session.open()
+
     def process_item(self, item: Any) -> Any:
         """The item, tagged where asked for. Raises NearDuplicate under action "drop"."""
-        visit = self.session.visits.take_over(item)
-        if visit is None:
-            self.session.count(stats.ITEMS_WITHOUT_PAGE)
-        decision = self.verdict(item, visit)
+        page = self.session.pages.take_over(item)
+        decision = self.verdict(item, page)
         if decision is None or not decision.is_duplicate:
             self.session.count(stats.ITEMS_KEPT)
             return item
-        return self.act(item, visit, decision)
+        return self.act(item, page, decision)
 
-    def verdict(self, item: Any, visit: PageVisit | None) -> Decision | None:
+    def verdict(self, item: Any, page: CrawledPage | None) -> Decision | None:
         """The page's decision, or the item's own where item fields are compared."""
-        if not self.settings.item_fields:
-            return visit.decision if visit else None
         names = self.settings.item_fields
+        if not names:
+            return page.decision if page else None
         text = self.session.attempt("item_fields", extract.fields_text, item, names)
         if text is None:
             self.session.count(stats.ITEMS_WITHOUT_FIELDS)
             return None
-        page = visit.response.url if visit else str(ItemAdapter(item).get("url", ""))
-        which = crc32(text.encode("utf-8", "surrogatepass"))
-        reading = self.session.read_text(f"{page}{ITEM_MARK}{which:08x}", text)
-        decision = self.session.decide(reading, visit) if reading else None
-        if decision and decision.original and decision.original.startswith(page + ITEM_MARK):
-            return None  # of the same page: a URL never matches itself
-        applied = self.session.spare(page, decision)
-        if decision:
-            self.testify(f"{page}{ITEM_MARK}{which:08x}", decision, applied, visit, text)
-        return applied
+        return self.session.pages.decide_item(item, text, page)
 
-    def testify(
-        self,
-        url: str,
-        decision: Decision,
-        applied: Decision | None,
-        visit: PageVisit | None,
-        text: str,
-    ) -> None:
-        """Enter the decision about a single item into the ledger."""
-        action = self.session.recorder.action_on(decision, dropped=True, spared=applied is None)
-        response = visit.response if visit else None
-        self.session.recorder.page_judged(url, decision, action, response, text)
-
-    def act(self, item: Any, visit: PageVisit | None, decision: Decision) -> Any:
-        """Drop, tag or only count an item of a near-duplicate page."""
+    def act(self, item: Any, page: CrawledPage | None, decision: Decision) -> Any:
+        """Drop, tag or only count an item that repeats another, or whose page does."""
         count = self.session.count
         if self.settings.action == "dry-run":
             count(stats.ITEMS_WOULD_DROP)
@@ -107,10 +83,7 @@ class NearDuplicatePipeline:
             count(stats.ITEMS_TAGGED if tag(item, decision) else stats.ITEMS_UNTAGGABLE)
             return item
         count(stats.ITEMS_DROPPED)
-        if visit is not None and not visit.items_dropped:
-            count(stats.BYTES_SAVED, len(visit.response.body))
-        if visit is not None:
-            visit.items_dropped += 1
+        self.session.pages.item_repeats(page, decision)
         raise NearDuplicate(decision)
 
 

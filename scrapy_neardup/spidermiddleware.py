@@ -7,14 +7,11 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
-from scrapy.utils.asyncio import run_in_thread
 
 from scrapy_neardup import stats
+from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.session import CrawlSession
-from scrapy_neardup.crawl.visits import PageVisit
-from scrapy_neardup.detect.detector import PageReading
-
-THREAD_BYTES = 200_000  # a body from which reading takes more than about 1 ms
+from scrapy_neardup.detect.detector import Decision
 
 
 class NearDuplicateSpiderMiddleware:
@@ -25,76 +22,73 @@ class NearDuplicateSpiderMiddleware:
     NEARDUP_FOLLOW_DUPLICATES=False.
     """
 
-    def __init__(self, session: CrawlSession) -> None:
+    def __init__(self, session: CrawlSession, crawler: Crawler) -> None:
         self.session = session
+        self.crawler = crawler
         self.prune = not session.settings.follow_duplicates
+        self.judges_pages = not session.settings.item_fields
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(CrawlSession.of(crawler))
+        return cls(CrawlSession.of(crawler), crawler)
 
-    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Pass on what the spider starts with, after what a person wants fetched once more."""
-        for request in self.session.recorder.requests(self.session.spider):
-            self.session.tracker.found(request, None)
+    def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Pass on what the spider starts with, after what a person wants fetched once more.
+
+        Not a generator, so that the session opens here: before the scheduler opens its queue,
+        and when Scrapy is sure to close the spider again. Raises what CrawlSession.open does.
+        """
+        self.session.open()
+        return self.started(start)
+
+    async def started(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """What process_start passes on."""
+        session = self.session
+        for request in session.recorder.requests(self.crawler.spider):
+            session.requests.started(request)
             yield request
         async for output in start:
             if isinstance(output, Request):
-                self.session.tracker.found(output, None)
+                session.requests.started(output)
             yield output
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         """Pass on what the callback yields, judging the page before its first item."""
-        visit = self.session.visits.begin(response, self.session.tracker.page_of(response))
-        page, found = visit.page, self.session.tracker.found
+        session = self.session
+        page, failed = session.pages.begin(response), True
+        found_on = page.id if page.is_tracked else None
         try:
             async for output in result:
                 if isinstance(output, Request):
-                    if not (self.prune and await self.is_pruned(visit)):
-                        found(output, page)
+                    if not (self.prune and await self.is_pruned(page)):
+                        session.requests.found(output, found_on)
                         yield output
                 else:
-                    await self.hand_over(output, visit)
+                    if self.judges_pages:
+                        await session.pages.judge(page)
+                    session.pages.hand_over(output, page)
                     yield output
-        except BaseException:
-            visit.failed = True
-            raise
+            failed = False
         finally:
-            self.session.visits.exhausted(visit)
+            session.pages.exhausted(page, failed)
 
-    async def hand_over(self, item: Any, visit: PageVisit) -> None:
-        """Judge the page if that has not happened, and let the pipeline find the verdict."""
-        if not self.session.settings.item_fields:
-            await self.judge(visit)
-        if not visit.items_out:
-            self.session.stand_in(visit)
-        self.session.visits.hand_over(item, visit)
-
-    async def is_pruned(self, visit: PageVisit) -> bool:
+    async def is_pruned(self, page: CrawledPage) -> bool:
         """Whether links out of this page are not to be followed; counted."""
-        await self.judge(visit)
-        if visit.decision is None or not visit.decision.is_duplicate or visit.repeats_itself:
+        await self.session.pages.judge(page)
+        decision = page.decision
+        if decision is None or not decision.is_duplicate or self.repeats_itself(page, decision):
             return False
         self.session.count(stats.LINKS_PRUNED)
         return True
 
-    async def judge(self, visit: PageVisit) -> None:
-        """Read and decide, once."""
-        if visit.read or visit.response.meta.get("neardup_skip"):
-            return
-        visit.read = True
-        judged = self.session.decide_copy(visit)
-        if judged is None and (reading := await self.read(visit)) is not None:
-            judged = await self.session.decide_with_peers(reading, visit)
-        if judged is not None:
-            visit.judged = judged
-            visit.decision = self.session.spare(visit.response.url, judged)
-            visit.repeats_itself = self.prune and self.session.repeats_itself(visit)
+    def repeats_itself(self, page: CrawledPage, decision: Decision) -> bool:
+        """Whether a page's original has the same key: one URL as far as the rules for URLs go.
 
-    async def read(self, visit: PageVisit) -> PageReading | None:
-        """The page's reading, made off the event loop's thread if it is long."""
-        if len(visit.response.body) < THREAD_BYTES:
-            return self.session.read(visit)
-        return await run_in_thread(lambda: self.session.sign(self.session.read(visit)))
+        A crash may have come between: then the links of the earlier one were never followed.
+        """
+        request, key = page.response.request, self.session.urls.key
+        if request is None or decision.original is None:
+            return False
+        return key(request) == key(request.replace(url=decision.original))

@@ -35,6 +35,7 @@ URLS_FILTERED = key(
 
 FILTER_NAME = key("filter/name", "class of the URL filter")
 FILTER_SIZE = key("filter/size", "URLs in the URL filter")
+FILTER_QUEUED = key("filter/queued", "URLs queued in this run, by LayeredBloomDupeFilter")
 FILTER_BYTES = key("filter/bytes", "bytes of the URL filter")
 FILTER_ERROR_RATE = key(
     "filter/expected_error_rate", "upper bound of the share of new URLs taken for seen ones, now"

@@ -96,8 +96,8 @@ class Recorder:
             self.diary.write("seen", self.key(request))
 
     def request_dropped(self, request: Request) -> None:
-        key = self.session.key(request)
-        if key is not None and self.session.seen(key):
+        key = self.session.urls.key(request)
+        if key is not None and self.session.urls.seen(key):
             self.diary.write("seen", key.decode())
 
     def item_dropped(self, item: Any, exception: Any) -> None:
@@ -107,7 +107,7 @@ class Recorder:
         self.diary.write("closed", reason)
 
     def key(self, request: Request) -> str:
-        return (self.session.key(request) or b"?").decode()
+        return (self.session.urls.key(request) or b"?").decode()
 
 
 class Export:

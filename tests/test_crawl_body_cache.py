@@ -84,7 +84,7 @@ def test_a_copy_byte_by_byte_is_dropped_without_being_read(
 def test_where_hashes_can_be_foreseen_every_page_is_read(
     mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scrapy_neardup.crawl.session.HASH_TELLS", False)
+    monkeypatch.setattr("scrapy_neardup.crawl.judge.HASH_TELLS", False)
     for name in ("one", "two"):
         mock_site.add(f"/{name}", page(prose("same")))
     read: list[str] = []
@@ -102,7 +102,7 @@ def test_hashes_tell_unless_their_key_is_public(seed: str, tells: bool) -> None:
     command = [
         sys.executable,
         "-c",
-        "from scrapy_neardup import copies; print(body_cache.HASH_TELLS)",
+        "from scrapy_neardup.crawl import body_cache; print(body_cache.HASH_TELLS)",
     ]
     environment = os.environ | {"PYTHONHASHSEED": seed}
     assert subprocess.check_output(command, env=environment, text=True) == f"{tells}\n"

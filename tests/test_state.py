@@ -13,6 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.detect import detector
 from scrapy_neardup.errors import JournalError, SnapshotError, StateError, StateLocked
 from scrapy_neardup.factory import make_parts
@@ -33,12 +34,16 @@ def killed(state: State) -> Path:
     assert state.store is not None
     copy = Path(tempfile.mkdtemp(dir=state.store.folder.parent)) / "state"
     shutil.copytree(state.store.folder, copy)
-    state.close(keep_lineage=False)
+    state.close()
     return copy
 
 
 def see(state: State, key: bytes) -> None:
-    state.lineage.settle(state.lineage.begin(key, None))
+    state.url_done(key)
+
+
+def seen(state: State, key: bytes) -> bool:
+    return key in state.urls
 
 
 def keep(state: State, url: str, text: str) -> None:
@@ -60,7 +65,7 @@ End = Callable[[State], Path]
 
 def closed(state: State) -> Path:
     assert state.store is not None
-    state.close(keep_lineage=False)
+    state.close()
     return state.store.folder
 
 
@@ -82,13 +87,13 @@ def test_urls_seen_and_pages_kept_are_there_again(tmp_path: Path, end: End) -> N
     keep(state, "http://example.com/a", prose(1))
     keep(state, "http://example.com/b", "a page of few words")
     state = opened(end(state))
-    assert state.seen(b"example.com/a")
-    assert not state.seen(b"example.com/b")
+    assert seen(state, b"example.com/a")
+    assert not seen(state, b"example.com/b")
     assert knows(state, prose(1))
     assert knows(state, "a page of few words")
     assert not knows(state, prose(2))
     state.check()
-    state.close(keep_lineage=False)
+    state.close()
 
 
 @ENDS
@@ -103,20 +108,17 @@ def test_near_copies_are_found_among_pages_that_are_there_again(tmp_path: Path, 
     distance = (page.fingerprint ^ reading.signatures.fingerprint).bit_count()
     found = state.detector.index.all_within(reading.signatures.fingerprint, distance)
     assert found.ids.tolist() == [original]
-    state.close(keep_lineage=False)
+    state.close()
 
 
 @ENDS
 def test_what_was_under_way_is_forgotten(tmp_path: Path, end: End) -> None:
     state = opened(tmp_path / "state")
-    state.lineage.begin(b"example.com/a", None)
     state.decide(state.detector.read("http://example.com/a", prose(1)))
-    assert state.seen(b"example.com/a")
     state = opened(end(state))
-    assert not state.seen(b"example.com/a")
     assert not knows(state, prose(1))
     state.check()
-    state.close(keep_lineage=False)
+    state.close()
 
 
 def test_a_page_kept_while_a_snapshot_is_written_is_there_again(tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ def test_a_page_kept_while_a_snapshot_is_written_is_there_again(tmp_path: Path) 
     state._writing.result()
     state = opened(killed(state))
     assert knows(state, prose(1))
-    state.close(keep_lineage=False)
+    state.close()
 
 
 @ENDS
@@ -143,39 +145,36 @@ def test_a_page_kept_again_with_other_words_replaces_its_earlier_self(
     assert not knows(state, prose(1))
     assert knows(state, prose(2))
     assert len(state.detector) == 1
-    state.close(keep_lineage=False)
+    state.close()
 
 
-def waiting(state: State) -> int:
-    """A page that waits for one request, its callback exhausted; its id in the lineage."""
-    page = state.lineage.begin(b"example.com/hub", None)
-    state.lineage.expect(page)
-    state.lineage.settle(page)
-    return page
+def waiting() -> PageLifecycle:
+    """A page that waits for one request, its callback exhausted."""
+    lifecycle = PageLifecycle()
+    page = lifecycle.answered(b"example.com/hub", None)
+    lifecycle.requested(page)
+    lifecycle.exhausted(page, failed=False)
+    return lifecycle
 
 
 def test_with_its_queue_kept_a_page_goes_on_waiting(tmp_path: Path) -> None:
     state = opened(tmp_path / "state")
-    page = waiting(state)
-    state.close(keep_lineage=True)
+    state.close(waiting().arrays())
     state = opened(tmp_path / "state")
-    assert state.seen(b"example.com/hub")
-    state.lineage.settle(state.lineage.begin(b"example.com/leaf", page))
-    state.close(keep_lineage=True)
-    state = opened(tmp_path / "state")
-    assert len(state.lineage) == 0
-    assert state.seen(b"example.com/hub")
-    state.close(keep_lineage=True)
+    assert state.under_way is not None
+    lifecycle = PageLifecycle()
+    lifecycle.restore(state.under_way)
+    assert b"example.com/hub" in lifecycle
+    state.close(lifecycle.arrays())
 
 
 def test_a_crash_of_the_crawl_that_went_on_forgets_who_waited(tmp_path: Path) -> None:
     state = opened(tmp_path / "state")
-    waiting(state)
-    state.close(keep_lineage=True)
+    state.close(waiting().arrays())
     state = opened(killed(opened(tmp_path / "state")))
-    assert len(state.lineage) == 0
-    assert not state.seen(b"example.com/hub")
-    state.close(keep_lineage=False)
+    assert state.under_way is None
+    assert not seen(state, b"example.com/hub")
+    state.close()
 
 
 @ENDS
@@ -188,29 +187,29 @@ def test_urls_and_pages_age_out(tmp_path: Path, end: End) -> None:
     see(state, b"example.com/young")
     now[0] += 4.5 * DAY_S
     state = opened(end(state), **options)
-    assert state.seen(b"example.com/old")
+    assert seen(state, b"example.com/old")
     now[0] += 1.5 * DAY_S
-    assert not state.seen(b"example.com/old")
-    assert state.seen(b"example.com/young")
+    assert not seen(state, b"example.com/old")
+    assert seen(state, b"example.com/young")
     state = opened(closed(state), **options)
-    assert not state.seen(b"example.com/old")
-    assert state.seen(b"example.com/young")
+    assert not seen(state, b"example.com/old")
+    assert seen(state, b"example.com/young")
     see(state, b"example.com/old")
-    assert state.seen(b"example.com/old")
+    assert seen(state, b"example.com/old")
     state.check()
-    state.close(keep_lineage=False)
+    state.close()
 
 
 def test_pages_age_out_by_the_time_they_were_read(tmp_path: Path) -> None:
     state = opened(tmp_path / "state")
     keep(state, "http://example.com/a", prose(1))
     read_at = float(state.detector.pages.times[0])
-    state.close(keep_lineage=False)
+    state.close()
     for age_s, known in ((99.0, True), (101.0, False)):
         state = opened(tmp_path / "state", ttl_s=100.0, clock=lambda age_s=age_s: read_at + age_s)
         assert knows(state, prose(1)) == known
         state.check()
-        state.close(keep_lineage=False)
+        state.close()
 
 
 YEARS_10 = 3650 * DAY_S
@@ -235,16 +234,16 @@ def test_a_clock_that_was_ahead_makes_no_memory_immortal(
     folder = end(state)
     now[0] = 10_000 * DAY_S
     state = opened(folder, **options)
-    assert state.seen(b"example.com/ahead")
+    assert seen(state, b"example.com/ahead")
     now[0] += 6 * DAY_S
-    assert state.seen(b"example.com/ahead")
+    assert seen(state, b"example.com/ahead")
     now[0] += 1.5 * DAY_S
     state.expire()
     for key in (b"example.com/ahead", b"example.com/right"):
-        assert not state.seen(key)
+        assert not seen(state, key)
     assert not knows(state, prose(1))
     state.check()
-    state.close(keep_lineage=False)
+    state.close()
 
 
 @pytest.mark.parametrize("time", [-1e12, -1.0, 0.0, 1e12])
@@ -252,10 +251,10 @@ def test_a_clock_may_say_anything(tmp_path: Path, time: float) -> None:
     options = {"ttl_s": 7 * DAY_S, "clock": lambda: time}
     state = opened(tmp_path / "state", **options)
     see(state, b"example.com/a")
-    assert state.seen(b"example.com/a")
+    assert seen(state, b"example.com/a")
     state = opened(killed(state), ttl_s=7 * DAY_S)
     state.check()
-    state.close(keep_lineage=False)
+    state.close()
 
 
 def test_without_a_folder_there_are_no_files(
@@ -266,8 +265,8 @@ def test_without_a_folder_there_are_no_files(
     see(state, b"example.com/a")
     keep(state, "http://example.com/a", prose(1))
     state.snapshot()
-    state.close(keep_lineage=False)
-    assert state.seen(b"example.com/a")
+    state.close()
+    assert seen(state, b"example.com/a")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -275,7 +274,7 @@ def test_a_second_crawl_is_told_who_holds_the_state(tmp_path: Path) -> None:
     state = opened(tmp_path)
     with pytest.raises(StateLocked, match=f"{tmp_path} is in use by process {os.getpid()}"):
         opened(tmp_path)
-    state.close(keep_lineage=False)
+    state.close()
 
 
 @pytest.mark.parametrize(
@@ -290,17 +289,17 @@ def test_a_second_crawl_is_told_who_holds_the_state(tmp_path: Path) -> None:
 def test_another_specification_is_refused_and_the_folder_given_back(
     tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
-    opened(tmp_path).close(keep_lineage=False)
+    opened(tmp_path).close()
     values = {name: getattr(SETTINGS, name) for name in ("index", "engine", "url_capacity")}
     with pytest.raises((SnapshotError, JournalError), match=message):
         opened(tmp_path, NearDupSettings(**(values | change)))
-    opened(tmp_path).close(keep_lineage=False)
+    opened(tmp_path).close()
 
 
 def test_the_key_is_nowhere_but_in_its_file(tmp_path: Path) -> None:
     state = opened(tmp_path)
     keep(state, "http://example.com/a", prose(1))
-    state.close(keep_lineage=False)
+    state.close()
     key = (tmp_path / "key").read_text().strip()
     for path in tmp_path.iterdir():
         data = path.read_bytes()
@@ -310,7 +309,7 @@ def test_the_key_is_nowhere_but_in_its_file(tmp_path: Path) -> None:
 
 
 def test_a_lost_key_is_refused_rather_than_replaced_unnoticed(tmp_path: Path) -> None:
-    opened(tmp_path).close(keep_lineage=False)
+    opened(tmp_path).close()
     (tmp_path / "key").unlink()
     with pytest.raises(StateError, match=r"fingerprint\.key is"):
         opened(tmp_path)
@@ -324,20 +323,13 @@ class CrashingState(RuleBasedStateMachine):
         self.root = Path(tempfile.mkdtemp())
         self.state = opened(self.root / "state")
         self.seen: set[int] = set()
-        self.handled: dict[int, int] = {}
         self.known: set[int] = set()
         self.under_way: dict[int, int] = {}
 
     @rule(number=st.integers(0, 9))
-    def handle(self, number: int) -> None:
-        if number not in self.handled:
-            self.handled[number] = self.state.lineage.begin(b"example.com/%d" % number, None)
-
-    @rule(number=st.integers(0, 9))
     def finish(self, number: int) -> None:
-        if number in self.handled:
-            self.state.lineage.settle(self.handled.pop(number))
-            self.seen.add(number)
+        self.state.url_done(b"example.com/%d" % number)
+        self.seen.add(number)
 
     @rule(number=st.integers(0, 9))
     def read(self, number: int) -> None:
@@ -372,15 +364,15 @@ class CrashingState(RuleBasedStateMachine):
 
     def reopen(self, folder: Path) -> None:
         self.state = opened(folder)
-        self.handled, self.under_way = {}, {}
+        self.under_way = {}
         for number in range(10):
-            assert self.state.seen(b"example.com/%d" % number) == (number in self.seen)
+            assert seen(self.state, b"example.com/%d" % number) == (number in self.seen)
             assert knows(self.state, prose(number)) == (number in self.known)
         self.state.check()
 
     def teardown(self) -> None:
         if hasattr(self, "state"):
-            self.state.close(keep_lineage=False)
+            self.state.close()
             shutil.rmtree(self.root)
 
 

@@ -13,7 +13,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import Response
 
-from scrapy_neardup.crawl.request_tracker import FOUND_ON
+from scrapy_neardup.crawl.request_tracker import TRACE
 from scrapy_neardup.factory import make_parts
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
@@ -172,7 +172,7 @@ def test_a_second_crawl_on_the_same_state_is_refused(mock_site: MockSite, tmp_pa
     state = State.open(tmp_path, make_parts(NearDupSettings(key=0)), key=0)
     command = [sys.executable, "-c", REFUSED, str(tmp_path), mock_site.url("/start")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    state.close(keep_lineage=False)
+    state.close()
     assert done.returncode != 0
     assert f"StateLocked: {tmp_path} is in use by process {os.getpid()}" in done.stderr
     assert not mock_site.hits
@@ -239,9 +239,9 @@ def test_a_request_that_another_queue_kept_through_a_crash_is_dropped(
     mock_site: MockSite, tmp_path: Path
 ) -> None:
     state = State.open(tmp_path, make_parts(NearDupSettings(key=0)), key=0)
-    state.close(keep_lineage=False)
-    stale = Request(mock_site.url("/page/1"), meta={FOUND_ON: [state.id, 12345]})
-    foreign = Request(mock_site.url("/page/2"), meta={FOUND_ON: [state.id + 1, 12345]})
+    state.close()
+    stale = Request(mock_site.url("/page/1"), meta={TRACE: (0, 0, state.id, 12345)})
+    foreign = Request(mock_site.url("/page/2"), meta={TRACE: (0, 0, state.id + 1, 12345)})
 
     class Resumed(PagesSpider):
         async def start(self) -> Any:

@@ -1,33 +1,42 @@
-"""What a crawl's memory has to tell when it ends: sizes, losses, the board's time; as stats."""
+"""What a crawl remembers and what it could not write, as stats: set at any moment."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
+import scrapy_neardup.kernels as kernels
 from scrapy_neardup import stats
+from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
+from scrapy_neardup.crawl.seen_urls import SeenUrls
+from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.engines import Engine
 from scrapy_neardup.index import Index
 from scrapy_neardup.ledger.writer import LedgerWriter
+from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
+from scrapy_neardup.urls.filters import load_filter
 
 logger = logging.getLogger(__name__)
 
 
-def sizes(state: State) -> dict[str, Any]:
+def sizes(state: State, urls: SeenUrls, lifecycle: PageLifecycle) -> dict[str, Any]:
     """How much is remembered, and what that takes."""
-    urls, detector = state.urls, state.detector
+    fetched, queued = filters = urls.filters
+    detector = state.detector
+    filter_bytes = sum(one.nbytes for one in filters)
     return {
-        stats.FILTER_SIZE: len(urls),
-        stats.FILTER_BYTES: urls.nbytes,
-        stats.FILTER_ERROR_RATE: urls.expected_error_rate,
-        stats.FILTER_LOST: urls.expected_lost,
-        stats.FILTER_REFUSED: urls.n_refused,
+        stats.FILTER_SIZE: len(fetched),
+        stats.FILTER_QUEUED: len(queued),
+        stats.FILTER_BYTES: filter_bytes,
+        stats.FILTER_ERROR_RATE: sum(one.expected_error_rate for one in filters),
+        stats.FILTER_LOST: sum(one.expected_lost for one in filters),
+        stats.FILTER_REFUSED: sum(one.n_refused for one in filters),
         stats.INDEX_SIZE: len(detector.index),
         stats.INDEX_BYTES: detector.index.nbytes,
         stats.INDEX_LARGEST_BUCKET: detector.index.largest_bucket,
-        stats.MEMORY_BYTES: urls.nbytes + detector.nbytes,
-        stats.STATE_UNFINISHED: len(state.lineage),
+        stats.MEMORY_BYTES: filter_bytes + detector.nbytes,
+        stats.STATE_UNFINISHED: len(lifecycle),
     }
 
 
@@ -41,10 +50,32 @@ def losses(state: State, ledger: LedgerWriter | None) -> dict[str, int]:
     return told
 
 
+def names(settings: NearDupSettings, detector: Detector) -> dict[str, str]:
+    """Which implementations were chosen."""
+    return {
+        stats.ENGINE: type(detector.engine).__name__,
+        stats.KERNELS: kernels.implementation,
+        stats.INDEX_NAME: type(detector.index).__name__,
+        stats.FILTER_NAME: load_filter(settings.url_filter).__name__,
+    }
+
+
 def engine_report(engine: Engine) -> dict[str, Any]:
     """What an engine that counts more than fingerprints has to tell."""
     report: dict[str, Any] = getattr(engine, "report", dict)()
     return {stats.ENGINE_REPORT.format(name): value for name, value in report.items()}
+
+
+def warn_of_full_filter(urls: SeenUrls, max_mb: int | None) -> None:
+    """Log a warning if a URL filter is about to fill up and may not grow."""
+    for one in urls.filters:
+        if one.at_risk:
+            logger.warning(
+                "neardup: the URL filter is nine tenths full at %d URLs and may not grow beyond "
+                "NEARDUP_URL_MAX_MB=%s: soon new URLs are fetched but not remembered. Raise it",
+                len(one),
+                max_mb,
+            )
 
 
 def warn_of_hot_bucket(index: Index, scan_limit: int) -> None:

@@ -27,6 +27,7 @@ def set_queue_aside(folder: Path | None, crawler: Crawler) -> None:
     aside = queue.with_name("requests.queue.crashed")
     shutil.rmtree(aside, ignore_errors=True)
     queue.rename(aside)
+    queue.mkdir()  # where Scrapy's scheduler, which is made already, writes what it queues
     logger.warning(
         "neardup: the last crawl of %s crashed. Its queue of requests is now %s; what waited in it "
         "is found again on the pages that led to it",

@@ -86,6 +86,7 @@ class Recorder:
         """Write what is waiting; serve no more."""
         if self.live is not None:
             self.live.close()
+            self.live = None
         if self.ledger is not None:
             self.ledger.close()
 
@@ -132,11 +133,9 @@ class Recorder:
         return self.overrides is not None and self.overrides.wants(url)
 
     def fetched(self, response: Response) -> None:
-        """A page was handled: it is not fetched once more again. Raises OSError.
-
-        For a witness that has a folder.
-        """
-        assert self.overrides is not None
+        """A page was handled: it is not fetched once more again. Raises OSError."""
+        if self.overrides is None:
+            return
         for url in (response.url, *response.meta.get("redirect_urls", ())):
             self.overrides.fetched(url)
 

@@ -1,8 +1,7 @@
-"""Requests and responses as the lineage sees them: which page was each request found on?"""
+"""Requests and responses as the page lifecycle sees them: which page was each request found on?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 from scrapy import Spider, signals
@@ -10,62 +9,80 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Request, Response
 
-from scrapy_neardup.state import State
+from scrapy_neardup.crawl.effects import Effects
+from scrapy_neardup.crawl.page_lifecycle import NOBODY, PageLifecycle
 
-Attempt = Callable[..., object]
-
-# Plain numbers in request.meta, because meta follows a request through retries, redirects and
-# queues of any kind. Each is taken out when it has served, so that copies of meta repeat nothing.
-ORIGINAL_DONT_FILTER = "neardup_dont_filter"  # as the spider yielded it: retries set dont_filter
-FOUND_ON = "neardup_found_on"  # [state, page]
-PAGE = "neardup_page"
-ONCE = "neardup_once"  # the fleet was asked for the URL, which is to be fetched once
+# The one key of ours in request.meta, of plain numbers, because meta follows a request through
+# retries, redirects and queues of any kind. The spider's requests have it, no others:
+#
+#     (dont_filter, asked_fleet, state, page)
+#
+# dont_filter  as the spider yielded the request: retries set it
+# asked_fleet  whether the fleet was asked for the URL, which is to be fetched once
+# state, page  which page of which state's crawls the request was found on, else NO_STATE, NOBODY
+#
+# The final response's page takes its place: (asked_fleet, page). That is taken out when the
+# callback begins, so that copies of meta repeat nothing.
+TRACE = "neardup_trace"
+NO_STATE = -1
 
 
 class RequestTracker:
-    """Tells the lineage what happens to requests.
+    """Tells the lifecycle what happens to requests.
 
     What it does not hear of (a request that an unknown component swallows, a download that
-    failed, a callback or an item that raised) leaves its page, and those it was found
-    through, unfinished: the next crawl reads them again. Where a page has not to wait for
-    what was found on it, links cost nothing.
+    failed) leaves its page, and those it was found through, uncompleted: the next crawl reads
+    them again. Where a page need not wait for what was found on it, links cost nothing.
     """
 
-    def __init__(self, state: State, crawler: Crawler, attempt: Attempt, waits: bool) -> None:
-        """attempt: carries out an action, and counts it where it fails.
-
-        waits: whether a page is done only when what was found on it is; without, no request
-        is stale.
+    def __init__(
+        self,
+        lifecycle: PageLifecycle,
+        crawler: Crawler,
+        state_id: int,
+        waits: bool,
+        effects: Effects,
+    ) -> None:
+        """waits: whether a page is completed only when what was found on it is; without, no
+        request is stale.
         """
-        self._state_id = state.id
-        self._lineage = state.lineage
+        self._lifecycle = lifecycle
         self._crawler = crawler
-        self._attempt = attempt
-        self.waits = waits
+        self._state_id = state_id
+        self._waits = waits
+        self._effects = effects
         if waits:
             crawler.signals.connect(self.ended, signal=signals.request_dropped)
             crawler.signals.connect(self.scheduled, signal=signals.request_scheduled)
 
+    def started(self, request: Request) -> None:
+        """The spider starts with a request; one of a queue of its own may be an earlier crawl's."""
+        _, _, state, page = trace_of(request)
+        request.meta[TRACE] = (int(request.dont_filter), 0, state, page)
+
     def found(self, request: Request, page: int | None) -> None:
-        """The spider yielded a request: on a page, or where that is None at its start."""
+        """The callback of a page yielded a request; None: of one that is not waited for."""
         # Not at the signal request_scheduled: a receiver costs 2 us for every link of a crawl.
-        request.meta.setdefault(ORIGINAL_DONT_FILTER, request.dont_filter)
-        if page is not None and self.waits:
-            request.meta[FOUND_ON] = [self._state_id, page]
-            self._lineage.expect(page)
+        if page is not None and self._waits:
+            self._lifecycle.requested(page)
+            request.meta[TRACE] = (int(request.dont_filter), 0, self._state_id, page)
+        else:
+            request.meta[TRACE] = (int(request.dont_filter), 0, NO_STATE, NOBODY)
 
     def is_stale(self, request: Request) -> bool:
         """Whether a queue kept the request through a crash of the crawl that found it.
 
-        Its page is not done, so it is read again and the request found again. To make this
+        Its page is not completed, so it is read again and the request found again. To make this
         one, too, would hide it from the page that is to wait for it.
         """
-        state_id, page = request.meta.get(FOUND_ON, (None, None))
-        return state_id == self._state_id and not self._lineage.waits(page)
+        if not self._waits:
+            return False
+        page = self._found_on(request)
+        return page is not None and not self._lifecycle.is_under_way(page)
 
     def scheduled(self, request: Request, spider: Spider) -> None:
         """A request is about to be scheduled; OffsiteMiddleware drops at that signal, unsaid."""
-        if FOUND_ON not in request.meta or request.dont_filter or self._offsite is None:
+        if self._found_on(request) is None or request.dont_filter or self._offsite is None:
             return
         if not (request.meta.get("allow_offsite") or self._offsite.should_follow(request, spider)):
             self.ended(request)
@@ -76,29 +93,60 @@ class RequestTracker:
 
     def ended(self, request: Request) -> None:
         """A request was dropped on purpose: its page need not wait for it."""
-        self.handled(self._take_parent(request))
+        page = self._found_on(request)
+        if page is not None:
+            dont_filter, asked_fleet, _, _ = request.meta[TRACE]
+            request.meta[TRACE] = (dont_filter, asked_fleet, NO_STATE, NOBODY)
+            self._effects.of(self._lifecycle.request_ended, page)
 
     def answered(self, request: Request, response: Response, key: bytes | None) -> None:
         """The final response came; key: of its URL, if that is to count as seen."""
-        meta = request.meta
-        meta.pop(PAGE, None)
-        if not is_transient(response.status):
-            parent = self._take_parent(request) if self.waits else None
-            meta[PAGE] = self._lineage.begin(key, parent)
+        _, asked_fleet, _, _ = request.meta[TRACE]
+        if is_transient(response.status):  # what waits for the request goes on waiting
+            del request.meta[TRACE]
+            return
+        page = self._lifecycle.answered(key, self._found_on(request))
+        request.meta[TRACE] = (asked_fleet, page)
 
-    def _take_parent(self, request: Request) -> int | None:
+    def _found_on(self, request: Request) -> int | None:
         """The page the request was found on, if a crawl of this state found it."""
-        state_id, page = request.meta.pop(FOUND_ON, (None, None))
-        return page if state_id == self._state_id else None
+        _, _, state, page = trace_of(request)
+        return page if state == self._state_id else None
 
-    def page_of(self, response: Response) -> int | None:
-        """The page that answered() began; told once."""
-        page: int | None = response.meta.pop(PAGE, None)
-        return page
+    def page_of(self, response: Response) -> tuple[int | None, bool]:
+        """The page that answered() began, and whether the fleet was asked; told once."""
+        trace = response.meta.pop(TRACE, ())
+        return (trace[1], bool(trace[0])) if len(trace) == 2 else (None, False)
 
-    def handled(self, page: int | None) -> None:
-        """The callback is exhausted, and what became of its items is settled."""
-        self._attempt("state", self._lineage.settle, page)
+
+def trace_of(request: Request) -> tuple[int, int, int, int]:
+    """What TRACE says of a request that is not answered; of a stranger, that it is one."""
+    trace = request.meta.get(TRACE, ())
+    dont_filter, asked_fleet, state, page = trace if len(trace) == 4 else (0, 0, NO_STATE, NOBODY)
+    return dont_filter, asked_fleet, state, page
+
+
+def is_of_spider(request: Request) -> bool:
+    """Whether the spider yielded a request that is not answered yet, and not past us."""
+    return len(request.meta.get(TRACE, ())) == 4
+
+
+def had_dont_filter(request: Request) -> bool:
+    """Whether a request that the spider yielded had dont_filter then."""
+    return bool(request.meta[TRACE][0])
+
+
+def fleet_was_asked(request: Request) -> None:
+    """Note that the fleet was asked for a request's URL."""
+    dont_filter, _, state, page = request.meta[TRACE]
+    request.meta[TRACE] = (dont_filter, 1, state, page)
+
+
+def fleet_was_not_asked(request: Request) -> None:
+    """The same the other way round: meta may be a copy of another request's."""
+    if is_of_spider(request):
+        dont_filter, _, state, page = request.meta[TRACE]
+        request.meta[TRACE] = (dont_filter, 0, state, page)
 
 
 def is_transient(status: int) -> bool:

@@ -415,8 +415,12 @@ class Detector:
 
     def _add(self, page: Page, indexed: bool) -> int:
         id = self.pages.add(page)
-        if indexed:
-            self.index.add(page.fingerprint, id)
+        try:
+            if indexed:
+                self.index.add(page.fingerprint, id)
+        except BaseException:  # half remembered, its exact copies would be dropped
+            self.pages.forget(id)
+            raise
         return id
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from secrets import token_bytes
 from typing import Any
@@ -64,7 +65,11 @@ class FleetWorker:
         self._worker, self._numbers = token_bytes(WORKER_BYTES), count()
         self._ours: dict[int, SharedPage] = {}  # local id → page whose items are under way
         self._asking: set[int] = set()  # local ids of pages that the server is asked about
-        self.key = self._agree(settings)
+        try:
+            self.key = self._agree(settings)
+        except BaseException:
+            self._server.close()
+            raise
         self._questions = Questions(
             settings.backend_prefix,
             self.key,
@@ -73,6 +78,9 @@ class FleetWorker:
             rules=Rules(settings.distance, blocks, min(settings.scan_limit, MAX_ENTRIES)),
         )
         self._link = Link(self._server.send, self._questions.beat(self._worker))
+        # Gives back thread and connections at once, whatever the server was not told yet. Does
+        # not lead to the worker, and so not to its crawl: garbage can be given back by it.
+        self.release = partial(_give_back, self._link, self._server)
 
     def _agree(self, settings: NearDupSettings) -> int:
         key, prefix = settings.key, settings.backend_prefix
@@ -111,9 +119,21 @@ class FleetWorker:
         is_first = detector.pages.with_url(reading.url) is None
         decision, is_new = await self._judged(state, reading, once)
         is_first = is_first and is_new and not decision.is_duplicate
-        if is_first and detector.learn(reading):  # only now: it might have been another's copy
-            self._teach(detector, reading.site)
+        with self._forgotten_on_error(state, decision):
+            if is_first and detector.learn(reading):  # only now: it might have been a copy
+                self._teach(detector, reading.site)
         return decision, is_new
+
+    @contextmanager
+    def _forgotten_on_error(self, state: State, decision: Decision) -> Iterator[None]:
+        """A page whose comparison fails, or is cancelled, is as if it had never been seen."""
+        try:
+            yield
+        except BaseException:
+            if decision.page_id is not None:
+                state.drop(decision.page_id)
+                self.drop(decision.page_id)
+            raise
 
     async def _be_taught(self, detector: Detector, site: int) -> None:
         """Know a new site's templates from the others: without, near pages could not be told."""
@@ -147,7 +167,7 @@ class FleetWorker:
         compared: list[bytes] = []
         for _ in range(MAX_ROUNDS):
             assert decision.page_id is not None
-            with self._asked_about(decision.page_id):
+            with self._asked_about(decision.page_id), self._forgotten_on_error(state, decision):
                 near = await self._admitted(state, decision, compared)
                 if not near:
                     return (decision if near is not None else _undecided(decision)), True
@@ -258,6 +278,11 @@ class FleetWorker:
         except Unanswered:
             self._stats.inc_value(stats.BACKEND_UNANSWERED)
             return None
+
+
+def _give_back(link: Link, server: Server) -> None:
+    link.close(0.0)
+    server.close()
 
 
 def _undecided(decision: Decision) -> Decision:

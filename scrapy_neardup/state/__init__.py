@@ -1,8 +1,7 @@
 """What a crawl knows of URLs and pages, kept so that the next one knows it, too.
 
-A URL counts as seen when its page is done (lineage.py), a page as known when its item left
-the pipelines. What is in between, State holds in memory only: a crash forgets it, and it is
-fetched again.
+When a URL counts as seen and a page as known, the crawl says (crawl/page_lifecycle.py). What is
+in between is in memory only: a crash forgets it, and it is fetched again.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from scrapy_neardup.errors import BrokenInvariant, JournalError, SnapshotError
 from scrapy_neardup.state import records
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Fsync, Record
-from scrapy_neardup.state.lineage import Lineage
 from scrapy_neardup.state.secret import new_key
 from scrapy_neardup.state.store import Store
 from scrapy_neardup.urls.filters import UrlFilter
@@ -48,13 +46,14 @@ class Parts:
 
 
 class State:
-    """URLs seen, pages known, and what is between fetched and done.
+    """URLs seen and pages known.
 
     For one thread, that of the crawl's loop. Nothing here raises because of the disk once the
     state is open; see Store.
 
-    id       a number that stays with the state's folder, and that no other state has
-    crashed  whether the crawl before this one ended without close()
+    id         a number that stays with the state's folder, and that no other state has
+    crashed    whether the crawl before this one ended without close()
+    under_way  what the crawl before this one gave to close(), None where it crashed or gave none
     """
 
     def __init__(
@@ -63,25 +62,22 @@ class State:
         detector: Detector,
         store: Store | None = None,
         ttl_s: float | None = None,
-        on_seen: Callable[[bytes, int], None] = lambda key, layer: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Without a store: in memory only.
 
-        ttl_s    after so many seconds URLs and pages are forgotten; None: never
-        on_seen  called for each URL that counts as seen from now on, with its key and what
-                 the filter's add_reporting says of it
+        ttl_s: after so many seconds URLs and pages are forgotten; None: never.
         """
         self.urls = urls
         self.detector = detector
         self.store = store
         self.id = randbits(63) if store is None else store.id
         self.crashed = store is not None and store.crashed
-        self.lineage = Lineage(self._url_done)
+        self.under_way: Arrays | None = None
         self._ttl_s = ttl_s
-        self._on_seen = on_seen
         self._clock = clock
-        self._unkept: dict[int, bool] = {}  # page id → indexed
+        # Rows that decide() added and that no file may hold yet → whether they are indexed.
+        self._unkept: dict[int, bool] = {}
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="neardup-snapshot")
         self._writing: Future[bool] | None = None
 
@@ -94,7 +90,6 @@ class State:
         key: int | None = None,
         fsync: Fsync = "everysec",
         ttl_s: float | None = None,
-        on_seen: Callable[[bytes, int], None] = lambda key, layer: None,
         clock: Callable[[], float] = time.time,
     ) -> Self:
         """The state of a folder, made where there is none; without a folder, in memory only.
@@ -107,42 +102,42 @@ class State:
         urls = RotatingUrlFilter(parts.new_urls, ttl_s, clock)
         if folder is None:
             detector = parts.new_detector(new_key() if key is None else key)
-            return cls(urls, detector, None, ttl_s, on_seen, clock)
+            return cls(urls, detector, None, ttl_s, clock)
         store = Store(folder, fsync)
         with _closed_on_error(store):
             key = store.key() if key is None else key
             arrays, journalled = store.load(parts.identity(key))
             detector = _detector(parts, key, arrays, folder)
-            state = cls(urls, detector, store, ttl_s, on_seen, clock)
+            state = cls(urls, detector, store, ttl_s, clock)
             if arrays:
                 with _refused_if_broken(folder):
                     urls.restore(under("urls.", arrays), parts.urls_from)
             state._restore(arrays, journalled)
         return state
 
-    def seen(self, key: bytes) -> bool:
-        """Whether a URL was handled, in this crawl or an earlier one."""
-        return key in self.lineage or key in self.urls
-
-    def _url_done(self, key: bytes) -> None:
-        self._on_seen(key, self.urls.add(key))
+    def url_done(self, key: bytes) -> int:
+        """A URL counts as seen from now on; what the filter's add_reporting says of it."""
+        layer = self.urls.add(key)
         self._record(records.URL, lambda: records.pack_url(key, self._clock()))
+        return layer
 
     def decide(self, reading: PageReading, learn: bool = True) -> tuple[Decision, bool]:
         """The detector's decision, and whether it remembers the page from now on.
 
-        Such a page waits for keep() or drop().
+        Such a page waits for keep() or drop(). Where the detector fails, the page is as if it
+        had never been seen.
         """
         n_rows = self.detector.pages.n_rows
-        decision = self.detector.decide(reading, learn)
+        try:
+            decision = self.detector.decide(reading, learn)
+        except Exception:
+            for row in range(n_rows, self.detector.pages.n_rows):
+                self.detector.forget(row)
+            raise
         if decision.page_id is None or decision.page_id < n_rows:
             return decision, False
         self._unkept[decision.page_id] = decision.kind in ("new", "near")
         return decision, True
-
-    def is_kept(self, page_id: int) -> bool:
-        """Whether keep() was called for a page that is known."""
-        return page_id not in self._unkept
 
     def keep(self, page_id: int) -> None:
         """The page's item left the pipelines: from now on the page is known for good."""
@@ -174,23 +169,30 @@ class State:
     def snapshot(self) -> None:
         """Save everything without stopping the crawl.
 
-        BodyCache here what may change, and writes in a thread; nothing while the last snapshot
+        Copies here what may change, and writes in a thread; nothing while the last snapshot
         is still being written.
         """
         if self._writing is None or self._writing.done():
             self._begin_writing(self._frozen())
 
-    def close(self, keep_lineage: bool) -> None:
+    def close(self, under_way: Arrays | None = None) -> None:
         """Save everything and give the folder back.
 
-        keep_lineage: the requests still waiting will be made by the next crawl (JOBDIR).
-        Without it, the pages that led to them are read again.
+        under_way: what the next crawl is to go on with, which makes the requests that still
+        wait (JOBDIR). Without it, the pages that led to them are read again.
         """
         if self.store is None:
             return
-        saved = self._begin_writing(self._frozen() | (self._lineage() if keep_lineage else {}))
+        kept = {f"lineage.{name}": array for name, array in (under_way or {}).items()}
+        saved = self._begin_writing(self._frozen() | kept)
         self._writer.shutdown()
         self.store.close(cleanly=saved is not None and saved.result())
+
+    def release(self) -> None:
+        """Give back thread and folder, with what was recorded so far; after close(), nothing."""
+        self._writer.shutdown()
+        if self.store is not None:
+            self.store.close()
 
     def _begin_writing(self, arrays: Arrays) -> Future[bool] | None:
         number = self.store.rotate() if self.store is not None else None
@@ -208,9 +210,6 @@ class State:
         }
         return {name: a.copy() if a.flags.writeable else a for name, a in arrays.items()}
 
-    def _lineage(self) -> Arrays:
-        return {f"lineage.{name}": a for name, a in self.lineage.arrays().items()}
-
     def check(self) -> None:
         """Every invariant of every part, at any cost. Raises BrokenInvariant."""
         self.urls.check()
@@ -223,7 +222,7 @@ class State:
                 self.detector.forget(page_id)
         self._replay(journalled)
         if "lineage.ids" in arrays and not self.crashed:
-            self.lineage.restore(under("lineage.", arrays))
+            self.under_way = under("lineage.", arrays)
         self.expire()
 
     def _replay(self, journalled: Iterable[Record]) -> None:

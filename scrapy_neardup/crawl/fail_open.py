@@ -1,0 +1,48 @@
+"""Failing open: what fails is counted and logged once, and answered in favour of the page."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from scrapy_neardup import stats
+from scrapy_neardup.errors import EngineFailed
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Count = Callable[..., None]
+
+
+class FailOpen:
+    """Carries out actions that must not raise into the crawl."""
+
+    def __init__(self, count: Count) -> None:
+        """count: adds one to a stat."""
+        self._count = count
+        self._logged: set[str] = set()
+
+    def __call__(
+        self, what: str, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T | None:
+        """The action's result; None if it fails, counted under neardup/errors/`what`."""
+        try:
+            return action(*args, **kwargs)
+        except Exception as error:
+            self.failed("engine" if isinstance(error, EngineFailed) else what)
+            return None
+
+    def failed(self, what: str) -> None:
+        """Count and, the first time, log the exception that is being handled."""
+        self._count(stats.ERRORS.format(what))
+        if what not in self._logged:
+            self._logged.add(what)
+            logger.exception(
+                "neardup: %s failed; the page is kept. Further failures of this kind are only "
+                "counted, under %s",
+                what,
+                stats.ERRORS.format(what),
+            )

@@ -1,0 +1,57 @@
+"""Items on their way to the pipelines, and the pages they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from scrapy.http import Response
+
+from scrapy_neardup.crawl.body_cache import Body
+from scrapy_neardup.detect.detector import Decision
+
+
+@dataclass(eq=False, slots=True)
+class CrawledPage:
+    """A response whose callback is running or whose items are under way, and what it says."""
+
+    id: int  # of the page in the lifecycle
+    response: Response
+    is_tracked: bool  # whether what is found on it is waited for
+    asked_fleet: bool = False  # whether the fleet was asked for its URL
+    body: Body | None = None  # where it may tell a copy
+    text: str = ""  # where texts are recorded
+    judged: Decision | None = None  # what the detector said
+    decision: Decision | None = None  # what is done about it
+    is_new: bool = False  # whether the page is remembered from now on
+    is_read: bool = False  # whether it was judged, or could not be
+    handed: list[int] = field(default_factory=list)  # id() of items the pipeline has not seen
+
+
+class HandedItems:
+    """Pipelines get an item without its response: its identity leads back to its page."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, tuple[Any, CrawledPage]] = {}  # by id() of the item
+
+    def hand_over(self, item: Any, page: CrawledPage) -> None:
+        """The callback yielded an item."""
+        page.handed.append(id(item))
+        self._pages[id(item)] = (item, page)
+
+    def take_over(self, item: Any) -> CrawledPage | None:
+        """The page an item came from; None if it came from none or was replaced on its way."""
+        handed, page = self._pages.get(id(item), (None, None))
+        if page is None or handed is not item:
+            return None
+        page.handed.remove(id(item))
+        if id(item) not in page.handed:  # a spider may yield one object several times
+            del self._pages[id(item)]
+        return page
+
+    def forget(self, page: CrawledPage) -> int:
+        """All items of a page are done; how many of them the pipeline never saw."""
+        for identity in page.handed:
+            if self._pages.get(identity, (None, None))[1] is page:
+                del self._pages[identity]
+        return len(page.handed)

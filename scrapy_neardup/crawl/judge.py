@@ -1,0 +1,176 @@
+"""Judging a page: its words read, compared with the pages before it, the decision counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+from scrapy.utils.asyncio import run_in_thread
+from scrapy.utils.misc import load_object
+
+from scrapy_neardup import stats
+from scrapy_neardup.crawl import extract
+from scrapy_neardup.crawl.body_cache import HASH_TELLS, MAX_BODY_BYTES, BodyCache
+from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.items import CrawledPage
+from scrapy_neardup.crawl.recorder import Recorder
+from scrapy_neardup.detect.detector import Decision, Kind, PageReading
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import State
+
+if TYPE_CHECKING:
+    from scrapy_neardup.fleet.worker import FleetWorker
+
+THREAD_BYTES = 200_000  # a body from which reading takes more than about 1 ms
+
+PAGES_OF_KIND = {
+    kind: stats.PAGES_BY_KIND.format(kind.replace("-", "_")) for kind in get_args(Kind)
+}
+
+
+class PageJudge:
+    """Reads texts and decides about them. Whatever fails keeps the page and is counted."""
+
+    def __init__(
+        self,
+        settings: NearDupSettings,
+        state: State,
+        recorder: Recorder,
+        fleet: FleetWorker | None,
+        attempt: FailOpen,
+        count: Count,
+    ) -> None:
+        self._max_page_bytes = settings.max_page_bytes
+        self._state = state
+        self._recorder = recorder
+        self._fleet = fleet
+        self._attempt = attempt
+        self._count = count
+        self._extractor = load_extractor(settings.extractor)
+        self._bodies = BodyCache()
+        # Another extractor may look at the URL, and a fleet must hear of each page.
+        reads_bodies = self._extractor is extract.visible_text
+        self._copies_tell = HASH_TELLS and reads_bodies and fleet is None
+
+    async def judge(self, page: CrawledPage) -> None:
+        """Fill in what is decided about a page.
+
+        From the look-up until the page is remembered nothing else runs, so that of two twins
+        under way one is the copy.
+        """
+        judged = self._decision_of_copy(page)
+        if judged is None and (reading := await self._reading(page)) is not None:
+            judged = await self._decision(reading, page)
+        if judged is not None:
+            page.judged, page.decision = judged, self.spare(page.response.url, judged)
+
+    # --- reading
+
+    async def _reading(self, page: CrawledPage) -> PageReading | None:
+        """The page's reading, made off the event loop's thread if it is long."""
+        if len(page.response.body) < THREAD_BYTES:
+            return self._read(page)
+        return await run_in_thread(lambda: self._sign(self._read(page)))
+
+    def _read(self, page: CrawledPage) -> PageReading | None:
+        """The words of a page; None where it cannot be compared.
+
+        Safe in a thread: touches no structure of the crawl but counters.
+        """
+        response = page.response
+        if len(response.body) > self._max_page_bytes:
+            self._count(stats.PAGES_TOO_LONG)
+            return None
+        text = self._attempt("extract", self._extractor, response)
+        if text is None:
+            self._count(stats.PAGES_WITHOUT_TEXT)
+            return None
+        if self._recorder.keeps_text:
+            page.text = text
+        return self._read_text(response.url, text)
+
+    def _read_text(self, url: str, text: str) -> PageReading | None:
+        return self._attempt("words", self._state.detector.read, url, text)
+
+    def _sign(self, reading: PageReading | None) -> PageReading | None:
+        """The reading with its signatures made; None, counted, where the engine fails."""
+        if reading is None or self._attempt("engine", getattr, reading, "signatures") is None:
+            return None
+        return reading
+
+    # --- deciding
+
+    def _decision_of_copy(self, page: CrawledPage) -> Decision | None:
+        """The decision about a page that is, byte by byte, one that was read; counted.
+
+        None for any other, and where the text is wanted or may depend on more than the body.
+        """
+        response = page.response
+        if not self._copies_tell or self._recorder.keeps_text:
+            return None
+        if len(response.body) > MAX_BODY_BYTES:
+            return None
+        page.body = self._attempt("copies", self._bodies.body, response)
+        words = page.body and self._bodies.words(page.body)
+        if words is None:
+            return None
+        decide = self._state.detector.decide_copy
+        decision = self._attempt("index", decide, response.url, *words)
+        return decision and self._counted(decision)
+
+    async def _decision(self, reading: PageReading, page: CrawledPage) -> Decision | None:
+        """The decision about a page, with other workers where they may know it."""
+        if self._fleet is None:
+            decided = self._attempt("index", self._state.decide, reading)
+            if decided is not None and page.body is not None:
+                self._bodies.remember(page.body, reading)
+        else:
+            decided = await self._decided_with_fleet(self._fleet, reading, page)
+        if decided is None:
+            return None
+        decision, page.is_new = decided
+        return self._counted(decision)
+
+    async def _decided_with_fleet(
+        self, fleet: FleetWorker, reading: PageReading, page: CrawledPage
+    ) -> tuple[Decision, bool] | None:
+        try:
+            return await fleet.decide(self._state, reading, page.asked_fleet)
+        except Exception:
+            self._attempt.failed("backend")
+            return None
+
+    def decide_text(self, url: str, text: str) -> tuple[Decision, bool] | None:
+        """The decision about a single item's text, and whether it is remembered; counted."""
+        reading = self._read_text(url, text)
+        if reading is None:
+            return None
+        decided = self._attempt("index", self._state.decide, reading)
+        if decided is not None:
+            self._counted(decided[0])
+        return decided
+
+    def spare(self, url: str, decision: Decision) -> Decision | None:
+        """The decision as it is to be applied: none where a person has undone it."""
+        if not decision.is_duplicate or not self._recorder.keeps(url):
+            return decision
+        self._count(stats.PAGES_UNDONE)
+        return None
+
+    def _counted(self, decision: Decision) -> Decision:
+        self._count(stats.PAGES_READ)
+        self._count(PAGES_OF_KIND[decision.kind])
+        if decision.kind == "near":
+            self._count(stats.PAGES_NEAR_BY_DISTANCE.format(decision.distance))
+        if decision.elsewhere is not None:
+            self._count(stats.PAGES_ELSEWHERE)
+        if not decision.words:
+            self._count(stats.PAGES_WITHOUT_WORDS)
+        return decision
+
+
+def load_extractor(given: str | type | None) -> extract.Extractor:
+    """The extractor of a dotted path, or the visible text."""
+    if given is None:
+        return extract.visible_text
+    extractor: extract.Extractor = load_object(given)
+    return extractor

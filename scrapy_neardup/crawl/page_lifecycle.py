@@ -1,0 +1,394 @@
+"""What becomes of each page, as one state machine: events in, effects out.
+
+No Scrapy, no I/O, no logging, no clock: whoever drives it translates what happens into events,
+and carries out the effects that they return, in their order.
+
+    REQUESTED ── answered ──▶ ANSWERED ── reading ──▶ READING ── judged ──▶ JUDGED
+                                 │                       │                    │
+                                 ├────── item_out ───────┴────────┬───────────┘
+                                 │                                ▼
+                                 │                            ITEMS_OUT
+                                 │ exhausted                      │ exhausted, and every item done
+                                 ▼                                ▼
+                              WAITING ── all it waits for is done ──▶ COMPLETED
+
+A callback or a pipeline that raised leads to FAILED instead of WAITING: such a page is never
+completed, so the next crawl reads it again.
+
+Apart from the page itself there is its *row* in the page table, by which later pages are taken
+for its copies. It is kept when an item of the page has left the pipelines; forgotten when none
+did. A page that brought no item at all leaves its row pending: the first copy that brings one
+stands in for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import count
+from secrets import randbits
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scrapy_neardup.errors import BrokenInvariant
+
+NOBODY = -1  # no page, where a page id is expected
+
+
+class Stage(Enum):
+    """Where a page stands."""
+
+    REQUESTED = "asked for; only counted, by the page that the request was found on"
+    ANSWERED = "its final response came; its callback may be running"
+    READING = "its words are being read"
+    JUDGED = "it was compared with the pages before it"
+    ITEMS_OUT = "an item of it was handed to the pipelines"
+    WAITING = "all its items are done; it waits for what was found on it, or for its original"
+    FAILED = "its callback or a pipeline raised; it will not be completed"
+    COMPLETED = "all is done; its URL counts as seen for later crawls"
+
+
+NEXT = {
+    Stage.ANSWERED: {Stage.READING, Stage.ITEMS_OUT, Stage.WAITING, Stage.FAILED},
+    Stage.READING: {Stage.JUDGED, Stage.ITEMS_OUT, Stage.WAITING, Stage.FAILED},
+    Stage.JUDGED: {Stage.ITEMS_OUT, Stage.WAITING, Stage.FAILED},
+    Stage.ITEMS_OUT: {Stage.READING, Stage.JUDGED, Stage.ITEMS_OUT, Stage.WAITING, Stage.FAILED},
+    Stage.WAITING: {Stage.COMPLETED},
+    Stage.FAILED: set(),
+}
+
+
+class Fate(Enum):
+    """What became of an item that was handed out."""
+
+    KEPT = "it left the pipelines"
+    DROPPED = "a pipeline dropped it, ours or another"
+    FAILED = "a pipeline raised"
+
+
+class RowKept(NamedTuple):
+    """An item of the row's page left the pipelines: the page is known from now on."""
+
+    row: int
+
+
+class RowForgotten(NamedTuple):
+    """No item of the row's page left the pipelines: nothing may count as its copy."""
+
+    row: int
+
+
+class RowPending(NamedTuple):
+    """The row's page brought no item; it is neither kept nor forgotten until a copy brings one."""
+
+    row: int
+
+
+class Settled(NamedTuple):
+    """Nothing more can happen to the items of a page."""
+
+    page: int
+    repeated: bool  # whether an item was dropped because the page or the item repeats another
+    failed: bool
+
+
+class Completed(NamedTuple):
+    """The page of a URL is done, and everything first found on it: later crawls need not read it.
+
+    Comes after every RowKept of the page and of its original.
+    """
+
+    key: bytes
+
+
+Effect = RowKept | RowForgotten | RowPending | Settled | Completed
+
+
+@dataclass(slots=True, eq=False)
+class _Items:
+    """Rows and items of a page whose items are not all done."""
+
+    rows: list[int] = field(default_factory=list)  # that are kept or forgotten with its items
+    originals: set[int] = field(default_factory=set)  # rows that it waits for, being their copy
+    itemless: int | None = None  # its original, if that brought no item
+    n_out: int = 0
+    n_done: int = 0
+    n_kept: int = 0
+    n_repeats: int = 0
+    exhausted: bool = False
+    failed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Page:
+    """A page under way. Few bytes: a broad crawl has as many as pages whose links wait."""
+
+    key: bytes | None
+    found_on: int  # what waits for this page, or NOBODY
+    twin: int  # an earlier page of the same key, which waits for this one, too, or NOBODY
+    n_open: int = 1  # what it waits for; its own handling is one
+    stage: Stage = Stage.ANSWERED
+    items: _Items | None = None  # until they are settled
+
+
+class PageLifecycle:
+    """Every page that is under way.
+
+    O(1) an event; memory for pages, not for requests. A page that never hears of something it
+    waits for is never completed, so the next crawl reads it again: the safe side.
+
+    Why a page waits for what was found on it: a crash loses the requests that were waiting. A
+    page found only on pages that count as seen would then never be found again. So a URL counts
+    as seen for later crawls only when everything first found on its page is done, too. After a
+    crash the pages on the way to what was lost are read once more, and nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._pages: dict[int, _Page] = {}
+        self._ids_by_key: dict[bytes, int] = {}
+        self._unkept: dict[int, list[int]] = {}  # row neither kept nor forgotten → its copies
+        self._itemless: set[int] = set()  # rows of pages that brought no item
+        # Requests in a queue on disk outlive a crash with these numbers: none may come again.
+        self._ids = count(randbits(30) << 32)
+
+    # --- events: requests and responses
+
+    def requested(self, page: int) -> None:
+        """The page gave a request, which has to come to an end before the page is completed."""
+        self._pages[page].n_open += 1
+
+    def request_ended(self, found_on: int | None) -> list[Effect]:
+        """A request was dropped on purpose: its page need not wait for it. Ignores unknown ids."""
+        return self._done(NOBODY if found_on is None else found_on)
+
+    def answered(self, key: bytes | None, found_on: int | None) -> int:
+        """A final response came; the id of its page.
+
+        key       of its URL, None where the URL is not to count as seen
+        found_on  the page that its request was found on, if known: what waited for the
+                  request waits for this page from now on
+
+        A key is completed when every page of it is.
+        """
+        id = next(self._ids)
+        found_on, twin = NOBODY if found_on is None else found_on, NOBODY
+        if key is not None and key in self._ids_by_key:
+            twin, key = self._ids_by_key[key], None
+            self.requested(twin)
+        elif key is not None:
+            self._ids_by_key[key] = id
+        self._pages[id] = _Page(key, found_on, twin)
+        return id
+
+    # --- events: reading and deciding
+
+    def reading(self, page: int) -> None:
+        """The page's words are about to be read."""
+        self._move(self._pages[page], Stage.READING)
+
+    def judged(self, page: int, row: int | None, original: int | None) -> None:
+        """The page was compared, or could not be.
+
+        row       by which it is remembered from now on, None where it is not
+        original  row of the page whose copy it is, None where its items are not to be dropped
+        """
+        entry = self._pages[page]
+        self._move(entry, Stage.JUDGED)
+        if row is not None:
+            self.remembered(page, row)
+        if original is not None:
+            self._wait_for_original(page, original)
+
+    def remembered(self, page: int, row: int) -> None:
+        """A row of the page's, or of an item of it, is remembered from now on."""
+        self._unkept[row] = []
+        self._items_of(page).rows.append(row)
+
+    def _wait_for_original(self, page: int, original: int) -> None:
+        """Complete a copy only when an item of its original has left the pipelines."""
+        items, copies = self._items_of(page), self._unkept.get(original)
+        if copies is None or original in items.originals or original in items.rows:
+            return
+        items.itemless = original if original in self._itemless else None
+        items.originals.add(original)
+        copies.append(page)
+        self._pages[page].n_open += 1
+
+    # --- events: items
+
+    def item_out(self, page: int) -> bool:
+        """An item is handed to the pipelines; whether the page now stands in for its original.
+
+        That is so for a page's first item where its original was read for its links and brought
+        none. The page is its copy no more: its items stand for both.
+        """
+        entry, items = self._pages[page], self._items_of(page)
+        self._move(entry, Stage.ITEMS_OUT)
+        items.n_out += 1
+        original = items.itemless
+        if items.n_out > 1 or original not in self._itemless or original is None:
+            return False
+        self._itemless.discard(original)
+        self._stop_waiting(page, entry, items, {original})
+        items.rows.append(original)
+        return True
+
+    def item_repeats(self, page: int, original: int | None) -> bool:
+        """An item is about to be dropped as a repeat; whether it is the page's first one.
+
+        original: row of what the page, or the item by itself, repeats.
+        """
+        items = self._items_of(page)
+        items.n_repeats += 1
+        if original is not None:
+            self._wait_for_original(page, original)
+        return items.n_repeats == 1
+
+    def item_done(self, page: int, fate: Fate) -> list[Effect]:
+        """An item left the pipelines, one way or another."""
+        items = self._items_of(page)
+        items.n_done += 1
+        items.n_kept += fate is Fate.KEPT
+        items.failed |= fate is Fate.FAILED
+        return self._settled_if_done(page, items)
+
+    def exhausted(self, page: int, failed: bool) -> list[Effect]:
+        """The callback yields nothing more. failed: it raised."""
+        items = self._items_of(page)
+        items.exhausted = True
+        items.failed |= failed
+        return self._settled_if_done(page, items)
+
+    def _items_of(self, page: int) -> _Items:
+        entry = self._pages[page]
+        if entry.items is None:
+            if entry.stage in (Stage.WAITING, Stage.FAILED):
+                raise BrokenInvariant(f"page {page} is {entry.stage.name}: its items are done")
+            entry.items = _Items()
+        return entry.items
+
+    # --- all items of a page are done
+
+    def _settled_if_done(self, page: int, items: _Items) -> list[Effect]:
+        if not items.exhausted or items.n_done < items.n_out:
+            return []
+        entry = self._pages[page]
+        self._move(entry, Stage.FAILED if items.failed else Stage.WAITING)
+        entry.items = None
+        effects = self._rows_settled(items)
+        effects.append(Settled(page, items.n_repeats > 0, items.failed))
+        if not items.n_repeats:  # nothing of it was dropped in favour of an original
+            self._stop_waiting(page, entry, items, set(items.originals))
+        if not items.failed:
+            effects += self._done(page)
+        elif entry.n_open == 1 and entry.key is None and entry.found_on == entry.twin == NOBODY:
+            del self._pages[page]  # nothing waits for it, nor it for anything
+        return effects
+
+    def _rows_settled(self, items: _Items) -> list[Effect]:
+        """Every row of a page is kept, forgotten or pending, together."""
+        effects: list[Effect] = []
+        for row in items.rows:
+            if not items.n_out:
+                self._itemless.add(row)
+                effects.append(RowPending(row))
+            elif not items.n_kept:
+                del self._unkept[row]  # its copies wait for ever: the next crawl reads them again
+                effects.append(RowForgotten(row))
+            else:
+                effects.append(RowKept(row))
+                for copy in self._unkept.pop(row):
+                    effects += self._original_kept(copy, row)
+        return effects
+
+    def _original_kept(self, copy: int, original: int) -> list[Effect]:
+        entry = self._pages[copy]
+        if entry.items is not None:
+            entry.items.originals.discard(original)
+        return self._done(copy)
+
+    def _stop_waiting(self, page: int, entry: _Page, items: _Items, originals: set[int]) -> None:
+        """The page is not, or not any more, a copy that depends on these originals."""
+        for original in originals:
+            items.originals.discard(original)
+            entry.n_open -= 1
+            if original in self._unkept:
+                self._unkept[original].remove(page)
+
+    # --- completion
+
+    def _done(self, page: int) -> list[Effect]:
+        """One thing that a page waited for is done; so may be the page, and what waits for it."""
+        effects: list[Effect] = []
+        ids = [page]
+        while ids:
+            id = ids.pop()
+            entry = self._pages.get(id)
+            if entry is None:
+                continue
+            entry.n_open -= 1
+            if not entry.n_open:
+                self._move(entry, Stage.COMPLETED)
+                ids += (entry.found_on, entry.twin)
+                del self._pages[id]
+                if entry.key is not None:
+                    del self._ids_by_key[entry.key]
+                    effects.append(Completed(entry.key))
+        return effects
+
+    def _move(self, entry: _Page, stage: Stage) -> None:
+        if stage not in NEXT[entry.stage]:
+            raise BrokenInvariant(f"a page cannot go from {entry.stage.name} to {stage.name}")
+        entry.stage = stage
+
+    # --- questions
+
+    def stage(self, page: int) -> Stage:
+        """Where a page that was answered stands."""
+        entry = self._pages.get(page)
+        return Stage.COMPLETED if entry is None else entry.stage
+
+    def is_under_way(self, page: int) -> bool:
+        """Whether a page was answered and is not completed."""
+        return page in self._pages
+
+    def __contains__(self, key: bytes) -> bool:
+        """Whether a page of this key was answered and is not completed."""
+        return key in self._ids_by_key
+
+    def __len__(self) -> int:
+        """Pages that are not completed."""
+        return len(self._pages)
+
+    # --- from one crawl to the next
+
+    def arrays(self) -> dict[str, Any]:
+        """The pages that wait, for a crawl that goes on with the same queue of requests."""
+        pages = self._pages.values()
+        keys = [b"" if page.key is None else page.key for page in pages]
+        return {
+            "ids": np.array(list(self._pages), np.int64),
+            "parents": np.array([page.found_on for page in pages], np.int64),
+            "twins": np.array([page.twin for page in pages], np.int64),
+            "n_open": np.array([page.n_open for page in pages], np.int64),
+            "key_ends": np.cumsum([len(key) for key in keys], dtype=np.int64),
+            "key_bytes": np.frombuffer(b"".join(keys), np.uint8),
+        }
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Wait for what arrays() described."""
+        names = ("ids", "parents", "twins", "n_open")
+        columns = (arrays[name].tolist() for name in names)
+        for id, found_on, twin, n_open, key in zip(*columns, _keys(arrays), strict=True):
+            self._pages[id] = _Page(key or None, found_on, twin, n_open, Stage.WAITING)
+            if key:
+                self._ids_by_key[key] = id
+
+
+def _keys(arrays: dict[str, Any]) -> Iterator[bytes]:
+    data, start = arrays["key_bytes"].tobytes(), 0
+    for end in arrays["key_ends"].tolist():
+        yield data[start:end]
+        start = end

@@ -1,0 +1,157 @@
+"""Pages on their way through the spider and the pipelines: what happens, as lifecycle events."""
+
+from __future__ import annotations
+
+from typing import Any
+from zlib import crc32
+
+from itemadapter.adapter import ItemAdapter
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from scrapy_neardup import stats
+from scrapy_neardup.crawl.effects import Effects
+from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.items import CrawledPage, HandedItems
+from scrapy_neardup.crawl.judge import PageJudge
+from scrapy_neardup.crawl.page_lifecycle import Fate, PageLifecycle, Settled
+from scrapy_neardup.crawl.recorder import Recorder
+from scrapy_neardup.crawl.request_tracker import RequestTracker
+from scrapy_neardup.detect.detector import Decision
+
+# Between a page's URL and what tells its items apart, where items are compared by themselves.
+ITEM_MARK = "#item-"
+
+
+class CrawledPages:
+    """Follows each response from its callback's first output until its last item has left."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        lifecycle: PageLifecycle,
+        effects: Effects,
+        requests: RequestTracker,
+        judge: PageJudge,
+        recorder: Recorder,
+        attempt: FailOpen,
+        count: Count,
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._effects = effects
+        self._requests = requests
+        self._judge = judge
+        self._recorder = recorder
+        self._attempt = attempt
+        self._count = count
+        self._items = HandedItems()
+        self._pages: dict[int, CrawledPage] = {}  # by id in the lifecycle
+        self._by_response: dict[int, CrawledPage] = {}  # by id() of the response
+        effects.subscribe(Settled, self._settled)
+        crawler.signals.connect(self.item_scraped, signal=signals.item_scraped)
+        crawler.signals.connect(self.item_dropped, signal=signals.item_dropped)
+        crawler.signals.connect(self.item_error, signal=signals.item_error)
+
+    # --- the callback
+
+    def begin(self, response: Response) -> CrawledPage:
+        """The callback of a response begins."""
+        found, asked_fleet = self._requests.page_of(response)
+        # One that came past the tracker: nobody waits for it, nor it for what is found on it.
+        id_ = self._lifecycle.answered(None, None) if found is None else found
+        page = CrawledPage(id_, response, found is not None, asked_fleet)
+        self._pages[id_] = self._by_response[id(response)] = page
+        return page
+
+    async def judge(self, page: CrawledPage) -> None:
+        """Read a page and decide about it, once."""
+        if page.is_read or page.response.meta.get("neardup_skip"):
+            return
+        page.is_read = True
+        self._lifecycle.reading(page.id)
+        await self._judge.judge(page)
+        row = page.judged.page_id if page.judged is not None and page.is_new else None
+        self._lifecycle.judged(page.id, row, original_of(page.decision))
+
+    def hand_over(self, item: Any, page: CrawledPage) -> None:
+        """The callback yielded an item: let the pipeline find its page."""
+        if self._lifecycle.item_out(page.id):
+            page.decision = None
+            self._count(stats.PAGES_FIRST_WITH_ITEM)
+        self._items.hand_over(item, page)
+
+    def exhausted(self, page: CrawledPage, failed: bool) -> None:
+        """The callback yields nothing more. failed: it raised."""
+        self._effects.of(self._lifecycle.exhausted, page.id, failed)
+
+    # --- the pipelines
+
+    def take_over(self, item: Any) -> CrawledPage | None:
+        """The page an item came from, None where none can be told; counted."""
+        page = self._items.take_over(item)
+        if page is None:
+            self._count(stats.ITEMS_WITHOUT_PAGE)
+        return page
+
+    def decide_item(self, item: Any, text: str, page: CrawledPage | None) -> Decision | None:
+        """What is to be done about an item by itself, of which this is the text."""
+        page_url = page.response.url if page else str(ItemAdapter(item).get("url", ""))
+        mark = page_url + ITEM_MARK
+        url = f"{mark}{crc32(text.encode('utf-8', 'surrogatepass')):08x}"
+        decided = self._judge.decide_text(url, text)
+        if decided is None:
+            return None
+        decision, is_new = decided
+        if page is not None and is_new and decision.page_id is not None:
+            self._lifecycle.remembered(page.id, decision.page_id)
+        if decision.original and decision.original.startswith(mark):
+            return None  # of the same page: a URL never matches itself
+        applied = self._judge.spare(page_url, decision)
+        action = self._recorder.action_on(decision, dropped=True, spared=applied is None)
+        response = page.response if page else None
+        self._recorder.page_judged(url, decision, action, response, text)
+        return applied
+
+    def item_repeats(self, page: CrawledPage | None, decision: Decision) -> None:
+        """An item is about to be dropped because it, or its page, repeats another."""
+        if page is not None and self._lifecycle.item_repeats(page.id, decision.original_id):
+            self._count(stats.BYTES_SAVED, len(page.response.body))
+
+    def item_scraped(self, response: Response | None) -> None:
+        """An item left the pipelines."""
+        self._item_done(response, Fate.KEPT)
+
+    def item_dropped(self, response: Response | None) -> None:
+        """A pipeline dropped an item, ours or another."""
+        self._item_done(response, Fate.DROPPED)
+
+    def item_error(self, response: Response | None) -> None:
+        """A pipeline raised."""
+        self._item_done(response, Fate.FAILED)
+
+    def _item_done(self, response: Response | None, fate: Fate) -> None:
+        page = self._by_response.get(id(response))
+        if page is not None and page.response is response:
+            self._effects.of(self._lifecycle.item_done, page.id, fate)
+
+    # --- effects
+
+    def _settled(self, id_: int, repeated: bool, failed: bool) -> None:
+        """Nothing more can happen to a page's items: enter it into the ledger."""
+        page = self._pages.pop(id_)
+        del self._by_response[id(page.response)]
+        if n_replaced := self._items.forget(page):
+            self._count(stats.ITEMS_REPLACED, n_replaced)
+        if page.judged is not None:
+            spared = page.decision is None
+            action = self._recorder.action_on(page.judged, dropped=repeated, spared=spared)
+            url, text = page.response.url, page.text
+            self._recorder.page_judged(url, page.judged, action, page.response, text)
+        if not failed:
+            self._attempt("state", self._recorder.fetched, page.response)
+
+
+def original_of(decision: Decision | None) -> int | None:
+    """The row of what a page repeats, None where it repeats nothing."""
+    return decision.original_id if decision is not None and decision.is_duplicate else None

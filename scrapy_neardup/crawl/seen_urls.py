@@ -1,0 +1,250 @@
+"""The URL question: was this URL fetched before, or queued in this run? Asked in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from scrapy.crawler import Crawler
+from scrapy.http import Request, Response
+from scrapy.http.request import NO_CALLBACK
+
+from scrapy_neardup import stats
+from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
+from scrapy_neardup.crawl.recorder import Recorder, callback_of
+from scrapy_neardup.crawl.request_tracker import (
+    fleet_was_asked,
+    fleet_was_not_asked,
+    had_dont_filter,
+    is_of_spider,
+)
+from scrapy_neardup.factory import make_queued_urls, make_rules
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import State
+from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
+from scrapy_neardup.urls.key import request_key
+from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
+
+if TYPE_CHECKING:
+    from scrapy_neardup.fleet.worker import FleetWorker
+
+NOT_MADE = b""  # no key is empty
+
+# What a URL is new in, by the first layer of the filter that had not seen it.
+NOVELTY = {1: stats.URLS_NEW_HOST, 2: stats.URLS_NEW_DIRECTORY}
+
+MAX_STARTS = 2**16  # start URLs that are remembered; links back to further ones are fetched
+
+
+class SeenUrls:
+    """Answers whether a URL was fetched before, and whether it was queued in this run.
+
+    Fetched are URLs of earlier crawls and of this one: the state's filter, and the pages under
+    way. Queued are those that a dupefilter asked for: a filter of this run only, so that what
+    was queued and not fetched when a crawl died is asked for again. Each has half of
+    NEARDUP_URL_ERROR_RATE, so both together keep it.
+
+    Any drop is counted once and recorded once, whoever asked. A URL that was queued in this run
+    already is only counted: it is fetched, so nothing is to be explained.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: NearDupSettings,
+        state: State,
+        lifecycle: PageLifecycle,
+        recorder: Recorder,
+        fleet: FleetWorker | None,
+        attempt: FailOpen,
+        count: Count,
+    ) -> None:
+        self._rules = make_rules(settings)
+        self._fingerprinter = own_fingerprinter(crawler.request_fingerprinter)
+        self._fetched = state.urls
+        self._state = state
+        self._under_way = lifecycle
+        self._recorder = recorder
+        self._fleet = fleet
+        self._attempt = attempt
+        self._count = count
+        self._is_inspection = is_inspection(crawler)
+        self._queued = make_queued_urls(settings)
+        self._starts: dict[bytes, str] = {}  # key of a start URL fetched in this run → callback
+        self._keys: WeakKeyDictionary[Request, bytes | None] = WeakKeyDictionary()
+
+    @property
+    def filters(self) -> tuple[RotatingUrlFilter, RotatingUrlFilter]:
+        """The filter of fetched URLs and that of queued ones; the latter empty until asked."""
+        return self._fetched, self._queued
+
+    def key(self, request: Request) -> bytes | None:
+        """The key of a request, made once; None, counted, for one that has none."""
+        key = self._keys.get(request, NOT_MADE)
+        if key is NOT_MADE:
+            key = self._keys[request] = self._attempt(
+                "url_key", request_key, request, self._rules, self._fingerprinter
+            )
+        return key
+
+    # --- the question before a download
+
+    def was_fetched(self, request: Request) -> bool | Awaitable[bool]:
+        """Whether a request is to be dropped because its URL was fetched before; counted.
+
+        Under NEARDUP_BACKEND the fleet may have to be asked.
+        """
+        self._count(stats.URLS_ASKED)
+        if self._fleet is not None:
+            fleet_was_not_asked(request)
+        reason = self._exemption(request)
+        if reason is not None:
+            self._count(stats.URLS_EXEMPT.format(reason))
+            return False
+        key = self.key(request)
+        if key is not None and self._knows(request, key):
+            return self._is_dropped(request)
+        if key is not None and self._fleet is not None:
+            return self._fleet_fetched(self._fleet, request, key)
+        self._count(stats.URLS_NEW)
+        return False
+
+    async def _fleet_fetched(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
+        fleet_was_asked(request)
+        if not await fleet.seen(key):
+            self._count(stats.URLS_NEW)
+            return False
+        self._count(stats.BACKEND_SEEN)
+        self._attempt("filter", self._fetched.add, key)
+        return self._is_dropped(request)
+
+    def _is_dropped(self, request: Request) -> bool:
+        """What becomes of a request whose URL was fetched: dropped, but where a person wants it."""
+        if self._recorder.wants(request.url):
+            self._count(stats.URLS_EXEMPT.format("undone"))
+            return False
+        self._count(stats.URLS_DROPPED)
+        self._recorder.url_dropped(request)
+        return True
+
+    # --- the question before a request is queued
+
+    def is_not_to_be_queued(self, request: Request) -> bool:
+        """Whether a URL was queued in this run, or fetched before; it counts as queued then."""
+        key = self.key(request)
+        if key is None or self._returns_to_its_chain(request):
+            return False
+        if self._attempt("filter", self._was_queued, key):
+            self._count(stats.URLS_FILTERED)
+            return True
+        if self._exemption(request) is not None or self._recorder.wants(request.url):
+            return False  # counted when the request is about to be downloaded
+        if not self._knows(request, key):
+            return False
+        self._count(stats.URLS_ASKED)
+        return self._is_dropped(request)
+
+    def _was_queued(self, key: bytes) -> bool:
+        # Not by what add() says alone: of several generations it asks only the newest.
+        if key in self._queued:
+            return True
+        self._queued.add(key)
+        return False
+
+    # --- what is known
+
+    def seen(self, key: bytes) -> bool:
+        """Whether the page of a key was fetched, in this crawl or an earlier one.
+
+        Not if that cannot be told.
+        """
+        return key in self._under_way or bool(
+            self._attempt("filter", self._fetched.__contains__, key)
+        )
+
+    def _knows(self, request: Request, key: bytes) -> bool:
+        return self.seen(key) or self._was_start(request, key)
+
+    def _was_start(self, request: Request, key: bytes) -> bool:
+        """Whether a link leads back to a start URL of this run, and to the same callback.
+
+        Another callback may find there what the start's did not.
+        """
+        return key in self._starts and self._starts[key] == parser_of(request)
+
+    def answered(self, request: Request, response: Response) -> bytes | None:
+        """The key of a request's URL if it counts as seen by this final response."""
+        if not 200 <= response.status < 300 or request.meta.get("neardup_skip"):
+            return None
+        if not had_dont_filter(request):
+            return self.key(request)
+        if request.meta.get("is_start_request"):
+            self._remember_start(request)
+        return None
+
+    def _remember_start(self, request: Request) -> None:
+        key, parser = self.key(request), parser_of(request)
+        if key is not None and parser is not None and len(self._starts) < MAX_STARTS:
+            self._starts[key] = parser
+
+    def completed(self, key: bytes) -> None:
+        """A page is done: later crawls know its URL, and so do the other workers."""
+        layer = self._state.url_done(key)
+        if self._fleet is not None:
+            self._fleet.mark(key)
+        if not layer:
+            return
+        self._count(stats.URLS_MARKED)
+        if layer <= self._fetched.filters[-1].layers and layer in NOVELTY:
+            self._count(NOVELTY[layer])
+
+    # --- requests that come back on purpose
+
+    def _exemption(self, request: Request) -> str | None:
+        """Why a request may pass whether or not its URL was fetched; None for an ordinary one."""
+        meta = request.meta
+        if self._is_inspection:
+            return "inspection"
+        if request.callback is NO_CALLBACK:
+            return "media_or_robots"
+        if not request.url.startswith(("http://", "https://")):
+            return "scheme"
+        if meta.get("neardup_skip") or meta.get("neardup_refresh"):
+            return "meta"
+        if meta.get("is_start_request"):
+            return "start"
+        if meta.get("retry_times"):
+            return "retry"
+        if not is_of_spider(request):
+            return "dont_filter" if request.dont_filter else "inline"
+        if request.dont_filter or had_dont_filter(request):
+            return "dont_filter"
+        return "redirect" if self._returns_to_its_chain(request) else None
+
+    def _returns_to_its_chain(self, request: Request) -> bool:
+        """Whether a redirect leads back to a URL it came through, as cookie walls do."""
+        chain = request.meta.get("redirect_urls")
+        if not chain:
+            return False
+        key = self.key(request)
+        return any(self.key(request.replace(url=url)) == key for url in chain)
+
+
+def parser_of(request: Request) -> str | None:
+    """The name of the method that gets the response; None where a name does not tell which."""
+    if request.callback is None:
+        return "parse"
+    name = callback_of(request)
+    return name if name is not None and name.isidentifier() else None
+
+
+def is_inspection(crawler: Crawler) -> bool:
+    """Whether somebody looks at single pages by `scrapy shell`, `fetch`, `parse` or `check`.
+
+    Those commands put their own start method into the spider class; the shell, which has
+    none, is the only one that sets KEEP_ALIVE.
+    """
+    by_command: bool = crawler.spidercls.start.__module__.startswith("scrapy.commands.")
+    return by_command or crawler.settings.getbool("KEEP_ALIVE")
