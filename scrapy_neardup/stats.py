@@ -30,12 +30,14 @@ URLS_STALE = key(
 )
 URLS_FILTERED = key(
     "urls/filtered_at_scheduling",
-    "requests that LayeredBloomDupeFilter dropped before they were queued",
+    "requests that LayeredBloomDupeFilter dropped because their URL was queued in this run",
 )
 
 FILTER_NAME = key("filter/name", "class of the URL filter")
-FILTER_SIZE = key("filter/size", "URLs in the URL filter")
-FILTER_QUEUED = key("filter/queued", "URLs queued in this run, by LayeredBloomDupeFilter")
+FILTER_SIZE = key("filter/size", "URLs in the URL filter, of those fetched")
+FILTER_QUEUED = key(
+    "filter/queued", "URLs in the URL filter, of those LayeredBloomDupeFilter queued"
+)
 FILTER_BYTES = key("filter/bytes", "bytes of the URL filter")
 FILTER_ERROR_RATE = key(
     "filter/expected_error_rate", "upper bound of the share of new URLs taken for seen ones, now"

@@ -168,7 +168,8 @@ class NearDupSettings:
     url_error_rate: float = setting(
         1e-6,
         between(0, 0.5),
-        "Greatest share of new URLs that may be taken for seen ones, and so never be fetched.",
+        "Greatest share of new URLs that may be taken for seen ones, and so never be fetched. "
+        "Half of it is for URLs fetched, half for URLs queued.",
     )
     url_max_mb: int | None = setting(
         None,
