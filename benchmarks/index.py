@@ -186,16 +186,16 @@ def faiss_us(stored: Any, queries: Any) -> float | None:
 
 
 def live_rows() -> Iterator[Row]:
-    """A live tier that holds everything, and inserts one by one with background compaction."""
+    """A memtable that holds everything, and inserts one by one with background compaction."""
     n, stored, index = MILLION, uniform(MILLION), PermutedIndex()
     queries = queries_for(stored, LOOK_UPS, uniform(LOOK_UPS, 3))[:, None]
-    tier = kernels.hamming.Live(index._tables, n, index.layout.directory_bits(n))
+    memtable = kernels.hamming.Memtable(index._tables, n, index.layout.directory_bits(n))
     ids = np.arange(n, dtype=np.uint32)
-    insert = once(lambda: tier.add_many(stored[:, None], ids))
-    yield Row("live tier: insert", insert / n * 1e9, "ns", 250, at_most=True)
-    yield Row("live tier: size", tier.nbytes / n, "bytes", 64, at_most=True)
-    took = in_bulk(lambda q, d: kernels.hamming.first_many([tier], q, d, 2**62), queries)
-    yield Row("live tier: first_within in bulk", took, "us")
+    insert = once(lambda: memtable.add_many(stored[:, None], ids))
+    yield Row("memtable: insert", insert / n * 1e9, "ns", 250, at_most=True)
+    yield Row("memtable: size", memtable.nbytes / n, "bytes", 64, at_most=True)
+    took = in_bulk(lambda q, d: kernels.hamming.first_many([memtable], q, d, 2**62), queries)
+    yield Row("memtable: first_within in bulk", took, "us")
     some = stored.tolist()
     adding = once(lambda: [index.add(fp, id) for id, fp in enumerate(some)])
     yield Row("add a call, compaction included", adding / n * 1e9, "ns")

@@ -30,8 +30,8 @@ def test_memory_is_known_before_building(blocks, bits, n):
     rows = np.random.default_rng(0).integers(0, 2**64, (n, bits // 64), dtype=np.uint64)
     index.add_many(rows, np.arange(n))
     index.compact()
-    frozen = index._tiers.frozen
-    assert frozen.nbytes == index.layout.nbytes(n)
+    segment = index._store.segment
+    assert segment.nbytes == index.layout.nbytes(n)
 
 
 def test_a_million_fingerprints_take_at_most_37_bytes_each():

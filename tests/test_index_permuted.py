@@ -184,7 +184,7 @@ def test_damaged_tables_are_noticed():
     index.compact()
     arrays = {name: array.copy() for name, array in index.arrays().items()}
     arrays["windows"][1, 17] ^= 1
-    with pytest.raises(BrokenInvariant, match="windows of table 2"):
+    with pytest.raises(BrokenInvariant, match="table 2: windows"):
         PermutedIndex.from_arrays(arrays).check()
 
 
@@ -252,7 +252,7 @@ def test_lookup_takes_names_paths_and_classes():
 
 
 def test_pages_added_one_by_one_survive_every_compaction(monkeypatch):
-    monkeypatch.setattr(kernels.hamming, "live_capacity", lambda n_frozen: 50)
+    monkeypatch.setattr(kernels.hamming, "memtable_capacity", lambda n_frozen: 50)
     index, stored = PermutedIndex(), random_rows(1000)
     for id, row in enumerate(stored[:, 0].tolist()):
         index.add(row, id)
@@ -342,4 +342,4 @@ class TestAgainst(Against.TestCase):
 
     @pytest.fixture(autouse=True)
     def seal_often(self, monkeypatch):
-        monkeypatch.setattr(kernels.hamming, "live_capacity", lambda n_frozen: 8)
+        monkeypatch.setattr(kernels.hamming, "memtable_capacity", lambda n_frozen: 8)

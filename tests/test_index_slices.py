@@ -261,4 +261,4 @@ class TestAgainst(Against.TestCase):
 
     @pytest.fixture(autouse=True)
     def seal_often(self, monkeypatch):
-        monkeypatch.setattr(kernels.slices, "live_capacity", lambda n_frozen: 8)
+        monkeypatch.setattr(kernels.slices, "memtable_capacity", lambda n_frozen: 8)

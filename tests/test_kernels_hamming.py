@@ -39,29 +39,29 @@ def near_rows(n, words, seed):
     return rows
 
 
-def tiers_of(hamming, layout, rows, ids, n_frozen, bits):
-    """The first rows in a frozen tier, the rest in a live one; some pairs removed from both."""
+def segments_of(hamming, layout, rows, ids, n_frozen, bits):
+    """The first rows in a frozen segment, the rest in a memtable; some pairs removed of both."""
     tables = tables_of(layout)
-    parts = hamming.build(tables, rows[:n_frozen], ids[:n_frozen], bits)
-    frozen = hamming.Frozen(tables, parts)
-    live = hamming.Live(tables, len(rows) + 1, bits)
-    live.add_many(rows[n_frozen:], ids[n_frozen:])
-    live.add(rows[0].tobytes(), 12345)
-    tiers = [frozen, live]
-    n_copies = hamming.count_many(tiers, rows[::5].copy(), ids[::5].copy())
-    n_removed = hamming.remove_many(tiers, rows[::5].copy(), ids[::5].copy())
-    n_expired = [hamming.expire(tier, 3) for tier in tiers]
-    for tier in tiers:
-        hamming.check(tier)
-    return tiers, (*n_copies, n_removed, *n_expired)
+    arrays = hamming.build(tables, rows[:n_frozen], ids[:n_frozen], bits)
+    frozen = hamming.Segment(tables, arrays)
+    memtable = hamming.Memtable(tables, len(rows) + 1, bits)
+    memtable.add_many(rows[n_frozen:], ids[n_frozen:])
+    memtable.add(rows[0].tobytes(), 12345)
+    segments = [frozen, memtable]
+    n_copies = hamming.count_many(segments, rows[::5].copy(), ids[::5].copy())
+    n_removed = hamming.remove_many(segments, rows[::5].copy(), ids[::5].copy())
+    n_expired = [hamming.expire(segment, 3) for segment in segments]
+    for segment in segments:
+        hamming.check(segment)
+    return segments, (*n_copies, n_removed, *n_expired)
 
 
-def answers(hamming, tiers, queries, distance, limit):
-    columns = [hamming.first_many(tiers, queries, distance, limit)]
-    columns += hamming.all_many(tiers, queries, distance, limit)
+def answers(hamming, segments, queries, distance, limit):
+    columns = [hamming.first_many(segments, queries, distance, limit)]
+    columns += hamming.all_many(segments, queries, distance, limit)
     for query in queries[:3]:
-        columns.append([hamming.first_one(tiers, query.tobytes(), distance, limit)])
-        columns += hamming.all_one(tiers, query.tobytes(), distance, limit) or [[-2]]
+        columns.append([hamming.first_one(segments, query.tobytes(), distance, limit)])
+        columns += hamming.all_one(segments, query.tobytes(), distance, limit) or [[-2]]
     return [list(column) for column in columns]
 
 
@@ -75,14 +75,14 @@ def answers(hamming, tiers, queries, distance, limit):
     limit=st.one_of(st.just(NO_LIMIT), st.integers(0, 100)),
     seed=st.integers(0, 1000),
 )
-def test_tiers_answer_like_their_twins(native, n, n_frozen, words, blocks, bits, limit, seed):
+def test_segments_answer_like_their_twins(native, n, n_frozen, words, blocks, bits, limit, seed):
     layout, rows = Layout(blocks, 3, 64 * words), near_rows(n, words, seed)
     ids = np.random.default_rng(seed).integers(0, 50, n).astype(np.uint32)
     queries = np.concatenate([rows[::3], near_rows(5, words, seed + 1)])
     made = {}
     for hamming in (native, twin):
-        tiers, removed = tiers_of(hamming, layout, rows, ids, n_frozen, bits)
-        made[hamming] = removed, answers(hamming, tiers, queries, 3, limit)
+        segments, removed = segments_of(hamming, layout, rows, ids, n_frozen, bits)
+        made[hamming] = removed, answers(hamming, segments, queries, 3, limit)
     assert made[native] == made[twin]
 
 
@@ -94,8 +94,8 @@ def test_every_simd_level_finds_the_same(native, level, words):
     queries = rows[::7].copy()
     made = {}
     for hamming in (native, twin):
-        tiers, _ = tiers_of(hamming, layout, rows, ids, 1500, 4)
-        made[hamming] = [answers(hamming, tiers, queries, d, NO_LIMIT) for d in range(4)]
+        segments, _ = segments_of(hamming, layout, rows, ids, 1500, 4)
+        made[hamming] = [answers(hamming, segments, queries, d, NO_LIMIT) for d in range(4)]
     assert made[native] == made[twin]
 
 
@@ -105,7 +105,7 @@ def test_built_arrays_are_identical(native):
         rows, ids = near_rows(5000, words, 2), np.arange(5000, dtype=np.uint32)
         for bits in (1, 7, 17):
             one, other = native.build(tables, rows, ids, bits), twin.build(tables, rows, ids, bits)
-            for name in twin.Parts._fields:
+            for name in twin.SegmentArrays._fields:
                 np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
@@ -114,25 +114,25 @@ def test_buckets_and_bytes_are_counted(native):
     ids = np.arange(2000, dtype=np.uint32)
     largest = {}
     for hamming in (native, twin):
-        tiers, _ = tiers_of(hamming, layout, rows, ids, 1000, 6)
-        largest[hamming] = [tier.largest_bucket for tier in tiers]
-        assert all(tier.nbytes > 20 * len(tier) for tier in tiers)
+        segments, _ = segments_of(hamming, layout, rows, ids, 1000, 6)
+        largest[hamming] = [segment.largest_bucket for segment in segments]
+        assert all(segment.nbytes > 20 * len(segment) for segment in segments)
     assert largest[native] == largest[twin]
 
 
-def test_a_full_live_tier_refuses_more(native):
-    live = native.Live(tables_of(Layout(4, 3)), 2, 4)
-    live.add_many(near_rows(2, 1, 0), np.arange(2, dtype=np.uint32))
-    with pytest.raises(MemoryError, match="2 live pairs"):
-        live.add(bytes(8), 2)
-    with pytest.raises(MemoryError, match="2 live pairs"):
-        live.add_many(near_rows(1, 1, 0), np.arange(1, dtype=np.uint32))
-    assert len(live) == 2
+def test_a_full_memtable_refuses_more(native):
+    memtable = native.Memtable(tables_of(Layout(4, 3)), 2, 4)
+    memtable.add_many(near_rows(2, 1, 0), np.arange(2, dtype=np.uint32))
+    with pytest.raises(MemoryError, match="memtable of 2 pairs"):
+        memtable.add(bytes(8), 2)
+    with pytest.raises(MemoryError, match="memtable of 2 pairs"):
+        memtable.add_many(near_rows(1, 1, 0), np.arange(1, dtype=np.uint32))
+    assert len(memtable) == 2
 
 
 def test_damage_is_noticed(native):
     tables = tables_of(Layout(4, 3))
-    parts = native.build(tables, near_rows(100, 1, 0), np.arange(100, dtype=np.uint32), 3)
-    parts.slots[0, 0] = parts.slots[0, 1]
-    with pytest.raises(BrokenInvariant, match="slots of table 1"):
-        native.check(native.Frozen(tables, parts))
+    arrays = native.build(tables, near_rows(100, 1, 0), np.arange(100, dtype=np.uint32), 3)
+    arrays.slots[0, 0] = arrays.slots[0, 1]
+    with pytest.raises(BrokenInvariant, match="table 1: slots"):
+        native.check(native.Segment(tables, arrays))

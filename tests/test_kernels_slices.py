@@ -34,27 +34,27 @@ def near_rows(n, words, seed, flips=12):
     return rows
 
 
-def tiers_of(slices, layout, rows, ids, n_frozen):
-    """The first rows in a frozen tier, the rest in a live one; some pairs removed from both."""
-    shape = layout.shape
-    frozen = slices.Frozen(shape, slices.build(shape, rows[:n_frozen], ids[:n_frozen]))
-    live = slices.Live(shape, len(rows) + 1, rows.shape[1])
-    live.add_many(rows[n_frozen:], ids[n_frozen:])
-    live.add(rows[0].tobytes(), 12345)
-    tiers = [frozen, live]
-    n_copies = slices.count_many(tiers, rows[::5].copy(), ids[::5].copy())
-    n_removed = slices.remove_many(tiers, rows[::5].copy(), ids[::5].copy())
-    n_expired = [slices.expire(tier, 3) for tier in tiers]
-    for tier in tiers:
-        slices.check(tier)
-    return tiers, (*n_copies, n_removed, *n_expired)
+def segments_of(slices, layout, rows, ids, n_frozen):
+    """The first rows in a frozen segment, the rest in a memtable; some pairs removed of both."""
+    cut = layout.cut
+    frozen = slices.Segment(cut, slices.build(cut, rows[:n_frozen], ids[:n_frozen]))
+    memtable = slices.Memtable(cut, len(rows) + 1, rows.shape[1])
+    memtable.add_many(rows[n_frozen:], ids[n_frozen:])
+    memtable.add(rows[0].tobytes(), 12345)
+    segments = [frozen, memtable]
+    n_copies = slices.count_many(segments, rows[::5].copy(), ids[::5].copy())
+    n_removed = slices.remove_many(segments, rows[::5].copy(), ids[::5].copy())
+    n_expired = [slices.expire(segment, 3) for segment in segments]
+    for segment in segments:
+        slices.check(segment)
+    return segments, (*n_copies, n_removed, *n_expired)
 
 
-def answers(slices, tiers, queries, distance, expand, admit, limit):
-    columns = list(slices.within_many(tiers, queries, distance, expand, limit))
-    columns += slices.scan_nearest_many(tiers, queries, 7)
+def answers(slices, segments, queries, distance, expand, admit, limit):
+    columns = list(slices.within_many(segments, queries, distance, expand, limit))
+    columns += slices.scan_nearest_many(segments, queries, 7)
     for verify in (twin.ALL, twin.BOUNDS, twin.SCORE):
-        columns += slices.nearest_many(tiers, queries, 5, expand, admit, verify)
+        columns += slices.nearest_many(segments, queries, 5, expand, admit, verify)
     return [column.tolist() for column in columns]
 
 
@@ -70,7 +70,7 @@ def answers(slices, tiers, queries, distance, expand, admit, limit):
     limit=st.one_of(st.just(NO_LIMIT), st.integers(0, 2000)),
     seed=st.integers(0, 1000),
 )
-def test_tiers_answer_like_their_twins(
+def test_segments_answer_like_their_twins(
     native, n, n_frozen, words, width, expand, admit, distance, limit, seed
 ):
     layout, rows = SliceLayout(64 * words, width), near_rows(n, words, seed)
@@ -79,9 +79,9 @@ def test_tiers_answer_like_their_twins(
     queries = np.concatenate([rows[:5], near_rows(3, words, seed + 1)])
     made = {}
     for slices in (native, twin):
-        tiers, removed = tiers_of(slices, layout, rows, ids, n_frozen)
+        segments, removed = segments_of(slices, layout, rows, ids, n_frozen)
         rules = distance, expand, min(admit, expand), limit
-        made[slices] = removed, answers(slices, tiers, queries, *rules)
+        made[slices] = removed, answers(slices, segments, queries, *rules)
     assert made[native] == made[twin]
 
 
@@ -91,36 +91,36 @@ def test_every_simd_level_finds_the_same(native, level, words):
     ids = np.arange(800, dtype=np.uint32)
     made = {}
     for slices in (native, twin):
-        tiers, _ = tiers_of(slices, layout, rows, ids, 500)
-        made[slices] = answers(slices, tiers, rows[:8], 30, 1, 1, NO_LIMIT)
+        segments, _ = segments_of(slices, layout, rows, ids, 500)
+        made[slices] = answers(slices, segments, rows[:8], 30, 1, 1, NO_LIMIT)
     assert made[native] == made[twin]
 
 
 @pytest.mark.parametrize(("bits", "width"), [(64, 16), (128, 18), (1024, 17), (192, 7)])
 def test_built_arrays_and_sizes_are_identical(native, bits, width):
-    shape, rows = SliceLayout(bits, width).shape, near_rows(300, bits // 64, 2)
+    cut, rows = SliceLayout(bits, width).cut, near_rows(300, bits // 64, 2)
     ids = np.arange(300, dtype=np.uint32)
-    one, other = native.build(shape, rows, ids), twin.build(shape, rows, ids)
-    for name in twin.Parts._fields:
+    one, other = native.build(cut, rows, ids), twin.build(cut, rows, ids)
+    for name in twin.SegmentArrays._fields:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    lives = [slices.Live(shape, 300, bits // 64) for slices in (native, twin)]
-    for live in lives:
-        live.add_many(rows, ids)
-    assert lives[0].largest_bucket == lives[1].largest_bucket
-    assert native.Frozen(shape, one).largest_bucket == lives[0].largest_bucket
+    memtables = [slices.Memtable(cut, 300, bits // 64) for slices in (native, twin)]
+    for memtable in memtables:
+        memtable.add_many(rows, ids)
+    assert memtables[0].largest_bucket == memtables[1].largest_bucket
+    assert native.Segment(cut, one).largest_bucket == memtables[0].largest_bucket
 
 
-def test_a_full_live_tier_refuses_more(native):
-    live = native.Live(SliceLayout(64, 8).shape, 2, 1)
-    live.add_many(near_rows(2, 1, 0), np.arange(2, dtype=np.uint32))
-    with pytest.raises(MemoryError, match="2 live pairs"):
-        live.add(bytes(8), 2)
-    assert len(live) == 2
+def test_a_full_memtable_refuses_more(native):
+    memtable = native.Memtable(SliceLayout(64, 8).cut, 2, 1)
+    memtable.add_many(near_rows(2, 1, 0), np.arange(2, dtype=np.uint32))
+    with pytest.raises(MemoryError, match="memtable of 2 pairs"):
+        memtable.add(bytes(8), 2)
+    assert len(memtable) == 2
 
 
 def test_damage_is_noticed(native):
-    shape = SliceLayout(64, 8).shape
-    parts = native.build(shape, near_rows(100, 1, 0), np.arange(100, dtype=np.uint32))
-    parts.postings[3, 0] = parts.postings[3, 1]
-    with pytest.raises(BrokenInvariant, match="postings of slice 3"):
-        native.check(native.Frozen(shape, parts))
+    cut = SliceLayout(64, 8).cut
+    arrays = native.build(cut, near_rows(100, 1, 0), np.arange(100, dtype=np.uint32))
+    arrays.postings[3, 0] = arrays.postings[3, 1]
+    with pytest.raises(BrokenInvariant, match="slice 3: slots"):
+        native.check(native.Segment(cut, arrays))

@@ -18,10 +18,10 @@ from scrapy_neardup.index.inputs import (
 )
 from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.parallel import in_parallel
-from scrapy_neardup.index.tiered import TieredIndex
-from scrapy_neardup.index.tiers import Tiers
+from scrapy_neardup.index.segments import SegmentedIndex, SegmentStore
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, Parts, Run, in_turn
+from scrapy_neardup.kernels.numpy_twin.hamming import SegmentArrays
+from scrapy_neardup.kernels.numpy_twin.segments import LIMIT, Deal, in_turn
 
 if TYPE_CHECKING:
     from scrapy_neardup.index.sharded import Shard
@@ -30,7 +30,7 @@ VERSION = 1
 NO_LIMIT = 2**62
 
 
-class PermutedIndex(TieredIndex):
+class PermutedIndex(SegmentedIndex):
     """Finds every signature that differs in at most `distance` bits by equal leading blocks.
 
     blocks, distance, bits: see Layout, which also says tables, permutations and bytes before
@@ -38,9 +38,9 @@ class PermutedIndex(TieredIndex):
     number; ScanLimitReached beyond, so that a crawl of near-identical pages stays fast. A pair
     stored twice counts twice, is found once and removed at once.
 
-    add is O(tables); a look-up O(tables x bucket). Frozen pairs take Layout.nbytes, live ones
-    about twice that. Source: Manku, Jain, Das Sarma 2007, section 3; departure: buckets behind
-    a direct directory of the leading blocks instead of sorted tables and search in them.
+    add is O(tables); a look-up O(tables x bucket). Frozen pairs take Layout.nbytes, those of a
+    memtable about twice that. Source: Manku, Jain, Das Sarma 2007, section 3; departure: buckets
+    behind a direct directory of the leading blocks instead of sorted tables and search in them.
     """
 
     def __init__(
@@ -68,18 +68,18 @@ class PermutedIndex(TieredIndex):
             f"lower it, or build with a distance above {layout.distance} (and more blocks)"
         )
 
-    def _start(self, frozen: Any) -> None:
-        self._tiers = Tiers(kernels.hamming, frozen, self._freeze, self._make_live)
+    def _start(self, segment: Any) -> None:
+        self._store = SegmentStore(kernels.hamming, segment, self._freeze, self._make_memtable)
 
-    def _freeze(self, rows: U64Array, ids: U32Array, run: Run = in_turn) -> Any:
+    def _freeze(self, rows: U64Array, ids: U32Array, deal: Deal = in_turn) -> Any:
         bits = self.layout.directory_bits(len(rows))
-        parts = kernels.hamming.build(self._tables, rows, ids, bits, run)
-        return kernels.hamming.Frozen(self._tables, parts)
+        arrays = kernels.hamming.build(self._tables, rows, ids, bits, deal)
+        return kernels.hamming.Segment(self._tables, arrays)
 
-    def _make_live(self, n_frozen: int) -> Any:
-        capacity = kernels.hamming.live_capacity(n_frozen)
+    def _make_memtable(self, n_frozen: int) -> Any:
+        capacity = kernels.hamming.memtable_capacity(n_frozen)
         bits = self.layout.directory_bits(capacity)
-        return kernels.hamming.Live(self._tables, capacity, bits)
+        return kernels.hamming.Memtable(self._tables, capacity, bits)
 
     def shards(self, n: int) -> list[Shard]:
         """The pairs as n shards, which can live in n processes under a ShardedIndex.
@@ -93,16 +93,16 @@ class PermutedIndex(TieredIndex):
     def first_within(self, fp: int, distance: int) -> int | None:
         check_distance(distance, self.max_distance, self._remedy)
         query = signature_bytes(fp, self.bits)
-        id = kernels.hamming.first_one(self._tiers.all, query, distance, self._limit)
+        id = kernels.hamming.first_one(self._store.all, query, distance, self._limit)
         if id == LIMIT:
             raise self._too_many()
         return None if id < 0 else id
 
     def first_within_many(self, fps: U64Array, distance: int) -> I64Array:
         check_distance(distance, self.max_distance, self._remedy)
-        tiers, limit = self._tiers.all, self._limit
+        segments, limit = self._store.all, self._limit
         found = in_parallel(
-            lambda rows: kernels.hamming.first_many(tiers, rows, distance, limit),
+            lambda rows: kernels.hamming.first_many(segments, rows, distance, limit),
             rows_of(fps, self.bits),
         )
         first: I64Array = np.concatenate(found)
@@ -113,16 +113,16 @@ class PermutedIndex(TieredIndex):
     def all_within(self, fp: int, distance: int) -> Matches:
         check_distance(distance, self.max_distance, self._remedy)
         query = signature_bytes(fp, self.bits)
-        found = kernels.hamming.all_one(self._tiers.all, query, distance, self._limit)
+        found = kernels.hamming.all_one(self._store.all, query, distance, self._limit)
         if found is None:
             raise self._too_many()
         return Matches(*found)
 
     def all_within_many(self, fps: U64Array, distance: int) -> BulkMatches:
         check_distance(distance, self.max_distance, self._remedy)
-        tiers, limit = self._tiers.all, self._limit
+        segments, limit = self._store.all, self._limit
         found = in_parallel(
-            lambda rows: kernels.hamming.all_many(tiers, rows, distance, limit),
+            lambda rows: kernels.hamming.all_many(segments, rows, distance, limit),
             rows_of(fps, self.bits),
         )
         counts, ids, distances = (np.concatenate(c) for c in zip(*found, strict=True))
@@ -149,14 +149,13 @@ class PermutedIndex(TieredIndex):
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:
         index = cls.of_layout(_layout_of(arrays["layout"]))
-        parts = Parts(*(arrays[name] for name in Parts._fields))
-        index._check_shapes(parts, arrays["removed"])
-        frozen = kernels.hamming.Frozen(index._tables, parts)
-        index._open(frozen, arrays)
+        own = SegmentArrays(*(arrays[name] for name in SegmentArrays._fields))
+        index._check_shapes(own, arrays["removed"])
+        index._open(kernels.hamming.Segment(index._tables, own), arrays)
         return index
 
-    def _check_shapes(self, parts: Parts, removed: Any) -> None:
-        n, n_tables, n_words = len(parts.ids), *self._tables.masks.shape
+    def _check_shapes(self, arrays: SegmentArrays, removed: Any) -> None:
+        n, n_tables, n_words = len(arrays.ids), *self._tables.masks.shape
         expected = {
             "rows": (np.uint64, (n, n_words)),
             "ids": (np.uint32, (n,)),
@@ -164,7 +163,7 @@ class PermutedIndex(TieredIndex):
             "windows": (np.uint32, (n_tables - 1, n)),
             "slots": (np.uint32, (n_tables - 1, n)),
         }
-        check_arrays("permuted index", parts._asdict(), expected)
+        check_arrays("permuted index", arrays._asdict(), expected)
         check_marks("permuted index", removed, n)
 
 

@@ -20,7 +20,8 @@ from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.removal import Removal
 from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.slices import bits_of, smallest_each
+from scrapy_neardup.kernels.numpy_twin.segments import smallest_each
+from scrapy_neardup.kernels.numpy_twin.slices import bits_of
 
 TABLE = 1 << 32  # positions in a table: the first 32 leading bits
 SAMPLE = 1 << 16  # pairs that decide where to cut

@@ -21,11 +21,10 @@ from scrapy_neardup.index.inputs import (
 )
 from scrapy_neardup.index.parallel import in_parallel
 from scrapy_neardup.index.permuted import NO_LIMIT
-from scrapy_neardup.index.tiered import TieredIndex
-from scrapy_neardup.index.tiers import Tiers
+from scrapy_neardup.index.segments import SegmentedIndex, SegmentStore
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.hamming import LIMIT, Run, in_turn
-from scrapy_neardup.kernels.numpy_twin.slices import ALL, BOUNDS, SCORE, Parts, Shape
+from scrapy_neardup.kernels.numpy_twin.segments import LIMIT, Deal, in_turn
+from scrapy_neardup.kernels.numpy_twin.slices import ALL, BOUNDS, SCORE, SegmentArrays, Slices
 
 VERSION = 1
 MAX_WIDTH = 26
@@ -98,10 +97,10 @@ class SliceLayout:
         return [b - a for a, b in zip(self.edges, self.edges[1:], strict=False)]
 
     @cached_property
-    def shape(self) -> Shape:
+    def cut(self) -> Slices:
         """What kernels need to know."""
         sizes = [(1 << width) + 1 for width in self.widths]
-        return Shape(
+        return Slices(
             np.array(self.edges[:-1], dtype=np.int64),
             np.array(self.widths, dtype=np.int64),
             np.cumsum([0, *sizes], dtype=np.int64),
@@ -109,7 +108,7 @@ class SliceLayout:
 
     def nbytes(self, n: int) -> int:
         """Bytes of the frozen lists and rows of n signatures; exact."""
-        return n * (self.bits // 8 + 4 + 4 * self.n_slices) + 4 * int(self.shape.bases[-1])
+        return n * (self.bits // 8 + 4 + 4 * self.n_slices) + 4 * int(self.cut.bases[-1])
 
     def exact_up_to(self, expand: int) -> int:
         """The largest distance at which nothing is missed: one slice must differ in <= expand."""
@@ -143,7 +142,7 @@ def width_for(n: int) -> int:
     return min(max(n.bit_length() - 4, 4), MAX_WIDTH)
 
 
-class SliceIndex(TieredIndex):
+class SliceIndex(SegmentedIndex):
     """k-nearest-neighbour and range search through lists of equal slices.
 
     bits, slice_width, slices: see SliceLayout. expand: bits by which a slice may differ in
@@ -175,16 +174,16 @@ class SliceIndex(TieredIndex):
         nothing = np.zeros((0, bits // 64), dtype=np.uint64)
         self._start(self._freeze(nothing, np.zeros(0, dtype=np.uint32)))
 
-    def _start(self, frozen: Any) -> None:
-        self._tiers = Tiers(kernels.slices, frozen, self._freeze, self._make_live)
+    def _start(self, segment: Any) -> None:
+        self._store = SegmentStore(kernels.slices, segment, self._freeze, self._make_memtable)
 
-    def _freeze(self, rows: U64Array, ids: U32Array, run: Run = in_turn) -> Any:
-        shape = self.layout.shape
-        return kernels.slices.Frozen(shape, kernels.slices.build(shape, rows, ids, run))
+    def _freeze(self, rows: U64Array, ids: U32Array, deal: Deal = in_turn) -> Any:
+        cut = self.layout.cut
+        return kernels.slices.Segment(cut, kernels.slices.build(cut, rows, ids, deal))
 
-    def _make_live(self, n_frozen: int) -> Any:
-        capacity = kernels.slices.live_capacity(n_frozen)
-        return kernels.slices.Live(self.layout.shape, capacity, self.bits // 64)
+    def _make_memtable(self, n_frozen: int) -> Any:
+        capacity = kernels.slices.memtable_capacity(n_frozen)
+        return kernels.slices.Memtable(self.layout.cut, capacity, self.bits // 64)
 
     def nearest(
         self,
@@ -216,9 +215,9 @@ class SliceIndex(TieredIndex):
         """
         admit = expand if admit is None else admit
         self._check_search(n, expand, admit)
-        tiers, way = self._tiers.all, VERIFY[verify]
+        segments, way = self._store.all, VERIFY[verify]
         found = in_parallel(
-            lambda rows: kernels.slices.nearest_many(tiers, rows, n, expand, admit, way),
+            lambda rows: kernels.slices.nearest_many(segments, rows, n, expand, admit, way),
             rows_of(signatures, self.bits),
             worth=64,
         )
@@ -231,9 +230,9 @@ class SliceIndex(TieredIndex):
         as fast as expand=2 and better.
         """
         self._check_search(n, 0, 0)
-        tiers = self._tiers.all
+        segments = self._store.all
         found = in_parallel(
-            lambda rows: kernels.slices.scan_nearest_many(tiers, rows, n),
+            lambda rows: kernels.slices.scan_nearest_many(segments, rows, n),
             rows_of(signatures, self.bits),
             worth=16,
         )
@@ -279,10 +278,10 @@ class SliceIndex(TieredIndex):
         return first
 
     def _within_many(self, fps: U64Array, distance: int, expand: int) -> BulkMatches:
-        tiers = self._tiers.all
+        segments = self._store.all
         limit = NO_LIMIT if self.scan_limit is None else self.scan_limit
         found = in_parallel(
-            lambda rows: kernels.slices.within_many(tiers, rows, distance, expand, limit),
+            lambda rows: kernels.slices.within_many(segments, rows, distance, expand, limit),
             rows_of(fps, self.bits),
             worth=256,
         )
@@ -309,19 +308,18 @@ class SliceIndex(TieredIndex):
         if version != VERSION:
             raise SnapshotError(f"slice index of version {version}: this one reads {VERSION}")
         index = cls(bits, slice_width, expand, slices)
-        parts = Parts(*(arrays[name] for name in Parts._fields))
-        index._check_shapes(parts, arrays["removed"])
-        frozen = kernels.slices.Frozen(index.layout.shape, parts)
-        index._open(frozen, arrays)
+        own = SegmentArrays(*(arrays[name] for name in SegmentArrays._fields))
+        index._check_shapes(own, arrays["removed"])
+        index._open(kernels.slices.Segment(index.layout.cut, own), arrays)
         return index
 
-    def _check_shapes(self, parts: Parts, removed: Any) -> None:
-        n = len(parts.ids)
+    def _check_shapes(self, arrays: SegmentArrays, removed: Any) -> None:
+        n = len(arrays.ids)
         expected = {
             "rows": (np.uint64, (n, self.bits // 64)),
             "ids": (np.uint32, (n,)),
-            "offsets": (np.uint32, (int(self.layout.shape.bases[-1]),)),
+            "offsets": (np.uint32, (int(self.layout.cut.bases[-1]),)),
             "postings": (np.uint32, (self.layout.n_slices, n)),
         }
-        check_arrays("slice index", parts._asdict(), expected)
+        check_arrays("slice index", arrays._asdict(), expected)
         check_marks("slice index", removed, n)

@@ -16,9 +16,9 @@ typedef struct {
     const double *told;   /* shingles that differ where so many places of an odd sketch do */
     double left_out;      /* of the page's own shingles, counted once for either page */
     int64_t within;       /* sketch bits; -1 for pages farther apart */
-} measure_t;
+} Measure;
 
-INLINE double similarity_of(const measure_t *by, const uint64_t *own, const uint64_t *other) {
+INLINE double similarity_of(const Measure *by, const uint64_t *own, const uint64_t *other) {
     uint64_t page = own[by->n_sketch], that = other[by->n_sketch];
     double size = (double)(page & UINT32_MAX), its = (double)(that & UINT32_MAX);
     double both = its + size - by->left_out * size;
@@ -31,7 +31,7 @@ INLINE double similarity_of(const measure_t *by, const uint64_t *own, const uint
 }
 
 /* How many rows are of another level, and so have no similarity. step: 0 for one page. */
-static int64_t compare_rows(const measure_t *by, const uint64_t *own, size_t step,
+static int64_t compare_rows(const Measure *by, const uint64_t *own, size_t step,
                             const uint64_t *rows, size_t n, int64_t *bits, double *similar) {
     int64_t unlike = 0;
     for (size_t i = 0; i < n; i++, own += step, rows += by->width) {

@@ -44,14 +44,14 @@ cdef extern from "fingerprint.h":
                           Votes *votes) nogil
 
 cdef extern from "compare.h":
-    ctypedef struct measure_t:
+    ctypedef struct Measure:
         int width
         int n_sketch
         const double *told
         double left_out
         int64_t within
 
-    int64_t compare_rows(const measure_t *by, const uint64_t *own, size_t step,
+    int64_t compare_rows(const Measure *by, const uint64_t *own, size_t step,
                          const uint64_t *rows, size_t n, int64_t *bits, double *similar) nogil
 
 PART = 1 << 20  # bytes of text that are worth a thread's attention
@@ -129,7 +129,7 @@ def odd_row(bytes words, int n_words, int shingle, uint64_t key=0, int level=0):
 def compare(own, rows, int n_sketch, told, double share, int64_t within):
     """Sketch bits that differ, similarity by odd sketches, rows of another level; see the twin."""
     cdef size_t n = len(rows), step = 0 if own.ndim == 1 else own.shape[1]
-    cdef measure_t by = measure_t(rows.shape[1], n_sketch, NULL, 2 * (1 - share), within)
+    cdef Measure by = Measure(rows.shape[1], n_sketch, NULL, 2 * (1 - share), within)
     if own.shape != (rows.shape if step else rows.shape[1:]):
         raise ValueError(f"a page of shape {own.shape} and rows of {rows.shape}")
     if len(told) != 64 * (by.width - n_sketch - 1) + 1:

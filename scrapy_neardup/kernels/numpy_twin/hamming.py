@@ -1,26 +1,40 @@
 """Signatures → those within a Hamming distance: look-ups in tables of buckets, whole-array.
 
-A tier holds pairs (signature, id) and finds them by `tables`: each masks a signature, multiplies
-its words, and takes the high bits of the sum as the bucket (index/layout.py chooses masks and
-multipliers). The tiers are `Frozen`, arrays that never move, and `Live`, which grows. Queries
-run over a list of tiers. Matches of a query are sorted by id; an id is given once, at its
-smallest distance. A tier is used by one thread at a time for changes, by any number for queries.
+Pairs (signature, id) are found by `tables`: each masks a signature, multiplies its words, and
+takes the high bits of the sum as the bucket (index/layout.py chooses masks and multipliers).
+Buckets are the posting lists of segments.py, whose words are used here. Matches of a query are
+sorted by id; an id is given once, at its smallest distance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from scrapy_neardup.errors import BrokenInvariant
-from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U8Array, U32Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.segments import (
+    LIMIT,
+    NONE,
+    Deal,
+    Frozen,
+    Growing,
+    Rows,
+    check_lists,
+    count_many,
+    demand,
+    expire,
+    in_turn,
+    ranges,
+    remove_many,
+    row_of,
+    sorted_into,
+)
 
-NONE, LIMIT = -1, -2  # what stands for an id where none is near, where the scan limit is reached
+__all__ = ["count_many", "expire", "remove_many"]
+
 CANDIDATES = 1 << 20  # compared at once, so that a bulk query's memory stays bounded
-
-Run = Callable[[Callable[[int], None], Iterable[int]], None]  # work done on each of many items
 
 
 class Tables(NamedTuple):
@@ -31,8 +45,8 @@ class Tables(NamedTuple):
     windows: I64Array  # shape (tables, 2): word, rotation to the right
 
 
-class Parts(NamedTuple):
-    """The arrays of a Frozen tier. Rows stand in the order of the first table's buckets."""
+class SegmentArrays(NamedTuple):
+    """The arrays of a Segment. Rows stand in the order of the first table's buckets."""
 
     rows: U64Array  # shape (n, words)
     ids: U32Array  # shape (n,)
@@ -63,48 +77,30 @@ def first_table(tables: Tables, differing: U64Array) -> I64Array:
     return found
 
 
-def in_turn(work: Callable[[int], None], items: Iterable[int]) -> None:
-    """Do work on each item, one after the other."""
-    for item in items:
-        work(item)
-
-
-def build(tables: Tables, rows: U64Array, ids: U32Array, bits: int, run: Run = in_turn) -> Parts:
+def build(
+    tables: Tables, rows: U64Array, ids: U32Array, bits: int, deal: Deal = in_turn
+) -> SegmentArrays:
     """Sort pairs into buckets; O(tables x n). Order within a bucket is that of the input.
 
-    run: how to do work on each of many items; in_turn, or something that uses threads.
+    deal: does work on each of many items; in_turn, or something that uses threads.
     """
     n_tables, n = len(tables.masks), len(rows)
     offsets = np.zeros((n_tables, (1 << bits) + 1), dtype=np.uint32)
-    order = _sorted_into(offsets[0], buckets(tables, 0, rows, bits), bits)
+    order = sorted_into(offsets[0], buckets(tables, 0, rows, bits), bits)
     entries = (np.empty((n_tables - 1, n), dtype=np.uint32) for _ in ("windows", "slots"))
-    parts = Parts(rows[order], ids[order], offsets, *entries)
+    arrays = SegmentArrays(rows[order], ids[order], offsets, *entries)
 
     def build_table(table: int) -> None:
-        own = buckets(tables, table, parts.rows, bits)
-        parts.slots[table - 1] = order = _sorted_into(offsets[table], own, bits)
-        parts.windows[table - 1] = windows(tables, table, parts.rows)[order]
+        own = buckets(tables, table, arrays.rows, bits)
+        arrays.slots[table - 1] = order = sorted_into(offsets[table], own, bits)
+        arrays.windows[table - 1] = windows(tables, table, arrays.rows)[order]
 
-    run(build_table, range(1, n_tables))
-    return parts
-
-
-def _sorted_into(offsets: U32Array, own: I64Array, bits: int) -> I64Array:
-    """The order of rows by bucket; fills in where each bucket starts."""
-    np.cumsum(np.bincount(own, minlength=1 << bits), out=offsets[1:])
-    # NumPy sorts 16-bit keys by radix, wider ones by merging: five times slower.
-    return np.argsort(own.astype(np.uint16) if bits <= 16 else own, kind="stable")
+    deal(build_table, range(1, n_tables))
+    return arrays
 
 
-def ranges(starts: I64Array, lengths: I64Array) -> tuple[I64Array, I64Array]:
-    """Every number of many ranges, and which range it belongs to."""
-    owner = np.repeat(np.arange(len(starts)), lengths)
-    ends = np.cumsum(lengths)
-    return np.arange(len(owner)) + (starts - ends + lengths)[owner], owner
-
-
-def blocks(weights: I64Array, most: int = CANDIDATES) -> Iterator[slice]:
-    """Cut queries into runs whose weights add up to about `most`; at least one query a run."""
+def batches(weights: I64Array, most: int = CANDIDATES) -> Iterator[slice]:
+    """Cut queries into batches whose weights add up to about `most`; at least one query each."""
     cumulated, start = np.cumsum(weights), 0
     while start < len(weights):
         spent = cumulated[start - 1] if start else 0
@@ -113,37 +109,27 @@ def blocks(weights: I64Array, most: int = CANDIDATES) -> Iterator[slice]:
         start = end
 
 
-def mark(removed: U8Array, slots: I64Array) -> int:
-    """Set the marks of slots, given without repeats; how many were not set."""
-    n = int(np.count_nonzero(removed[slots] == 0))
-    removed[slots] = 1
-    return n
+class Bucketed(Rows):
+    """What both kinds of segments do with what their buckets hold."""
+
+    def matches(self, queries: U64Array, distance: int) -> Iterator[tuple[I64Array, ...]]:
+        """(query, slot, distance) of pairs within the distance, in pieces, each pair once."""
+        raise NotImplementedError
+
+    def equal(self, rows: U64Array) -> Iterator[tuple[I64Array, I64Array]]:
+        """(query, slot) of pairs that have the signatures, each once, in pieces."""
+        for query, slot, _ in self.matches(rows, 0):
+            yield query, slot
 
 
-class Frozen:
-    """A tier in contiguous buckets behind a direct directory; its arrays may be read-only maps."""
+class Segment(Bucketed, Frozen):
+    """Contiguous buckets behind a direct directory; the arrays may be read-only maps."""
 
-    def __init__(self, tables: Tables, parts: Parts) -> None:
-        self.tables, self.parts = tables, parts
-        self.rows, self.ids, self.offsets, self.windows, self.slots = parts
+    def __init__(self, tables: Tables, arrays: SegmentArrays) -> None:
+        super().__init__(arrays)
+        self.tables = tables
+        self.offsets, self.windows, self.slots = arrays[2:]
         self.bits = (self.offsets.shape[1] - 1).bit_length() - 1
-        self.removed: U8Array | None = None  # one byte a row, 1 where it is forgotten
-
-    def forget(self, slots: I64Array) -> int:
-        """Mark rows as removed; how many were not yet."""
-        if self.removed is None or not self.removed.flags.writeable:
-            marks = np.zeros(len(self), dtype=np.uint8)
-            self.removed = marks if self.removed is None else marks + self.removed
-        return mark(self.removed, slots)
-
-    def __len__(self) -> int:
-        """Rows, removed ones included."""
-        return len(self.ids)
-
-    @property
-    def nbytes(self) -> int:
-        removed = 0 if self.removed is None else self.removed.nbytes
-        return removed + sum(array.nbytes for array in self.parts)
 
     @property
     def largest_bucket(self) -> int:
@@ -167,7 +153,7 @@ class Frozen:
         """(query, slot, distance) of pairs within the distance, in pieces, each pair once."""
         if not len(self):
             return
-        for part in blocks(self.compared(queries)):
+        for part in batches(self.compared(queries)):
             for table in range(len(self.tables.masks)):
                 query, slot = self._candidates(table, queries[part], distance)
                 near, bits = confirmed(self, table, queries[part][query], slot, distance)
@@ -187,7 +173,7 @@ class Frozen:
         return query, self.slots[table - 1][place].astype(np.int64) if table else place
 
 
-def live_capacity(n_frozen: int) -> int:
+def memtable_capacity(n_frozen: int) -> int:
     """How many pairs to gather before they are frozen together with n_frozen others.
 
     Here every look-up passes over all of them, so few.
@@ -195,150 +181,85 @@ def live_capacity(n_frozen: int) -> int:
     return min(max(n_frozen // 64, 1 << 12), 1 << 16)
 
 
-class Live:
-    """A tier of a fixed capacity that grows by appending."""
+class Memtable(Bucketed, Growing):
+    """Grows by appending up to a fixed capacity."""
 
     def __init__(self, tables: Tables, capacity: int, bits: int) -> None:
-        self.tables, self.capacity, self.bits = tables, capacity, bits
         n_tables, n_words = tables.masks.shape
-        self._rows: U64Array = np.zeros((capacity, n_words), dtype=np.uint64)
-        self._ids: U32Array = np.zeros(capacity, dtype=np.uint32)
-        self._buckets: U32Array = np.zeros((n_tables, capacity), dtype=np.uint32)
-        self.removed: U8Array = np.zeros(capacity, dtype=np.uint8)
-        self._n = 0
+        super().__init__(capacity, n_words, n_tables)
+        self.tables, self.bits = tables, bits
 
-    def forget(self, slots: I64Array) -> int:
-        """Mark rows as removed; how many were not yet."""
-        return mark(self.removed, slots)
-
-    def add(self, signature: bytes, id: int) -> None:
-        """Append one pair; there must be room."""
-        self.add_many(_row(signature), np.array([id], dtype=np.uint32))
-
-    def add_many(self, rows: U64Array, ids: U32Array) -> None:
-        """Append pairs; there must be room for all."""
-        end = self._n + len(rows)
-        self._rows[self._n : end] = rows
-        self._ids[self._n : end] = ids
-        for table in range(len(self.tables.masks)):
-            self._buckets[table, self._n : end] = buckets(self.tables, table, rows, self.bits)
-        self._n = end
-
-    def __len__(self) -> int:
-        """Rows, removed ones included."""
-        return self._n
-
-    @property
-    def rows(self) -> U64Array:
-        return self._rows[: self._n]
-
-    @property
-    def ids(self) -> U32Array:
-        return self._ids[: self._n]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in use."""
-        pair = 8 * self._rows.shape[1] + 4 + 1 + 4 * len(self._buckets)
-        return int(self._n * pair)
-
-    @property
-    def largest_bucket(self) -> int:
-        """Entries of the fullest bucket of any table."""
-        if not self._n:
-            return 0
-        return max(int(np.bincount(own[: self._n]).max()) for own in self._buckets)
+    def list_of(self, i: int, rows: U64Array) -> I64Array:
+        return buckets(self.tables, i, rows, self.bits)
 
     def compared(self, queries: U64Array) -> I64Array:
         """How many entries each query is compared with: those of its buckets."""
         total = np.zeros(len(queries), dtype=np.int64)
-        for part in blocks(np.full(len(queries), self._n)):
+        for part in batches(np.full(len(queries), self._n)):
             for table in range(len(self.tables.masks)):
                 total[part] += self._in_bucket(table, queries[part]).sum(axis=1)
         return total
 
     def _in_bucket(self, table: int, queries: U64Array) -> BoolArray:
         own = buckets(self.tables, table, queries, self.bits).astype(np.uint32)
-        same: BoolArray = self._buckets[table, : self._n] == own[:, None]
+        same: BoolArray = self.lists[table] == own[:, None]
         return same
 
     def matches(self, queries: U64Array, distance: int) -> Iterator[tuple[I64Array, ...]]:
         """(query, slot, distance) of pairs within the distance, in pieces, each pair once."""
         if not self._n:
             return
-        for part in blocks(np.full(len(queries), self._n)):
+        for part in batches(np.full(len(queries), self._n)):
             for table in range(len(self.tables.masks)):
                 query, slot = np.nonzero(self._in_bucket(table, queries[part]))
                 near, bits = confirmed(self, table, queries[part][query], slot, distance)
                 yield query[near] + part.start, slot[near], bits
 
 
-Tier = Frozen | Live
+AnySegment = Segment | Memtable
 
 
 def confirmed(
-    tier: Tier, table: int, queries: U64Array, slots: I64Array, distance: int
+    segment: AnySegment, table: int, queries: U64Array, slots: I64Array, distance: int
 ) -> tuple[I64Array, I64Array]:
     """Which candidates of a table are near, there, and not found by an earlier table."""
-    differing = tier.rows[slots] ^ queries
+    differing = segment.rows[slots] ^ queries
     bits = np.bitwise_count(differing).sum(axis=1, dtype=np.int64)
-    near = (bits <= distance) & (first_table(tier.tables, differing) == table)
-    if tier.removed is not None:
-        near &= tier.removed[slots] == 0
+    near = (bits <= distance) & (first_table(segment.tables, differing) == table)
+    if segment.tombstones is not None:
+        near &= segment.tombstones[slots] == 0
     return np.flatnonzero(near), bits[near]
 
 
-def count_many(tiers: Sequence[Tier], rows: U64Array, ids: U32Array) -> I64Array:
-    """How many copies there are of each pair. O(bucket) each."""
-    counts = np.zeros(len(rows), dtype=np.int64)
-    for tier in tiers:
-        for query, slot, _ in tier.matches(rows, 0):
-            np.add.at(counts, query[tier.ids[slot] == ids[query]], 1)
-    return counts
-
-
-def remove_many(tiers: Sequence[Tier], rows: U64Array, ids: U32Array) -> int:
-    """Forget every copy of the pairs; how many there were. O(bucket) each."""
-    n = 0
-    for tier in tiers:
-        found = [slot[tier.ids[slot] == ids[query]] for query, slot, _ in tier.matches(rows, 0)]
-        if found:
-            n += tier.forget(np.unique(np.concatenate(found)))
-    return n
-
-
-def expire(tier: Tier, before: int) -> int:
-    """Forget every id below `before`; how many pairs there were. O(n)."""
-    return tier.forget(np.flatnonzero(tier.ids < before))
-
-
-def first_many(tiers: Sequence[Tier], queries: U64Array, distance: int, limit: int) -> I64Array:
+def first_many(
+    segments: Sequence[AnySegment], queries: U64Array, distance: int, limit: int
+) -> I64Array:
     """The smallest id near each query; NONE, or LIMIT where more than `limit` entries compare."""
     none = np.int64(2**32)
     first = np.full(len(queries), none)
-    for tier in tiers:
-        for query, slot, _ in tier.matches(queries, distance):
-            np.minimum.at(first, query, tier.ids[slot].astype(np.int64))
+    for segment in segments:
+        for query, slot, _ in segment.matches(queries, distance):
+            np.minimum.at(first, query, segment.ids[slot].astype(np.int64))
     first[first == none] = NONE
-    first[_compared(tiers, queries) > limit] = LIMIT
+    first[_compared(segments, queries) > limit] = LIMIT
     return first
 
 
-def first_one(tiers: Sequence[Tier], signature: bytes, distance: int, limit: int) -> int:
+def first_one(segments: Sequence[AnySegment], signature: bytes, distance: int, limit: int) -> int:
     """first_many for one signature of little-endian bytes."""
-    return int(first_many(tiers, _row(signature), distance, limit)[0])
+    return int(first_many(segments, row_of(signature), distance, limit)[0])
 
 
 def all_many(
-    tiers: Sequence[Tier], queries: U64Array, distance: int, limit: int
+    segments: Sequence[AnySegment], queries: U64Array, distance: int, limit: int
 ) -> tuple[I64Array, I64Array, I64Array]:
     """(counts, ids, distances): how many are near each query, or LIMIT, and then all of them."""
-    over = _compared(tiers, queries) > limit
+    over = _compared(segments, queries) > limit
     found = [np.zeros((3, 0), dtype=np.int64)]
-    for tier in tiers:
-        for query, slot, bits in tier.matches(queries, distance):
+    for segment in segments:
+        for query, slot, bits in segment.matches(queries, distance):
             kept = ~over[query]
-            found.append(np.stack([query, tier.ids[slot], bits])[:, kept])
+            found.append(np.stack([query, segment.ids[slot], bits])[:, kept])
     query, ids, bits = np.concatenate(found, axis=1)
     order = np.lexsort((bits, ids, query))
     query, ids, bits = query[order], ids[order], bits[order]
@@ -350,10 +271,10 @@ def all_many(
 
 
 def all_one(
-    tiers: Sequence[Tier], signature: bytes, distance: int, limit: int
+    segments: Sequence[AnySegment], signature: bytes, distance: int, limit: int
 ) -> tuple[I64Array, I64Array] | None:
     """all_many for one signature of little-endian bytes; None at the limit."""
-    counts, ids, bits = all_many(tiers, _row(signature), distance, limit)
+    counts, ids, bits = all_many(segments, row_of(signature), distance, limit)
     return None if counts[0] == LIMIT else (ids, bits)
 
 
@@ -394,43 +315,25 @@ def join(
     return one, other, bits
 
 
-def _compared(tiers: Sequence[Tier], queries: U64Array) -> I64Array:
+def _compared(segments: Sequence[AnySegment], queries: U64Array) -> I64Array:
     total = np.zeros(len(queries), dtype=np.int64)
-    for tier in tiers:
-        total += tier.compared(queries)
+    for segment in segments:
+        total += segment.compared(queries)
     return total
 
 
-def _row(signature: bytes) -> U64Array:
-    return np.frombuffer(signature, dtype="<u8").reshape(1, -1)
-
-
-def check(tier: Tier) -> None:
-    """Every invariant of a tier. Raises BrokenInvariant. O(tables x n)."""
-    if isinstance(tier, Live):
-        for table in range(len(tier.tables.masks)):
-            own = buckets(tier.tables, table, tier.rows, tier.bits)
-            demand(np.array_equal(own, tier._buckets[table, : len(tier)]), "live buckets", table)
-        return
-    n, everything = len(tier), np.arange(len(tier))
-    for table in range(len(tier.tables.masks)):
-        slots = tier.slots[table - 1] if table else everything
-        demand(np.array_equal(np.sort(slots), everything), "slots", table)
-        offsets = tier.offsets[table].astype(np.int64)
-        demand(
-            offsets[0] == 0 and offsets[-1] == n and (np.diff(offsets) >= 0).all(), "offsets", table
-        )
-        own = buckets(tier.tables, table, tier.rows[slots], tier.bits)
-        demand(
-            np.array_equal(own, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))),
-            "buckets",
-            table,
-        )
+def check(segment: AnySegment) -> None:
+    """Every invariant of a segment. Raises BrokenInvariant. O(tables x n)."""
+    for table in range(len(segment.tables.masks)):
+        what = f"permuted index, table {table}"
+        if isinstance(segment, Memtable):
+            own = buckets(segment.tables, table, segment.rows, segment.bits)
+            demand(np.array_equal(own, segment.lists[table]), f"{what}: buckets of the memtable")
+            continue
+        slots = segment.slots[table - 1].astype(np.int64) if table else np.arange(len(segment))
+        rows = segment.rows[slots]
+        own = buckets(segment.tables, table, rows, segment.bits)
+        check_lists(segment.offsets[table], slots, own, len(segment), what)
         if table:
-            repeated = windows(tier.tables, table, tier.rows[slots])
-            demand(np.array_equal(repeated, tier.windows[table - 1]), "windows", table)
-
-
-def demand(holds: Any, what: str, table: int) -> None:
-    if not holds:
-        raise BrokenInvariant(f"permuted index: {what} of table {table} do not fit the rows")
+            repeated = windows(segment.tables, table, rows)
+            demand(np.array_equal(repeated, segment.windows[table - 1]), f"{what}: windows")
