@@ -16,6 +16,7 @@ from scrapy_neardup.errors import NearDupError
 
 SUBCOMMANDS = (
     *("stats", "explain", "undo", "export", "report"),  # of a crawl
+    *("check", "repair"),  # of its files
     *("dedup", "spark-dedup"),  # of files
     *("evaluate", "calibrate"),  # of the detector
     "rtl",  # of the FPGA core
@@ -30,7 +31,7 @@ DESCRIPTION = "See, explain and undo what scrapy_neardup decided; judge it on yo
 EPILOG = """\
 exit codes:
   0    done
-  1    nothing found: no such URL, no decision to undo
+  1    nothing found: no such URL, no decision to undo; by check: something is damaged
   2    wrong use, or a file that cannot be read or written; the message says which
   130  interrupted by Ctrl-C
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from scrapy_neardup.errors import StateError
 
 STATE_HELP = "state folder of a crawl, or the JOBDIR that it is in"
 
@@ -23,3 +27,17 @@ def state_folder(options: argparse.Namespace) -> Path:
     named: Path = options.state
     inside = named / "neardup"
     return inside if inside.is_dir() else named
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep crawls out of a state folder. Raises StateError if it holds no state, or is in use."""
+    from scrapy_neardup.state.lock import FolderLock
+
+    if not any(path.name.startswith(("snapshot-", "journal-")) for path in folder.glob("*-*")):
+        raise StateError(f"{folder}: holds no state; name JOBDIR or NEARDUP_STATE_DIR")
+    lock = FolderLock(folder)
+    try:
+        yield
+    finally:
+        lock.close()

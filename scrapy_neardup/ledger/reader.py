@@ -131,6 +131,14 @@ class LedgerReader:
                 )
 
 
+def verify(path: Path) -> None:
+    """Read a whole file of a ledger. Raises LedgerError if it is damaged or none."""
+    with reading(path) as connection:
+        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise LedgerError(f"{path}: cannot be read as a decision ledger: {str(found)[:100]}")
+
+
 def _object(rules: str) -> dict[str, object]:
     """The recorded JSON object; empty if it is damaged."""
     try:

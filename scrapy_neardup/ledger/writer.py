@@ -218,7 +218,7 @@ class LedgerWriter:
     def _connect(self, path: Path) -> None:
         """Go on in a file, which is made if it is missing or is not a ledger."""
         if path.exists() and not is_ledger(path):
-            set_aside(path)
+            logger.warning("%s is damaged or half made: now %s", path, set_aside(path).name)
         if not path.exists():
             make_file(path)
         connection = sqlite3.connect(path, check_same_thread=False)
@@ -284,11 +284,15 @@ def is_ledger(path: Path) -> bool:
     return bool(application == APPLICATION_ID)
 
 
-def set_aside(path: Path) -> None:
-    """Rename a file that is not a ledger, with SQLite's files beside it. Raises OSError."""
-    logger.warning("%s is damaged or half made: now %s", path, path.name + DAMAGED)
+def set_aside(path: Path) -> Path:
+    """Rename a file that is not a ledger, with SQLite's files beside it; its new name.
+
+    Raises OSError.
+    """
+    aside = path.with_name(path.name + DAMAGED)
     for suffix in ("", "-wal", "-shm"):
         beside = path.with_name(path.name + suffix)
         if beside.exists():
             # SQLite would apply a -wal that stays behind to the file that takes the name.
-            beside.replace(path.with_name(path.name + DAMAGED + suffix))
+            beside.replace(aside.with_name(aside.name + suffix))
+    return aside

@@ -94,16 +94,37 @@ def read_folder(folder: Path, identity: Identity | None = None) -> FolderContent
     return FolderContent(number, snapshot, journals, damage)
 
 
+def read_fallback(folder: Path, content: FolderContent) -> list[Damage]:
+    """Damage to what would only count if the newest snapshot were lost.
+
+    Raises SnapshotError and JournalError for another version or identity; OSError.
+    """
+    damage: list[Damage] = []
+    identity, newest = content.identity, content.snapshot_number
+    for number in numbers(folder, "snapshot"):
+        if number < newest:
+            _snapshot(folder / f"snapshot-{number}", identity, damage)
+    for number in numbers(folder, "journal"):
+        if number < newest:
+            _journal(folder / f"journal-{number}", identity, damage)
+    return damage
+
+
 def _newest_snapshot(
     folder: Path, identity: Identity | None, damage: list[Damage]
 ) -> tuple[int, Snapshot | None]:
     for number in reversed(numbers(folder, "snapshot")):
-        path = folder / f"snapshot-{number}"
-        try:
-            return number, open_snapshot(path, identity)
-        except DamagedFile as error:
-            damage.append(Damage(path, None, path.stat().st_size, str(error)))
+        if snapshot := _snapshot(folder / f"snapshot-{number}", identity, damage):
+            return number, snapshot
     return 0, None
+
+
+def _snapshot(path: Path, identity: Identity | None, damage: list[Damage]) -> Snapshot | None:
+    try:
+        return open_snapshot(path, identity)
+    except DamagedFile as error:
+        damage.append(Damage(path, None, path.stat().st_size, str(error)))
+        return None
 
 
 def _journal(path: Path, identity: Identity | None, damage: list[Damage]) -> JournalContent | None:
