@@ -1,11 +1,12 @@
 """Kill a crawl of the demo site at random moments, go on with it, and see that nothing is lost.
 
     python -m tests.crash --rounds 1000
+    python -m tests.crash --model
 
 A campaign is one crawl, ended and resumed until it finishes. Each of its rounds is a process
 of its own, ended by SIGKILL, SIGTERM or SIGINT twice. The processes write down what happens to
 each page, a line at a time, so that the oracle can tell afterwards. In the manner of RocksDB's
-db_crashtest.
+db_crashtest. --model: crash_model.py, which crashes no process but a model of a file system.
 """
 
 import argparse
@@ -34,6 +35,7 @@ from scrapy_neardup.downloadermiddleware import UrlAlreadyFetched
 from scrapy_neardup.factory import make_parts
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
+from tests import crash_model
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "example_project"))
 
@@ -290,8 +292,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--rounds", type=int, default=100, help="crawls to end before their time")
     parser.add_argument("--seed", type=int, default=random.randrange(2**32), help="of the moments")
+    parser.add_argument("--model", action="store_true", help="replay a model of a file system")
+    parser.add_argument("--lives", type=int, default=20, help="of states under --model")
     options = parser.parse_args()
     say(f"seed {options.seed}")
+    if options.model:
+        say(f"every promise kept: {dict(crash_model.run(options.lives, options.seed))} crashes")
+        return
     rng, plan, begin = random.Random(options.seed), Plan(), time.monotonic()
     server = SiteServer(plan)
     site = Child(lambda beat: server.serve_forever())

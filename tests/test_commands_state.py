@@ -22,7 +22,7 @@ def opened(folder: Path) -> State:
 
 
 def see(state: State, key: bytes) -> None:
-    state.lineage.settle(state.lineage.begin(key, None))
+    state.url_done(key)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
         page_id = state.decide(state.detector.read("http://a.example/", prose(1)))[0].page_id
         if page_id is not None:
             state.keep(page_id)
-        state.close(keep_lineage=False)
+        state.close()
     state = opened(folder)
     see(state, b"d")
     assert state.store is not None
@@ -71,7 +71,7 @@ def test_a_sound_folder_is_sound_and_stays_as_it_is(
 
 
 def test_a_clean_end_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    opened(folder).close(keep_lineage=False)
+    opened(folder).close()
     assert main(["check", str(folder), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ended_cleanly"]
 
@@ -121,7 +121,7 @@ def test_a_folder_in_use_or_of_something_else_is_refused(
         assert main([command, str(tmp_path)]) == WRONG_USE
         assert "holds no state" in capsys.readouterr().err
         assert main([command, str(tmp_path / "nowhere")]) == WRONG_USE
-    state.close(keep_lineage=False)
+    state.close()
     assert not (tmp_path / "lock").exists()
 
 
@@ -129,7 +129,7 @@ def test_a_state_of_another_version_is_refused_not_repaired(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = opened(tmp_path / "other")
-    other.close(keep_lineage=False)
+    other.close()
     shutil.copy(tmp_path / "other" / "journal-1", folder / "journal-9")
     before = files(folder)
     for command in ("check", "repair"):
