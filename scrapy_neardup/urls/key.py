@@ -1,8 +1,8 @@
 """Request → key: the bytes by which the URL filter knows a page.
 
-A key is `host/path?query`, the canonical URL without its scheme, followed by what else makes
-a request another one, each after a space: ` scheme=ftp method=POST body=6a1f…`. Canonical
-URLs hold no space, so two requests have one key only where every rule says they are the same.
+A key is `host/path?query`, the canonical URL without its scheme. Whatever else tells requests apart
+follows, each part after a space: ` scheme=ftp method=POST body=6a1f…`. Canonical URLs hold no
+space, so two requests have one key only if every rule says that they are the same.
 """
 
 from __future__ import annotations
@@ -73,19 +73,19 @@ CANONICAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class UrlKeyRules:
-    """What counts as the same page. Every rule and its reason: docs/url-filter.md.
+    """Which URLs are the same. The reason for every rule: docs/url-filter.md.
 
-    normalise          RFC 3986 section 6.2, as w3lib does it, and default ports
-    ignore_scheme      http and https are one site
-    sort_query         the order of query arguments says nothing
-    drop_tracking      drop arguments that only say where a visitor came from
-    ignore_params      more names of arguments to drop; `name*` is a prefix
-    drop_sessions      drop session ids from query and path
-    keep_hashbang      a fragment that starts with `#!` names a page
-    method_and_body    anything but a GET without body is a request of its own
+    normalise          normalise as RFC 3986 section 6.2 says and w3lib does; drop default ports
+    ignore_scheme      treat http and https as the same
+    sort_query         ignore the order of query arguments
+    drop_tracking      ignore arguments that only track visitors
+    ignore_params      more query arguments to ignore; `name*` is a prefix
+    drop_sessions      ignore session ids in query and path
+    keep_hashbang      count a fragment that starts with `#!` as part of the URL
+    method_and_body    tell requests apart by method and body, too, except GET without a body
     strip_www, strip_index, strip_slash, collapse_slashes, fold_case
-                       off: each merges pages that some sites tell apart
-    site_rules         more rules, for single sites; urlrules.py
+                       off by default: each merges pages that some sites tell apart
+    site_rules         more rules, for single sites: site_rules.py
     """
 
     normalise: bool = True
@@ -120,9 +120,10 @@ def request_key(
 ) -> bytes:
     """The key of a request.
 
-    `fingerprinter` is the project's own REQUEST_FINGERPRINTER_CLASS, None for Scrapy's: where
-    a project says itself which requests are the same, its word decides and the URL rules
-    do not. Requests with `verbatim_url` in their meta are told apart byte by byte.
+    fingerprinter: the project's own REQUEST_FINGERPRINTER_CLASS, None for Scrapy's. A project
+    that says itself which requests are the same has the last word: its fingerprint is the key,
+    and the URL rules are not asked. URLs of requests with `verbatim_url` in their meta are
+    compared byte by byte.
     """
     if fingerprinter is not None:
         return opaque_key(request.url, "fingerprint", fingerprinter.fingerprint(request))
@@ -136,13 +137,13 @@ def request_key(
 
 
 def opaque_key(url: str, name: str, identity: bytes) -> bytes:
-    """The key of a request that something else than our rules identifies; host for the layers."""
+    """The key of a request that is not judged by its URL; the host comes first, for the layers."""
     host = url.partition("://")[2].partition("/")[0].replace(" ", "%20")
     return f"{host}/ {name}={identity.hex()}".encode()
 
 
 def method_suffix(method: str, body: bytes) -> bytes:
-    """What a key ends in for anything but a GET without body."""
+    """The end of the key of anything but a GET without a body."""
     suffix = f" method={method.replace(' ', '%20')}"
     if body:
         suffix += f" body={blake2b(body, digest_size=16).hexdigest()}"
@@ -150,7 +151,7 @@ def method_suffix(method: str, body: bytes) -> bytes:
 
 
 def url_key(url: str, rules: UrlKeyRules = DEFAULT_RULES) -> bytes:
-    """The key of a GET of this URL. Never fails: what cannot be parsed is taken as it is.
+    """The key of a GET of this URL. Never fails: a URL that cannot be parsed is its own key.
 
     About 2 us where the URL is canonical already, as most are; else w3lib's time on top.
     """
@@ -172,7 +173,7 @@ def url_key(url: str, rules: UrlKeyRules = DEFAULT_RULES) -> bytes:
 
 
 def recognised(url: str) -> tuple[str, str, str, str, str] | None:
-    """The parts of a URL that is canonical as it stands, None if it may not be."""
+    """Scheme, host, path, query, fragment of a URL that is canonical already; None if in doubt."""
     match = CANONICAL.fullmatch(url)
     if match is None or "/." in url:
         return None
@@ -183,7 +184,7 @@ def recognised(url: str) -> tuple[str, str, str, str, str] | None:
 
 
 def is_sorted(query: str) -> bool:
-    """Whether w3lib would leave the arguments in this order; no where it is not obvious."""
+    """Whether w3lib would leave the arguments in this order; False if in doubt."""
     pairs = [pair.partition("=") for pair in query.split("&")]
     return "%" not in query and "+" not in query and pairs == sorted(pairs)
 
@@ -205,7 +206,7 @@ def split(url: str, rules: UrlKeyRules) -> tuple[str, str, str, str, str]:
 
 
 def unsorted(url: str) -> str:
-    """The query in canonical escapes and in its own order."""
+    """The query with canonical escapes, in its own order."""
     query = url.partition("#")[0].partition("?")[2]
     pairs = parse_qsl_to_bytes(query, keep_blank_values=True)
     return "&".join(f"{quote_plus(name)}={quote_plus(value)}" for name, value in pairs)
@@ -237,7 +238,7 @@ def clean_query(query: str, rules: UrlKeyRules) -> str:
 
 
 def is_noise(pair: str, rules: UrlKeyRules) -> bool:
-    """Whether a `name=value` of a query says nothing about the page."""
+    """Whether the rules ignore a `name=value` of a query."""
     name, _, value = pair.partition("=")
     name = name.lower()
     return (

@@ -1,4 +1,4 @@
-"""Scrapy's request fingerprints: made quicker, and told from those of a project's own."""
+"""Scrapy's request fingerprints, computed faster, and whether a project has its own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ COMPARED_WITH = (2, 19)  # the last Scrapy whose fingerprints were compared with
 
 
 class QuickRequestFingerprinter(RequestFingerprinter):
-    """Scrapy's request fingerprints, byte for byte, in a quarter of the time.
+    """A REQUEST_FINGERPRINTER_CLASS that gives Scrapy's fingerprints in a quarter of the time.
 
-    A REQUEST_FINGERPRINTER_CLASS. Scrapy parses the URL of every link that a spider yields, to
-    hash its canonical form. Most URLs are canonical as they stand: those are hashed without
-    being parsed. Any request but a plain GET of one is left to Scrapy.
+    Scrapy parses the URL of every link that a spider yields, in order to hash its canonical
+    form. Most URLs are canonical already; a plain GET of one is hashed here without parsing, every
+    other request is left to Scrapy.
     """
 
     def fingerprint(self, request: Request) -> bytes:

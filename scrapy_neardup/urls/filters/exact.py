@@ -1,4 +1,4 @@
-"""ExactUrlFilter: a table of 64-bit fingerprints; 10 to 20 bytes a URL, next to no errors."""
+"""ExactUrlFilter: a table of 64-bit key fingerprints, 10 to 20 bytes a URL."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ BEST_RATE = 2.0**-32
 class ExactUrlFilter(GrowingFilter):
     """A set of keys kept as 64-bit fingerprints under open addressing. A UrlFilter.
 
-    capacity    keys for which room is made at once; past it the table doubles
-    error_rate  the promise, 2**-32 or more: what 2**32 keys, 64 GB, still keep
+    capacity    keys for which the table has room at the start; it doubles when it is full
+    error_rate  the promise, 2**-32 or more; the table keeps 2**-32 up to 2**32 keys, 64 GB
     seed        secret of 128 bits, drawn by default
     max_bytes   growth beyond it is refused; None: as far as memory goes
 
     Two of n keys collide with a chance of n * n / 2**65: 4e-7 at 4 million, 1e-4 at 60
-    million. Doubling moves all fingerprints once, about 10 ns each. It knows no layers: of
-    a new key it says only that it is new. Not for two threads at once. Raises SettingsError.
+    million. Doubling moves every fingerprint once. There are no layers, so a new key is reported
+    as layer 1. Not for two threads at once. Raises SettingsError.
     """
 
     layers = 0

@@ -27,18 +27,18 @@ MIN_DIRECTORIES = 256
 class LayeredBloomFilter(GrowingFilter):
     """A Bloom filter over whole URLs under small ones over their directories. A UrlFilter.
 
-    capacity    keys at which the first growth is due
-    error_rate  the promise: at most this share of new keys is taken for known, whatever
-                their segments, at any size; 1e-15 or more, below 0.5
+    capacity    keys at which the filter first grows
+    error_rate  the promise: at most this share of new keys is taken for known, at any size and
+                whatever their segments; 1e-15 or more, below 0.5
     layers      directories on top: 1 host, 2 host and first directory, …; 0 is a plain filter
-    seed        secret of 128 bits, drawn by default: who does not know it cannot craft keys
-                that collide or fill the filter
-    max_bytes   growth beyond it is refused; None: as far as memory goes
+    seed        secret of 128 bits, drawn by default: without it nobody can craft keys that
+                collide or fill the filter
+    max_bytes   the filter does not grow beyond it; None: as far as memory goes
 
-    No false negative, ever. A new key whose directory was never seen is new at once; the
-    layer of whole URLs alone keeps the error rate, the others can only lower it. Past its
-    capacity a chain grows by slices of twice the size and a halved share of the error rate,
-    so that their sum stays below it. add: O(segments + slices). Not for two threads at once.
+    No false negative, ever. A key whose directory was never seen is new at once. The layer of
+    whole URLs alone keeps the error rate; the others can only lower it. A full layer opens a
+    slice of twice the size with half of the error rate that is left, so that the sum stays below
+    the promise. add: O(segments + slices). Not for two threads at once.
 
     After a merge the promise is the sum of both filters' error rates.
 
