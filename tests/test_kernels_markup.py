@@ -140,3 +140,52 @@ def test_elements_of_an_unknown_layout_are_left_to_lxml(monkeypatch: pytest.Monk
     monkeypatch.setattr(kernel, "knows_layout", lambda: False)
     monkeypatch.setattr(kernel, "visible_text_by_lxml", lambda root: "by lxml")
     assert kernel.visible_text(root) == "by lxml"
+
+
+class OtherLayout:
+    """As large as an element of lxml, with Python objects, or nothing, in place of its members."""
+
+    __slots__ = ("document", "node", "tag")
+
+
+def other_layout(**members: object) -> OtherLayout:
+    found = OtherLayout()
+    for name, value in members.items():
+        setattr(found, name, value)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("element", "fault"),
+    [
+        (object(), "elements"),
+        (other_layout(), "the document of an element"),
+        (other_layout(document="d"), "the node of an element"),
+        (other_layout(document="d", node=None), "the node of an element"),
+        (other_layout(document="d", node=[]), "the node of an element"),
+    ],
+)
+def test_a_layout_is_refused_before_a_pointer_is_followed(element: object, fault: str) -> None:
+    assert native("markup").layout_fault([element]) == fault
+
+
+def test_a_refused_layout_is_said_once_and_pages_are_read_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kernel = native("markup")
+    root = etree.fromstring("<a>1<p>2</p></a>")
+    kernel.knows_layout.cache_clear()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(kernel, "layout_fault", lambda elements: "the node of an element")
+            assert [kernel.visible_text(root) for _ in range(2)] == ["1\n2\n"] * 2
+    finally:
+        kernel.knows_layout.cache_clear()
+    assert len(caplog.records) == 1
+    assert "keeps the node of an element in another way" in caplog.text
+
+
+def test_another_tree_than_the_known_one_is_no_layout_that_is_known() -> None:
+    text = b"<a xmlns:x='x'><p>b<br/></p><i/><p/>c<script>d</script>e<x:y/><!-- f --></a>"
+    elements = list(etree.fromstring(text).iter())
+    assert native("markup").layout_fault(elements) == "the name of a node"

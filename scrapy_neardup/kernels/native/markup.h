@@ -1,8 +1,9 @@
 /* The visible text of a tree that lxml holds, read in place; markup.pyx says what that is.
  *
  * Declared are the beginnings of two structures, up to the last member that is read: lxml's
- * element (lxml/includes/etreepublic.pxd) and libxml2's node (libxml/tree.h), whose members
- * keep their places by libxml2's promise to binaries. Nothing of either library is called.
+ * element (lxml/includes/etreepublic.pxd) and libxml2's node (libxml/tree.h). Neither library
+ * promises the first, so markup.pyx compares a known tree with both, by addresses, before any
+ * pointer is followed. Nothing of either library is called.
  */
 #ifndef NEARDUP_MARKUP_H
 #define NEARDUP_MARKUP_H
@@ -17,7 +18,7 @@
 enum { ELEMENT = 1, TEXT = 3, CDATA = 4 }; /* types of nodes that matter here */
 
 typedef struct Node {
-    void *private_;
+    const void *private_; /* lxml's element, where it has made one */
     int type;
     const char *name;
     const struct Node *children, *last, *parent, *next, *previous;
