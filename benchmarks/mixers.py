@@ -19,7 +19,8 @@ from benchmarks.rows import SHARED_DATA
 from scrapy_neardup.crawl.extract import visible_text_of_html
 from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.fingerprint import fmix64, sdbm_words
+from scrapy_neardup.kernels.numpy_twin.fingerprint import sdbm_words
+from scrapy_neardup.kernels.numpy_twin.mix import fmix64
 from scrapy_neardup.offline.evaluation import Score
 from scrapy_neardup.offline.page_files import lines_of, read_pairs
 

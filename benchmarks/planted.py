@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.fingerprint import fmix64
+from scrapy_neardup.kernels.numpy_twin.mix import fmix64
 
 VOCABULARY = 50_000
 DRAWS = 2**20  # as finely as words' frequencies are told

@@ -9,8 +9,8 @@ from scrapy_neardup.detect.templates import (
     ALL_OF,
     MAX_BLOCKS_OF_A_SITE,
     ONE_IN,
-    Boilerplate,
     Site,
+    SiteTemplates,
 )
 from scrapy_neardup.detect.text import MAX_LINES, Blocks, words_and_blocks
 from scrapy_neardup.errors import BrokenInvariant
@@ -28,7 +28,7 @@ def page(*lines: str) -> Blocks:
 
 
 def test_blocks_on_every_page_have_no_weight_those_of_one_page_have() -> None:
-    templates = Boilerplate()
+    templates = SiteTemplates()
     for i in range(5):
         templates.learn(SITE, page(f"text number {i}"))
     assert templates.own_words(SITE, page("some new words here")) == 4
@@ -36,34 +36,34 @@ def test_blocks_on_every_page_have_no_weight_those_of_one_page_have() -> None:
 
 
 def test_a_site_nobody_has_seen_has_no_templates() -> None:
-    templates = Boilerplate()
+    templates = SiteTemplates()
     assert templates.own_words(SITE, page("words")) == 7
     assert not templates.is_warm(SITE)
 
 
 def test_sites_learn_apart() -> None:
-    templates = Boilerplate()
+    templates = SiteTemplates()
     for i in range(5):
         templates.learn(SITE, page(f"text number {i}"))
     assert templates.own_words(SITE + 1, page("words")) == 7
 
 
 def test_a_page_in_five_versions_does_not_become_a_template() -> None:
-    templates = Boilerplate()
+    templates = SiteTemplates()
     for i in range(50):
         templates.learn(SITE, page("version text" if i < 5 else f"text number {i}"))
     assert templates.own_words(SITE, page("version text")) == 2
 
 
 def test_the_navigation_of_one_section_of_ten_becomes_a_template() -> None:
-    templates = Boilerplate()
+    templates = SiteTemplates()
     for i in range(1000):
         templates.learn(SITE, page(f"section {i % 10}", f"text number {i}"))
     assert templates.own_words(SITE, page("section 3", "more")) == 1
 
 
 def test_a_repeated_line_counts_once_a_page() -> None:
-    templates = Boilerplate()
+    templates = SiteTemplates()
     templates.learn(SITE, blocks_of("again\n" * 50))
     for i in range(6):
         templates.learn(SITE, blocks_of(f"text number {i}"))
@@ -71,7 +71,7 @@ def test_a_repeated_line_counts_once_a_page() -> None:
 
 
 def test_memory_is_bounded_and_frequent_blocks_stay() -> None:
-    templates = Boilerplate()
+    templates = SiteTemplates()
     for i in range(60):
         templates.learn(SITE, page(*(f"line {j} of page {i}" for j in range(200))))
     templates.check()
@@ -83,7 +83,7 @@ def test_the_site_that_was_unused_longest_is_forgotten_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("scrapy_neardup.detect.templates.MAX_BLOCKS", 10)
-    templates = Boilerplate()
+    templates = SiteTemplates()
     for site in range(6):
         for _ in range(3):
             templates.learn(site, page())
@@ -92,18 +92,18 @@ def test_the_site_that_was_unused_longest_is_forgotten_first(
     assert len(templates) == 5
     assert templates.is_warm(0)
     assert 1 not in templates
-    Boilerplate.from_arrays(templates.arrays()).check()
+    SiteTemplates.from_arrays(templates.arrays()).check()
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 30), max_size=8))))
 def test_a_snapshot_knows_the_same(pages: list[tuple[int, list[int]]]) -> None:
-    templates = Boilerplate()
+    templates = SiteTemplates()
     for site, lines in pages:
         templates.learn(site, blocks_of("\n".join(f"line {line}" for line in lines)))
     arrays = templates.arrays()
     for array in arrays.values():
         array.flags.writeable = False
-    again = Boilerplate.from_arrays(arrays)
+    again = SiteTemplates.from_arrays(arrays)
     again.check()
     probe = blocks_of("\n".join(f"line {line}" for line in range(31)))
     for site in range(4):
@@ -113,12 +113,12 @@ def test_a_snapshot_knows_the_same(pages: list[tuple[int, list[int]]]) -> None:
 
 
 def test_check_finds_counts_above_the_number_of_pages() -> None:
-    templates = Boilerplate()
+    templates = SiteTemplates()
     templates.learn(SITE, page())
     arrays = templates.arrays()
     arrays["counts"] = np.full(2, 9, dtype=np.uint32)
     with pytest.raises(BrokenInvariant, match="damaged"):
-        Boilerplate.from_arrays(arrays).check()
+        SiteTemplates.from_arrays(arrays).check()
 
 
 def test_lines_without_words_are_no_blocks() -> None:
@@ -129,7 +129,7 @@ def test_lines_without_words_are_no_blocks() -> None:
 
 
 def test_of_many_pages_a_sample_is_learnt_from() -> None:
-    templates = Boilerplate()
+    templates = SiteTemplates()
     wanted = 0
     for i in range(1000):
         if templates.wants(SITE, bytes([i % 256])):
@@ -145,7 +145,7 @@ def test_what_follows_very_many_lines_is_one_block() -> None:
 
 
 def test_a_site_travels_packed() -> None:
-    templates, other = Boilerplate(), Boilerplate()
+    templates, other = SiteTemplates(), SiteTemplates()
     for i in range(5):
         templates.learn(SITE, page(f"text number {i}"))
     learnt = templates.known(SITE)

@@ -8,8 +8,9 @@ from scrapy_neardup.engines import FingerprintSpec
 from scrapy_neardup.engines.fpga.core import SimHashCore, light
 from scrapy_neardup.engines.fpga.design import Design, design_for, pack
 from scrapy_neardup.engines.fpga.fingerprint_engine import FingerprintEngine, simulate
-from scrapy_neardup.engines.reference import MASK, fingerprint
+from scrapy_neardup.engines.reference import fingerprint
 from scrapy_neardup.errors import SpecError
+from scrapy_neardup.kernels.numpy_twin.mix import MASK
 
 FIGURE_3 = b"school school students teachers"
 FIGURE_3_V = (

@@ -28,7 +28,7 @@ from scrapy_neardup.detect.near import (
 )
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
-from scrapy_neardup.detect.templates import Boilerplate
+from scrapy_neardup.detect.templates import SiteTemplates
 from scrapy_neardup.detect.text import Blocks, words_and_blocks
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import BrokenInvariant, EngineFailed, ScanLimitReached
@@ -170,7 +170,7 @@ class Detector:
         self.engine = engine
         self.index = index
         self.pages = PageTable(engine.sketch_spec.n_words + ROW_WORDS)
-        self.templates = Boilerplate()
+        self.templates = SiteTemplates()
         self.limits = Limits(distance, confirm_distance, similarity, min_words)
         self.scope = scope
         self.admit = admit
@@ -276,7 +276,7 @@ class Detector:
         """The detector that arrays() described; `rules` are the keywords of the class."""
         detector = cls(engine, index.from_arrays(_under("index.", arrays)), **rules)
         detector.pages = PageTable.from_arrays(_under("pages.", arrays))
-        detector.templates = Boilerplate.from_arrays(_under("templates.", arrays))
+        detector.templates = SiteTemplates.from_arrays(_under("templates.", arrays))
         return detector
 
     def check(self) -> None:

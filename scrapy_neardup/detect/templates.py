@@ -99,7 +99,7 @@ def each_once(hashes: U64Array) -> U64Array:
 NOTHING = Site(0, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32))
 
 
-class Boilerplate:
+class SiteTemplates:
     """Learns the template blocks of every site from the pages that are kept, one at a time.
 
     Bounded: MAX_BLOCKS_OF_A_SITE and MAX_BLOCKS in all, 25 MB; the site that was unused longest
@@ -175,13 +175,13 @@ class Boilerplate:
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:
         """What arrays() described; keeps views of the arrays and never writes to them."""
-        boilerplate, start = cls(), 0
+        templates, start = cls(), 0
         columns = (arrays[name].tolist() for name in ("sites", "n_pages", "ends"))
         for number, n_pages, end in zip(*columns, strict=True):
             hashes, counts = arrays["hashes"][start:end], arrays["counts"][start:end]
-            boilerplate._sites[number] = Site(n_pages, hashes, counts)
-            start = boilerplate._n_blocks = end
-        return boilerplate
+            templates._sites[number] = Site(n_pages, hashes, counts)
+            start = templates._n_blocks = end
+        return templates
 
     def check(self) -> None:
         """Blocks ascend, counts are within the pages, bounds are held. Raises BrokenInvariant."""

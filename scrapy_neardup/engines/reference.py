@@ -8,9 +8,7 @@ import numpy as np
 
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, Signatures
 from scrapy_neardup.kernels.numpy_twin import U64Array
-
-MASK = 2**64 - 1
-GOLDEN = 0x9E3779B97F4A7C15  # 2**64 / golden ratio, odd: a step that visits every residue
+from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN, MASK, fmix64
 
 
 def sdbm(word: bytes) -> int:
@@ -19,15 +17,6 @@ def sdbm(word: bytes) -> int:
     for c in word:
         h = (c + (h << 6) + (h << 16) - h) & MASK
     return h
-
-
-def fmix64(h: int) -> int:
-    """MurmurHash3's 64-bit finaliser: a bijection; every output bit depends on all input bits."""
-    h ^= h >> 33
-    h = h * 0xFF51AFD7ED558CCD & MASK
-    h ^= h >> 33
-    h = h * 0xC4CEB9FE1A85EC53 & MASK
-    return h ^ h >> 33
 
 
 def word_feature(word: bytes, spec: FingerprintSpec) -> int:

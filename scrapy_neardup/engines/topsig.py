@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from scrapy_neardup.errors import SnapshotError, SpecError
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.fingerprint import GOLDEN, fmix64, sdbm_words
+from scrapy_neardup.kernels.numpy_twin.fingerprint import sdbm_words
+from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN, fmix64
 
 MAX_BITS = 1024
 

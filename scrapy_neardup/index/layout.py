@@ -13,8 +13,8 @@ import numpy as np
 from scrapy_neardup.errors import SpecError
 from scrapy_neardup.index.inputs import check_bits
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.fingerprint import GOLDEN
 from scrapy_neardup.kernels.numpy_twin.hamming import Tables
+from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN
 
 MAX_TABLES = 1024
 MAX_DIRECTORY_BITS = 26

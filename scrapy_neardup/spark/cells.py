@@ -21,8 +21,8 @@ import pyarrow as pa
 from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.pairs import Pairs, joined, keyed_row
 from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.fingerprint import fmix64
 from scrapy_neardup.kernels.numpy_twin.hamming import Tables
+from scrapy_neardup.kernels.numpy_twin.mix import fmix64
 from scrapy_neardup.spark.columns import Batches, fingerprints_of, numbers_of, words_of
 
 PACKED = "task long, entries binary"

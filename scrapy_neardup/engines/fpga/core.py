@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scrapy_neardup.engines.fpga.design import NUL, SPACE, Design, Mixer
-from scrapy_neardup.engines.reference import MASK, fmix64
+from scrapy_neardup.kernels.numpy_twin.mix import MASK, fmix64
 
 N_BITS = 64
 

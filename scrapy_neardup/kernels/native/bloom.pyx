@@ -14,41 +14,41 @@ cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object key, Py_ssize_t *length) except NULL
 
 cdef extern from "bloom.h" nogil:
-    enum: ND_FULL, ND_MAX_LAYERS
-    ctypedef struct nd_slice:
+    enum: FILTER_FULL, MAX_LAYERS
+    ctypedef struct Slice:
         uint64_t *words
         uint64_t *counts
         uint64_t size_bits
         uint64_t limit
         uint32_t n_hashes
         uint32_t blocked
-    ctypedef struct nd_filter:
+    ctypedef struct Filter:
         uint64_t seed[2]
-        nd_slice *slices
+        Slice *slices
         size_t *start
         int layers
-    ctypedef struct nd_prefix:
+    ctypedef struct Prefix:
         pass
-    int nd_prefixes(const nd_filter *f, const uint8_t *key, size_t n, nd_prefix *found)
-    int nd_holds_key(const nd_filter *f, const uint8_t *key, size_t n)
-    int nd_add(nd_filter *f, const nd_prefix *found, int n)
-    ctypedef struct nd_table:
-        nd_filter hash
+    int prefixes_of(const Filter *f, const uint8_t *key, size_t n, Prefix *found)
+    int holds_key(const Filter *f, const uint8_t *key, size_t n)
+    int add_prefixes(Filter *f, const Prefix *found, int n)
+    ctypedef struct Table:
+        Filter hash
         uint64_t *places
         uint64_t *n_keys
         uint64_t mask
         uint64_t limit
         int shift
-    uint64_t nd_fingerprint(const nd_table *t, const uint8_t *key, size_t n)
-    int nd_table_find(const nd_table *t, uint64_t fingerprint)
-    int nd_table_add(nd_table *t, uint64_t fingerprint)
-    size_t nd_table_many(nd_table *t, int adds, const uint8_t **keys, const size_t *lengths,
+    uint64_t key_fingerprint(const Table *t, const uint8_t *key, size_t n)
+    int table_find(const Table *t, uint64_t fingerprint)
+    int table_add(Table *t, uint64_t fingerprint)
+    size_t table_many(Table *t, int adds, const uint8_t **keys, const size_t *lengths,
                          size_t n, int64_t *answers)
-    void nd_table_refill(nd_table *t, const uint64_t *places, size_t n)
-    size_t nd_many(nd_filter *f, int adds, const uint8_t **keys, const size_t *lengths,
+    void table_refill(Table *t, const uint64_t *places, size_t n)
+    size_t filter_many(Filter *f, int adds, const uint8_t **keys, const size_t *lengths,
                    size_t n, int64_t *answers)
 
-FULL = ND_FULL
+FULL = FILTER_FULL
 
 
 cdef uint64_t *pointer(const uint64_t[::1] array) noexcept:
@@ -81,7 +81,7 @@ cdef class Keys:
         self.n = len(self.held)
         self.starts = <const uint8_t **> malloc((self.n + 1) * sizeof(uint8_t *))
         self.lengths = <size_t *> malloc((self.n + 1) * sizeof(size_t))
-        self.answers = np.full(self.n + 1, ND_FULL, np.int64)
+        self.answers = np.full(self.n + 1, FILTER_FULL, np.int64)
         if not self.starts or not self.lengths:
             raise MemoryError
         for i in range(self.n):
@@ -97,7 +97,7 @@ cdef class Keys:
 
 
 cdef class LayeredBits:
-    cdef nd_filter filter
+    cdef Filter filter
     cdef object kept  # the arrays whose memory the filter points to
 
     def __cinit__(self, seed, layout, counts, words):
@@ -105,7 +105,7 @@ cdef class LayeredBits:
         cdef size_t i, n = rows.shape[0], layer = 0
         self.kept = (list(counts), list(words))
         self.filter.seed[0], self.filter.seed[1] = int(seed[0]), int(seed[1])
-        self.filter.slices = <nd_slice *> malloc(n * sizeof(nd_slice))
+        self.filter.slices = <Slice *> malloc(n * sizeof(Slice))
         if not self.filter.slices:
             raise MemoryError
         for i in range(n):
@@ -128,32 +128,32 @@ cdef class LayeredBits:
         cdef const uint8_t *start
         cdef Py_ssize_t length
         see(key, &start, &length)
-        return nd_holds_key(&self.filter, start, length)
+        return holds_key(&self.filter, start, length)
 
     def add(self, key):
-        cdef nd_prefix found[ND_MAX_LAYERS]
+        cdef Prefix found[MAX_LAYERS]
         cdef const uint8_t *start
         cdef Py_ssize_t length
         see(key, &start, &length)
-        return nd_add(
-            &self.filter, found, nd_prefixes(&self.filter, start, length, found)
+        return add_prefixes(
+            &self.filter, found, prefixes_of(&self.filter, start, length, found)
         )
 
     def find_many(self, keys):
         cdef Keys held = Keys(keys)
         with nogil:
-            nd_many(&self.filter, 0, held.starts, held.lengths, held.n, &held.answers[0])
+            filter_many(&self.filter, 0, held.starts, held.lengths, held.n, &held.answers[0])
         return held.result()
 
     def add_many(self, keys):
         cdef Keys held = Keys(keys)
         with nogil:
-            nd_many(&self.filter, 1, held.starts, held.lengths, held.n, &held.answers[0])
+            filter_many(&self.filter, 1, held.starts, held.lengths, held.n, &held.answers[0])
         return held.result()
 
 
 cdef class TableBits:
-    cdef nd_table table
+    cdef Table table
     cdef object kept
 
     def __cinit__(self, seed, places, n_keys, limit):
@@ -168,29 +168,29 @@ cdef class TableBits:
         cdef const uint8_t *start
         cdef Py_ssize_t length
         see(key, &start, &length)
-        return not nd_table_find(
-            &self.table, nd_fingerprint(&self.table, start, length)
+        return not table_find(
+            &self.table, key_fingerprint(&self.table, start, length)
         )
 
     def add(self, key):
         cdef const uint8_t *start
         cdef Py_ssize_t length
         see(key, &start, &length)
-        return nd_table_add(&self.table, nd_fingerprint(&self.table, start, length))
+        return table_add(&self.table, key_fingerprint(&self.table, start, length))
 
     def find_many(self, keys):
         cdef Keys held = Keys(keys)
         with nogil:
-            nd_table_many(&self.table, 0, held.starts, held.lengths, held.n, &held.answers[0])
+            table_many(&self.table, 0, held.starts, held.lengths, held.n, &held.answers[0])
         return held.result()
 
     def add_many(self, keys):
         cdef Keys held = Keys(keys)
         with nogil:
-            nd_table_many(&self.table, 1, held.starts, held.lengths, held.n, &held.answers[0])
+            table_many(&self.table, 1, held.starts, held.lengths, held.n, &held.answers[0])
         return held.result()
 
     def refill(self, places):
         cdef const uint64_t[::1] old = places
         with nogil:
-            nd_table_refill(&self.table, &old[0], old.shape[0])
+            table_refill(&self.table, &old[0], old.shape[0])

@@ -12,9 +12,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "mix.h"
 #include "simd.h"
 
-#define GOLDEN ((uint64_t)0x9E3779B97F4A7C15)
 
 #if defined(__GNUC__)
 typedef uint64_t Lanes __attribute__((vector_size(64)));
@@ -27,31 +27,17 @@ typedef uint64_t Lanes;
 #define STEP (8 * LANES) /* features are counted by so many */
 #define PLANES 11        /* counters up to 2047 */
 
-/* MurmurHash3's 64-bit finaliser, in place. */
-#define FMIX64(h)                         \
-    do {                                  \
-        h ^= h >> 33;                     \
-        h *= (uint64_t)0xFF51AFD7ED558CCD; \
-        h ^= h >> 33;                     \
-        h *= (uint64_t)0xC4CEB9FE1A85EC53; \
-        h ^= h >> 33;                     \
-    } while (0)
-
 /* out[i] = fmix64(in[i] ^ key) */
 INLINE void mix_all(const uint64_t *in, size_t n, uint64_t key, uint64_t *out) {
     for (size_t i = 0; i < n; i++) {
-        uint64_t h = in[i] ^ key;
-        FMIX64(h);
-        out[i] = h;
+        out[i] = fmix64(in[i] ^ key);
     }
 }
 
 /* out[i] = fmix64(in[i] + step) */
 INLINE void widen_all(const uint64_t *in, size_t n, uint64_t step, uint64_t *out) {
     for (size_t i = 0; i < n; i++) {
-        uint64_t h = in[i] + step;
-        FMIX64(h);
-        out[i] = h;
+        out[i] = fmix64(in[i] + step);
     }
 }
 
@@ -60,8 +46,7 @@ INLINE void shingle_all(const uint64_t *in, size_t n, size_t size, uint64_t *out
     for (size_t i = 0; i < n; i++) {
         uint64_t h = in[i];
         for (size_t j = 1; j < size; j++) h = h * GOLDEN + in[i + j];
-        FMIX64(h);
-        out[i] = h;
+        out[i] = fmix64(h);
     }
 }
 

@@ -13,14 +13,6 @@
 
 #include "simd.h"
 
-#if defined(__GNUC__) || defined(__clang__)
-#define PREFETCH(address) __builtin_prefetch(address)
-#elif SIMD_X86
-#define PREFETCH(address) _mm_prefetch((const char *)(address), _MM_HINT_T0)
-#else
-#define PREFETCH(address) ((void)(address))
-#endif
-
 enum { NOBODY = -1, OVER_LIMIT = -2 }; /* in place of an id, or a number of matches */
 
 typedef struct {

@@ -94,6 +94,15 @@ INLINE int popcount(uint64_t x) {
 INLINE int popcount(uint64_t x) { return __builtin_popcountll(x); }
 #endif
 
+/* Ask for a cache line that will be read. */
+#if defined(__GNUC__) || defined(__clang__)
+#define PREFETCH(address) __builtin_prefetch(address)
+#elif SIMD_X86
+#define PREFETCH(address) _mm_prefetch((const char *)(address), _MM_HINT_T0)
+#else
+#define PREFETCH(address) ((void)(address))
+#endif
+
 /* The Hamming distance of two rows. */
 INLINE int distance_of(const uint64_t *a, const uint64_t *b, int n_words) {
     int bits = 0;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "mix.h"
 #include "simd.h"
 
 #define SPACE 32
@@ -184,12 +185,6 @@ INLINE size_t put(uint8_t *out, uint32_t c) {
 
 INLINE uint64_t rotated(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 
-INLINE uint64_t mixed(uint64_t x) {
-    x = (x ^ x >> 33) * 0xFF51AFD7ED558CCD;
-    x = (x ^ x >> 33) * 0xC4CEB9FE1A85EC53;
-    return x ^ x >> 33;
-}
-
 /* 8 bytes, least significant first on any machine; one instruction on most. */
 INLINE uint64_t eight_bytes(const uint8_t *bytes) {
     uint64_t word = 0;
@@ -214,7 +209,7 @@ INLINE uint64_t murmur3(const uint8_t *bytes, size_t n) {
     h2 ^= rotated(tail2 * c2, 33) * c1 ^ n;
     h1 += h2;
     h2 += h1;
-    return mixed(h1) + mixed(h2);
+    return fmix64(h1) + fmix64(h2);
 }
 
 /* The code point at text, which Python encoded, and its bytes. */

@@ -19,9 +19,8 @@ from functools import lru_cache
 import numpy as np
 
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN, MASK, fmix64
 
-MASK = 2**64 - 1
-GOLDEN = 0x9E3779B97F4A7C15
 FULL = -1
 
 BLOCK_BITS = 512
@@ -68,13 +67,6 @@ def digest(k0: int, k1: int, layer: int, segment: bytes) -> tuple[int, int]:
     for _ in range(3):
         v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
     return low, v0 ^ v1 ^ v2 ^ v3
-
-
-def fmix64(x: int) -> int:
-    """The finaliser of MurmurHash3."""
-    x = (x ^ x >> 33) * 0xFF51AFD7ED558CCD & MASK
-    x = (x ^ x >> 33) * 0xC4CEB9FE1A85EC53 & MASK
-    return x ^ x >> 33
 
 
 def split(key: str | bytes) -> list[bytes]:

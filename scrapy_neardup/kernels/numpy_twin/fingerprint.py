@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 
 from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U8Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN, fmix64
 
 Arguments = tuple[int, int, bool, bool, bool, int]
 
@@ -16,19 +17,8 @@ BLOCK = 1 << 15  # bytes of text whose arrays stay in the second-level cache
 PART = 255 << 6  # voters counted together: what unpacks to a megabyte
 BASE = 65599  # sdbm: (h << 6) + (h << 16) - h = 65599 h
 INVERSE_BASE = pow(BASE, -1, 2**64)
-GOLDEN = 0x9E3779B97F4A7C15
-_C1 = np.uint64(0xFF51AFD7ED558CCD)
-_C2 = np.uint64(0xC4CEB9FE1A85EC53)
-_33 = np.uint64(33)
 _HALF = np.uint64(32)
 _LOW = np.uint64(2**32 - 1)
-
-
-def fmix64(h: U64Array) -> U64Array:
-    """MurmurHash3's 64-bit finaliser of each element; a fresh array."""
-    h = (h ^ (h >> _33)) * _C1
-    h = (h ^ (h >> _33)) * _C2
-    return h ^ (h >> _33)
 
 
 @cache
