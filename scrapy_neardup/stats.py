@@ -54,6 +54,9 @@ PAGES_BY_KIND = key(
 PAGES_NEAR_BY_DISTANCE = key(
     "pages/near/distance/{}", "near-duplicates, by number of fingerprint bits that differ"
 )
+PAGES_UNCONFIRMED = key(
+    "pages/unconfirmed", "candidates near by fingerprint that the sketches told apart; kept"
+)
 PAGES_ELSEWHERE = key(
     "pages/elsewhere",
     "pages that repeat a page of another site; kept unless NEARDUP_SCOPE is `all`",

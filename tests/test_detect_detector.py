@@ -1,7 +1,9 @@
 """Decisions: what is a duplicate, of what, and what must never be lost."""
 
+import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -418,3 +420,38 @@ def test_pages_sampled_unlike_are_compared_all_the_same() -> None:
     decision = decide(known, "http://a.example/2", page + "\n" + text(60, 2))
     assert (decision.kind, decision.words) == ("near", 2108)
     assert decision.similarity == pytest.approx(0.97, abs=0.03)
+
+
+FORGED = json.loads((Path(__file__).parent / "vectors" / "sdbm_twins.json").read_text("utf-8"))
+
+
+def forged_page() -> str:
+    """A page without a word of the victim's, each of its words with the same sdbm as one."""
+    return " ".join(FORGED["twins"][word] for word in FORGED["page"].split())
+
+
+@pytest.mark.parametrize("key", [0, 1, 0xC0FFEE, 2**63 + 12345, 2**64 - 1])
+@pytest.mark.parametrize("engine_name", ["reference", "numpy", "auto"])
+def test_a_page_forged_without_the_key_is_a_candidate_and_no_more(
+    engine_name: str, key: int
+) -> None:
+    engine = load_engine(engine_name, FingerprintSpec(key=key), replace(SKETCH, key=key))
+    known = Detector(engine, load_index("scan"), boilerplate="keep", scope="all")
+    assert decide(known, "http://evil.example/", forged_page()).kind == "new"
+    assert not set(forged_page().split()) & set(FORGED["page"].split())
+    victim = decide(known, "http://news.example/", FORGED["page"])
+    assert known.pages.fingerprints[0] == known.pages.fingerprints[1]
+    assert (victim.kind, victim.unconfirmed) == ("new", 1)
+
+
+def test_without_confirmation_a_forged_page_is_taken_for_the_original() -> None:
+    known = detector(key=5, confirm_distance=None, boilerplate="keep")
+    decide(known, "http://news.example/forged", forged_page())
+    assert decide(known, "http://news.example/", FORGED["page"]).kind == "near"
+
+
+def test_a_candidate_that_is_confirmed_is_not_counted_as_refused() -> None:
+    known, page = detector(), text(300, 1)
+    decide(known, "http://a.example/1", page)
+    found = decide(known, "http://a.example/2", edited(page, 2))
+    assert (found.kind, found.unconfirmed) == ("near", 0)

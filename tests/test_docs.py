@@ -87,6 +87,14 @@ def test_architecture_has_the_ranks_of_imports() -> None:
     assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == list(RANKS)
 
 
+def test_every_test_that_the_threat_model_names_exists() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "security.md").read_text("utf-8")))
+    files = (ROOT / "tests").glob("test_*.py")
+    defined = {n for f in files for n in re.findall(r"def (test_\w+)\(", f.read_text("utf-8"))}
+    assert named
+    assert named <= defined
+
+
 def test_every_public_name_is_in_the_page_on_the_library() -> None:
     text = (ROOT / "docs" / "library.md").read_text(encoding="utf-8").partition("## All public")[2]
     assert set(re.findall(r"`(\w+)`", text)) >= set(scrapy_neardup.__all__)

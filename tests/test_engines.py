@@ -1,6 +1,7 @@
 """Engines: the same golden vectors for each, and the one that is asked for."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from kernel_levels import native
 
+from scrapy_neardup.detect.odd_sketch import odd_row
 from scrapy_neardup.engines import (
     FINGERPRINT,
     NAMES,
@@ -18,12 +20,14 @@ from scrapy_neardup.engines import (
     fastest,
     key_id,
     load_engine,
+    siphash_key,
 )
-from scrapy_neardup.engines.reference import ReferenceEngine, as_words, sdbm, votes
+from scrapy_neardup.engines.reference import ReferenceEngine, as_words, sdbm, siphash, votes
 from scrapy_neardup.errors import EngineUnavailable, KernelsUnavailable, SpecError
 from scrapy_neardup.kernels import native_is_built
 
 GOLDEN = json.loads((Path(__file__).parent / "vectors" / "simhash64.json").read_text("utf-8"))
+KEYED = json.loads((Path(__file__).parent / "vectors" / "sketch256.json").read_text("utf-8"))
 FIGURE3 = GOLDEN["figure3"]
 
 
@@ -55,8 +59,34 @@ def test_one_pass_gives_fingerprint_sketch_and_words(name: str, vector: dict[str
     assert signatures.n_words == vector["n_words"]
 
 
+@pytest.mark.parametrize("vector", KEYED["vectors"], ids=lambda v: v["name"])
+def test_every_engine_gives_the_golden_sketches(name: str, vector: dict[str, Any]) -> None:
+    words, spec = bytes.fromhex(vector["words"]), replace(SKETCH, key=int(vector["key"], 16))
+    signatures = load_engine(name, FINGERPRINT, spec).signatures(words)
+    np.testing.assert_array_equal(signatures.sketch, as_words(int(vector["sketch"], 16), 4))
+    assert signatures.n_words == vector["n_words"]
+
+
+@pytest.mark.parametrize("vector", KEYED["vectors"], ids=lambda v: v["name"])
+def test_kernels_give_the_golden_odd_sketches(vector: dict[str, Any]) -> None:
+    words, key = bytes.fromhex(vector["words"]), int(vector["key"], 16)
+    for odd in vector["odd_sketches"]:
+        head, *sketch = odd_row(words, odd["level"], key).tolist()
+        assert head == odd["level"] << 32 | odd["taken"]
+        assert sketch == as_words(int(odd["bits"], 16), 8).tolist()
+
+
+def test_siphash_is_that_of_its_authors() -> None:
+    key = int.from_bytes(bytes(range(16)), "little")
+    hashes = [f"{siphash(bytes(range(n)), key):016x}" for n in range(len(KEYED["siphash"]))]
+    assert hashes == KEYED["siphash"]
+    assert hashes[0] == "abac0158050fc4dc"  # known from other implementations, such as Rust's
+    for secret, made in KEYED["siphash_keys"].items():
+        assert f"{siphash_key(int(secret, 16)):032x}" == made
+
+
 def test_many_texts_are_one_row_each(name: str) -> None:
-    texts = [bytes.fromhex(v["words"]) for v in GOLDEN["vectors"] if spec_of(v) == SKETCH]
+    texts = [bytes.fromhex(v["words"]) for v in KEYED["vectors"]]
     rows = [as_words(ReferenceEngine(SKETCH).fingerprint(t), 4) for t in texts]
     many = load_engine(name, SKETCH).fingerprint_many(texts)
     assert many.dtype == np.uint64
@@ -136,6 +166,8 @@ def test_a_name_that_is_no_engine_is_refused_with_those_there_are() -> None:
         ({"mix": False, "shingle": 2}, "set mix=True"),
         ({"mix": False, "bits": 128}, "set mix=True"),
         ({"mix": False, "key": 1}, "set mix=True"),
+        ({"mix": False, "hash": "siphash"}, "set mix=True for hash='siphash'"),
+        ({"hash": "md5"}, "hash='md5': take 'sdbm' or 'siphash'"),
     ],
 )
 def test_an_impossible_spec_is_refused(fields: dict[str, Any], message: str) -> None:

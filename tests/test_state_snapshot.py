@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from scrapy_neardup.errors import DamagedFile, SnapshotError
+from scrapy_neardup.factory import make_identity
+from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.snapshot import open_snapshot, write_snapshot
 
 IDENTITY = {"fingerprint.bits": 64, "key": "abc"}
@@ -93,6 +95,15 @@ def test_every_truncation_and_any_addition_is_refused(path: Path) -> None:
 def test_another_identity_is_refused_with_both_named(path: Path) -> None:
     with pytest.raises(SnapshotError, match="key is 'abc' there and 'xyz' here"):
         open_snapshot(path, IDENTITY | {"key": "xyz"})
+
+
+def test_sketches_from_before_they_were_keyed_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    identity = make_identity(NearDupSettings(), key=5)
+    before = {name: value for name, value in identity.items() if not name.endswith(".hash")}
+    write_snapshot(tmp_path / "snapshot", before, ARRAYS)
+    message = "sketch.hash is None there and 'siphash' here.*delete the folder"
+    with pytest.raises(SnapshotError, match=message):
+        open_snapshot(tmp_path / "snapshot", identity)
 
 
 def test_arrays_of_objects_are_refused(tmp_path: Path) -> None:

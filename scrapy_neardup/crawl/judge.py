@@ -161,6 +161,8 @@ class PageJudge:
         self._count(PAGES_OF_KIND[decision.kind])
         if decision.kind == "near":
             self._count(stats.PAGES_NEAR_BY_DISTANCE.format(decision.distance))
+        if decision.unconfirmed:
+            self._count(stats.PAGES_UNCONFIRMED, decision.unconfirmed)
         if decision.elsewhere is not None:
             self._count(stats.PAGES_ELSEWHERE)
         if not decision.words:

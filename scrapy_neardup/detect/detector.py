@@ -103,6 +103,7 @@ class Decision(NamedTuple):
     similarity       estimated Jaccard similarity of the 5-word shingles; 1.0 where exact
     page_id          the page's own row, None where it was not admitted
     elsewhere        URL of a page of another site that it repeats; never a reason to drop
+    unconfirmed      pages near by fingerprint that the sketches told apart from it
     """
 
     kind: Kind
@@ -115,6 +116,7 @@ class Decision(NamedTuple):
     similarity: float | None = None
     page_id: int | None = None
     elsewhere: str | None = None
+    unconfirmed: int = 0
 
     @property
     def is_duplicate(self) -> bool:
@@ -217,10 +219,12 @@ class Detector:
         if reading.n_words < self.limits.min_words:
             return self._conclude(reading, "too-short", own)
         try:
-            match, elsewhere = self._matches(reading, own)
+            found, n_unconfirmed = self._near(reading, own)
         except ScanLimitReached:
             return self._conclude(reading, "undecided", own)
-        return self._conclude(reading, "near" if match else "new", own, match, elsewhere)
+        match, elsewhere = self._originals(reading, found)
+        decision = self._conclude(reading, "near" if match else "new", own, match, elsewhere)
+        return decision._replace(unconfirmed=n_unconfirmed)
 
     def restore(self, page: Page, indexed: bool) -> int:
         """Remember a page as the state kept it, in place of its URL's earlier one; its id.
@@ -300,26 +304,26 @@ class Detector:
         """The number that pages must share to be compared."""
         return site if self.scope == "site" else 0
 
-    def _matches(self, reading: PageReading, own: int | None) -> tuple[Match | None, Match | None]:
+    def _originals(
+        self, reading: PageReading, found: list[Match]
+    ) -> tuple[Match | None, Match | None]:
         """The original of the same scope, and that of other sites."""
-        found = self._near(reading, own)
-        if not found:
-            return None, None
         sites, here = self.pages.sites, self._scope_of(reading.site)
         return (
             next((match for match in found if sites[match.id] == here), None),
             next((match for match in found if sites[match.id] != here), None),
         )
 
-    def _near(self, reading: PageReading, own: int | None) -> list[Match]:
-        """The pages that a page is near, the original to be named first."""
+    def _near(self, reading: PageReading, own: int | None) -> tuple[list[Match], int]:
+        """The pages that a page is near, the original to be named first; and how many more are
+        near by fingerprint alone."""
         limits = self.limits
         ids, distances = self.index.all_within(reading.signatures.fingerprint, limits.distance)
         if own is not None:  # read again: only what came before it counts
             earlier = ids < own
             ids, distances = ids[earlier], distances[earlier]
         if not len(ids):
-            return []
+            return [], 0
         rows = self.pages.sketches.take(ids)
         bits, similar = self.compare(reading, rows, within=limits.confirm_distance)
         measured = Measured(distances, bits, similar)
@@ -328,10 +332,11 @@ class Detector:
             limits,
             lambda places: self._own_parts_agree(reading, ids[places], rows[places]),
         )
+        n_candidates = len(ids)
         ids, measured = ids[confirmed], measured.where(confirmed)
         order = in_order(ids, measured)
         columns = (column[order].tolist() for column in (ids, *measured))
-        return [Match(*row) for row in zip(*columns, strict=True)]
+        return [Match(*row) for row in zip(*columns, strict=True)], n_candidates - len(ids)
 
     def compare(
         self,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 import scrapy_neardup.kernels as kernels
+from scrapy_neardup.engines import siphash_key
 from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
 
 SHINGLE = 5  # words
@@ -32,9 +33,10 @@ class Estimate(NamedTuple):
 def odd_row(words: bytes, level: int, key: int) -> U64Array:
     """A page's odd sketch as a row: level << 32 | shingles taken, then 512 bits.
 
-    key: 64 secret bits, so that nobody can aim at the places of a victim's shingles.
+    key: 64 secret bits, which key the hash of each word, so that nobody else can make two
+    shingles fall on one place, or tell on which.
     """
-    return kernels.fingerprint.odd_row(words, SKETCH_WORDS, SHINGLE, key, level)
+    return kernels.fingerprint.odd_row(words, SKETCH_WORDS, SHINGLE, siphash_key(key), level)
 
 
 def level_of(n_words: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
@@ -13,13 +14,16 @@ from scrapy_neardup.kernels import choose
 
 if TYPE_CHECKING:
     from scrapy_neardup.kernels.numpy_twin import U64Array
+    from scrapy_neardup.kernels.numpy_twin.fingerprint import Arguments
 
+Hash = Literal["sdbm", "siphash"]
 Weighting = Literal["count", "set"]
 Tie = Literal["gt", "ge"]
 
 MAX_BITS = 1024
 MAX_SHINGLE = 16
 MAX_KEY = 2**64 - 1
+SIPHASH = 2  # as kernels know it; 0 and 1 are sdbm without and with the mix
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +32,16 @@ class FingerprintSpec:
 
     bits       width: a multiple of 64, 64 to 1,024
     shingle    words in a feature, 1 to 16; a shorter text is one feature
+    hash       of a word: "sdbm", the paper's, which has no key itself; "siphash": SipHash-1-3
+               under a key, so that nobody without it can make words or shingles collide
     mix        fmix64 (MurmurHash3) after sdbm; False is the paper's plain sdbm
     weighting  "count": a feature votes as often as it occurs; "set": once
     tie        "gt": bit i is 1 where V[i] > 0 (the paper's text); "ge": where V[i] >= 0
                (its Figure 3). A text without words has fingerprint 0 under both.
-    key        secret that keys the mix, 0 for none; needs mix
+    key        secret that keys the mix, or SipHash; 0 for none; needs mix
 
     Source: Luo, Najjar, Hristidis, Efficient Near-Duplicate Document Detection using
-    FPGAs, section II.B. The mix, the key, shingles, sets and widths above 64 are ours.
+    FPGAs, section II.B. SipHash, the mix, the key, shingles, sets and widths above 64 are ours.
     Raises SpecError.
     """
 
@@ -45,8 +51,13 @@ class FingerprintSpec:
     weighting: Weighting = "count"
     tie: Tie = "gt"
     key: int = 0
+    hash: Hash = "sdbm"
 
     def __post_init__(self) -> None:
+        if self.hash not in ("sdbm", "siphash"):
+            raise SpecError(f"hash={self.hash!r}: take 'sdbm' or 'siphash'")
+        if self.hash == "siphash" and not self.mix:
+            raise SpecError("mix=False is the paper's plain sdbm; set mix=True for hash='siphash'")
         if self.bits % 64 or not 64 <= self.bits <= MAX_BITS:
             raise SpecError(f"bits={self.bits}: take a multiple of 64 from 64 to {MAX_BITS}")
         if not 1 <= self.shingle <= MAX_SHINGLE:
@@ -69,10 +80,12 @@ class FingerprintSpec:
         return self.bits // 64
 
     @property
-    def arguments(self) -> tuple[int, int, bool, bool, bool, int]:
-        """The fields as kernels take them: n_words, shingle, mix, distinct, tie_ge, key."""
+    def arguments(self) -> Arguments:
+        """The fields as kernels take them; their twin in NumPy says how."""
         distinct, tie_ge = self.weighting == "set", self.tie == "ge"
-        return self.n_words, self.shingle, self.mix, distinct, tie_ge, self.key
+        if self.hash == "siphash":
+            return self.n_words, self.shingle, SIPHASH, distinct, tie_ge, siphash_key(self.key)
+        return self.n_words, self.shingle, int(self.mix), distinct, tie_ge, self.key
 
     def describe(self) -> dict[str, int | bool | str]:
         """The fields as plain values; the key as its id, never itself."""
@@ -83,7 +96,14 @@ class FingerprintSpec:
 
 PAPER = FingerprintSpec(mix=False)
 FINGERPRINT = FingerprintSpec()
-SKETCH = FingerprintSpec(bits=256, shingle=3, weighting="set")
+SKETCH = FingerprintSpec(bits=256, shingle=3, weighting="set", hash="siphash")
+
+
+@lru_cache(maxsize=16)
+def siphash_key(key: int) -> int:
+    """SipHash's key of 128 bits, made of a secret of 64."""
+    made = blake2b(key.to_bytes(8, "little"), digest_size=16, person=b"neardup-siphash")
+    return int.from_bytes(made.digest(), "little")
 
 
 def key_id(key: int) -> str:

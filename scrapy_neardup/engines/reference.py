@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, Signatures
+from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, Signatures, siphash_key
 from scrapy_neardup.kernels.numpy_twin import U64Array
 from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN, MASK, fmix64
 
@@ -19,8 +19,43 @@ def sdbm(word: bytes) -> int:
     return h
 
 
+def siphash(word: bytes, key: int) -> int:
+    """SipHash-1-3 under a key of 128 bits (Aumasson and Bernstein 2012, section 2)."""
+    k0, k1 = key & MASK, key >> 64
+    v0, v1 = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D
+    v2, v3 = k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573
+    padded = word + bytes(7 - len(word) % 8) + bytes([len(word) % 256])
+    for i in range(0, len(padded), 8):
+        block = int.from_bytes(padded[i : i + 8], "little")
+        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3 ^ block)
+        v0 ^= block
+    v2 ^= 0xFF
+    for _ in range(3):
+        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+def sip_round(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
+    v0 = (v0 + v1) & MASK
+    v1 = rotated(v1, 13) ^ v0
+    v0 = rotated(v0, 32)
+    v2 = (v2 + v3) & MASK
+    v3 = rotated(v3, 16) ^ v2
+    v0 = (v0 + v3) & MASK
+    v3 = rotated(v3, 21) ^ v0
+    v2 = (v2 + v1) & MASK
+    v1 = rotated(v1, 17) ^ v2
+    return v0, v1, rotated(v2, 32), v3
+
+
+def rotated(x: int, bits: int) -> int:
+    return (x << bits | x >> (64 - bits)) & MASK
+
+
 def word_feature(word: bytes, spec: FingerprintSpec) -> int:
-    """The 64-bit feature of a word: sdbm, then the keyed mix if the spec has it."""
+    """The 64-bit feature of a word: SipHash, or sdbm and the keyed mix if the spec has it."""
+    if spec.hash == "siphash":
+        return siphash(word, siphash_key(spec.key))
     h = sdbm(word)
     return fmix64(h ^ spec.key) if spec.mix else h
 
@@ -28,7 +63,8 @@ def word_feature(word: bytes, spec: FingerprintSpec) -> int:
 def shingle_feature(features: Sequence[int]) -> int:
     """One feature of consecutive words' features; a single word's stays as it is.
 
-    A polynomial in GOLDEN, so that order matters and a window can be rolled, then mixed.
+    A polynomial in GOLDEN, so that order matters, then mixed. Where the words' features are
+    independent, as SipHash's, two different shingles agree with a probability below 2**-59.
     """
     if len(features) == 1:
         return features[0]
@@ -38,11 +74,20 @@ def shingle_feature(features: Sequence[int]) -> int:
     return fmix64(h)
 
 
-def widen(feature: int, n_words: int) -> int:
-    """A feature of n_words * 64 bits whose lowest 64 are the feature itself."""
+def widen(feature: int, spec: FingerprintSpec) -> int:
+    """A feature of spec.bits bits whose lowest 64 are the feature itself.
+
+    SipHash's are random by themselves, so that less needs to be done.
+    """
     wide = feature
-    for i in range(1, n_words):
-        wide |= fmix64((feature + i * GOLDEN) & MASK) << 64 * i
+    for i in range(1, spec.n_words):
+        step = i * GOLDEN & MASK
+        if spec.hash == "siphash":
+            h = (feature ^ feature >> 32) * (fmix64(step) | 1) & MASK
+            h ^= h >> 32
+        else:
+            h = fmix64((feature + step) & MASK)
+        wide |= h << 64 * i
     return wide
 
 
@@ -60,7 +105,7 @@ def votes(words: bytes, spec: FingerprintSpec) -> list[int]:
     """The paper's vector V: V[i] = weight of features with bit i set, less that of the rest."""
     v = [0] * spec.bits
     for feature in features(words, spec):
-        wide = widen(feature, spec.n_words)
+        wide = widen(feature, spec)
         for i in range(spec.bits):
             v[i] += 1 if wide >> i & 1 else -1
     return v

@@ -124,7 +124,7 @@ class NearDupSettings:
         CONFIRM_DISTANCE,
         optional(whole(0, 256, "bits")),
         "A candidate is confirmed only if its sketch differs in at most this many of 256 bits. "
-        "None: trust the fingerprint alone.",
+        "None: trust the fingerprint alone, which a page can be made to forge.",
     )
     similarity: float = setting(
         SIMILARITY,

@@ -106,11 +106,11 @@ class Design:
 
 def design_for(spec: FingerprintSpec) -> Design:
     """The design that computes a spec's fingerprints. Raises SpecError where none can."""
-    if (spec.bits, spec.shingle, spec.weighting) != (64, 1, "count"):
+    if (spec.bits, spec.shingle, spec.weighting, spec.hash) != (64, 1, "count", "sdbm"):
         raise SpecError(
             f"the FPGA core counts single words into 64 bits; it cannot compute bits={spec.bits}, "
-            f"shingle={spec.shingle}, weighting={spec.weighting!r}: choose another engine, or "
-            "bits=64, shingle=1, weighting='count'"
+            f"shingle={spec.shingle}, weighting={spec.weighting!r}, hash={spec.hash!r}: choose "
+            "another engine, or bits=64, shingle=1, weighting='count', hash='sdbm'"
         )
     return Design(mixer="fmix64" if spec.mix else "none", tie=spec.tie, key=spec.key)
 

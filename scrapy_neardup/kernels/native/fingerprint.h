@@ -11,9 +11,13 @@
 #define MAX_FINGERPRINT 16 /* uint64 words of a fingerprint */
 #define VOTES_ROOM (WORDS_ROOM + STEP + MAX_SHINGLE)
 
+/* A word's feature: plain sdbm, sdbm mixed with key[0], or SipHash under the key. */
+typedef enum { PLAIN, MIXED, SIPHASH } Hash;
+
 typedef struct {
-    int n_words, shingle, mix, distinct, tie_ge;
-    uint64_t key;
+    int n_words, shingle, distinct, tie_ge;
+    Hash hash;
+    uint64_t key[2];
 } Spec;
 
 /* The distinct features so far: open addressing, never more than half full, 0 marks a free
@@ -55,16 +59,15 @@ static int set_start(Set *set, uint64_t multiplier, int bits) {
 INLINE int set_add(Set *set, uint64_t feature) {
     size_t mask = ((size_t)1 << set->bits) - 1;
     size_t slot = (size_t)(feature * set->multiplier >> (64 - set->bits));
+    uint64_t there = set->slots[slot];
     if (!feature) return !set->has_zero && (set->has_zero = 1);
-    while (set->slots[slot] != feature) {
-        if (!set->slots[slot]) {
-            set->slots[slot] = feature;
-            set->used++;
-            return 1;
-        }
+    while (there && there != feature) {
         slot = (slot + 1) & mask;
+        there = set->slots[slot];
     }
-    return 0;
+    set->slots[slot] = feature; /* there already or not: no branch on what a text repeats */
+    set->used += !there;
+    return !there;
 }
 
 /* Makes room for n more. Returns -1 if memory is short. */
@@ -85,11 +88,13 @@ static int set_reserve(Set *set, size_t n) {
 /* Keeps those of n features that are new, in place; how many. */
 INLINE size_t keep_new(Set *set, uint64_t *features, size_t n) {
     size_t kept = 0;
+    Set here = *set; /* in registers: what is stored could otherwise be a part of it */
     for (size_t i = 0; i < n; i++) {
         uint64_t feature = features[i];
         features[kept] = feature;
-        kept += (size_t)set_add(set, feature);
+        kept += (size_t)set_add(&here, feature);
     }
+    *set = here;
     return kept;
 }
 
@@ -132,20 +137,26 @@ INLINE int cast(Votes *votes, uint64_t *features, size_t n) {
     }
     count_bits(features, pad(features, n), votes->ones[0]);
     for (int i = 1; i < votes->spec.n_words; i++) {
-        widen_all(features, n, GOLDEN * (uint64_t)i, votes->wide);
+        uint64_t step = GOLDEN * (uint64_t)i;
+        if (votes->spec.hash == SIPHASH)
+            spread_all(features, n, fmix64(step) | 1, votes->wide);
+        else
+            widen_all(features, n, step, votes->wide);
         count_bits(votes->wide, pad(votes->wide, n), votes->ones[i]);
     }
     return 0;
 }
 
-/* The next n words of the text, at most MAX_WORDS, vote. Returns -1 if memory is short. */
-INLINE int vote(Votes *votes, const uint64_t *hashes, size_t n) {
+/* The next words of the text vote. Returns -1 if memory is short. */
+INLINE int vote(Votes *votes, const Words *found, const uint8_t *text, int simd) {
     uint64_t *words = votes->words + votes->carried;
-    size_t size = (size_t)votes->spec.shingle, total = votes->carried + n;
-    if (votes->spec.mix)
-        mix_all(hashes, n, votes->spec.key, words);
+    size_t n = found->n, size = (size_t)votes->spec.shingle, total = votes->carried + n;
+    if (votes->spec.hash == SIPHASH)
+        sip_all(found, text, votes->spec.key, simd, words);
+    else if (votes->spec.hash == MIXED)
+        mix_all(found->sdbm, n, votes->spec.key[0], words);
     else
-        memcpy(words, hashes, n * sizeof *words);
+        memcpy(words, found->sdbm, n * sizeof *words);
     if (size == 1) return cast(votes, votes->words, n);
     votes->carried = total < size ? total : size - 1;
     if (total < size) return 0;
@@ -171,7 +182,7 @@ static int start_votes(Votes *votes, const Spec *spec, size_t length, uint64_t m
     votes->n = 0;
     votes->seen.slots = NULL;
     memset(votes->ones, 0, (size_t)spec->n_words * sizeof votes->ones[0]);
-    while (bits < 20 && (size_t)4 << bits < length) bits++;
+    while (bits < 20 && (size_t)2 << bits < length) bits++;
     return spec->distinct ? set_start(&votes->seen, multiplier, bits) : 0;
 }
 
@@ -192,19 +203,19 @@ typedef struct {
 } Text;
 
 typedef struct {
-    size_t (*scan)(Scanner *, uint64_t *);
-    int (*vote)(Votes *, const uint64_t *, size_t);
+    size_t (*scan)(Scanner *, Words *, int);
+    int (*vote)(Votes *, const Words *, const uint8_t *);
 } Level;
 
-static int vote_portable(Votes *votes, const uint64_t *hashes, size_t n) {
-    return vote(votes, hashes, n);
+static int vote_portable(Votes *votes, const Words *words, const uint8_t *text) {
+    return vote(votes, words, text, SIMD_PORTABLE);
 }
 #if SIMD_X86
-TARGET_AVX2 static int vote_avx2(Votes *votes, const uint64_t *hashes, size_t n) {
-    return vote(votes, hashes, n);
+TARGET_AVX2 static int vote_avx2(Votes *votes, const Words *words, const uint8_t *text) {
+    return vote(votes, words, text, SIMD_AVX2);
 }
-TARGET_AVX512 static int vote_avx512(Votes *votes, const uint64_t *hashes, size_t n) {
-    return vote(votes, hashes, n);
+TARGET_AVX512 static int vote_avx512(Votes *votes, const Words *words, const uint8_t *text) {
+    return vote(votes, words, text, SIMD_AVX512);
 }
 #endif
 
@@ -222,15 +233,16 @@ static int64_t fingerprints(Text text, const Spec *specs, int n_specs, uint64_t 
                             int simd, Votes *votes, uint64_t **out) {
     Scanner scanner = {text.bytes, text.length, 0, 0};
     const Level *level = &LEVELS[simd];
-    uint64_t hashes[WORDS_ROOM];
+    Words words;
     int64_t n_words = 0;
-    int failed = 0, i;
-    for (i = 0; i < n_specs; i++)
+    int failed = 0, wanted = 0, i;
+    for (i = 0; i < n_specs; i++) {
         failed |= start_votes(&votes[i], &specs[i], text.length, multiplier);
+        wanted |= specs[i].hash == SIPHASH ? BLOCKS : SDBM;
+    }
     while (!failed && scanner.at <= text.length) {
-        size_t n = level->scan(&scanner, hashes);
-        n_words += (int64_t)n;
-        for (i = 0; i < n_specs; i++) failed |= level->vote(&votes[i], hashes, n);
+        n_words += (int64_t)level->scan(&scanner, &words, wanted);
+        for (i = 0; i < n_specs; i++) failed |= level->vote(&votes[i], &words, text.bytes);
     }
     for (i = 0; i < n_specs && !failed; i++) failed |= vote_short(&votes[i], n_words);
     for (i = 0; i < n_specs; i++) {
@@ -246,14 +258,13 @@ static int64_t odd_sketch_of(Text text, const Spec *spec, Odd odd, uint64_t mult
                              Votes *votes) {
     Scanner scanner = {text.bytes, text.length, 0, 0};
     const Level *level = &LEVELS[simd];
-    uint64_t hashes[WORDS_ROOM];
+    Words words;
     int64_t n_words = 0;
     int failed = start_votes(votes, spec, text.length, multiplier);
     votes->odd = odd;
     while (!failed && scanner.at <= text.length) {
-        size_t n = level->scan(&scanner, hashes);
-        n_words += (int64_t)n;
-        failed |= level->vote(votes, hashes, n);
+        n_words += (int64_t)level->scan(&scanner, &words, spec->hash == SIPHASH ? BLOCKS : SDBM);
+        failed |= level->vote(votes, &words, text.bytes);
     }
     if (!failed) failed |= vote_short(votes, n_words);
     free(votes->seen.slots);

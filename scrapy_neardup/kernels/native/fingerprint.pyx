@@ -18,13 +18,19 @@ cdef extern from "fingerprint.h":
         MAX_FINGERPRINT
         MAX_SHINGLE
 
+        PLAIN
+        SIPHASH
+
+    ctypedef enum Hash:
+        pass
+
     ctypedef struct Spec:
         int n_words
         int shingle
-        int mix
         int distinct
         int tie_ge
-        uint64_t key
+        Hash hash
+        uint64_t key[2]
 
     ctypedef struct Text:
         const uint8_t *bytes
@@ -54,6 +60,7 @@ cdef extern from "compare.h":
     int64_t compare_rows(const Measure *by, const uint64_t *own, size_t step,
                          const uint64_t *rows, size_t n, int64_t *bits, double *similar) nogil
 
+MASK = 2**64 - 1
 PART = 1 << 20  # bytes of text that are worth a thread's attention
 
 cdef object empty = np.empty, u64 = np.dtype(np.uint64)
@@ -61,30 +68,30 @@ cdef object i64 = np.dtype(np.int64), f64 = np.dtype(np.float64)
 cdef uint64_t multiplier = int.from_bytes(os.urandom(8), "little") | 1
 
 
-def fingerprint(bytes words, int n_words=1, int shingle=1, bint mix=True, bint distinct=False,
-                bint tie_ge=False, uint64_t key=0):
+def fingerprint(bytes words, int n_words=1, int shingle=1, int hash=1, bint distinct=False,
+                bint tie_ge=False, key=0):
     """The fingerprint of one text, shape (n_words,), least significant word first."""
-    cdef Spec spec = as_spec(n_words, shingle, mix, distinct, tie_ge, key)
+    cdef Spec spec = as_spec(n_words, shingle, hash, distinct, tie_ge, key)
     out = empty(n_words, u64)
     cdef uint64_t *row = <uint64_t *>writable(out)
     one_pass(words, &spec, 1, &row)
     return out
 
 
-def signatures(bytes words, tuple fingerprint, tuple sketch):
+def signatures(bytes words, tuple first, tuple second):
     """The fingerprints of one text under two specs, and its number of words, in one pass."""
     cdef Spec specs[2]
     cdef uint64_t *rows[2]
-    specs[0], specs[1] = unpacked(fingerprint), unpacked(sketch)
-    first, second = empty(specs[0].n_words, u64), empty(specs[1].n_words, u64)
-    rows[0], rows[1] = <uint64_t *>writable(first), <uint64_t *>writable(second)
-    return first, second, one_pass(words, specs, 2, rows)
+    specs[0], specs[1] = unpacked(first), unpacked(second)
+    out, other = empty(specs[0].n_words, u64), empty(specs[1].n_words, u64)
+    rows[0], rows[1] = <uint64_t *>writable(out), <uint64_t *>writable(other)
+    return out, other, one_pass(words, specs, 2, rows)
 
 
-def fingerprint_many(texts, int n_words=1, int shingle=1, bint mix=True, bint distinct=False,
-                     bint tie_ge=False, uint64_t key=0):
+def fingerprint_many(texts, int n_words=1, int shingle=1, int hash=1, bint distinct=False,
+                     bint tie_ge=False, key=0):
     """Fingerprints of many texts, shape (len(texts), n_words); on all cores if it is worth it."""
-    cdef Spec spec = as_spec(n_words, shingle, mix, distinct, tie_ge, key)
+    cdef Spec spec = as_spec(n_words, shingle, hash, distinct, tie_ge, key)
     cdef list kept = list(texts)  # so that nobody takes a text away from the threads
     out = empty((len(kept), n_words), u64)
     parts = cut(kept)
@@ -103,11 +110,11 @@ def fingerprint_many(texts, int n_words=1, int shingle=1, bint mix=True, bint di
     return out
 
 
-def odd_row(bytes words, int n_words, int shingle, uint64_t key=0, int level=0):
+def odd_row(bytes words, int n_words, int shingle, key=0, int level=0):
     """How many shingles were taken, and their parity at each place; see the twin."""
     if n_words & (n_words - 1) or not 0 <= level < 64:
         raise ValueError(f"n_words={n_words}, level={level}: take a power of two, and 0 to 63")
-    cdef Spec spec = as_spec(n_words, shingle, True, True, False, key)
+    cdef Spec spec = as_spec(n_words, shingle, SIPHASH, True, False, key)
     cdef Text text = Text(words, len(words))
     out = empty(1 + n_words, u64)
     cdef uint64_t *row = <uint64_t *>writable(out)
@@ -151,18 +158,24 @@ def count_words(bytes words):
     return one_pass(words, NULL, 0, NULL)
 
 
-cdef Spec as_spec(int n_words, int shingle, bint mix, bint distinct, bint tie_ge,
-                  uint64_t key) except *:
+cdef Spec as_spec(int n_words, int shingle, int hash, bint distinct, bint tie_ge,
+                  key) except *:
+    cdef Spec spec
     if not 1 <= n_words <= MAX_FINGERPRINT:
         raise ValueError(f"n_words={n_words}: take 1 to {MAX_FINGERPRINT}")
     if not 1 <= shingle <= MAX_SHINGLE:
         raise ValueError(f"shingle={shingle}: take 1 to {MAX_SHINGLE}")
-    return Spec(n_words, shingle, mix, distinct, tie_ge, key)
+    if not PLAIN <= hash <= SIPHASH:
+        raise ValueError(f"hash={hash}: take {PLAIN} to {SIPHASH}")
+    spec.n_words, spec.shingle, spec.hash = n_words, shingle, <Hash>hash
+    spec.distinct, spec.tie_ge = distinct, tie_ge
+    spec.key[0], spec.key[1] = key & MASK, key >> 64
+    return spec
 
 
 cdef Spec unpacked(tuple arguments) except *:
-    n_words, shingle, mix, distinct, tie_ge, key = arguments
-    return as_spec(n_words, shingle, mix, distinct, tie_ge, key)
+    n_words, shingle, hash, distinct, tie_ge, key = arguments
+    return as_spec(n_words, shingle, hash, distinct, tie_ge, key)
 
 
 cdef int64_t one_pass(bytes words, const Spec *specs, int n_specs, uint64_t **out) except -1:

@@ -1,4 +1,4 @@
-/* Text → sdbm of its words, in order: the part of a fingerprint that reads bytes.
+/* Text → its words, in order, and their sdbm: the part of a fingerprint that reads bytes.
  *
  * sdbm is a polynomial in BASE modulo 2^64, so eight bytes are hashed at once: four pairs,
  * then two multiplications by powers of BASE. Zero bytes in front do not count, hence a word
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "simd.h"
+#include "siphash.h"
 
 #define SPACE 32
 #define BLOCK 64
@@ -31,6 +31,18 @@ typedef struct {
     size_t at;    /* the first byte not read yet; a multiple of BLOCK, or past the end */
     size_t start; /* of the word that is open at `at`; `at` itself if none is */
 } Scanner;
+
+/* The words that one call of scan() finds, as their hashes need them. */
+typedef struct {
+    size_t n, n_long;
+    uint64_t sdbm[WORDS_ROOM];
+    uint64_t first[WORDS_ROOM], last[WORDS_ROOM]; /* see siphash.h */
+    struct {
+        size_t word, start, end;
+    } long_[WORDS_ROOM]; /* those of more than SIP_MAX bytes */
+} Words;
+
+enum { SDBM = 1, BLOCKS = 2 }; /* what of Words is wanted */
 
 INLINE uint64_t load8(const uint8_t *bytes) {
     uint64_t x;
@@ -85,25 +97,66 @@ INLINE const uint8_t *block_at(const Scanner *scanner, size_t at, uint8_t *tail)
     return tail;
 }
 
-/* Hashes of the words that end in the next blocks, at most MAX_WORDS; 0 at the end of the text.
- * hashes has WORDS_ROOM. */
-INLINE size_t scan(Scanner *scanner, uint64_t *hashes, uint64_t (*spaces)(const uint8_t *)) {
-    size_t n = 0, start = scanner->start;
-    for (; scanner->at <= scanner->length && n <= MAX_WORDS - BLOCK / 2; scanner->at += BLOCK) {
+/* The blocks of the word text[start:end] as the i-th of `words`. Without branches on its length,
+ * which nothing predicts. */
+INLINE void note_blocks(Words *words, size_t i, const uint8_t *text, size_t start, size_t end) {
+    size_t length = end - start;
+    uint64_t first = 0, last;
+    if (end >= 8) {
+        first = load8(text + (length < 8 ? end - 8 : start));
+        last = load8(text + end - 8) >> 1 >> (63 - 8 * (length % 8));
+    } else {
+        last = sip_bytes(text + start, length);
+    }
+    words->first[i] = first;
+    words->last[i] = last | (uint64_t)length << 56;
+    if (length > SIP_MAX) {
+        words->long_[words->n_long].word = i;
+        words->long_[words->n_long].start = start;
+        words->long_[words->n_long++].end = end;
+    }
+}
+
+/* The words that end in the next blocks, at most MAX_WORDS; 0 at the end of the text. */
+INLINE size_t scan(Scanner *scanner, Words *words, int wanted,
+                   uint64_t (*spaces)(const uint8_t *)) {
+    size_t n = 0, at = scanner->at, start = scanner->start; /* in registers: see keep_new() */
+    const uint8_t *text = scanner->text;
+    words->n_long = 0;
+    for (; at <= scanner->length && n <= MAX_WORDS - BLOCK / 2; at += BLOCK) {
         uint8_t tail[BLOCK];
-        uint64_t mask = spaces(block_at(scanner, scanner->at, tail));
+        uint64_t mask = spaces(block_at(scanner, at, tail));
         for (; mask; mask &= mask - 1) {
-            size_t end = scanner->at + (size_t)trailing_zeros(mask);
-            if (end > start) hashes[n++] = sdbm(scanner->text, start, end);
+            size_t end = at + (size_t)trailing_zeros(mask);
+            if (end > start) {
+                if (wanted & SDBM) words->sdbm[n] = sdbm(text, start, end);
+                if (wanted & BLOCKS) note_blocks(words, n, text, start, end);
+                n++;
+            }
             start = end + 1;
         }
     }
-    scanner->start = start;
-    return n;
+    scanner->at = at, scanner->start = start;
+    return words->n = n;
 }
 
-static size_t scan_portable(Scanner *scanner, uint64_t *hashes) {
-    return scan(scanner, hashes, spaces_portable);
+static size_t scan_portable(Scanner *scanner, Words *words, int wanted) {
+    return scan(scanner, words, wanted, spaces_portable);
+}
+
+/* SipHash of each of the words of a text. */
+INLINE void sip_all(const Words *words, const uint8_t *text, const uint64_t key[2], int simd,
+                    uint64_t *out) {
+    if (simd == SIMD_AVX512)
+        sip_short_8(words->first, words->last, words->n, key, out);
+    else if (simd == SIMD_AVX2)
+        sip_short_4(words->first, words->last, words->n, key, out);
+    else
+        sip_short_1(words->first, words->last, words->n, key, out);
+    for (size_t i = 0; i < words->n_long; i++) {
+        size_t start = words->long_[i].start;
+        out[words->long_[i].word] = sip_long(text + start, words->long_[i].end - start, key);
+    }
 }
 
 #if SIMD_X86
@@ -117,8 +170,8 @@ TARGET_AVX2 static uint64_t spaces_avx2(const uint8_t *block) {
     return l | (uint64_t)h << 32;
 }
 
-TARGET_AVX2 static size_t scan_avx2(Scanner *scanner, uint64_t *hashes) {
-    return scan(scanner, hashes, spaces_avx2);
+TARGET_AVX2 static size_t scan_avx2(Scanner *scanner, Words *words, int wanted) {
+    return scan(scanner, words, wanted, spaces_avx2);
 }
 
 /* AVX-512: the words of a block by byte permutation, eight at a time.
@@ -129,9 +182,7 @@ TARGET_AVX2 static size_t scan_avx2(Scanner *scanner, uint64_t *hashes) {
 
 typedef struct {
     uint64_t last[WORDS_ROOM], before[WORDS_ROOM]; /* windows of each word */
-    uint64_t rest[WORDS_ROOM];                     /* sdbm of all but a word's last 16 bytes */
-    uint16_t rest_of[WORDS_ROOM];
-    size_t n_rest;
+    uint8_t length[WORDS_ROOM];                    /* of those in `long_`, anything */
 } Windows;
 
 /* sdbm8 in each lane. BASE is 2^16 + 63, so a pair of bytes is 63 times the first, plus the
@@ -179,33 +230,58 @@ TARGET_AVX512 INLINE void store_windows(__m512i previous, __m512i block, __m512i
     }
 }
 
-/* Notes what those words of a block have before their windows that are in `longer`. */
-TARGET_AVX512 static void note_rests(Windows *windows, const uint8_t *text, size_t at, size_t open,
-                                     __m512i starts, __m512i ends, size_t n, uint64_t longer) {
+/* Notes where those words of a block start and end that are in `longer`. */
+TARGET_AVX512 static void note_long(Words *words, size_t at, size_t open, __m512i starts,
+                                    __m512i ends, uint64_t longer) {
     uint8_t first[BLOCK], last[BLOCK];
     _mm512_storeu_si512(first, starts);
     _mm512_storeu_si512(last, ends);
     for (; longer; longer &= longer - 1) {
-        size_t word = (size_t)trailing_zeros(longer), end = at + last[word] - BLOCK;
-        size_t start = first[word] < BLOCK ? open : at + first[word] - BLOCK;
-        windows->rest[windows->n_rest] = sdbm(text, start, end - 16);
-        windows->rest_of[windows->n_rest++] = (uint16_t)(n + word);
+        size_t word = (size_t)trailing_zeros(longer), i = words->n_long++;
+        words->long_[i].word = words->n + word;
+        words->long_[i].start = first[word] < BLOCK ? open : at + first[word] - BLOCK;
+        words->long_[i].end = at + last[word] - BLOCK;
     }
 }
 
-TARGET_AVX512 INLINE void hash_windows(const Windows *windows, size_t n, uint64_t *hashes) {
+TARGET_AVX512 INLINE void sdbm_of_windows(const Windows *windows, const uint8_t *text,
+                                          Words *words) {
     const __m512i base8 = _mm512_set1_epi64((int64_t)BASE8);
-    for (size_t i = 0; i < n; i += 8) {
+    for (size_t i = 0; i < words->n; i += 8) {
         __m512i last = sdbm8_avx512(_mm512_loadu_si512(windows->last + i));
         __m512i before = sdbm8_avx512(_mm512_loadu_si512(windows->before + i));
         before = _mm512_mullo_epi64(before, base8);
-        _mm512_storeu_si512(hashes + i, _mm512_add_epi64(last, before));
+        _mm512_storeu_si512(words->sdbm + i, _mm512_add_epi64(last, before));
     }
-    for (size_t i = 0; i < windows->n_rest; i++)
-        hashes[windows->rest_of[i]] += windows->rest[i] * BASE16;
+    for (size_t i = 0; i < words->n_long; i++) {
+        size_t start = words->long_[i].start, end = words->long_[i].end;
+        if (end - start > 16)
+            words->sdbm[words->long_[i].word] += sdbm(text, start, end - 16) * BASE16;
+    }
 }
 
-TARGET_AVX512 static size_t scan_avx512(Scanner *scanner, uint64_t *hashes) {
+/* A word ends its windows, so that 16 bytes less its length are before it: shifted out. A count
+ * of 64 or more, as a negative one is, shifts everything out. */
+TARGET_AVX512 INLINE void blocks_of_windows(const Windows *windows, Words *words) {
+    const __m512i bits = _mm512_set1_epi64(64), eight = _mm512_set1_epi64(8);
+    for (size_t i = 0; i < words->n; i += 8) {
+        __m512i last = _mm512_loadu_si512(windows->last + i);
+        __m512i before = _mm512_loadu_si512(windows->before + i);
+        __m512i length = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const void *)(windows->length + i)));
+        __m512i out = _mm512_slli_epi64(_mm512_sub_epi64(_mm512_set1_epi64(16), length), 3);
+        __m512i low = _mm512_or_si512(
+            _mm512_or_si512(_mm512_srlv_epi64(before, out),
+                            _mm512_srlv_epi64(last, _mm512_sub_epi64(out, bits))),
+            _mm512_sllv_epi64(last, _mm512_sub_epi64(bits, out)));
+        __mmask8 two = _mm512_cmpge_epu64_mask(length, eight);
+        __m512i rest = _mm512_mask_blend_epi64(two, low, _mm512_srlv_epi64(last, out));
+        _mm512_storeu_si512(words->first + i, low);
+        _mm512_storeu_si512(words->last + i,
+                            _mm512_or_si512(rest, _mm512_slli_epi64(length, 56)));
+    }
+}
+
+TARGET_AVX512 static size_t scan_avx512(Scanner *scanner, Words *words, int wanted) {
     const __m512i space = _mm512_set1_epi8(SPACE);
     __m512i here, previous = space;
     Windows windows;
@@ -214,7 +290,7 @@ TARGET_AVX512 static size_t scan_avx512(Scanner *scanner, uint64_t *hashes) {
     uint64_t open = start < at;
     for (int i = 0; i < BLOCK; i++) tail[i] = (uint8_t)(BLOCK + i);
     here = _mm512_loadu_si512(tail);
-    windows.n_rest = 0;
+    words->n_long = 0;
     if (at) previous = _mm512_loadu_si512(scanner->text + at - BLOCK);
     for (; at <= scanner->length && n <= MAX_WORDS - BLOCK / 2; at += BLOCK) {
         __m512i block = _mm512_loadu_si512(block_at(scanner, at, tail));
@@ -226,11 +302,13 @@ TARGET_AVX512 static size_t scan_avx512(Scanner *scanner, uint64_t *hashes) {
             starting | open, _mm512_mask_set1_epi8(here, open, (char)open_start));
         __m512i ends = _mm512_maskz_compress_epi8(ending, here);
         int count = popcount(ending);
+        __m512i lengths = _mm512_sub_epi8(ends, starts);
         uint64_t longer = _mm512_mask_cmpgt_epu8_mask(_bzhi_u64(~(uint64_t)0, (unsigned)count),
-                                                      _mm512_sub_epi8(ends, starts),
-                                                      _mm512_set1_epi8(16));
+                                                      lengths, _mm512_set1_epi8(SIP_MAX));
         store_windows(previous, block, starts, ends, count, windows.last + n, windows.before + n);
-        if (longer) note_rests(&windows, scanner->text, at, start, starts, ends, n, longer);
+        _mm512_storeu_si512(windows.length + n, lengths);
+        words->n = n;
+        if (longer) note_long(words, at, start, starts, ends, longer);
         n += (size_t)count;
         open = spaces >> 63 ^ 1;
         if (starting) start = at + 63 - (size_t)_lzcnt_u64(starting);
@@ -238,7 +316,9 @@ TARGET_AVX512 static size_t scan_avx512(Scanner *scanner, uint64_t *hashes) {
         previous = block;
     }
     scanner->at = at, scanner->start = start;
-    hash_windows(&windows, n, hashes);
+    words->n = n;
+    if (wanted & SDBM) sdbm_of_windows(&windows, scanner->text, words);
+    if (wanted & BLOCKS) blocks_of_windows(&windows, words);
     return n;
 }
 

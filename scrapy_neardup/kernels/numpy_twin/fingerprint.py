@@ -7,17 +7,21 @@ from functools import cache
 
 import numpy as np
 
-from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U8Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN, fmix64
+from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U8Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.bloom import sip_round
+from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN, MASK, fmix64
 
-Arguments = tuple[int, int, bool, bool, bool, int]
+# n_words, shingle, hash, distinct, tie_ge, key: see fingerprint().
+Arguments = tuple[int, int, int, bool, bool, int]
 
+FEW = 16  # words that are hashed one by one: Python is faster then than NumPy
+PLAIN, MIXED, SIPHASH = range(3)
 SPACE = 32
 BLOCK = 1 << 15  # bytes of text whose arrays stay in the second-level cache
 PART = 255 << 6  # voters counted together: what unpacks to a megabyte
 BASE = 65599  # sdbm: (h << 6) + (h << 16) - h = 65599 h
 INVERSE_BASE = pow(BASE, -1, 2**64)
-_HALF = np.uint64(32)
+_32 = np.uint64(32)
 _LOW = np.uint64(2**32 - 1)
 
 
@@ -63,9 +67,97 @@ def sdbm_words(words: bytes) -> U64Array:
     return np.concatenate(done)
 
 
-def features(hashes: U64Array, shingle: int, mix: bool, distinct: bool, key: int) -> U64Array:
-    """The features that vote, as engines/reference.py defines them, of words' sdbm."""
-    singles = fmix64(hashes ^ np.uint64(key)) if mix else hashes
+def sip_words(words: bytes, key: int) -> U64Array:
+    """SipHash-1-3 of every word under a key of 128 bits, in order.
+
+    One block of all words at a time, while there are many that have one. O(len(words)).
+    """
+    text = np.frombuffer(words + bytes(8), dtype=np.uint8)
+    starts, ends = word_bounds(text[: len(words)])
+    lengths, out = ends - starts, np.zeros(len(starts), dtype=np.uint64)
+    left, v = np.arange(len(starts)), np.repeat(_sip_start(key), len(starts), axis=1)
+    n_blocks = 0
+    while len(left) > FEW:
+        v, is_last = _sip_block(text, starts[left] + 8 * n_blocks, lengths[left], n_blocks, v)
+        out[left[is_last]] = _sip_end(v[:, is_last])
+        left, v, n_blocks = left[~is_last], v[:, ~is_last], n_blocks + 1
+    for i, state in zip(left.tolist(), v.T.tolist(), strict=True):
+        rest = words[starts[i] + 8 * n_blocks : ends[i]]
+        out[i] = _sip_rest(state, rest + bytes(7 - len(rest) % 8) + bytes([lengths[i] % 256]))
+    return out
+
+
+def _sip_start(key: int) -> U64Array:
+    k0, k1 = key & MASK, key >> 64
+    constants = 0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573
+    states = [[k ^ c] for k, c in zip((k0, k1, k0, k1), constants, strict=True)]
+    return np.array(states, dtype=np.uint64)
+
+
+def _sip_block(
+    text: U8Array, places: I64Array, lengths: I64Array, number: int, v: U64Array
+) -> tuple[U64Array, BoolArray]:
+    """The states of words after their block of this number, and whether it was their last."""
+    blocks = np.lib.stride_tricks.sliding_window_view(text, 8)[places].view("<u8")[:, 0]
+    is_last = lengths // 8 == number
+    n_bits = (8 * (lengths[is_last] % 8)).astype(np.uint64)
+    ends = blocks[is_last] & (np.uint64(1) << n_bits) - np.uint64(1)
+    blocks[is_last] = ends | (lengths[is_last].astype(np.uint64) << np.uint64(56))
+    v[3] ^= blocks
+    v = _sip_round(v)
+    v[0] ^= blocks
+    return v, is_last
+
+
+def _sip_end(v: U64Array) -> U64Array:
+    v[2] ^= np.uint64(0xFF)
+    v0, v1, v2, v3 = _sip_round(_sip_round(_sip_round(v)))
+    hashes: U64Array = v0 ^ v1 ^ v2 ^ v3
+    return hashes
+
+
+def _sip_round(v: U64Array) -> U64Array:
+    """sip_round() of bloom.py for many states, shape (4, n)."""
+    v0, v1, v2, v3 = v
+    v0 = v0 + v1
+    v1 = _rotated(v1, 13) ^ v0
+    v2 = v2 + v3
+    v3 = _rotated(v3, 16) ^ v2
+    v0 = _rotated(v0, 32) + v3
+    v3 = _rotated(v3, 21) ^ v0
+    v2 = v2 + v1
+    v1 = _rotated(v1, 17) ^ v2
+    return np.array([v0, v1, _rotated(v2, 32), v3])
+
+
+def _rotated(x: U64Array, bits: int) -> U64Array:
+    return x << np.uint64(bits) | x >> np.uint64(64 - bits)
+
+
+def _sip_rest(state: Sequence[int], padded: bytes) -> int:
+    """SipHash of a word from its state before these blocks, the last of which has its length."""
+    v0, v1, v2, v3 = state
+    for i in range(0, len(padded), 8):
+        block = int.from_bytes(padded[i : i + 8], "little")
+        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3 ^ block)
+        v0 ^= block
+    v2 ^= 0xFF
+    for _ in range(3):
+        v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+def word_features(words: bytes, hash: int, key: int) -> U64Array:
+    """The feature of every word, as engines/reference.py defines it, in order."""
+    if hash == SIPHASH:
+        return sip_words(words, key)
+    hashes = sdbm_words(words)
+    return fmix64(hashes ^ np.uint64(key)) if hash == MIXED else hashes
+
+
+def features(words: bytes, shingle: int, hash: int, distinct: bool, key: int) -> U64Array:
+    """The features that vote, as engines/reference.py defines them; and in its order."""
+    singles = word_features(words, hash, key)
     size = min(shingle, len(singles))
     if size > 1:
         rolled = np.zeros(len(singles) - size + 1, dtype=np.uint64)
@@ -91,51 +183,51 @@ def majority(voters: U64Array, tie_ge: bool) -> np.uint64:
     return np.uint64(np.packbits(bits, bitorder="little").view("<u8")[0])
 
 
-def vote(
-    hashes: U64Array, n_words: int, shingle: int, mix: bool, distinct: bool, tie_ge: bool, key: int
-) -> U64Array:
-    """The fingerprint of a text whose words have these sdbm."""
-    out = np.zeros(n_words, dtype=np.uint64)
-    voters = features(hashes, shingle, mix, distinct, key)
-    if len(voters):
-        out[0] = majority(voters, tie_ge)
-        for i in range(1, n_words):
-            out[i] = majority(fmix64(voters + np.uint64(i * GOLDEN % 2**64)), tie_ge)
-    return out
+def widened(voters: U64Array, word: int, hash: int) -> U64Array:
+    """The uint64 word of this number, from 1 on, of each feature."""
+    step = np.array([word * GOLDEN & MASK], dtype=np.uint64)
+    if hash != SIPHASH:
+        return fmix64(voters + step)
+    spread: U64Array = (voters ^ voters >> _32) * (fmix64(step) | np.uint64(1))
+    return spread ^ spread >> _32
 
 
 def fingerprint(
     words: bytes,
     n_words: int = 1,
     shingle: int = 1,
-    mix: bool = True,
+    hash: int = MIXED,
     distinct: bool = False,
     tie_ge: bool = False,
     key: int = 0,
 ) -> U64Array:
     """The fingerprint of one text, shape (n_words,), least significant word first.
 
-    words: any bytes; only 0x20 separates. Zeros for a text without words. O(len(words)).
+    words: any bytes; only 0x20 separates. hash: PLAIN (sdbm), MIXED (sdbm, then fmix64 under a
+    key of 64 bits) or SIPHASH (under one of 128). Zeros for a text without words. O(len(words)).
     """
-    return vote(sdbm_words(words), n_words, shingle, mix, distinct, tie_ge, key)
+    out = np.zeros(n_words, dtype=np.uint64)
+    voters = features(words, shingle, hash, distinct, key)
+    if len(voters):
+        out[0] = majority(voters, tie_ge)
+        for i in range(1, n_words):
+            out[i] = majority(widened(voters, i, hash), tie_ge)
+    return out
 
 
-def signatures(
-    words: bytes, fingerprint: Arguments, sketch: Arguments
-) -> tuple[U64Array, U64Array, int]:
-    """The fingerprints of one text under two specs, and its number of words, in one pass.
+def signatures(words: bytes, first: Arguments, second: Arguments) -> tuple[U64Array, U64Array, int]:
+    """The fingerprints of one text under two specs, and its number of words.
 
-    fingerprint, sketch: the arguments of fingerprint() after the words, all six.
+    first, second: the arguments of fingerprint() after the words, all six.
     """
-    hashes = sdbm_words(words)
-    return vote(hashes, *fingerprint), vote(hashes, *sketch), len(hashes)
+    return fingerprint(words, *first), fingerprint(words, *second), count_words(words)
 
 
 def fingerprint_many(
     texts: Sequence[bytes],
     n_words: int = 1,
     shingle: int = 1,
-    mix: bool = True,
+    hash: int = MIXED,
     distinct: bool = False,
     tie_ge: bool = False,
     key: int = 0,
@@ -143,18 +235,19 @@ def fingerprint_many(
     """Fingerprints of many texts, shape (len(texts), n_words)."""
     out = np.zeros((len(texts), n_words), dtype=np.uint64)
     for row, text in zip(out, texts, strict=True):
-        row[:] = fingerprint(text, n_words, shingle, mix, distinct, tie_ge, key)
+        row[:] = fingerprint(text, n_words, shingle, hash, distinct, tie_ge, key)
     return out
 
 
 def odd_row(words: bytes, n_words: int, shingle: int, key: int = 0, level: int = 0) -> U64Array:
     """level << 32 | shingles taken; then bit i says if an odd number of distinct ones fall on it.
 
-    A shingle's place is its feature modulo 64 * n_words, a power of two; under level l only the
-    shingles whose top l bits are 0 are taken. Shape (1 + n_words,), least significant word first.
-    Source: Mitzenmacher, Pagh, Pham 2014, section 3, over the shingles themselves.
+    key: 128 bits, of SipHash. A shingle's place is its feature modulo 64 * n_words, a power of
+    two; under level l only the shingles whose top l bits are 0 are taken. Shape (1 + n_words,),
+    least significant word first. Source: Mitzenmacher, Pagh, Pham 2014, section 3, over the
+    shingles themselves.
     """
-    taken = features(sdbm_words(words), shingle, True, True, key)
+    taken = features(words, shingle, SIPHASH, True, key)
     if level:
         taken = taken[taken >> np.uint64(64 - level) == 0]
     places = (taken % np.uint64(64 * n_words)).astype(np.int64)
@@ -180,7 +273,7 @@ def compare(
     both = np.maximum(sizes + size - 2 * (1 - share) * size, 0)
     differing = np.maximum(told[odd.sum(axis=1, dtype=np.int64)], np.abs(sizes - size))
     similar = np.maximum(both - differing, 0) / np.maximum(both + differing, 1)
-    unlike = (others >> _HALF != page >> _HALF) & (bits <= within)
+    unlike = (others >> _32 != page >> _32) & (bits <= within)
     similar[bits > within] = -1
     similar[unlike] = np.nan
     return bits, similar, int(unlike.sum())
