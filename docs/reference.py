@@ -22,7 +22,7 @@ FILES = tuple(ROOT / page for page in PAGES)
 
 # What most people touch, in the order in which they ask.
 FIRST_SETTINGS = (
-    *("action", "state_dir", "similarity", "min_words", "item_fields", "extractor", "scope"),
+    *("action", "state_dir", "similarity", "min_words", "ignore_fields", "extractor", "scope"),
     *("follow_duplicates", "url_ignore_params", "url_filter"),
 )
 

@@ -33,6 +33,10 @@ class ScanLimitReached(NearDupError):
     """A bucket is too full to be scanned; the caller keeps the page and counts it."""
 
 
+class ItemTooLarge(NearDupError, ValueError):
+    """An item holds more values, or nests deeper, than is looked at; the caller keeps it."""
+
+
 class InputError(NearDupError, ValueError):
     """A file or folder given to a command is missing, or not what the command takes."""
 

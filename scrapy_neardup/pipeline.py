@@ -63,10 +63,16 @@ class NearDuplicatePipeline:
         return self.act(item, page, decision)
 
     def verdict(self, item: Any, page: CrawledPage | None) -> Decision | None:
-        """The page's decision, or the item's own where item fields are compared."""
+        """What is to be done about an item: None keeps it.
+
+        The page's decision, where the item's data repeat, too; the item's own where item
+        fields are compared.
+        """
         names = self.settings.item_fields
-        if not names:
+        if not names and self.settings.compare == "page":
             return page.decision if page else None
+        if not names:
+            return self.session.pages.repeats_with_data(item, page)
         text = self.session.attempt("item_fields", extract.fields_text, item, names)
         if text is None:
             self.session.count(stats.ITEMS_WITHOUT_FIELDS)

@@ -82,6 +82,12 @@ ITEMS_WOULD_DROP = key("items/would_drop", "items that `drop` would have dropped
 ITEMS_KEPT = key(
     "items/kept", "items kept because their page repeats nothing or could not be compared"
 )
+ITEMS_KEPT_BY_DATA = key(
+    "items/kept_by_data", "items kept because their data are new, though their page repeats another"
+)
+ITEMS_TOO_LARGE = key(
+    "items/too_large", "items kept without a look at their data, which are too many or too deep"
+)
 ITEMS_WITHOUT_PAGE = key("items/without_page", "items kept because they came from no page")
 ITEMS_WITHOUT_FIELDS = key(
     "items/without_fields", "items kept because they have none of NEARDUP_ITEM_FIELDS"

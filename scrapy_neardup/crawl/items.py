@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from scrapy.http import Response
 
 from scrapy_neardup.crawl.body_cache import Body
+from scrapy_neardup.crawl.item_data import Visit
 from scrapy_neardup.detect.detector import Decision
+from scrapy_neardup.detect.item_table import KeptItem
+
+
+class OfferedItem(NamedTuple):
+    """An item that our pipeline let through and that has not left the others."""
+
+    item: Any
+    data: KeptItem
 
 
 @dataclass(eq=False, slots=True)
@@ -26,6 +35,8 @@ class CrawledPage:
     is_new: bool = False  # whether the page is remembered from now on
     is_read: bool = False  # whether it was judged, or could not be
     handed: list[int] = field(default_factory=list)  # id() of items the pipeline has not seen
+    visit: Visit | None = None  # what its items may echo, made with the first of them
+    offered: list[OfferedItem] = field(default_factory=list)
 
 
 class HandedItems:

@@ -277,8 +277,9 @@ class PageLifecycle:
         entry = self._pages[page]
         self._move(entry, Stage.FAILED if items.failed else Stage.WAITING)
         entry.items = None
-        effects = self._rows_settled(items)
-        effects.append(Settled(page, items.n_repeats > 0, items.failed))
+        # First: what is remembered of its items is to be known before its row is.
+        effects: list[Effect] = [Settled(page, items.n_repeats > 0, items.failed)]
+        effects += self._rows_settled(items)
         if not items.n_repeats:  # nothing of it was dropped in favour of an original
             self._stop_waiting(page, entry, items, set(items.originals))
         if not items.failed:

@@ -13,6 +13,7 @@ from scrapy.http import Response
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.item_judge import ItemJudge
 from scrapy_neardup.crawl.items import CrawledPage, HandedItems
 from scrapy_neardup.crawl.judge import PageJudge
 from scrapy_neardup.crawl.page_lifecycle import Fate, PageLifecycle, Settled
@@ -34,6 +35,7 @@ class CrawledPages:
         effects: Effects,
         requests: RequestTracker,
         judge: PageJudge,
+        item_judge: ItemJudge,
         recorder: Recorder,
         attempt: FailOpen,
         count: Count,
@@ -42,6 +44,7 @@ class CrawledPages:
         self._effects = effects
         self._requests = requests
         self._judge = judge
+        self._item_judge = item_judge
         self._recorder = recorder
         self._attempt = attempt
         self._count = count
@@ -113,6 +116,12 @@ class CrawledPages:
         self._recorder.page_judged(url, decision, action, response, text)
         return applied
 
+    def repeats_with_data(self, item: Any, page: CrawledPage | None) -> Decision | None:
+        """The page's decision where the item's own data repeat, too; None for an item to keep."""
+        if page is None or self._item_judge.is_new(item, page):
+            return None
+        return page.decision
+
     def item_repeats(self, page: CrawledPage | None, decision: Decision) -> None:
         """An item is about to be dropped because it, or its page, repeats another."""
         if page is not None and self._lifecycle.item_repeats(page.id, decision.original_id):
@@ -122,25 +131,29 @@ class CrawledPages:
         """An item left the pipelines."""
         self._item_done(response, Fate.KEPT)
 
-    def item_dropped(self, response: Response | None) -> None:
+    def item_dropped(self, item: Any, response: Response | None) -> None:
         """A pipeline dropped an item, ours or another."""
-        self._item_done(response, Fate.DROPPED)
+        self._item_done(response, Fate.DROPPED, item)
 
-    def item_error(self, response: Response | None) -> None:
+    def item_error(self, item: Any, response: Response | None) -> None:
         """A pipeline raised."""
-        self._item_done(response, Fate.FAILED)
+        self._item_done(response, Fate.FAILED, item)
 
-    def _item_done(self, response: Response | None, fate: Fate) -> None:
+    def _item_done(self, response: Response | None, fate: Fate, lost: Any = None) -> None:
         page = self._by_response.get(id(response))
-        if page is not None and page.response is response:
-            self._effects.of(self._lifecycle.item_done, page.id, fate)
+        if page is None or page.response is not response:
+            return
+        if lost is not None:
+            self._item_judge.withdrawn(lost, page)
+        self._effects.of(self._lifecycle.item_done, page.id, fate)
 
     # --- effects
 
     def _settled(self, id_: int, repeated: bool, failed: bool) -> None:
-        """Nothing more can happen to a page's items: enter it into the ledger."""
+        """Nothing more can happen to a page's items: remember them, and record the page."""
         page = self._pages.pop(id_)
         del self._by_response[id(page.response)]
+        self._attempt("state", self._item_judge.settled, page)
         if n_replaced := self._items.forget(page):
             self._count(stats.ITEMS_REPLACED, n_replaced)
         if page.judged is not None:

@@ -19,6 +19,7 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl import gauges
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import FailOpen
+from scrapy_neardup.crawl.item_judge import ItemJudge
 from scrapy_neardup.crawl.jobdir import set_queue_aside, state_folder
 from scrapy_neardup.crawl.judge import PageJudge
 from scrapy_neardup.crawl.page_lifecycle import (
@@ -157,9 +158,18 @@ class CrawlSession:
         self.urls = SeenUrls(
             crawler, settings, state, self.lifecycle, recorder, fleet, attempt, count
         )
+        self.items = ItemJudge(settings, state, fleet, attempt, count)
         judge = PageJudge(settings, state, recorder, fleet, attempt, count)
         self.pages = CrawledPages(
-            crawler, self.lifecycle, effects, self.requests, judge, recorder, attempt, count
+            crawler,
+            self.lifecycle,
+            effects,
+            self.requests,
+            judge,
+            self.items,
+            recorder,
+            attempt,
+            count,
         )
         effects.subscribe(RowKept, state.keep)
         effects.subscribe(RowForgotten, state.drop)

@@ -187,10 +187,20 @@ class IdTable:
     def _rebuild(self, keys_of: Callable[[I64Array], U64Array]) -> None:
         """Room for half as many ids again at least, without the slots of removed ones."""
         ids = self.ids()
+        self._fill(ids, keys_of(ids))
+
+    @classmethod
+    def of(cls, keys: U64Array) -> Self:
+        """The table of ids 0 to n - 1 under keys of shape (n,)."""
+        table = cls()
+        table._fill(np.arange(len(keys)), keys)
+        return table
+
+    def _fill(self, ids: I64Array, keys: U64Array) -> None:
         size = max(64, 1 << (3 * len(ids)).bit_length())
         self.slots = np.full(size, FREE, dtype=np.uint32)
         self._used = len(ids)
-        slots = (keys_of(ids) & np.uint64(size - 1)).astype(np.int64)
+        slots = (keys & np.uint64(size - 1)).astype(np.int64)
         while len(ids):
             free = self.slots[slots] == FREE
             self.slots[slots[free]] = ids[free]  # of several for one slot, the last stays
@@ -283,6 +293,16 @@ class PageTable:
             if int(self._url_keys[id]) == key and self.url(id) == url
         ]
         return max(found, default=None)
+
+    def name(self, id: int) -> int:
+        """64 bits that name a page in this state and in every copy of it: its URL and its words."""
+        return int(self._url_keys[id]) ^ int(self.digests[id][0])
+
+    def names(self) -> U64Array:
+        """The names of all pages that are not forgotten; shape (pages,)."""
+        ids = self.ids()
+        names: U64Array = self._url_keys.take(ids) ^ self.digests.take(ids)[:, 0]
+        return names
 
     def url(self, id: int) -> str:
         """A page's URL."""

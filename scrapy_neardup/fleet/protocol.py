@@ -9,9 +9,16 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from scrapy_neardup.detect.detector import site_of
+from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.errors import FleetError
 from scrapy_neardup.fleet import scripts
-from scrapy_neardup.state.records import KeptPage, pack_page, unpack_page
+from scrapy_neardup.state.records import (
+    KeptPage,
+    pack_item,
+    pack_page,
+    unpack_item,
+    unpack_page,
+)
 from scrapy_neardup.urls.filters.scalable import share_of
 from scrapy_neardup.urls.filters.sizing import classic_bits
 
@@ -160,6 +167,17 @@ class Questions:
         """Let others know what was learnt of a site, if it comes of more pages."""
         return Call(scripts.TEACH, self._templates(site), (packed,), bool)
 
+    def keep_item(self, item: KeptItem) -> Call:
+        """An item was kept: from now on others that say the same may be dropped."""
+        return Call(scripts.KEEP_ITEM, self._items(item.page), (pack_item(item),), bool)
+
+    def items(self, page: int) -> Call:
+        """What was kept of the items of a page, by its name, and of its copies."""
+        return Call(scripts.ITEMS, self._items(page), (), _unpacked_items)
+
+    def _items(self, page: int) -> str:
+        return f"{{{self._prefix}:i:{page:016x}}}"
+
     def _templates(self, site: int) -> str:
         return f"{{{self._prefix}:t:{site:016x}}}"
 
@@ -194,6 +212,10 @@ class Questions:
 
 def _unpacked(page: bytes) -> SharedPage:
     return SharedPage(page[1:9], unpack_page(page[9:]), page[:1] == b"k")
+
+
+def _unpacked_items(answer: list[bytes]) -> list[KeptItem]:
+    return [unpack_item(item) for item in answer]
 
 
 def _as_it_is(answer: bytes | None) -> bytes | None:

@@ -278,3 +278,14 @@ if known and struct.unpack('<I4', known) >= struct.unpack('<I4', ARGV[1]) then r
 redis.call('SET', KEYS[1], ARGV[1])
 return 1
 """
+
+# KEYS[1]: a set of what was kept of the items of a page and of its copies. ARGV: one of them.
+# Answer: whether there was room for it.
+KEEP_ITEM = """
+if redis.call('SCARD', KEYS[1]) >= 10000 then return 0 end
+redis.call('SADD', KEYS[1], ARGV[1])
+return 1
+"""
+
+# Of a page with more items some: those that are not told are taken for new.
+ITEMS = "return redis.call('SRANDMEMBER', KEYS[1], 1000)"

@@ -16,6 +16,7 @@ from scrapy.utils.asyncio import run_in_thread
 
 from scrapy_neardup import stats
 from scrapy_neardup.detect.detector import Decision, Detector, PageReading
+from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.templates import Site
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import make_identity
@@ -122,7 +123,14 @@ class FleetWorker:
         with self._forgotten_on_error(state, decision):
             if is_first and detector.learn(reading):  # only now: it might have been a copy
                 self._teach(detector, reading.site)
+        if decision.is_duplicate and decision.original_id is not None:
+            await self._bring_items(state, detector.pages.name(decision.original_id))
         return decision, is_new
+
+    async def _bring_items(self, state: State, page: int) -> None:
+        """Know what all workers kept of the items of a page, and of its copies."""
+        for item in await self._ask(self._questions.items(page)) or ():
+            state.items.add(item)
 
     @contextmanager
     def _forgotten_on_error(self, state: State, decision: Decision) -> Iterator[None]:
@@ -248,6 +256,10 @@ class FleetWorker:
         """An item of a page left the pipelines."""
         if page := self._ours.pop(page_id, None):
             self._link.tell(self._questions.keep(page))
+
+    def keep_item(self, item: KeptItem) -> None:
+        """An item of a page that repeats none, or that says something new, left the pipelines."""
+        self._link.tell(self._questions.keep_item(item))
 
     def drop(self, page_id: int) -> None:
         """No item of a page left the pipelines, or it had none."""

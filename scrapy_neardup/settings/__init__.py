@@ -54,6 +54,17 @@ class NearDupSettings:
         "What happens to an item of a duplicate page: `drop` drops it, `tag` adds a `neardup` "
         "field and lets it pass, `dry-run` only counts it.",
     )
+    compare: str = setting(
+        "item",
+        one_of("item", "page"),
+        "What has to repeat before an item is dropped: its page and its own data (`item`), or its "
+        "page alone (`page`).",
+    )
+    ignore_fields: tuple[str, ...] = setting(
+        (),
+        names,
+        "Item fields, at any depth, that say nothing new: numbers of a visit, positions in a list.",
+    )
     item_fields: tuple[str, ...] = setting(
         (),
         names,

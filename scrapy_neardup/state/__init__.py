@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from scrapy_neardup.detect.detector import Decision, Detector, PageReading
+from scrapy_neardup.detect.item_table import ItemTable, KeptItem
 from scrapy_neardup.errors import BrokenInvariant, JournalError, SnapshotError
 from scrapy_neardup.state import records
 from scrapy_neardup.state.header import Identity
@@ -46,7 +47,7 @@ class Parts:
 
 
 class State:
-    """URLs seen and pages known.
+    """URLs seen, pages known, and what was kept of their items.
 
     For one thread, that of the crawl's loop. Nothing here raises because of the disk once the
     state is open; see Store.
@@ -70,6 +71,7 @@ class State:
         """
         self.urls = urls
         self.detector = detector
+        self.items = ItemTable(detector.engine.sketch_spec.n_words)
         self.store = store
         self.id = randbits(63) if store is None else store.id
         self.crashed = store is not None and store.crashed
@@ -145,6 +147,11 @@ class State:
         if indexed is not None:
             self._record(records.PAGE, lambda: self._packed(page_id, indexed))
 
+    def keep_item(self, item: KeptItem) -> None:
+        """An item of a page that is known left the pipelines."""
+        if self.items.add(item):
+            self._record(records.ITEM, lambda: records.pack_item(item))
+
     def drop(self, page_id: int) -> None:
         """No item of the page left the pipelines: nothing shall count as its repeat."""
         if self._unkept.pop(page_id, None) is not None:
@@ -164,7 +171,10 @@ class State:
             return 0
         now = self._clock()
         self.detector.pages.times.limit(now)  # pages of a clock that was ahead age from now on
-        return self.detector.forget_before(now - self._ttl_s)
+        n_forgotten = self.detector.forget_before(now - self._ttl_s)
+        if n_forgotten:
+            self.items.keep_pages(self.detector.pages.names())
+        return n_forgotten
 
     def snapshot(self) -> None:
         """Save everything without stopping the crawl.
@@ -206,6 +216,7 @@ class State:
         arrays = {
             **{f"urls.{name}": array for name, array in self.urls.arrays().items()},
             **{f"detector.{name}": array for name, array in self.detector.arrays().items()},
+            **{f"items.{name}": array for name, array in self.items.arrays().items()},
             "unkept": np.array(list(self._unkept), np.int64),
         }
         return {name: a.copy() if a.flags.writeable else a for name, a in arrays.items()}
@@ -214,10 +225,12 @@ class State:
         """Every invariant of every part, at any cost. Raises BrokenInvariant."""
         self.urls.check()
         self.detector.check()
+        self.items.check()
 
     def _restore(self, arrays: Arrays, journalled: Iterable[Record]) -> None:
         """Bring the parts, which hold the snapshot, up to the end of the journal."""
         if arrays:
+            self.items = ItemTable.from_arrays(under("items.", arrays))
             for page_id in arrays["unkept"].tolist():
                 self.detector.forget(page_id)
         self._replay(journalled)
@@ -234,6 +247,8 @@ class State:
                 times.append(seen_at)
             elif record.kind == records.PAGE:
                 self.detector.restore(*records.unpack_page(record.payload))
+            elif record.kind == records.ITEM:
+                self.items.add(records.unpack_item(record.payload))
             else:
                 raise JournalError(f"a record of unknown kind {record.kind}")
         self.urls.add_at(keys, times)

@@ -1,4 +1,4 @@
-"""What the journal records: a URL was seen, a page was kept."""
+"""What the journal records: a URL was seen, a page was kept, an item of it was kept."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.page_table import Page
 
-URL, PAGE = 1, 2  # 0 is the journal's own
+URL, PAGE, ITEM = 1, 2, 3  # 0 is the journal's own
 
 MAX_TIME_S = 2**32 - 1  # of a URL record; a clock may say anything
 _URL = struct.Struct("<I")  # time, in seconds since the epoch; then the key
 _PAGE = struct.Struct("<QQd?B16s")  # then the sketch, then the URL
+_ITEM = struct.Struct("<QQQ")  # page, values, text; then the sketch, if there is one
 
 
 class KeptPage(NamedTuple):
@@ -46,3 +48,16 @@ def unpack_page(payload: bytes) -> KeptPage:
     sketch = np.frombuffer(payload, "<u8", n_words, _PAGE.size)
     url = payload[_PAGE.size + sketch.nbytes :].decode("utf-8", "surrogatepass")
     return KeptPage(Page(fingerprint, sketch, digest, site, url, time), indexed)
+
+
+def pack_item(item: KeptItem) -> bytes:
+    """The payload of an item record."""
+    numbers = _ITEM.pack(item.page, item.values, item.text)
+    return numbers if item.sketch is None else numbers + item.sketch.astype("<u8").tobytes()
+
+
+def unpack_item(payload: bytes) -> KeptItem:
+    """The item that pack_item was given."""
+    sketch = np.frombuffer(payload, "<u8", -1, _ITEM.size).astype(np.uint64)
+    page, values, text = _ITEM.unpack_from(payload)
+    return KeptItem(page, values, text, sketch if sketch.size else None)

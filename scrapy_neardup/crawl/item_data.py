@@ -1,0 +1,266 @@
+"""What of an item is its own data: short values as one digest, long text as text.
+
+An item of a page that repeats another is dropped only if its data repeat, too. Data is
+whatever the fields hold, nested values included, without what merely echoes the visit: the
+URL that was asked for, the page itself, the time of the crawl.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from itemadapter.adapter import ItemAdapter
+from itemadapter.utils import is_item
+from scrapy.http import Response, TextResponse
+
+from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.errors import ItemTooLarge
+from scrapy_neardup.urls.key import UrlKeyRules, url_key
+
+LONG_CHARS = 200  # a longer string is compared as text, a shorter one has to be equal
+MAX_VALUES = 10_000  # of one item; more are not looked at: the item is kept
+MAX_DEPTH = 32  # also ends values that hold themselves
+CLOCK_SLACK_S = 2.0  # a spider's clock may round to seconds
+
+# Pictures in a piece of HTML: they are not in its visible text.
+SOURCE = re.compile(r"""\bsrc\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
+EDGES = ".,;:!?'\"()[]{}<>|…–—"
+
+# What stands for a value that echoes the visit. No encoded value begins with these bytes.
+SAME_URL, SAME_PAGE, SAME_TIME = b"=url", b"=page", b"=time"
+
+
+class ItemData(NamedTuple):
+    """An item's own data.
+
+    values  64-bit digest of all short values and where they stand
+    fields  64-bit digest of each top-level field, long text included; to name what differs
+    text    the long values, in the order of their fields, a line each; "" where there are none
+    """
+
+    values: int
+    fields: dict[str, int]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What an item may echo: the URLs by which a page was reached, its body, the crawl's time.
+
+    urls   keys of the request's and the response's URL and of all redirects between them
+    page   the response: an item may hold its body or its text as a whole
+    since  when the crawl began, in seconds since the epoch
+    until  now
+    """
+
+    urls: frozenset[bytes]
+    page: Response
+    since: float
+    until: float
+
+    @classmethod
+    def of(cls, response: Response, rules: UrlKeyRules, since: float, until: float) -> Visit:
+        """The visit that ended in a response."""
+        urls = {response.url, *response.meta.get("redirect_urls", ())}
+        if response.request is not None:
+            urls.add(response.request.url)
+        return cls(frozenset(url_key(url, rules) for url in urls), response, since, until)
+
+    def is_page(self, value: str | bytes) -> bool:
+        """Whether a value is the whole page."""
+        if isinstance(value, bytes):
+            return bool(value) and value == self.page.body
+        return isinstance(self.page, TextResponse) and value == self.page.text
+
+
+def item_data(
+    item: Any,
+    visit: Visit | None,
+    rules: UrlKeyRules,
+    ignored: AbstractSet[str] = frozenset(),
+    key: bytes = b"",
+) -> ItemData:
+    """The data of an item.
+
+    visit: None where the item came from no page. ignored: names of fields, at any depth.
+    key: keys the digests, at most 64 bytes, so that nobody can craft two items that share one.
+    Raises ItemTooLarge for an item of more than MAX_VALUES values or MAX_DEPTH levels.
+    """
+    reader = _Reader(visit, rules, ignored)
+    encoded = {name: reader.field(value) for name, value in _fields(item, ignored)}
+    in_order = sorted(encoded.items())
+    values = _joined([part for name, field in in_order for part in (_text(name), field.values)])
+    fields = {name: _digest(_joined([f.values, *map(_raw, f.texts)]), key) for name, f in in_order}
+    text = "\n".join(text for _, field in in_order for text in field.texts)
+    return ItemData(_digest(values, key), fields, text)
+
+
+class _Field(NamedTuple):
+    values: bytes
+    texts: list[str]
+
+
+def _fields(item: Any, ignored: AbstractSet[str]) -> Iterator[tuple[str, Any]]:
+    for name, value in ItemAdapter(item).items():
+        if name not in ignored:
+            yield str(name), value
+
+
+class _Reader:
+    """Encodes one item's values; each kind of value begins with a letter of its own."""
+
+    def __init__(self, visit: Visit | None, rules: UrlKeyRules, ignored: AbstractSet[str]) -> None:
+        self._visit = visit
+        self._rules = rules
+        self._ignored = ignored
+        self._n_values = 0
+        self._texts: list[str] = []
+
+    def field(self, value: Any) -> _Field:
+        """A top-level field: what must be equal, and what is compared as text."""
+        self._texts = []
+        return _Field(self._encoded(value, 1), self._texts)
+
+    def _encoded(self, value: Any, depth: int) -> bytes:
+        self._n_values += 1
+        if self._n_values > MAX_VALUES or depth > MAX_DEPTH:
+            raise ItemTooLarge(
+                f"an item of more than {MAX_VALUES} values or {MAX_DEPTH} levels is kept without "
+                f"a look at its data; name large fields in NEARDUP_IGNORE_FIELDS"
+            )
+        if isinstance(value, str):
+            return self._string(value)
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return self._bytes(bytes(value))
+        if value is None or isinstance(value, (bool, int, float)):
+            return self._number(value)
+        if isinstance(value, date):
+            return self._date(value)
+        if isinstance(value, Mapping) or is_item(value):
+            return self._mapping(value, depth)
+        if isinstance(value, AbstractSet):
+            return b"S" + _joined(sorted(self._encoded(part, depth + 1) for part in value))
+        if isinstance(value, (list, tuple)):
+            return b"L" + _joined([self._encoded(part, depth + 1) for part in value])
+        return b"O" + _text(f"{type(value).__qualname__} {value}")
+
+    def _mapping(self, value: Any, depth: int) -> bytes:
+        parts = [
+            _text(name) + b"\t" + self._encoded(part, depth + 1)
+            for name, part in sorted(_fields(value, self._ignored), key=lambda pair: pair[0])
+        ]
+        return b"D" + _joined(parts)
+
+    def _number(self, value: float | None) -> bytes:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            # Milliseconds are as common as seconds.
+            if self._is_now(float(value)) or self._is_now(value / 1000):
+                return SAME_TIME
+            if isinstance(value, float) and value.is_integer() and math.isfinite(value):
+                value = int(value)
+        return b"N" + str(value).encode()
+
+    def _date(self, value: date) -> bytes:
+        if isinstance(value, datetime):
+            # A naive time is UTC's or the machine's: a spider may write either.
+            candidates = [value] if value.tzinfo else [value.replace(tzinfo=UTC), value]
+            if any(self._is_now(moment.timestamp()) for moment in candidates):
+                return SAME_TIME
+        elif self._visit is not None:
+            first, last = (date.fromtimestamp(t) for t in (self._visit.since, self._visit.until))
+            if first <= value <= last:
+                return SAME_TIME
+        return b"T" + value.isoformat().encode()
+
+    def _is_now(self, seconds: float) -> bool:
+        visit = self._visit
+        if visit is None:
+            return False
+        return visit.since - CLOCK_SLACK_S <= seconds <= visit.until + CLOCK_SLACK_S
+
+    def _bytes(self, value: bytes) -> bytes:
+        if self._visit is not None and self._visit.is_page(value):
+            return SAME_PAGE
+        return b"B" + blake2b(value, digest_size=16).digest()
+
+    def _string(self, value: str) -> bytes:
+        visit = self._visit
+        if len(value) > LONG_CHARS:
+            if visit is not None and visit.is_page(value):
+                return SAME_PAGE
+            if not value.startswith(("http://", "https://", "data:")):
+                return self._long_text(value)
+        if value.startswith(("http://", "https://", "//")):
+            return self._url(value)
+        if visit is not None and (moment := _moment(value)) is not None:
+            return self._date(moment)
+        return b"U" + _text(value)
+
+    def _long_text(self, value: str) -> bytes:
+        """Leave a text for comparison; what must be equal are its facts."""
+        sources = []
+        if "</" in value:
+            sources = SOURCE.findall(value)
+            value = visible_text_of_html(value)
+        self._texts.append(value)
+        return b"W" + _joined([_raw(fact) for fact in [*sources, *facts_of(value)]])
+
+    def _url(self, url: str) -> bytes:
+        key = url_key(url, self._rules)
+        if self._visit is not None and key in self._visit.urls:
+            return SAME_URL
+        return b"K" + key
+
+
+def facts_of(text: str) -> list[str]:
+    """The words of a text that are facts, in order: those with a digit or with a symbol at an end.
+
+    Prices, dates, identifiers, `C++`, `-5`, `★★★`: texts that differ in one of them are not copies.
+    """
+    words = (word.strip(EDGES) for word in text.split())
+    return [word for word in words if word and _is_fact(word)]
+
+
+def _is_fact(word: str) -> bool:
+    if word.isalpha():  # most words, told without a look at each character
+        return False
+    return not (word[0].isalpha() and word[-1].isalpha()) or any(map(str.isdigit, word))
+
+
+def _moment(value: str) -> datetime | None:
+    """The point in time that a string says in ISO 8601; None for a day alone or anything else."""
+    if not (16 <= len(value) <= 40 and value[:4].isdigit() and value[4] == "-"):
+        return None
+    try:
+        return datetime.fromisoformat(value.strip())
+    except ValueError:
+        return None
+
+
+def _text(value: str) -> bytes:
+    """A short text, whitespace and Unicode form apart; a longer one as it is."""
+    if len(value) > LONG_CHARS:  # normalize() is quadratic in runs of combining marks
+        return _raw(value)
+    return _raw(unicodedata.normalize("NFC", " ".join(value.split()) or value))
+
+
+def _raw(value: str) -> bytes:
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _joined(parts: list[bytes]) -> bytes:
+    # Lengths first: no value can imitate a border between two.
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def _digest(data: bytes, key: bytes) -> int:
+    digest = blake2b(data, digest_size=8, key=key, person=b"neardup-item").digest()
+    return int.from_bytes(digest, "little")

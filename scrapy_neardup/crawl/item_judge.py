@@ -1,0 +1,158 @@
+"""Whether an item of a page that repeats another says something new; what is kept is remembered."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict, defaultdict
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from scrapy_neardup import stats
+from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.item_data import ItemData, Visit, item_data
+from scrapy_neardup.crawl.items import CrawledPage, OfferedItem
+from scrapy_neardup.detect.item_table import KeptItem, says_the_same
+from scrapy_neardup.errors import ItemTooLarge
+from scrapy_neardup.factory import make_rules
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import State
+
+if TYPE_CHECKING:
+    from scrapy_neardup.fleet.worker import FleetWorker
+
+MAX_CLUSTERS = 4096  # whose first item's fields are remembered, to name a field that differs
+FEW = 10  # items that one field alone kept, from which on it is named
+
+
+class ItemJudge:
+    """Compares the data of items with those of the items that were kept of the same page.
+
+    An item that the pipelines have not let through yet counts as kept: of two copies under way
+    the first one's items stand for both. If they are dropped in the end, neither page is
+    completed, and the next crawl reads both again (page_lifecycle.py).
+    """
+
+    def __init__(
+        self,
+        settings: NearDupSettings,
+        state: State,
+        fleet: FleetWorker | None,
+        attempt: FailOpen,
+        count: Count,
+    ) -> None:
+        self._state = state
+        self._fleet = fleet
+        self._attempt = attempt
+        self._count = count
+        self._rules = make_rules(settings)
+        self._ignored = frozenset(settings.ignore_fields)
+        self._within = settings.confirm_distance or 0
+        self._min_words = settings.min_words
+        self._key = state.detector.engine.sketch_spec.key.to_bytes(8, "little")
+        self._began = time.time()
+        self._offered: defaultdict[tuple[int, int], list[KeptItem]] = defaultdict(list)
+        self._fields: OrderedDict[int, dict[str, int]] = OrderedDict()
+        self.only_difference: Counter[str] = Counter()  # field → repeating items it alone kept
+
+    def is_new(self, item: Any, page: CrawledPage) -> bool:
+        """Whether an item of a page is to be kept; its data are remembered then.
+
+        True where the page repeats nothing, and where there are no data or they cannot be read.
+        """
+        name = self._name(page)
+        if name is None:
+            return True
+        read = self._attempt("item_data", self._read, item, page, name)
+        if read is None:
+            return True
+        data, kept = read
+        if not data.fields:  # nothing to compare: a doubt
+            return True
+        repeats = page.decision is not None and page.decision.is_duplicate
+        if repeats and self._is_known(kept):
+            return False
+        if repeats:
+            self._count(stats.ITEMS_KEPT_BY_DATA)
+            self._note_difference(name, data.fields)
+        elif name not in self._fields:
+            self._remember_fields(name, data.fields)
+        self._offered[kept[:2]].append(kept)
+        page.offered.append(OfferedItem(item, kept))
+        return True
+
+    def _name(self, page: CrawledPage) -> int | None:
+        """What the items of a page and of its copies are remembered by, None for nothing."""
+        judged = page.judged
+        if judged is None:
+            return None
+        row = judged.original_id if judged.is_duplicate else judged.page_id
+        return None if row is None else self._state.detector.pages.name(row)
+
+    def _read(self, item: Any, page: CrawledPage, name: int) -> tuple[ItemData, KeptItem] | None:
+        if page.visit is None:
+            page.visit = Visit.of(page.response, self._rules, self._began, time.time())
+        try:
+            data = item_data(item, page.visit, self._rules, self._ignored, self._key)
+        except ItemTooLarge:
+            self._count(stats.ITEMS_TOO_LARGE)
+            return None
+        return data, self._with_text(KeptItem(name, data.values), data.text)
+
+    def _with_text(self, item: KeptItem, text: str) -> KeptItem:
+        """The item with what tells its long text; a text of few words only has a digest."""
+        if not text:
+            return item
+        squeezed = " ".join(text.split()).encode("utf-8", "surrogatepass")
+        digest = blake2b(squeezed, digest_size=8, key=self._key, person=b"neardup-item").digest()
+        item = item._replace(text=int.from_bytes(digest, "little"))
+        reading = self._state.detector.read("", text)
+        if reading.n_words < self._min_words:
+            return item
+        return item._replace(sketch=reading.signatures.sketch)
+
+    def _is_known(self, item: KeptItem) -> bool:
+        if self._state.items.has_near(item, self._within):
+            return True
+        under_way = self._offered.get(item[:2], ())
+        return any(says_the_same(other, item, self._within) for other in under_way)
+
+    # --- what becomes of the items
+
+    def withdrawn(self, item: Any, page: CrawledPage) -> None:
+        """A later pipeline dropped an item, or raised."""
+        for n, offered in enumerate(page.offered):
+            if offered.item is item:
+                self._forget_offer(offered.data)
+                del page.offered[n]
+                return
+
+    def settled(self, page: CrawledPage) -> None:
+        """All items of a page are done: those that were offered and not withdrawn are kept."""
+        for offered in page.offered:
+            self._forget_offer(offered.data)
+            self._state.keep_item(offered.data)
+            if self._fleet is not None:
+                self._fleet.keep_item(offered.data)
+        page.offered.clear()
+
+    def _forget_offer(self, item: KeptItem) -> None:
+        offers = self._offered[item[:2]]
+        offers[:] = [other for other in offers if other is not item]
+        if not offers:
+            del self._offered[item[:2]]
+
+    # --- which field makes items differ
+
+    def _remember_fields(self, name: int, fields: dict[str, int]) -> None:
+        self._fields[name] = fields
+        if len(self._fields) > MAX_CLUSTERS:
+            self._fields.popitem(last=False)
+
+    def _note_difference(self, name: int, fields: dict[str, int]) -> None:
+        first = self._fields.get(name)
+        if first is None:
+            return
+        names = first.keys() | fields.keys()
+        differing = [field for field in names if first.get(field) != fields.get(field)]
+        if len(differing) == 1:
+            self.only_difference[differing[0]] += 1

@@ -1,0 +1,158 @@
+"""The item table: what was kept of each page's items, so that only repeats are dropped."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from scrapy_neardup.detect.page_table import Column, IdTable
+from scrapy_neardup.errors import BrokenInvariant
+from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+
+NO_TEXT = -1
+
+
+class KeptItem(NamedTuple):
+    """The data of one kept item.
+
+    page    64-bit name of the page that the item belongs to (PageTable.name)
+    values  digest of its short values
+    text    digest of its long text, 0 where it has none
+    sketch  of its long text, shape (sketch words,); None where it has none
+    """
+
+    page: int
+    values: int
+    text: int = 0
+    sketch: U64Array | None = None
+
+
+def says_the_same(one: KeptItem, other: KeptItem, within: int) -> bool:
+    """Whether two items have equal values, and long text that is equal or `within` bits or nearer.
+
+    One with long text never says the same as one without.
+    """
+    if one[:2] != other[:2]:
+        return False
+    if one.text == other.text or one.sketch is None or other.sketch is None:
+        return one.text == other.text
+    return int(np.bitwise_count(one.sketch ^ other.sketch).sum()) <= within
+
+
+class ItemTable:
+    """Data of kept items by page: one row an item, about 28 bytes, and a sketch for long text.
+
+    Rows are never changed. Those of pages that were forgotten stay until keep_pages().
+    """
+
+    def __init__(self, sketch_words: int) -> None:
+        self._pages = Column("<u8")
+        self._values = Column("<u8")
+        self._texts = Column("<u8")
+        self._sketch_rows = Column("<i4")
+        self._sketches = Column("<u8", sketch_words)
+        self._by_key = IdTable()
+
+    def __len__(self) -> int:
+        """Items remembered."""
+        return len(self._pages)
+
+    def add(self, item: KeptItem) -> bool:
+        """Remember an item; False where an equal one is there already."""
+        if self.has(item):
+            return False
+        id, row = len(self), NO_TEXT
+        if item.sketch is not None:
+            row = len(self._sketches)
+            self._sketches.append(item.sketch)
+        self._pages.append(item.page)
+        self._values.append(item.values)
+        self._texts.append(item.text)
+        self._sketch_rows.append(row)
+        self._by_key.put(item.page ^ item.values, id, self._keys)
+        return True
+
+    def has(self, item: KeptItem) -> bool:
+        """Whether an item with exactly these data was kept of the page."""
+        return any(int(self._texts[id]) == item.text for id in self._ids(item))
+
+    def has_near(self, item: KeptItem, within: int) -> bool:
+        """Whether an item that says the same was kept of the page; see says_the_same."""
+        return any(says_the_same(self._item(id), item, within) for id in self._ids(item))
+
+    def _item(self, id: int) -> KeptItem:
+        row = int(self._sketch_rows[id])
+        return KeptItem(
+            int(self._pages[id]),
+            int(self._values[id]),
+            int(self._texts[id]),
+            None if row == NO_TEXT else self._sketches[row],
+        )
+
+    def _ids(self, item: KeptItem) -> list[int]:
+        return [
+            id
+            for id in self._by_key.candidates(item.page ^ item.values)
+            if int(self._pages[id]) == item.page and int(self._values[id]) == item.values
+        ]
+
+    def _keys(self, ids: I64Array) -> U64Array:
+        keys: U64Array = self._pages.take(ids) ^ self._values.take(ids)
+        return keys
+
+    def _columns(self) -> dict[str, Column]:
+        return {
+            "pages": self._pages,
+            "values": self._values,
+            "texts": self._texts,
+            "sketch_rows": self._sketch_rows,
+            "sketches": self._sketches,
+        }
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, spare room included."""
+        return sum(c.nbytes for c in self._columns().values()) + self._by_key.slots.nbytes
+
+    def keep_pages(self, names: U64Array) -> None:
+        """Forget the items of all pages but the named ones; O(items)."""
+        kept = np.flatnonzero(np.isin(self._pages.rows(), names))
+        if len(kept) == len(self):
+            return
+        columns = {name: c.take(kept) for name, c in self._columns().items() if name != "sketches"}
+        has_text = columns["sketch_rows"] != NO_TEXT
+        columns["sketches"] = self._sketches.take(columns["sketch_rows"][has_text])
+        columns["sketch_rows"][has_text] = np.arange(int(has_text.sum()))
+        self._adopt(columns)
+        self._by_key = IdTable.of(self._keys(np.arange(len(kept))))
+
+    def _adopt(self, columns: dict[str, Any]) -> None:
+        for name, column in self._columns().items():
+            column.map(columns[name])
+
+    def arrays(self) -> dict[str, Any]:
+        """The state as named arrays; columns come read-only, as a promise not to change them."""
+        arrays = {name: column.rows() for name, column in self._columns().items()}
+        return arrays | {"by_key": self._by_key.slots}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any]) -> Self:
+        """The table that arrays() described; maps read-only arrays and never writes to them."""
+        table = cls(arrays["sketches"].shape[1])
+        table._adopt(arrays)
+        table._by_key = IdTable(arrays["by_key"])
+        return table
+
+    def check(self) -> None:
+        """Every item is found by its key; O(items). Raises BrokenInvariant."""
+        lengths = {n: len(c) for n, c in self._columns().items() if n != "sketches"}
+        if len(set(lengths.values())) != 1:
+            raise BrokenInvariant(f"the item table's columns differ in length: {lengths}")
+        rows = self._sketch_rows.rows()
+        if np.any(rows < NO_TEXT) or np.any(rows >= len(self._sketches)):
+            raise BrokenInvariant("the item table names sketches that are not there")
+        for id in range(len(self)):
+            key = int(self._pages[id]) ^ int(self._values[id])
+            if id not in self._by_key.candidates(key):
+                raise BrokenInvariant(f"item {id} is not found by its key")

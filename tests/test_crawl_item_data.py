@@ -1,0 +1,222 @@
+"""scrapy_neardup/crawl/item_data.py: what of an item is data, and what only echoes the visit."""
+
+import dataclasses
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import attrs
+import pytest
+import scrapy
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy import Request
+from scrapy.http import HtmlResponse
+
+from scrapy_neardup.crawl.item_data import LONG_CHARS, MAX_VALUES, ItemData, Visit, item_data
+from scrapy_neardup.errors import ItemTooLarge
+from scrapy_neardup.urls.key import DEFAULT_RULES
+
+NOW = datetime(2026, 5, 4, 12, 30, tzinfo=UTC).timestamp()
+HTML = "<p>" + "some words of a page " * 40
+
+
+def visit(url: str = "http://a.example/p", **meta: Any) -> Visit:
+    request = Request(url, meta=meta)
+    response = HtmlResponse(url, body=HTML.encode(), encoding="utf-8", request=request)
+    return Visit.of(response, DEFAULT_RULES, NOW - 60, NOW)
+
+
+def data(item: Any, at: Visit | None = None, **options: Any) -> ItemData:
+    return item_data(item, at or visit(), DEFAULT_RULES, **options)
+
+
+def test_the_url_of_the_visit_is_an_echo() -> None:
+    one = data({"url": "http://a.example/p", "n": 1})
+    other = data({"url": "http://a.example/q", "n": 1}, visit("http://a.example/q"))
+    assert one.values == other.values
+
+
+def test_a_tracking_parameter_makes_no_other_url() -> None:
+    at = visit("http://a.example/p?utm_source=mail")
+    assert data({"url": "https://a.example/p"}, at).values == data({"url": at_url(at)}, at).values
+
+
+def at_url(at: Visit) -> str:
+    return "http://" + next(iter(at.urls)).decode()
+
+
+def test_urls_that_a_redirect_came_through_are_echoes() -> None:
+    at = visit("http://a.example/new", redirect_urls=["http://a.example/old"])
+    old, new = (data({"url": f"http://a.example/{name}"}, at) for name in ("old", "new"))
+    assert old.values == new.values
+
+
+def test_another_url_is_data() -> None:
+    one, other = (data({"file": f"http://a.example/{n}.pdf"}) for n in (1, 2))
+    assert one.values != other.values
+
+
+@pytest.mark.parametrize("make", [dict, list, lambda pairs: [dict(pairs)]])
+def test_nested_values_are_data(make: Any) -> None:
+    one, other = (data({"offer": make([("price", price)])}) for price in (5, 7))
+    assert one.values != other.values
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("C++", "C"),
+        ("-5", "5"),
+        ("€ 500", "$ 500"),
+        ("★★", "★★★"),
+        (5, 7),
+        (5, "5"),
+        (True, 1),
+        (Decimal("1.10"), Decimal("1.11")),
+        (b"one", b"two"),
+        ("", None),
+        ([1, 2], [2, 1]),
+        (["a", "b"], ["ab"]),
+        (date(2020, 1, 1), date(2020, 1, 2)),
+        (datetime(2020, 1, 1, 10), datetime(2020, 1, 1, 11)),
+    ],
+)
+def test_short_values_have_to_be_equal(one: Any, other: Any) -> None:
+    assert data({"value": one}).values != data({"value": other}).values
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("a  b\n", "a b"), ("é", "e\u0301"), (5, 5.0), ({1, 2, 3}, {3, 2, 1}), ([1, 2], (1, 2))],
+)
+def test_values_that_say_the_same_are_equal(one: Any, other: Any) -> None:
+    assert data({"value": one}).values == data({"value": other}).values
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        datetime.fromtimestamp(NOW - 5, UTC),
+        datetime.fromtimestamp(NOW - 5, UTC).isoformat(),
+        datetime.fromtimestamp(NOW - 5, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+        datetime.fromtimestamp(NOW - 5),
+        NOW - 5,
+        int(NOW),
+        int(NOW * 1000),
+        date.fromtimestamp(NOW),
+    ],
+    ids=repr,
+)
+def test_times_within_the_crawl_are_echoes(value: Any) -> None:
+    assert data({"at": value}).values == data({"at": NOW - 10}).values
+
+
+@pytest.mark.parametrize("days", [-400, 400])
+def test_other_times_are_data(days: int) -> None:
+    then = datetime.fromtimestamp(NOW, UTC) + timedelta(days=days)
+    assert data({"at": then}).values != data({"at": NOW}).values
+
+
+def test_the_page_itself_is_an_echo() -> None:
+    whole = data({"html": HTML, "body": HTML.encode()})
+    assert whole.text == ""
+    assert (
+        whole.values
+        == data({"html": HTML, "body": HTML.encode()}, visit("http://b.example/")).values
+    )
+
+
+def test_long_text_is_left_for_comparison() -> None:
+    text = "a description of something " * 20
+    one, other = data({"n": 1, "text": text}), data({"n": 1, "text": text + "more"})
+    assert one.values == other.values
+    assert one.text == text
+    assert one.fields["text"] != other.fields["text"]
+
+
+def test_ignored_fields_say_nothing_at_any_depth() -> None:
+    one, other = (
+        data({"id": n, "offers": [{"id": n, "price": 3}]}, ignored={"id"}) for n in (1, 2)
+    )
+    assert one.values == other.values
+
+
+@dataclasses.dataclass
+class Plain:
+    name: str
+    price: int
+
+
+@attrs.define
+class Attrs:
+    name: str
+    price: int
+
+
+class Declared(scrapy.Item):
+    name = scrapy.Field()
+    price = scrapy.Field()
+
+
+@pytest.mark.parametrize("make", [Plain, Attrs, Declared])
+def test_items_of_every_type_have_the_same_data(make: Any) -> None:
+    assert data(make(name="x", price=3)).values == data({"price": 3, "name": "x"}).values
+
+
+def test_an_item_that_holds_itself_is_refused() -> None:
+    item: dict[str, Any] = {}
+    item["self"] = item
+    with pytest.raises(ItemTooLarge):
+        data(item)
+
+
+def test_an_item_of_too_many_values_is_refused() -> None:
+    data({"values": list(range(MAX_VALUES - 1))})
+    with pytest.raises(ItemTooLarge):
+        data({"values": list(range(MAX_VALUES))})
+
+
+def test_an_item_without_a_page_has_data() -> None:
+    assert item_data({"n": 1}, None, DEFAULT_RULES).values == data({"n": 1}).values
+
+
+def test_a_key_changes_every_digest() -> None:
+    one, other = (data({"n": 1}, key=key) for key in (b"one", b"other"))
+    assert one.values != other.values
+    assert one.fields != other.fields
+
+
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.binary()
+    | st.text()
+    | st.dates()
+    | st.datetimes()
+    | st.decimals(allow_nan=False)
+)
+values = st.recursive(
+    leaves, lambda v: st.lists(v, max_size=4) | st.dictionaries(st.text(), v, max_size=4)
+)
+
+
+@given(st.dictionaries(st.text(min_size=1), values, max_size=5), st.data())
+def test_any_item_has_data_that_its_field_order_does_not_change(
+    item: dict[str, Any], drawn: st.DataObject
+) -> None:
+    names = drawn.draw(st.permutations(list(item)))
+    assert data(item).values == data({name: item[name] for name in names}).values
+
+
+@given(st.text(max_size=LONG_CHARS), st.text(max_size=LONG_CHARS))
+def test_two_texts_are_equal_only_if_they_are(one: str, other: str) -> None:
+    same = data({"t": one}).values == data({"t": other}).values
+    assert same or one.split() != other.split()
+    if same:
+        import unicodedata
+
+        forms = [unicodedata.normalize("NFC", " ".join(text.split())) for text in (one, other)]
+        assert forms[0] == forms[1] or one.startswith(("http", "//"))

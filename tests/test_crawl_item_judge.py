@@ -1,0 +1,142 @@
+"""scrapy_neardup/crawl/item_judge.py: an item is dropped only if its own data repeat, too."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import Outcome, PagesSpider, crawl
+from mock_site import MockSite, page, prose
+from scrapy import Request
+from scrapy.exceptions import DropItem
+from scrapy.http import Response
+
+
+class Products(PagesSpider):
+    """Every page says the same; what differs is in the request."""
+
+    data: dict[str, Any]
+
+    def parse(self, response: Response, **data: Any) -> Iterator[Any]:
+        yield {"url": response.url, **data}
+
+
+def products(site: MockSite, *data: dict[str, Any], **settings: Any) -> Outcome:
+    """Crawl equal pages, one after the other; each yields its URL and one of `data`."""
+    for n in range(len(data)):
+        site.add(f"/product/{n}", page(prose("a product")))
+    requests = [
+        Request(site.url(f"/product/{n}"), cb_kwargs=one, priority=-n) for n, one in enumerate(data)
+    ]
+    options = {f"NEARDUP_{name}": value for name, value in settings.items()}
+    return crawl(Products, options, seed=site.url("/page/seed"), requests=lambda: iter(requests))
+
+
+def test_an_item_with_other_data_is_kept_though_its_page_repeats(mock_site: MockSite) -> None:
+    outcome = products(mock_site, {"price": 1}, {"price": 2}, {"price": 3})
+    assert [item["price"] for item in outcome.items] == [1, 2, 3]
+    assert outcome.stat("pages/exact") == 2
+    assert outcome.stat("items/kept_by_data") == 2
+
+
+def test_an_item_with_the_data_of_the_original_is_dropped(mock_site: MockSite) -> None:
+    outcome = products(mock_site, {"price": 1}, {"price": 1})
+    assert [item["url"] for item in outcome.items] == [mock_site.url("/product/0")]
+
+
+def test_an_item_with_the_data_of_a_kept_copy_is_dropped(mock_site: MockSite) -> None:
+    outcome = products(mock_site, {"price": 1}, {"price": 2}, {"price": 2}, {"price": 1})
+    assert [item["price"] for item in outcome.items] == [1, 2]
+    assert outcome.stat("items/dropped") == 2
+
+
+def test_compared_by_pages_alone_the_data_say_nothing(mock_site: MockSite) -> None:
+    outcome = products(mock_site, {"price": 1}, {"price": 2}, COMPARE="page")
+    assert [item["price"] for item in outcome.items] == [1]
+
+
+def test_an_ignored_field_says_nothing_new(mock_site: MockSite) -> None:
+    outcome = products(mock_site, {"rank": 1}, {"rank": 2}, IGNORE_FIELDS=["rank"])
+    assert [item["rank"] for item in outcome.items] == [1]
+
+
+TEXT = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(120))
+
+
+@pytest.mark.parametrize(
+    ("other", "n_kept"),
+    [
+        (TEXT, 1),
+        (TEXT.replace("wordbb", "another"), 1),
+        (TEXT[::-1], 2),
+        (TEXT + " for 19 euros", 2),
+    ],
+    ids=["the same", "one word in 120", "another text", "a price more"],
+)
+def test_long_text_is_compared_as_pages_are(mock_site: MockSite, other: str, n_kept: int) -> None:
+    outcome = products(mock_site, {"text": TEXT}, {"text": other})
+    assert len(outcome.items) == n_kept
+
+
+def test_the_next_crawl_knows_the_data_of_kept_items(mock_site: MockSite, tmp_path: Path) -> None:
+    state = {"STATE_DIR": tmp_path / "state"}
+    products(mock_site, {"price": 1}, **state)
+    mock_site.add("/product/copy", page(prose("a product")))
+
+    def again(price: int) -> Outcome:
+        request = Request(
+            mock_site.url("/product/copy"), cb_kwargs={"price": price}, dont_filter=True
+        )
+        return crawl(
+            Products,
+            {"NEARDUP_STATE_DIR": tmp_path / "state"},
+            seed=mock_site.url("/page/seed"),
+            requests=lambda: iter([request]),
+        )
+
+    assert again(1).items == []
+    assert [item["price"] for item in again(2).items] == [2]
+    assert again(2).items == []
+
+
+class Picky:
+    """A pipeline that drops the first item it sees."""
+
+    seen = 0
+
+    def process_item(self, item: Any) -> Any:
+        Picky.seen += 1
+        if Picky.seen == 1:
+            raise DropItem("the first one")
+        return item
+
+
+class Twins(PagesSpider):
+    """Two items a page: one is dropped by a later pipeline, the other keeps the page known."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"n": 1}
+        yield {"n": 2}
+
+
+def test_an_item_that_a_later_pipeline_dropped_is_no_reason_to_drop_another(
+    mock_site: MockSite,
+) -> None:
+    Picky.seen = 0
+    for n in range(2):
+        mock_site.add(f"/twin/{n}", page(prose("twins")))
+    requests = [Request(mock_site.url(f"/twin/{n}"), priority=-n) for n in range(2)]
+    outcome = crawl(
+        Twins,
+        {"ITEM_PIPELINES": {Picky: 500}},
+        seed=mock_site.url("/page/seed"),
+        requests=lambda: iter(requests),
+    )
+    assert [item["n"] for item in outcome.items] == [2, 1]
+
+
+def test_an_item_too_large_to_look_at_is_kept_and_counted(mock_site: MockSite) -> None:
+    many = {"values": list(range(20_000))}
+    outcome = products(mock_site, many, many)
+    assert len(outcome.items) == 2
+    assert outcome.stat("items/too_large") == 2
