@@ -159,6 +159,23 @@ def test_what_an_interrupted_write_left_is_removed_at_the_next_opening(tmp_path:
     assert not (tmp_path / "snapshot-1.tmp").exists()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+@pytest.mark.parametrize("name", ["lock", "key.tmp", "journal-0.tmp", "snapshot-1.tmp"])
+def test_a_link_in_the_folder_is_never_followed(tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("of somebody else")
+    folder = tmp_path / "state"
+    folder.mkdir()
+    (folder / name).symlink_to(victim)
+    store, _ = opened(folder)
+    store.key()
+    if (number := store.rotate()) is not None:
+        store.write(number, {})
+    store.close()
+    assert victim.read_text() == "of somebody else"
+    assert store.errors == (name == "lock")  # without its lock the folder is not written to
+
+
 def test_a_record_of_monstrous_length_is_counted_and_left_out(tmp_path: Path) -> None:
     store, _ = opened(tmp_path)
     store.append(1, b"1" * (MAX_PAYLOAD_BYTES + 1))

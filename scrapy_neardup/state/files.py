@@ -10,13 +10,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 TEMPORARY, DAMAGED = ".tmp", ".damaged"
+O_NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 O_BINARY: int = getattr(os, "O_BINARY", 0)  # Windows would write \r\n for each \n
 
 
 def write_atomically(path: Path, chunks: Iterable[bytes | memoryview], mode: int = 0o600) -> None:
     """Write a whole file: temporary file, fsync, rename, fsync of the folder. Raises OSError."""
     temporary = path.with_name(path.name + TEMPORARY)
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | O_BINARY, mode)
+    temporary.unlink(missing_ok=True)
+    # Exclusively: a link of that name would have us write to where it leads.
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY, mode)
     try:
         try:
             for chunk in chunks:

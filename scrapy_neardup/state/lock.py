@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from scrapy_neardup.errors import StateLocked
+from scrapy_neardup.state.files import O_NOFOLLOW
 
 # Past any content: on Windows a locked byte cannot be read, and others must read the pid.
 _LOCKED_BYTE = 1 << 30
@@ -34,7 +35,7 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         path = folder / "lock"
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | O_NOFOLLOW, 0o600)
         try:
             _lock(self._fd)
         except (BlockingIOError, PermissionError) as error:
