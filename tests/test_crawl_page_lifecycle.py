@@ -1,11 +1,27 @@
-"""A page is done when everything first found on it is: until then a crash must find it again."""
+"""The states of a page: what is kept, what is forgotten, and when its URL counts as seen."""
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from random import Random
 
+import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from scrapy_neardup.crawl.page_lifecycle import Completed, PageLifecycle
+from scrapy_neardup.crawl.page_lifecycle import (
+    Completed,
+    Effect,
+    Fate,
+    PageLifecycle,
+    RowForgotten,
+    RowKept,
+    RowPending,
+    Settled,
+    Stage,
+)
+from scrapy_neardup.errors import BrokenInvariant
 
 
 class Lifecycle(PageLifecycle):
@@ -23,7 +39,7 @@ class Lifecycle(PageLifecycle):
         """A request found on the page came to nothing."""
         self._note(self.request_ended(page))
 
-    def _note(self, effects) -> None:
+    def _note(self, effects: Iterable[Effect]) -> None:
         self.completed += [one.key for one in effects if isinstance(one, Completed)]
 
 
@@ -148,3 +164,327 @@ def test_whatever_the_order_no_page_is_completed_before_its_finds(
     order = {int(key): place for place, key in enumerate(done)}
     assert len(done) == len(parents) + 1
     assert all(order[find] < order[page] for page in order for find in finds[page])
+
+
+def with_item(lifecycle: PageLifecycle, key: bytes, row: int | None, original: int | None) -> int:
+    """A page that was judged and handed out one item."""
+    page = lifecycle.answered(key, None)
+    lifecycle.reading(page)
+    lifecycle.judged(page, row, original)
+    lifecycle.item_out(page)
+    if original is not None:
+        lifecycle.item_repeats(page, original)
+    return page
+
+
+def ended(lifecycle: PageLifecycle, page: int, fate: Fate) -> list[Effect]:
+    """The effects of a page whose callback ends and whose item meets its fate."""
+    return lifecycle.exhausted(page, failed=False) + lifecycle.item_done(page, fate)
+
+
+def test_a_page_goes_through_its_stages() -> None:
+    lifecycle = PageLifecycle()
+    page = lifecycle.answered(b"a", None)
+    stages = [lifecycle.stage(page)]
+    for event in (
+        lambda: lifecycle.requested(page),
+        lambda: lifecycle.reading(page),
+        lambda: lifecycle.judged(page, 1, None),
+        lambda: lifecycle.item_out(page),
+        lambda: ended(lifecycle, page, Fate.KEPT),
+        lambda: lifecycle.request_ended(page),
+    ):
+        event()
+        stages.append(lifecycle.stage(page))
+    assert [stage.name for stage in stages] == [
+        *("ANSWERED", "ANSWERED", "READING", "JUDGED", "ITEMS_OUT", "WAITING", "COMPLETED")
+    ]
+
+
+def test_a_page_cannot_skip_or_repeat_a_stage() -> None:
+    lifecycle = PageLifecycle()
+    page = lifecycle.answered(b"a", None)
+    with pytest.raises(BrokenInvariant, match="cannot go from ANSWERED to JUDGED"):
+        lifecycle.judged(page, 1, None)
+    lifecycle.requested(page)
+    lifecycle.exhausted(page, failed=False)
+    with pytest.raises(BrokenInvariant, match="is WAITING: its items are done"):
+        lifecycle.item_out(page)
+
+
+def test_the_row_is_kept_before_the_url_is_completed() -> None:
+    lifecycle = PageLifecycle()
+    page = with_item(lifecycle, b"a", 1, None)
+    effects = ended(lifecycle, page, Fate.KEPT)
+    assert effects == [RowKept(1), Settled(page, False, False), Completed(b"a")]
+
+
+def test_a_page_of_which_no_item_was_kept_is_forgotten() -> None:
+    lifecycle = PageLifecycle()
+    page = with_item(lifecycle, b"a", 1, None)
+    effects = ended(lifecycle, page, Fate.DROPPED)
+    assert effects == [RowForgotten(1), Settled(page, False, False), Completed(b"a")]
+
+
+def test_a_page_that_failed_is_never_completed() -> None:
+    lifecycle = PageLifecycle()
+    page = with_item(lifecycle, b"a", 1, None)
+    assert ended(lifecycle, page, Fate.FAILED) == [RowForgotten(1), Settled(page, False, True)]
+    assert lifecycle.stage(page) is Stage.FAILED
+    assert b"a" in lifecycle
+
+
+def test_a_copy_is_completed_when_its_original_is_kept() -> None:
+    lifecycle = PageLifecycle()
+    original = with_item(lifecycle, b"a", 1, None)
+    copy = with_item(lifecycle, b"b", None, 1)
+    assert ended(lifecycle, copy, Fate.DROPPED) == [Settled(copy, True, False)]
+    assert ended(lifecycle, original, Fate.KEPT) == [
+        *(RowKept(1), Completed(b"b"), Settled(original, False, False), Completed(b"a"))
+    ]
+
+
+@pytest.mark.parametrize("copy_ends_first", [True, False])
+def test_a_copy_of_what_was_not_kept_is_never_completed(copy_ends_first: bool) -> None:
+    lifecycle = PageLifecycle()
+    original = with_item(lifecycle, b"a", 1, None)
+    copy = with_item(lifecycle, b"b", None, 1)
+    for page in (copy, original) if copy_ends_first else (original, copy):
+        ended(lifecycle, page, Fate.DROPPED)
+    assert b"a" not in lifecycle
+    assert lifecycle.stage(copy) is Stage.WAITING
+
+
+def test_a_copy_stands_in_for_an_original_without_items() -> None:
+    lifecycle = PageLifecycle()
+    original = lifecycle.answered(b"a", None)
+    lifecycle.reading(original)
+    lifecycle.judged(original, 1, None)
+    assert RowPending(1) in lifecycle.exhausted(original, failed=False)
+    copy = lifecycle.answered(b"b", None)
+    lifecycle.reading(copy)
+    lifecycle.judged(copy, None, 1)
+    assert lifecycle.item_out(copy)
+    assert not lifecycle.item_out(copy)
+    lifecycle.item_done(copy, Fate.KEPT)
+    assert RowKept(1) in ended(lifecycle, copy, Fate.DROPPED)
+
+
+# --- every interleaving, against a plain model
+
+
+@dataclass(eq=False)
+class Model:
+    """A page as one would describe it: what happened to it, and no bookkeeping."""
+
+    id: int
+    key: bytes | None  # None where an earlier page of the key is under way
+    original: int | None = None
+    copy_of: set[int] = field(default_factory=set)  # rows on which it depends
+    rows: set[int] = field(default_factory=set)
+    finds: list["Found"] = field(default_factory=list)
+    twins: list["Model"] = field(default_factory=list)
+    judged: bool = False
+    out: int = 0
+    fates: list[Fate] = field(default_factory=list)
+    repeats: int = 0
+    exhausted: bool = False
+    failed: bool = False
+
+    @property
+    def is_settled(self) -> bool:
+        return self.exhausted and len(self.fates) == self.out
+
+
+@dataclass(eq=False)
+class Found:
+    """A request found on a page: queued, dropped on purpose, or answered."""
+
+    ended: bool = False
+    page: Model | None = None
+
+
+class Crawl(RuleBasedStateMachine):
+    """Items, errors, drops, copies under way, overrides, crashes and restarts, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lifecycle = PageLifecycle()
+        self.pages: list[Model] = []
+        self.queue: list[Found] = []  # requests that are neither answered nor dropped
+        self.finder: dict[int, int] = {}  # id() of a request → page it was found on
+        self.next_row = 0
+        self.kept: set[int] = set()  # rows
+        self.gone: set[int] = set()  # rows that were forgotten, or lost
+        self.pending: set[int] = set()  # rows whose pages brought no item
+        self.completed: set[bytes] = set()
+
+    def pick(self, choice: int, wanted: Callable[[Model], bool]) -> Model | None:
+        fitting = [page for page in self.pages if wanted(page)]
+        return fitting[choice % len(fitting)] if fitting else None
+
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, RowKept):
+                assert effect.row not in self.kept | self.gone
+                self.kept.add(effect.row)
+                self.pending.discard(effect.row)
+            elif isinstance(effect, RowForgotten):
+                assert effect.row not in self.kept | self.gone
+                self.gone.add(effect.row)
+            elif isinstance(effect, RowPending):
+                self.pending.add(effect.row)
+            elif isinstance(effect, Completed):
+                page = next(one for one in self.pages if one.key == effect.key and self.done(one))
+                assert page.copy_of <= self.kept
+                self.completed.add(effect.key)
+                self.pages = [one for one in self.pages if one.key != effect.key]
+        self.pages = [one for one in self.pages if one.key is not None or not self.done(one)]
+
+    def done(self, page: Model) -> bool:
+        """Whether nothing is left for a page to wait for, by definition."""
+        return (
+            page.is_settled
+            and not page.failed
+            and page.copy_of <= self.kept
+            and all(
+                one.ended or (one.page is not None and self.done(one.page)) for one in page.finds
+            )
+            and all(self.done(twin) for twin in page.twins)
+        )
+
+    def is_done(self, page: Model | None) -> bool:
+        return page is not None and self.done(page)
+
+    @rule(number=st.integers(0, 3) | st.none(), choice=st.integers(0, 99), found=st.booleans())
+    def answer(self, number: int | None, choice: int, found: bool) -> None:
+        key = None if number is None else b"%d" % number
+        request = self.queue.pop(choice % len(self.queue)) if found and self.queue else Found()
+        first = next((one for one in self.pages if key is not None and one.key == key), None)
+        new = self.lifecycle.answered(key, self.finder.get(id(request)))
+        request.page = Model(new, None if first else key)
+        if first:
+            first.twins.append(request.page)
+        self.pages.append(request.page)
+
+    @rule(choice=st.integers(0, 99))
+    def find(self, choice: int) -> None:
+        if page := self.pick(choice, lambda one: not one.exhausted):
+            self.lifecycle.requested(page.id)
+            request = Found()
+            page.finds.append(request)
+            self.queue.append(request)
+            self.finder[id(request)] = page.id
+
+    @precondition(lambda self: self.queue)
+    @rule(choice=st.integers(0, 99))
+    def drop_request(self, choice: int) -> None:
+        request = self.queue.pop(choice % len(self.queue))
+        request.ended = True
+        self.carry_out(self.lifecycle.request_ended(self.finder[id(request)]))
+
+    @rule(choice=st.integers(0, 99), repeats=st.integers(0, 99) | st.none(), undone=st.booleans())
+    def judge(self, choice: int, repeats: int | None, undone: bool) -> None:
+        page = self.pick(choice, lambda one: not one.judged and not one.exhausted)
+        known = sorted(set(range(self.next_row)) - self.gone)
+        if page is None:
+            return
+        self.lifecycle.reading(page.id)
+        page.judged = True
+        if repeats is None or not known:
+            self.lifecycle.judged(page.id, self.next_row, None)
+            page.rows.add(self.next_row)
+            self.next_row += 1
+        elif undone:
+            self.lifecycle.judged(page.id, None, None)
+        else:
+            page.original = known[repeats % len(known)]
+            self.lifecycle.judged(page.id, None, page.original)
+            if page.original not in self.kept:
+                page.copy_of.add(page.original)
+
+    @rule(choice=st.integers(0, 99))
+    def hand_out_an_item(self, choice: int) -> None:
+        if page := self.pick(choice, lambda one: not one.exhausted):
+            stands_in = self.lifecycle.item_out(page.id)
+            page.out += 1
+            assert stands_in == (page.out == 1 and page.original in self.pending)
+            if stands_in and page.original is not None:
+                self.pending.discard(page.original)
+                page.rows.add(page.original)
+                page.copy_of.discard(page.original)
+                page.original = None
+
+    @rule(choice=st.integers(0, 99), kept=st.booleans(), fails=st.integers(0, 5))
+    def end_an_item(self, choice: int, kept: bool, fails: int) -> None:
+        page = self.pick(choice, lambda one: len(one.fates) < one.out)
+        if page is None:
+            return
+        if page.original is not None and kept:  # dropped by us, for another's sake
+            page.repeats += 1
+            self.lifecycle.item_repeats(page.id, page.original)
+            kept = False
+        fate = Fate.FAILED if not fails else Fate.KEPT if kept else Fate.DROPPED
+        page.fates.append(fate)
+        page.failed |= fate is Fate.FAILED
+        self.settle(page, lambda: self.lifecycle.item_done(page.id, fate))
+
+    @rule(choice=st.integers(0, 99), fails=st.integers(0, 5))
+    def exhaust(self, choice: int, fails: int) -> None:
+        if page := self.pick(choice, lambda one: not one.exhausted):
+            page.exhausted = True
+            page.failed |= not fails
+            self.settle(page, lambda: self.lifecycle.exhausted(page.id, not fails))
+
+    def settle(self, page: Model, event: Callable[[], list[Effect]]) -> None:
+        if page.is_settled and not page.repeats:
+            page.copy_of.clear()
+        effects = event()
+        rows = {type(one): one.row for one in effects if not isinstance(one, Settled | Completed)}
+        if page.is_settled and page.rows:
+            fate = (
+                RowPending if not page.out else RowKept if Fate.KEPT in page.fates else RowForgotten
+            )
+            assert set(rows) == {fate}
+        # What an event completes may wait for what it completes first.
+        self.kept |= {one.row for one in effects if isinstance(one, RowKept)} - self.kept
+        self.carry_out([one for one in effects if not isinstance(one, RowKept)])
+        self.pending -= self.kept
+
+    @rule()
+    def crash(self) -> None:
+        self.lose_rows()
+        self.lifecycle = PageLifecycle()
+        self.pages, self.queue, self.finder = [], [], {}
+
+    @precondition(lambda self: all(page.is_settled for page in self.pages))
+    @rule()
+    def stop_and_go_on(self) -> None:
+        """A clean stop waits for what is under way, and keeps the queue of requests."""
+        self.lose_rows()
+        arrays = self.lifecycle.arrays()
+        self.lifecycle = PageLifecycle()
+        self.lifecycle.restore(arrays)
+
+    def lose_rows(self) -> None:
+        """Rows that were neither kept nor forgotten are in no file."""
+        self.gone |= set(range(self.next_row)) - self.kept
+        self.pending.clear()
+
+    @invariant()
+    def exactly_what_waits_is_under_way(self) -> None:
+        assert not [page for page in self.pages if self.done(page)]
+        for number in range(4):
+            key = b"%d" % number
+            assert (key in self.lifecycle) == any(page.key == key for page in self.pages)
+        for page in self.pages:
+            stage = self.lifecycle.stage(page.id)
+            if stage is not Stage.COMPLETED:  # a failed page that nothing waits for is let go
+                assert (stage in (Stage.WAITING, Stage.FAILED)) == page.is_settled
+            else:
+                assert page.failed
+                assert page.key is None
+
+
+Crawl.TestCase.settings = hypothesis_settings(max_examples=150, stateful_step_count=40)
+TestCrawl = Crawl.TestCase
