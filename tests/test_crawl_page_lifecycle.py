@@ -255,15 +255,18 @@ def test_a_copy_of_what_was_not_kept_is_never_completed(copy_ends_first: bool) -
     assert lifecycle.stage(copy) is Stage.WAITING
 
 
-def test_a_copy_stands_in_for_an_original_without_items() -> None:
+@pytest.mark.parametrize("judged_first", [True, False])
+def test_a_copy_stands_in_for_an_original_without_items(judged_first: bool) -> None:
     lifecycle = PageLifecycle()
-    original = lifecycle.answered(b"a", None)
-    lifecycle.reading(original)
+    original, copy = (lifecycle.answered(key, None) for key in (b"a", b"b"))
+    for page in (original, copy):
+        lifecycle.reading(page)
     lifecycle.judged(original, 1, None)
+    if judged_first:
+        lifecycle.judged(copy, None, 1)
     assert RowPending(1) in lifecycle.exhausted(original, failed=False)
-    copy = lifecycle.answered(b"b", None)
-    lifecycle.reading(copy)
-    lifecycle.judged(copy, None, 1)
+    if not judged_first:
+        lifecycle.judged(copy, None, 1)
     assert lifecycle.item_out(copy)
     assert not lifecycle.item_out(copy)
     lifecycle.item_done(copy, Fate.KEPT)
@@ -304,6 +307,23 @@ class Found:
     page: Model | None = None
 
 
+def runs(page: Model) -> bool:
+    return not page.exhausted
+
+
+def can_be_judged(page: Model) -> bool:
+    return not page.exhausted and not page.judged
+
+
+def has_items_under_way(page: Model) -> bool:
+    return len(page.fates) < page.out
+
+
+def some(wanted: Callable[[Model], bool]) -> Callable[["Crawl"], bool]:
+    """Whether a rule has a page to be about."""
+    return lambda crawl: any(wanted(page) for page in crawl.pages)
+
+
 class Crawl(RuleBasedStateMachine):
     """Items, errors, drops, copies under way, overrides, crashes and restarts, in any order."""
 
@@ -319,9 +339,9 @@ class Crawl(RuleBasedStateMachine):
         self.pending: set[int] = set()  # rows whose pages brought no item
         self.completed: set[bytes] = set()
 
-    def pick(self, choice: int, wanted: Callable[[Model], bool]) -> Model | None:
+    def pick(self, choice: int, wanted: Callable[[Model], bool]) -> Model:
         fitting = [page for page in self.pages if wanted(page)]
-        return fitting[choice % len(fitting)] if fitting else None
+        return fitting[choice % len(fitting)]
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -356,6 +376,7 @@ class Crawl(RuleBasedStateMachine):
     def is_done(self, page: Model | None) -> bool:
         return page is not None and self.done(page)
 
+    @precondition(lambda self: sum(not page.is_settled for page in self.pages) < 4)
     @rule(number=st.integers(0, 3) | st.none(), choice=st.integers(0, 99), found=st.booleans())
     def answer(self, number: int | None, choice: int, found: bool) -> None:
         key = None if number is None else b"%d" % number
@@ -367,14 +388,14 @@ class Crawl(RuleBasedStateMachine):
             first.twins.append(request.page)
         self.pages.append(request.page)
 
+    @precondition(some(runs))
     @rule(choice=st.integers(0, 99))
     def find(self, choice: int) -> None:
-        if page := self.pick(choice, lambda one: not one.exhausted):
-            self.lifecycle.requested(page.id)
-            request = Found()
-            page.finds.append(request)
-            self.queue.append(request)
-            self.finder[id(request)] = page.id
+        page, request = self.pick(choice, runs), Found()
+        self.lifecycle.requested(page.id)
+        page.finds.append(request)
+        self.queue.append(request)
+        self.finder[id(request)] = page.id
 
     @precondition(lambda self: self.queue)
     @rule(choice=st.integers(0, 99))
@@ -383,58 +404,67 @@ class Crawl(RuleBasedStateMachine):
         request.ended = True
         self.carry_out(self.lifecycle.request_ended(self.finder[id(request)]))
 
-    @rule(choice=st.integers(0, 99), repeats=st.integers(0, 99) | st.none(), undone=st.booleans())
-    def judge(self, choice: int, repeats: int | None, undone: bool) -> None:
-        page = self.pick(choice, lambda one: not one.judged and not one.exhausted)
-        known = sorted(set(range(self.next_row)) - self.gone)
-        if page is None:
-            return
-        self.lifecycle.reading(page.id)
+    @precondition(some(can_be_judged))
+    @rule(choice=st.integers(0, 99))
+    def judge_a_new_page(self, choice: int) -> None:
+        page = self.pick(choice, can_be_judged)
         page.judged = True
-        if repeats is None or not known:
-            self.lifecycle.judged(page.id, self.next_row, None)
-            page.rows.add(self.next_row)
-            self.next_row += 1
-        elif undone:
-            self.lifecycle.judged(page.id, None, None)
-        else:
-            page.original = known[repeats % len(known)]
-            self.lifecycle.judged(page.id, None, page.original)
-            if page.original not in self.kept:
-                page.copy_of.add(page.original)
+        page.rows.add(self.next_row)
+        self.lifecycle.reading(page.id)
+        self.lifecycle.judged(page.id, self.next_row, None)
+        self.next_row += 1
 
+    @precondition(lambda self: self.known)
+    @precondition(some(can_be_judged))
+    @rule(choice=st.integers(0, 99), original=st.integers(0, 99))
+    def judge_a_copy(self, choice: int, original: int) -> None:
+        page, known = self.pick(choice, can_be_judged), self.known
+        page.judged = True
+        page.original = known[original % len(known)] if original < 90 else None  # undone
+        self.lifecycle.reading(page.id)
+        self.lifecycle.judged(page.id, None, page.original)
+        if page.original is not None and page.original not in self.kept:
+            page.copy_of.add(page.original)
+
+    @property
+    def known(self) -> list[int]:
+        """Rows that a page may repeat; only those not kept where there are any."""
+        rows = set(range(self.next_row)) - self.gone
+        return sorted(rows - self.kept or rows)
+
+    @precondition(some(runs))
     @rule(choice=st.integers(0, 99))
     def hand_out_an_item(self, choice: int) -> None:
-        if page := self.pick(choice, lambda one: not one.exhausted):
-            stands_in = self.lifecycle.item_out(page.id)
-            page.out += 1
-            assert stands_in == (page.out == 1 and page.original in self.pending)
-            if stands_in and page.original is not None:
-                self.pending.discard(page.original)
-                page.rows.add(page.original)
-                page.copy_of.discard(page.original)
-                page.original = None
+        page = self.pick(choice, runs)
+        stands_in = self.lifecycle.item_out(page.id)
+        page.out += 1
+        assert stands_in == (page.out == 1 and page.original in self.pending)
+        if stands_in and page.original is not None:
+            self.pending.discard(page.original)
+            page.rows.add(page.original)
+            page.copy_of.discard(page.original)
+            page.original = None
 
-    @rule(choice=st.integers(0, 99), kept=st.booleans(), fails=st.integers(0, 5))
-    def end_an_item(self, choice: int, kept: bool, fails: int) -> None:
-        page = self.pick(choice, lambda one: len(one.fates) < one.out)
-        if page is None:
-            return
-        if page.original is not None and kept:  # dropped by us, for another's sake
+    @precondition(some(has_items_under_way))
+    @rule(choice=st.integers(0, 99), lost=st.integers(0, 5))
+    def end_an_item(self, choice: int, lost: int) -> None:
+        page = self.pick(choice, has_items_under_way)
+        fate = {4: Fate.DROPPED, 5: Fate.FAILED}.get(lost, Fate.KEPT)
+        if page.original is not None and fate is Fate.KEPT:  # dropped by us, for another's sake
             page.repeats += 1
             self.lifecycle.item_repeats(page.id, page.original)
-            kept = False
-        fate = Fate.FAILED if not fails else Fate.KEPT if kept else Fate.DROPPED
+            fate = Fate.DROPPED
         page.fates.append(fate)
         page.failed |= fate is Fate.FAILED
         self.settle(page, lambda: self.lifecycle.item_done(page.id, fate))
 
-    @rule(choice=st.integers(0, 99), fails=st.integers(0, 5))
-    def exhaust(self, choice: int, fails: int) -> None:
-        if page := self.pick(choice, lambda one: not one.exhausted):
-            page.exhausted = True
-            page.failed |= not fails
-            self.settle(page, lambda: self.lifecycle.exhausted(page.id, not fails))
+    @precondition(some(runs))
+    @rule(choice=st.integers(0, 99), raises=st.integers(0, 7))
+    def exhaust(self, choice: int, raises: int) -> None:
+        page = self.pick(choice, runs)
+        page.exhausted = True
+        page.failed |= raises == 7
+        self.settle(page, lambda: self.lifecycle.exhausted(page.id, raises == 7))
 
     def settle(self, page: Model, event: Callable[[], list[Effect]]) -> None:
         if page.is_settled and not page.repeats:
@@ -451,16 +481,20 @@ class Crawl(RuleBasedStateMachine):
         self.carry_out([one for one in effects if not isinstance(one, RowKept)])
         self.pending -= self.kept
 
-    @rule()
-    def crash(self) -> None:
+    @rule(chance=st.integers(1, 30))
+    def crash(self, chance: int) -> None:
+        if chance < 30:  # else there is no time for much to happen
+            return
         self.lose_rows()
         self.lifecycle = PageLifecycle()
         self.pages, self.queue, self.finder = [], [], {}
 
     @precondition(lambda self: all(page.is_settled for page in self.pages))
-    @rule()
-    def stop_and_go_on(self) -> None:
+    @rule(chance=st.integers(1, 30))
+    def stop_and_go_on(self, chance: int) -> None:
         """A clean stop waits for what is under way, and keeps the queue of requests."""
+        if chance < 30:
+            return
         self.lose_rows()
         arrays = self.lifecycle.arrays()
         self.lifecycle = PageLifecycle()
@@ -486,5 +520,5 @@ class Crawl(RuleBasedStateMachine):
                 assert page.key is None
 
 
-Crawl.TestCase.settings = hypothesis_settings(max_examples=150, stateful_step_count=40)
+Crawl.TestCase.settings = hypothesis_settings(max_examples=200, stateful_step_count=50)
 TestCrawl = Crawl.TestCase

@@ -112,7 +112,7 @@ class _Items:
 
     rows: list[int] = field(default_factory=list)  # that are kept or forgotten with its items
     originals: set[int] = field(default_factory=set)  # rows that it waits for, being their copy
-    itemless: int | None = None  # its original, if that brought no item
+    original: int | None = None  # row of the page whose copy it is
     n_out: int = 0
     n_done: int = 0
     n_kept: int = 0
@@ -199,6 +199,7 @@ class PageLifecycle:
         if row is not None:
             self.remembered(page, row)
         if original is not None:
+            self._items_of(page).original = original
             self._wait_for_original(page, original)
 
     def remembered(self, page: int, row: int) -> None:
@@ -211,7 +212,6 @@ class PageLifecycle:
         items, copies = self._items_of(page), self._unkept.get(original)
         if copies is None or original in items.originals or original in items.rows:
             return
-        items.itemless = original if original in self._itemless else None
         items.originals.add(original)
         copies.append(page)
         self._pages[page].n_open += 1
@@ -227,8 +227,8 @@ class PageLifecycle:
         entry, items = self._pages[page], self._items_of(page)
         self._move(entry, Stage.ITEMS_OUT)
         items.n_out += 1
-        original = items.itemless
-        if items.n_out > 1 or original not in self._itemless or original is None:
+        original = items.original
+        if items.n_out > 1 or original is None or original not in self._itemless:
             return False
         self._itemless.discard(original)
         self._stop_waiting(page, entry, items, {original})
