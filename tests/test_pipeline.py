@@ -12,6 +12,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from scrapy_neardup import NearDuplicate
+from scrapy_neardup.index.scan import ScanIndex
 
 
 def pages(site: MockSite, spider: type[PagesSpider], *paths: str, **settings: Any) -> Any:
@@ -287,3 +288,27 @@ def test_a_callback_that_fails_midway_does_not_stop_the_crawl(mock_site: MockSit
 
     outcome = pages(mock_site, Failing, "/page/1", "/page/2")
     assert len(outcome.items) == 2
+
+
+class RefusingIndex(ScanIndex):
+    """An index that has no room when it is asked for the first time."""
+
+    refusals: ClassVar[list[int]] = []
+
+    def add(self, fp: int, id: int) -> None:
+        if not self.refusals:
+            self.refusals.append(id)
+            raise MemoryError("no room")
+        super().add(fp, id)
+
+
+def test_a_page_that_the_index_refuses_is_no_reason_to_drop_its_copy(
+    mock_site: MockSite,
+) -> None:
+    RefusingIndex.refusals.clear()
+    settings = {"NEARDUP_INDEX": RefusingIndex, "LOG_LEVEL": "CRITICAL"}
+    mock_site.add("/again", mock_site.reply("GET", "/page/1", "", b"").body)
+    outcome = crawl_requests(mock_site, "/page/1", "/copy/1", "/again", settings=settings)
+    paths = ("/page/1", "/copy/1")
+    assert outcome.urls == [mock_site.url(path) for path in paths]
+    assert outcome.stat("errors/index") == 1

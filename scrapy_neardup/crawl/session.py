@@ -11,7 +11,7 @@ from scrapy import Spider, signals
 from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
-from scrapy.utils.asyncio import create_looping_call
+from scrapy.utils.asyncio import AsyncioLoopingCall, create_looping_call
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 
@@ -38,6 +38,8 @@ from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 
 if TYPE_CHECKING:
+    from twisted.internet.task import LoopingCall
+
     from scrapy_neardup.fleet.worker import FleetWorker
 
 logger = logging.getLogger(__name__)
@@ -74,7 +76,7 @@ class CrawlSession:
         self.attempt = FailOpen(self.count)
         self._folder = None if is_inspection(crawler) else state_folder(self.settings, crawler)
         self.recorder = Recorder(self.settings, self._folder)
-        self._saving = create_looping_call(self._save)
+        self._saving: AsyncioLoopingCall | LoopingCall | None = None
         self._is_open = False
         crawler.signals.connect(self.spider_opened, signal=signals.spider_opened)
         crawler.signals.connect(self.spider_closed, signal=signals.spider_closed)
@@ -206,6 +208,7 @@ class CrawlSession:
         names = gauges.names(self.settings, detector)
         self._set_stats(names | self._gauges())
         logger.info("neardup: %s", ", ".join(f"{k.split('/', 1)[1]} {v}" for k, v in names.items()))
+        self._saving = create_looping_call(self._save)
         self._saving.start(self.settings.snapshot_interval, now=False)
 
     def _save(self) -> None:
@@ -233,7 +236,7 @@ class CrawlSession:
         """Save everything, give everything back, say how it went."""
         if not self._is_open:
             return
-        if self._saving.running:
+        if self._saving is not None and self._saving.running:
             self._saving.stop()
         gauges.warn_of_full_filter(self.urls, self.settings.url_max_mb)
         gauges.warn_of_hot_bucket(self.state.detector.index, self.settings.scan_limit)
