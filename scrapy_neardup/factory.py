@@ -18,6 +18,7 @@ from scrapy_neardup.urls.key import UrlKeyRules
 # URLs fetched and URLs queued: together they keep NEARDUP_URL_ERROR_RATE.
 N_URL_FILTERS = 2
 DAY_S = 86_400.0
+EXACT = "text with case and symbols"  # what digests are of: states of other digests are refused
 
 
 def make_parts(settings: NearDupSettings, url_memory: float = 1.0) -> Parts:
@@ -127,4 +128,5 @@ def make_identity(settings: NearDupSettings, key: int) -> Identity:
         "distance": settings.distance,
         "blocks": settings.blocks or settings.distance + 1,
         "scope": settings.scope,
+        "exact": EXACT,
     }

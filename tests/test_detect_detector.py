@@ -66,13 +66,34 @@ def test_a_page_whose_engine_fails_is_not_remembered() -> None:
     assert not len(known)
 
 
-def test_the_same_words_are_exact_whatever_the_case_and_punctuation() -> None:
+def test_the_same_text_is_exact_whatever_the_spaces() -> None:
     known = detector()
     decide(known, "http://a.example/1", text(100, 1))
-    decision = decide(known, "http://a.example/2", text(100, 1).upper().replace(" ", ", "))
+    decision = decide(known, "http://a.example/2", text(100, 1).replace(" ", "\u00a0\t\u200b "))
     assert (decision.kind, decision.original) == ("exact", "http://a.example/1")
     assert (decision.distance, decision.sketch_distance, decision.similarity) == (0, 0, 1.0)
     assert decision.is_duplicate
+
+
+SYMBOLS = [
+    ("-5", "5"),
+    ("C++", "C"),
+    ("€ 500", "$ 500"),
+    ("rated ★", "rated ★★★"),
+    ("x²", "x2"),
+    ("1.000", "1,000"),
+    ("Polish", "polish"),
+    ("👨\u200d👩", "👨👩"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SYMBOLS)
+def test_equal_words_under_other_symbols_are_never_exact(one: str, other: str) -> None:
+    known = detector()
+    decide(known, "http://a.example/short/1", one)
+    assert decide(known, "http://a.example/short/2", other).kind == "too-short"
+    decide(known, "http://a.example/1", f"{text(100, 1)} {one}")
+    assert decide(known, "http://a.example/2", f"{text(100, 1)} {other}").kind == "near"
 
 
 def test_a_small_edit_is_near_and_names_the_original() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_neardup.detect.text import normalise, normalise_plainly
+from scrapy_neardup.detect.text import exact_text, normalise, normalise_plainly, stream_safe_plainly
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,38 @@ def test_text_is_normalised_as_it_is_defined(text: str) -> None:
 def test_texts_with_a_space_between_them_do_not_touch(first: str, second: str) -> None:
     parts = [part for part in (normalise(first), normalise(second)) if part]
     assert normalise(f"{first} {second}") == b" ".join(parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [
+        ("", ""),
+        (" \t\n\u00a0\u3000", ""),
+        ("  C++ \r\n is\u00a0 C", "C++ is C"),
+        ("cafe\u0301 \u1112\u1161\u11ab", "café 한"),
+        ("x² ﬁne ™ Ｆ", "x² ﬁne ™ Ｆ"),
+        ("a\u00adb\u200bc\ufeff\u2060 d", "abc d"),
+        ("e\u200b\u0301", "é"),
+        ("ن\u200cم 👨\u200d👩", "ن\u200cم 👨\u200d👩"),
+        ("🏴\U000e0067\U000e007f", "🏴\U000e0067\U000e007f"),  # flags differ in their tags
+        ("\ud800", "\ud800"),
+    ],
+)
+def test_exact_text_is(text: str, exact: str) -> None:
+    assert exact_text(text) == exact.encode("utf-8", "surrogatepass")
+
+
+@given(
+    st.text(
+        st.sampled_from("ae \n\u00a0\u0301\u0323\u034f\u1100\u1161\u11a8가e\u0344ﬁ"), max_size=80
+    )
+)
+def test_exact_text_is_in_canonical_form_however_many_marks_follow(text: str) -> None:
+    exact = exact_text(text).decode()
+    assert exact == exact_text(unicodedata.normalize("NFD", text)).decode()
+    assert exact == " ".join(unicodedata.normalize("NFC", stream_safe_plainly(text)).split())
+
+
+def test_exact_text_of_nothing_but_marks_takes_no_quadratic_time() -> None:
+    text = "\u0301\u0323" * 500_000  # unicodedata.normalize alone would take hours
+    assert exact_text(text).count("\u034f".encode()) == pytest.approx(1_000_000 / 30, rel=0.01)

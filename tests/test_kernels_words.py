@@ -228,6 +228,11 @@ def test_pieces_are_normalised_as_the_whole(text: str) -> None:
     assert "".join(pieces) == unicodedata.normalize("NFKC", stream_safe_plainly(text))
 
 
+def test_a_syllable_is_not_cut_into_its_letters(kernel: ModuleType) -> None:
+    start = "a" * (twin.PIECE - 1)
+    assert kernel.normalise(start + "\u1100\u1161") == f"{start}가".encode()
+
+
 @pytest.mark.parametrize("between", [0, 1, 10, 300])
 @pytest.mark.parametrize("piece", ["e\u0301", "আমার সোনার বাংলা", "e\u0301漢\u1100\u1161"])
 def test_what_needs_its_company_again_and_again(

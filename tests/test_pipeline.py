@@ -48,6 +48,33 @@ def test_tiny_pages_are_kept_unless_they_are_equal(mock_site: MockSite) -> None:
     assert outcome.urls == [mock_site.url("/tiny/1"), mock_site.url("/tiny/2")]
 
 
+class WholePages(PagesSpider):
+    """Its item is the page itself."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "html": response.text}
+
+
+# Bodies that say different things in equal words.
+SAID_BY_SYMBOLS = [
+    ("<p>Now at -5 degrees", "<p>Now at 5 degrees"),
+    ("<p>Compilers: C++", "<p>Compilers: C"),
+    ("<p>Price: € 500", "<p>Price: $ 500"),
+    ("<p>Rated ★", "<p>Rated ★★★"),
+]
+
+
+@pytest.mark.parametrize("bodies", SAID_BY_SYMBOLS)
+def test_whole_pages_that_differ_in_symbols_are_all_kept(
+    mock_site: MockSite, bodies: tuple[str, ...]
+) -> None:
+    for n, body in enumerate(bodies):
+        mock_site.add(f"/said/{n}", body)
+    outcome = pages(mock_site, WholePages, *(f"/said/{n}" for n in range(len(bodies))))
+    assert len(outcome.items) == len(bodies)
+    assert outcome.stat("pages/exact") == 0
+
+
 class ThreeItems(PagesSpider):
     def parse(self, response: Response) -> Iterator[Any]:
         for n in range(3):

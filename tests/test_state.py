@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.detect import detector
 from scrapy_neardup.errors import JournalError, SnapshotError, StateError, StateLocked
-from scrapy_neardup.factory import make_parts
+from scrapy_neardup.factory import EXACT, make_parts
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
+from scrapy_neardup.state.header import Identity
 from tests.mock_site import prose
 
 SETTINGS = NearDupSettings(index="scan", engine="numpy", url_capacity=100)
@@ -294,6 +296,19 @@ def test_another_specification_is_refused_and_the_folder_given_back(
     with pytest.raises((SnapshotError, JournalError), match=message):
         opened(tmp_path, NearDupSettings(**(values | change)))
     opened(tmp_path).close()
+
+
+def test_a_state_whose_digests_were_of_words_is_refused(tmp_path: Path) -> None:
+    parts = make_parts(SETTINGS)
+    old = replace(parts, identity=lambda key: without_exact(parts.identity(key)))
+    State.open(tmp_path, old, fsync="no").close()
+    message = f"exact is None there and {EXACT!r} here.* or delete the folder"
+    with pytest.raises((SnapshotError, JournalError), match=message):
+        opened(tmp_path)
+
+
+def without_exact(identity: Identity) -> Identity:
+    return {name: value for name, value in identity.items() if name != "exact"}
 
 
 def test_the_key_is_nowhere_but_in_its_file(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ HASH_TELLS = (
 
 # Plain tuples of plain values: what holds more stays with the garbage collector for good.
 Body = tuple[int, int, str, str, str | None]  # all that the visible text of a response depends on
-Words = tuple[bytes, int]  # pages.digest_of them, and how many
+Words = tuple[bytes, int]  # the digest of their text, and how many
 
 
 class BodyCache:

@@ -29,7 +29,7 @@ from scrapy_neardup.detect.near import (
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
 from scrapy_neardup.detect.templates import SiteTemplates
-from scrapy_neardup.detect.text import Blocks, words_and_blocks
+from scrapy_neardup.detect.text import Blocks, exact_text, words_and_blocks
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import BrokenInvariant, EngineFailed, ScanLimitReached
 from scrapy_neardup.index import Index
@@ -92,7 +92,7 @@ class PageReading:
 class Decision(NamedTuple):
     """What the detector says of a page.
 
-    kind             "new", or a duplicate: "exact" (the same words), "near"; "too-short" and
+    kind             "new", or a duplicate: "exact" (the same text), "near"; "too-short" and
                      "undecided" pages are to be kept
     fingerprint      of the page
     words            how many it has
@@ -136,11 +136,12 @@ class Match(NamedTuple):
 class Detector:
     """Decides page by page whether an earlier page said the same.
 
-    Exact repeats are found by a 128-bit digest of the words. Of the rest, the fingerprint
-    finds pages within `distance` bits; those whose sketch is within `confirm_distance` bits
-    and whose 5-word shingles are at least `similarity` alike (Jaccard, estimated: see
-    odd_sketch.py) are confirmed. confirm_distance None: trust the fingerprint. Pages of fewer
-    than `min_words` words are compared exactly only; a page without words repeats nothing.
+    Exact repeats are found by a 128-bit digest of the text, case and symbols included (text.py).
+    Of the rest, the fingerprint finds pages within `distance` bits; those whose sketch is within
+    `confirm_distance` bits and whose 5-word shingles are at least `similarity` alike (Jaccard,
+    estimated: see odd_sketch.py) are confirmed. confirm_distance None: trust the fingerprint.
+    Pages of fewer than `min_words` words are compared exactly only; a page without words
+    repeats nothing.
 
     boilerplate  "learn": what a site repeats on its pages has no weight. A page that is near
                  as a whole must also be near in what is left (OWN_SIMILARITY), and on a site
@@ -183,7 +184,7 @@ class Detector:
         """The page's words. Pure, and safe in any thread: the slow half of a decision."""
         words, blocks = words_and_blocks(text)
         site = site_number(site_of(url))
-        return PageReading(url, site, words, blocks, digest_of(words), self.engine)
+        return PageReading(url, site, words, blocks, digest_of(exact_text(text)), self.engine)
 
     def decide(self, reading: PageReading, learn: bool = True) -> Decision:
         """Look the page up and remember it, in one step; not safe in several threads.
@@ -200,7 +201,7 @@ class Detector:
         return decision
 
     def decide_copy(self, url: str, digest: bytes, n_words: int) -> Decision | None:
-        """The decision about a page of which only its words' digest and number are known.
+        """The decision about a page of which only the digest and the number of words are known.
 
         None where they do not suffice, as of a page that is to be remembered: then read it.
         """

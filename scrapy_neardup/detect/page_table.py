@@ -20,15 +20,15 @@ class Page(NamedTuple):
 
     fingerprint: int
     sketch: U64Array  # shape (sketch words,)
-    digest: bytes  # 16 bytes: of the normalised words
+    digest: bytes  # 16 bytes: digest_of its exact text
     site: int  # 64-bit name of the site (site_number)
     url: str
     time: float  # seconds since the epoch
 
 
-def digest_of(words: bytes) -> bytes:
-    """The 128-bit digest of normalised words (BLAKE2b)."""
-    return blake2b(words, digest_size=16, person=b"neardup-words").digest()
+def digest_of(exact: bytes) -> bytes:
+    """The 128-bit digest (BLAKE2b) by which exact copies are told; see text.exact_text."""
+    return blake2b(exact, digest_size=16, person=b"neardup-exact").digest()
 
 
 @lru_cache(maxsize=4096)

@@ -112,7 +112,7 @@ class SiteTemplates:
         self._n_blocks = 0
 
     def wants(self, site: int, digest: bytes) -> bool:
-        """Whether a page, known by the digest of its words, is to be learnt from.
+        """Whether a page, known by its digest, is to be learnt from.
 
         Each of the first ALL_OF pages of a site, then a sample: it tells as much, for less.
         """

@@ -1,16 +1,19 @@
-"""Visible text → normalised words as bytes: THE definition of what every engine hashes."""
+"""Visible text → normalised words, which every engine hashes, and what exact copies share."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.words import is_unspaced, is_word_char
+from scrapy_neardup.kernels.numpy_twin.words import is_unspaced, is_word_char, normal_pieces
 
 MAX_LINES = 10_000  # of a page: what follows is no template, and must not hold up the crawl
+# Format characters that nobody sees. The joiners (U+200C, U+200D) and tags change what is shown.
+INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
 
 class Blocks(NamedTuple):
@@ -40,6 +43,18 @@ def words_and_blocks(text: str) -> tuple[bytes, Blocks]:
     """normalise(text), and its lines with words; those past MAX_LINES are one. One pass."""
     words, hashes, n_words = kernels.words.blocks(text, MAX_LINES)
     return words, Blocks(hashes, n_words)
+
+
+def exact_text(text: str) -> bytes:
+    """What two texts share if one is an exact copy of the other, as UTF-8.
+
+    Case, punctuation and symbols count. Left out are INVISIBLE characters; whitespace becomes
+    single spaces, and each character its canonical form: stream-safe NFC, so that composed and
+    decomposed accents are the same but ² is not 2. O(len(text)).
+    """
+    if not text.isascii():
+        text = "".join(normal_pieces(INVISIBLE.sub("", text), "NFC"))
+    return " ".join(text.split()).encode("utf-8", "surrogatepass")
 
 
 def normalise_plainly(text: str) -> bytes:

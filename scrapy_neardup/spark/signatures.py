@@ -11,7 +11,7 @@ import pyarrow as pa
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.detector import Scope, site_of
 from scrapy_neardup.detect.page_table import digest_of, site_number
-from scrapy_neardup.detect.text import normalise
+from scrapy_neardup.detect.text import exact_text, normalise
 from scrapy_neardup.engines import FingerprintSpec, load_engine
 
 if TYPE_CHECKING:
@@ -38,13 +38,14 @@ def signer(
         engine = load_engine("auto", spec, sketch_spec)
         for batch in batches:
             ids = batch.column("id").to_pylist()
-            texts = [normalise(text or "") for text in batch.column("text").to_pylist()]
-            signatures = [engine.signatures(words) for words in texts]
+            texts = [text or "" for text in batch.column("text").to_pylist()]
+            words_of = [normalise(text) for text in texts]
+            signatures = [engine.signatures(words) for words in words_of]
             levels = [odd_sketch.level_of(s.n_words) for s in signatures]
             own, below, above = (
                 [
                     odd_sketch.odd_row(words, max(0, level + step), sketch_spec.key).tobytes()
-                    for words, level in zip(texts, levels, strict=True)
+                    for words, level in zip(words_of, levels, strict=True)
                 ]
                 for step in (0, *BESIDE)
             )
@@ -53,7 +54,7 @@ def signer(
                 "id": batch.column("id"),
                 "rank": batch.column("rank"),
                 "site": signed_longs(sites),
-                "digest": pa.array([digest_of(words) for words in texts], pa.binary()),
+                "digest": pa.array([digest_of(exact_text(text)) for text in texts], pa.binary()),
                 "fingerprint": signed_longs([s.fingerprint for s in signatures]),
                 "sketch": pa.array([s.sketch.tobytes() for s in signatures], pa.binary()),
                 "words": pa.array([s.n_words for s in signatures], pa.int64()),

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from typing import Literal
 
 import mmh3
 import numpy as np
@@ -98,15 +99,15 @@ def _unicode_words(line: str) -> bytes:
     return " ".join(UNSPACED_RUN.sub(_bigrams, folded).split()).encode()
 
 
-def normal_pieces(text: str) -> Iterator[str]:
-    """NFKC of the text in stream-safe format, piece by piece; see stream_safe().
+def normal_pieces(text: str, form: Literal["NFC", "NFKC"] = "NFKC") -> Iterator[str]:
+    """The normal form of the text in stream-safe format, piece by piece; see stream_safe().
 
     PIECE characters are normalised at once, and those after them that may combine with
     them. O(len(text)).
     """
     for piece in _cut(text):
         for part in _cut(stream_safe(piece)):
-            yield unicodedata.normalize("NFKC", part)
+            yield unicodedata.normalize(form, part)
 
 
 def _cut(text: str) -> Iterator[str]:
@@ -163,7 +164,8 @@ def _boundary() -> re.Pattern[str]:
 def continuing() -> str:
     """Characters that may combine, or change places, with what is before them."""
     seconds, marks_of = composing(), _marks_at_the_ends()
-    return "".join(c for c in _moving() if marks_of.get(c, (0,))[0] or _decomposed(c)[0] in seconds)
+    moving = (c for c in _moving() if marks_of.get(c, (0,))[0] or _decomposed(c)[0] in seconds)
+    return "".join(HANGUL_VOWELS_AND_TAILS.union(moving))
 
 
 @cache
