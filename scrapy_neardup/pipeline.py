@@ -55,6 +55,7 @@ class NearDuplicatePipeline:
 
     def process_item(self, item: Any) -> Any:
         """The item, tagged where asked for. Raises NearDuplicate under action "drop"."""
+        self.session.attempt("advice", self.session.advice.item_came, item)
         page = self.session.pages.take_over(item)
         decision = self.verdict(item, page)
         if decision is None or not decision.is_duplicate:
@@ -82,6 +83,8 @@ class NearDuplicatePipeline:
     def act(self, item: Any, page: CrawledPage | None, decision: Decision) -> Any:
         """Drop, tag or only count an item that repeats another, or whose page does."""
         count = self.session.count
+        if page is not None:
+            page.n_repeating += 1
         if self.settings.action == "dry-run":
             count(stats.ITEMS_WOULD_DROP)
             return item
@@ -90,7 +93,10 @@ class NearDuplicatePipeline:
             return item
         count(stats.ITEMS_DROPPED)
         self.session.pages.item_repeats(page, decision)
-        raise NearDuplicate(decision)
+        duplicate = NearDuplicate(decision)
+        url = page.response.url if page is not None else None
+        self.session.advice.item_dropped(url, str(duplicate))
+        raise duplicate
 
 
 def tag(item: Any, decision: Decision) -> bool:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from scrapy_neardup.fleet.worker import FleetWorker
 
 MAX_CLUSTERS = 4096  # whose first item's fields are remembered, to name a field that differs
-FEW = 10  # items that one field alone kept, from which on it is named
 
 
 class ItemJudge:

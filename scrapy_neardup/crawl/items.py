@@ -37,6 +37,7 @@ class CrawledPage:
     handed: list[int] = field(default_factory=list)  # id() of items the pipeline has not seen
     visit: Visit | None = None  # what its items may echo, made with the first of them
     offered: list[OfferedItem] = field(default_factory=list)
+    n_repeating: int = 0  # items that were dropped, tagged or counted
 
 
 class HandedItems:

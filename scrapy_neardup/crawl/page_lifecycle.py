@@ -90,8 +90,7 @@ class Settled(NamedTuple):
     """Nothing more can happen to the items of a page."""
 
     page: int
-    repeated: bool  # whether an item was dropped because the page or the item repeats another
-    failed: bool
+    failed: bool  # whether the callback or a pipeline raised
 
 
 class Completed(NamedTuple):
@@ -278,7 +277,7 @@ class PageLifecycle:
         self._move(entry, Stage.FAILED if items.failed else Stage.WAITING)
         entry.items = None
         # First: what is remembered of its items is to be known before its row is.
-        effects: list[Effect] = [Settled(page, items.n_repeats > 0, items.failed)]
+        effects: list[Effect] = [Settled(page, items.failed)]
         effects += self._rows_settled(items)
         if not items.n_repeats:  # nothing of it was dropped in favour of an original
             self._stop_waiting(page, entry, items, set(items.originals))

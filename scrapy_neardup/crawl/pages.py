@@ -11,6 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from scrapy_neardup import stats
+from scrapy_neardup.crawl.advice import Advice
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.item_judge import ItemJudge
@@ -37,6 +38,7 @@ class CrawledPages:
         judge: PageJudge,
         item_judge: ItemJudge,
         recorder: Recorder,
+        advice: Advice,
         attempt: FailOpen,
         count: Count,
     ) -> None:
@@ -46,6 +48,7 @@ class CrawledPages:
         self._judge = judge
         self._item_judge = item_judge
         self._recorder = recorder
+        self._advice = advice
         self._attempt = attempt
         self._count = count
         self._items = HandedItems()
@@ -111,7 +114,7 @@ class CrawledPages:
         if decision.original and decision.original.startswith(mark):
             return None  # of the same page: a URL never matches itself
         applied = self._judge.spare(page_url, decision)
-        action = self._recorder.action_on(decision, dropped=True, spared=applied is None)
+        action = self._recorder.action_on(decision, repeated=applied is not None)
         response = page.response if page else None
         self._recorder.page_judged(url, decision, action, response, text)
         return applied
@@ -149,7 +152,7 @@ class CrawledPages:
 
     # --- effects
 
-    def _settled(self, id_: int, repeated: bool, failed: bool) -> None:
+    def _settled(self, id_: int, failed: bool) -> None:
         """Nothing more can happen to a page's items: remember them, and record the page."""
         page = self._pages.pop(id_)
         del self._by_response[id(page.response)]
@@ -157,10 +160,10 @@ class CrawledPages:
         if n_replaced := self._items.forget(page):
             self._count(stats.ITEMS_REPLACED, n_replaced)
         if page.judged is not None:
-            spared = page.decision is None
-            action = self._recorder.action_on(page.judged, dropped=repeated, spared=spared)
+            action = self._recorder.action_on(page.judged, repeated=page.n_repeating > 0)
             url, text = page.response.url, page.text
             self._recorder.page_judged(url, page.judged, action, page.response, text)
+            self._advice.page_done(url, page.judged.kind == "near" and action != "kept")
         if not failed:
             self._attempt("state", self._recorder.fetched, page.response)
 

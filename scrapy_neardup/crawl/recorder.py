@@ -117,12 +117,9 @@ class Recorder:
         )
         self.ledger.record(entry._replace(**of_response(response)) if response else entry)
 
-    def action_on(self, decision: Decision, dropped: bool, spared: bool) -> Action:
-        """What became of a page. spared: kept though it repeats another."""
-        if not decision.is_duplicate or spared:
-            return "kept"
-        action = ACTIONS[self.settings.action]
-        return "kept" if action == "dropped" and not dropped else action
+    def action_on(self, decision: Decision, repeated: bool) -> Action:
+        """What became of a page. repeated: an item of it was dropped, tagged or counted."""
+        return ACTIONS[self.settings.action] if decision.is_duplicate and repeated else "kept"
 
     def keeps(self, url: str) -> bool:
         """Whether a person wants the page at a URL kept, whatever it repeats."""

@@ -17,6 +17,7 @@ from scrapy.utils.misc import load_object
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import gauges
+from scrapy_neardup.crawl.advice import Advice
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.item_judge import ItemJudge
@@ -56,6 +57,7 @@ class CrawlSession:
     requests  which page each request was found on
     pages     pages on their way through the spider and the pipelines
     recorder  the ledger, the live view and the overrides
+    advice    what the log tells the person who runs the crawl
 
     A crawl that is cut off without a signal gives back lock, threads, files and sockets when
     its crawler is garbage, or the process ends.
@@ -76,6 +78,7 @@ class CrawlSession:
         self.attempt = FailOpen(self.count)
         self._folder = None if is_inspection(crawler) else state_folder(self.settings, crawler)
         self.recorder = Recorder(self.settings, self._folder)
+        self.advice = Advice(self.settings, self._folder)
         self._saving: AsyncioLoopingCall | LoopingCall | None = None
         self._is_open = False
         crawler.signals.connect(self.spider_opened, signal=signals.spider_opened)
@@ -170,6 +173,7 @@ class CrawlSession:
             judge,
             self.items,
             recorder,
+            self.advice,
             attempt,
             count,
         )
@@ -247,7 +251,9 @@ class CrawlSession:
         self.attempt("state", self.state.release)  # where the former failed
         self._set_stats(self._gauges() | gauges.engine_report(self.state.detector.engine))
         assert self._crawler.stats
-        logger.info("neardup stats:\n%s", stats.table(self._crawler.stats.get_stats()))
+        counts = self._crawler.stats.get_stats()
+        logger.info("neardup stats:\n%s", stats.table(counts))
+        self.attempt("advice", self.advice.closed, counts, self.items.only_difference)
 
 
 def queues_by_us(crawler: Crawler) -> bool:

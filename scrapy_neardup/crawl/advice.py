@@ -1,0 +1,180 @@
+"""What the log tells the person who runs a crawl: first drops, what may be wrong, the sum."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from itemadapter.adapter import ItemAdapter
+from itemadapter.utils import is_item
+
+from scrapy_neardup import stats
+from scrapy_neardup.report.patterns import url_pattern
+from scrapy_neardup.settings import PREFIX, NearDupSettings
+from scrapy_neardup.settings.readers import closest_to
+
+logger = logging.getLogger(__name__)
+
+DROPS_SHOWN = 10  # at INFO; Scrapy logs each, with its item, at DEBUG
+WINDOW = 100  # newest pages of a URL pattern that are looked at
+MIN_NEAR = 20  # near-duplicates among them, below which nothing is said
+MAX_PATTERNS = 4096  # whose newest pages are remembered
+ITEMS_READ = 20  # for the names of their fields
+MAX_NAMES = 10_000  # of fields, so that a large item does not hold up the crawl
+MIN_ALONE = 10  # items that one field alone kept, from which on it is named
+MAX_FIELDS_SHOWN = 3
+
+ITEMS = {"drop": "are dropped", "tag": "are tagged", "dry-run": "would be dropped"}
+
+
+class Advice:
+    """Watches one crawl and logs what a person should know. Never decides anything."""
+
+    def __init__(self, settings: NearDupSettings, folder: Path | None) -> None:
+        """folder: of the state, None where nothing is recorded."""
+        self._settings = settings
+        self._folder = folder
+        self._n_dropped = 0
+        self._patterns = PatternWatch()
+        self._fields = FieldNames(
+            {"IGNORE_FIELDS": settings.ignore_fields, "ITEM_FIELDS": settings.item_fields}
+        )
+
+    def item_came(self, item: Any) -> None:
+        """An item reached the pipeline."""
+        self._fields.read(item)
+
+    def item_dropped(self, url: str | None, reason: str) -> None:
+        """An item of a page, None for an item of none, is about to be dropped."""
+        self._n_dropped += 1
+        if self._n_dropped <= DROPS_SHOWN:
+            logger.info("neardup: dropped an item of %s: %s", url or "no page", reason)
+        if self._n_dropped == DROPS_SHOWN:
+            logger.info("neardup: further dropped items are logged at DEBUG only")
+
+    def page_done(self, url: str, near: bool) -> None:
+        """A page was judged. near: items of it were dropped, or would be, as near-duplicates."""
+        pattern = url_pattern(url)
+        found = self._patterns.add(pattern, near)
+        if found is None:
+            return
+        folder = None if self._folder is None else shlex.quote(str(self._folder))
+        logger.warning(
+            "neardup: %d of the last %d pages of %s are near-duplicates whose items %s. Check "
+            "that they say nothing new: %s. If they do, raise NEARDUP_SIMILARITY, or have "
+            "NEARDUP_EXTRACTOR return the part of the page that tells them apart",
+            *found,
+            pattern,
+            ITEMS[self._settings.action],
+            f"'scrapy neardup report {folder}' shows them side by side"
+            if folder is not None
+            else "set NEARDUP_STATE_DIR, and 'scrapy neardup report' shows them side by side",
+        )
+
+    def closed(self, counts: Mapping[str, Any], only_difference: Counter[str]) -> None:
+        """The crawl is over. counts: its stats."""
+        self._fields.warn()
+        logger.info("neardup: %s", closing_sentence(counts, self._settings))
+        for name, n in only_difference.most_common(MAX_FIELDS_SHOWN):
+            if n >= MIN_ALONE:
+                logger.info(
+                    "neardup: %s items of pages that repeat another were kept because of the field "
+                    "%r alone. If it says nothing new, set NEARDUP_IGNORE_FIELDS = %r",
+                    f"{n:,}",
+                    name,
+                    [*self._settings.ignore_fields, name],
+                )
+
+
+def closing_sentence(counts: Mapping[str, Any], settings: NearDupSettings) -> str:
+    """How many pages repeat another, and what became of their items."""
+
+    def n(name: str) -> int:
+        return int(counts.get(name, 0))
+
+    what = "items" if settings.item_fields else "pages"
+    read = n(stats.PAGES_READ)
+    if not read:
+        return f"no {what} were compared"
+    repeat = sum(n(stats.PAGES_BY_KIND.format(kind)) for kind in ("exact", "near"))
+    acted = sum(map(n, (stats.ITEMS_DROPPED, stats.ITEMS_TAGGED, stats.ITEMS_WOULD_DROP)))
+    sentence = f"{repeat:,} of {read:,} {what} repeat another: "
+    sentence += f"{acted:,} item{'s' * (acted != 1)} {ITEMS[settings.action].removeprefix('are ')}"
+    if kept := n(stats.ITEMS_KEPT_BY_DATA):
+        sentence += f", {kept:,} kept because their data differ"
+    return sentence
+
+
+class PatternWatch:
+    """Which URL patterns lose more than half of their newest pages as near-duplicates."""
+
+    def __init__(self) -> None:
+        # The newest pages as bits, 1 for a near-duplicate, below a leading 1; 0 once told.
+        self._newest: OrderedDict[str, int] = OrderedDict()
+
+    def add(self, pattern: str, near: bool) -> tuple[int, int] | None:
+        """How many of how many newest pages were near-duplicates, the first time that is told."""
+        pages = self._newest.pop(pattern, 1)
+        if pages:
+            pages = pages << 1 | near
+            if pages.bit_length() > WINDOW + 1:
+                pages = pages & (1 << WINDOW) - 1 | 1 << WINDOW
+        n_pages, n_near = pages.bit_length() - 1, pages.bit_count() - 1
+        found = pages and n_near >= MIN_NEAR and 2 * n_near > n_pages
+        self._newest[pattern] = 0 if found else pages
+        if len(self._newest) > MAX_PATTERNS:
+            self._newest.popitem(last=False)
+        return (n_near, n_pages) if found else None
+
+
+class FieldNames:
+    """Finds names in settings that no item has: typing errors."""
+
+    def __init__(self, wanted: Mapping[str, tuple[str, ...]]) -> None:
+        """wanted: names of item fields, by the setting that holds them."""
+        self._wanted = {setting: names for setting, names in wanted.items() if names}
+        self._found: set[str] = set()
+        self._n_items = 0
+
+    def read(self, item: Any) -> None:
+        """Take in the names of an item's fields; warns when ITEMS_READ items were read."""
+        if not self._wanted:
+            return
+        self._n_items += 1
+        self._found.update(names_in(item))
+        if self._n_items == ITEMS_READ:
+            self.warn()
+
+    def warn(self) -> None:
+        """Warn of each name that no item had, once; of none where no item came."""
+        for setting, names in self._wanted.items() if self._n_items else ():
+            for name in names:
+                if name not in self._found:
+                    closest = closest_to(name, sorted(self._found))
+                    logger.warning(
+                        "neardup: %s%s names %r, which none of the first %d items has%s",
+                        PREFIX,
+                        setting,
+                        name,
+                        self._n_items,
+                        f"; did you mean {closest!r}?" if closest else "",
+                    )
+        self._wanted = {}
+
+
+def names_in(item: Any) -> Iterator[str]:
+    """The names of an item's fields, at any depth, as far as MAX_NAMES values go."""
+    waiting, n_read = [item], 0
+    while waiting and n_read < MAX_NAMES:
+        value = waiting.pop()
+        n_read += 1
+        if is_item(value):
+            fields = ItemAdapter(value)
+            yield from map(str, fields)
+            waiting.extend(fields.values())
+        elif isinstance(value, (list, tuple)):
+            waiting.extend(value)
