@@ -100,12 +100,13 @@ def blocks(str text, size_t max_lines):
 
 
 cdef encodable(str text):
-    """The text, its UTF-8 now in it; bytes where it has lone surrogates."""
+    """The text, its UTF-8 now in it; bytes where it has lone surrogates, question marks in their
+    place: both separate, and to decode surrogates takes a microsecond each."""
     cdef Py_ssize_t length
     try:
         PyUnicode_AsUTF8AndSize(text, &length)
     except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
+        return text.encode("utf-8", "replace")
     return text
 
 
@@ -177,8 +178,8 @@ cdef normalise_run(Words *w, size_t end):
     cdef bytes run = (<const char *>text)[w.run : end]
     w.n, w.unspaced = w.run_n, 0
     try:
-        for piece in normal_pieces(run.decode("utf-8", "surrogatepass")):
-            add_normal(w, piece.encode("utf-8", "surrogatepass"))
+        for piece in normal_pieces(run.decode()):
+            add_normal(w, piece.encode())
     finally:
         w.text, w.length, w.at, w.is_normal = text, length, end, 0
         w.ascii = w.run = end

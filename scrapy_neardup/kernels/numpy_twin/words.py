@@ -114,8 +114,10 @@ def _cut(text: str) -> Iterator[str]:
     """The text in pieces whose normal forms, joined, are that of the whole."""
     start = 0
     while start < len(text):
-        boundary = _boundary().search(text, start + PIECE)
-        end = boundary.start() if boundary else len(text)
+        end, boundary = start + PIECE, None
+        while boundary is None and end < len(text):  # step by step: a search holds the GIL
+            boundary = _boundary().search(text, end, end + PIECE)
+            end = boundary.start() if boundary else end + PIECE
         yield text[start:end]
         start = end
 

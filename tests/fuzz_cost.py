@@ -1,0 +1,188 @@
+"""Searches for pages and URLs that take long: `python -m tests.fuzz_cost [SECONDS] [TARGET …]`.
+
+Repeats pieces put together from atoms of every class (letters, marks, separators, elements,
+attributes, entities, escapes), keeps what took longest for a byte, and changes it further. Prints
+for each target the slowest found: time for a byte, and how much more four times the length takes,
+which is 4 where the cost is linear. What it finds becomes a test that counts work.
+"""
+
+import argparse
+import random
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.detect.odd_sketch import odd_row
+from scrapy_neardup.detect.text import words_and_blocks
+from scrapy_neardup.engines import load_engine
+from scrapy_neardup.kernels.numpy_twin import words as words_in_python
+from scrapy_neardup.urls.key import UrlKeyRules, url_key
+from scrapy_neardup.urls.site_rules import read_rules
+
+SIZE = 1 << 15  # characters; then four times as many
+NOISE_S = 2e-3  # times below are not told apart
+BEST = 12  # inputs that are changed further
+LETTERS = (
+    *("a", "Z", "é", "ß", "ǆ", "ﬁ", "\ufdfa", "漢", "か", "한", "ท", "\U00020000", "𝒳", "0", "٣"),
+    *("\u1100", "\u1161", "\u11a8", "\u0dd9", "\u0dca", "ড", "\ud800", "\0", "x" * 100),
+)
+MARKS = ("\u0301", "\u0323", "\u0344", "\u0f73", "\u3099", "\u093c", "\uff9e", "\u034f", "\u20e3")
+SPACES = (" ", "\n", "\t", "\x85", "\u2028", "\u3000", ".", "-", "👍")
+MARKUP = (
+    *(
+        "<p>",
+        "</p>",
+        "<b>",
+        "<table>",
+        "<tr>",
+        "<td>",
+        "</table>",
+        "<svg>",
+        "<script>",
+        "</script>",
+    ),
+    *(
+        "<a href=",
+        "<form>",
+        "<select>",
+        "<option>",
+        "<h1>",
+        "<!--",
+        "-->",
+        "<![CDATA[",
+        "]]>",
+        "<?",
+    ),
+    *(
+        "<",
+        ">",
+        "'",
+        '"',
+        "=",
+        "&",
+        "&amp;",
+        "&#x41;",
+        "&#1114112;",
+        "&nope",
+        "<a b=c ",
+        "<template>",
+    ),
+    *("<head>", "<title>", "<textarea>", "<plaintext>", "<frameset>", "<math>", "<x:y>", "</x>"),
+)
+URL = (
+    *("/", "//", "/.", "/..", "/a", "?", "&", "a=", "=", ";", "#", "#!", "%", "%2", "%2f", "%41"),
+    *(
+        "%ff",
+        "%00",
+        "+",
+        "@",
+        ":",
+        "[",
+        "]",
+        "www.",
+        ".",
+        "..",
+        "utm_source=1",
+        "sid=1",
+        "é",
+        "xn--",
+    ),
+    *("index.html", "PHPSESSID=0123456789abcdef", "list", "\\", "|", "*", " ", "\t"),
+)
+RULES = """[{"order": 1, "urlPattern": {"include": ["h.example/*/*/*/list", "h.example/*a*a*a*b|"]},
+  "processor": "queryRemovalExcept", "args": ["id"]}]"""
+
+
+class Target(NamedTuple):
+    run: Callable[[str], object]
+    atoms: tuple[str, ...]
+
+
+def targets() -> dict[str, Target]:
+    """What is searched, and what for."""
+    text, engine = LETTERS + MARKS + SPACES, load_engine("auto")
+    rules = UrlKeyRules(site_rules=read_rules(RULES))
+
+    def signatures(text: str) -> None:
+        words, _ = words_and_blocks(text)
+        engine.signatures(words)
+        odd_row(words, 0, 1)
+
+    return {
+        "words": Target(words_and_blocks, text),
+        "words in Python": Target(words_in_python.normalise, text),
+        "signatures": Target(signatures, text),
+        "markup": Target(visible_text_of_html, MARKUP + LETTERS[:3] + SPACES[:2]),
+        "url key": Target(lambda t: url_key(f"http://h.example{t}", rules), URL + LETTERS[:4]),
+        "url host": Target(lambda t: url_key(f"http://{t}", rules), URL),
+    }
+
+
+class Found(NamedTuple):
+    ns_a_byte: float
+    growth: float  # of the time, for four times the length
+    pieces: tuple[str, ...]
+
+
+def main() -> None:
+    """Search each target for the same time."""
+    known = targets()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("seconds", nargs="?", type=float, default=60.0)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(known))
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    for name in given.targets or known:
+        found = search(known[name], given.seconds, random.Random(given.seed))
+        slowest = max(found, key=lambda f: f.ns_a_byte)
+        steepest = max(found, key=lambda f: f.growth)
+        for what, one in (("slowest", slowest), ("steepest", steepest)):
+            print(  # noqa: T201 - its output
+                f"{name}, {what}: {one.ns_a_byte:.0f} ns a byte, {one.growth:.1f} times for four "
+                f"times the length: {ascii(''.join(one.pieces))[:200]}"
+            )
+
+
+def search(target: Target, seconds: float, chance: random.Random) -> list[Found]:
+    """The slowest inputs, and the steepest, that were found in a time."""
+    best: list[Found] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        fresh = not best or chance.random() < 0.3
+        pieces = () if fresh else chance.choice(best).pieces
+        best.append(measured(target.run, changed(pieces, target.atoms, chance)))
+        slow = sorted(best, key=lambda f: -f.ns_a_byte)[:BEST]
+        best = [*slow, *(f for f in sorted(best, key=lambda f: -f.growth)[:BEST] if f not in slow)]
+    return best
+
+
+def changed(
+    pieces: tuple[str, ...], atoms: tuple[str, ...], chance: random.Random
+) -> tuple[str, ...]:
+    """Other pieces: one put in, taken out, or all repeated."""
+    one, at = chance.choice(atoms), chance.randint(0, len(pieces))
+    if not pieces or chance.random() < 0.5:
+        return (*pieces[:at], one, *pieces[at:])
+    if chance.random() < 0.3:
+        return (*pieces[:at], *[one] * chance.randint(2, 60), *pieces[at:])[:200]
+    return pieces[:at] + pieces[at + 1 :] or (one,)
+
+
+def measured(run: Callable[[str], object], pieces: tuple[str, ...]) -> Found:
+    """The time of a text that repeats the pieces, and of one four times as long."""
+    piece = "".join(pieces)
+    short, long = (piece * (size // len(piece) + 1) for size in (SIZE, 4 * SIZE))
+    first, then = (min(seconds(run, text) for _ in range(2)) for text in (short, long))
+    n_bytes = len(long.encode("utf-8", "replace"))
+    return Found(1e9 * then / n_bytes, then / max(first, NOISE_S), pieces)
+
+
+def seconds(run: Callable[[str], object], text: str) -> float:
+    start = time.process_time()
+    run(text)
+    return time.process_time() - start
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""What several threads may do with kernels at once, also under `tests.sanitizers thread`."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from typing import TypeVar
+
+import numpy as np
+from kernel_levels import native
+from lxml import html
+
+from scrapy_neardup.engines import FINGERPRINT, SKETCH
+
+N_THREADS = 4
+T = TypeVar("T")
+
+
+def at_once(work: Callable[[int], T]) -> list[T]:
+    """What each of N_THREADS gets, all beginning together."""
+    barrier = threading.Barrier(N_THREADS)
+
+    def begin(number: int) -> T:
+        barrier.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(N_THREADS) as pool:
+        return list(pool.map(begin, range(N_THREADS)))
+
+
+def random_text(seed: int) -> str:
+    """Words of scripts all over Unicode, so that threads make the same tables at once."""
+    chance = Random(seed)
+    scripts = [chance.randrange(0x20, 0x2F000) for _ in range(200)]
+    letters = (chr(start + chance.randrange(40)) for start in scripts for _ in range(20))
+    return " ".join(letter for letter in letters if not "\ud800" <= letter <= "\udfff")
+
+
+def test_threads_make_the_tables_of_characters_together() -> None:
+    kernel = native("words")
+    for seed in range(20):
+        text = random_text(seed)
+        assert len(set(at_once(lambda _, text=text: kernel.normalise(text)))) == 1
+
+
+def test_threads_fingerprint_and_sketch_at_once() -> None:
+    kernel, words = native("fingerprint"), " ".join(map(str, range(20_000))).encode()
+    arguments = FINGERPRINT.arguments, SKETCH.arguments
+
+    def work(number: int) -> list[list[int]]:
+        first, second, n = kernel.signatures(words, *arguments)
+        return [[n], first.tolist(), second.tolist(), kernel.odd_row(words, 8, 5, 7).tolist()]
+
+    assert len({str(found) for found in at_once(work)}) == 1
+
+
+def test_threads_share_many_texts() -> None:
+    kernel = native("fingerprint")
+    texts = [" ".join(map(str, range(n, n + 3_000))).encode() for n in range(200)]
+    found = at_once(lambda _: kernel.fingerprint_many(texts, *SKETCH.arguments))
+    assert all(np.array_equal(found[0], other) for other in found)
+
+
+def test_threads_read_trees_of_their_own() -> None:
+    kernel = native("markup")
+    page = "<p>a<b>b</b><ul><li>c<li>d</ul>" * 2_000
+    found = at_once(lambda _: kernel.visible_text(html.document_fromstring(page)))
+    assert len(set(found)) == 1
