@@ -20,6 +20,8 @@ from scrapy.exceptions import UsageError
 
 from scrapy_neardup.ledger.reader import LedgerReader
 
+pytestmark = pytest.mark.xdist_group("demo")  # one worker builds what all tests share
+
 PROJECT = Path(__file__).resolve().parents[1] / "example_project"
 MODES = {
     "asyncio": (),

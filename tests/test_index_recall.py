@@ -26,6 +26,8 @@ from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.scan import ScanIndex
 from scrapy_neardup.index.slices import SliceIndex, SliceLayout
 
+pytestmark = pytest.mark.xdist_group("recall")  # one worker builds what all tests share
+
 ALL = os.environ.get("NEARDUP_TEST_RECALL") == "all"
 N = 100_000
 SOME_QUERIES = 50

@@ -12,7 +12,7 @@ from scrapy_neardup.report.page import write_report
 
 WIDTH = "place => place.clientWidth"
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 ORIGINAL = "https://shop.example/item/1"
 CHAIR = "A chair of oak\nIt costs ten euros\n" + "\n".join(f"Fact {i}" for i in range(20))

@@ -30,6 +30,8 @@ from scrapy_neardup.engines.fpga.rtl_engine import (
 from scrapy_neardup.engines.fpga.scheduler import schedule
 from scrapy_neardup.errors import EngineUnavailable, SpecError
 
+pytestmark = pytest.mark.xdist_group("rtl")  # one worker builds what all tests share
+
 MIXED = Design(mixer="fmix64")
 DESIGNS = [
     Design(),

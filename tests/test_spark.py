@@ -13,7 +13,11 @@ import pytest
 from mock_site import prose
 
 pyspark = pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),  # one Java machine, not one a worker
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
 
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
