@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from fresh import run_fresh
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,7 +86,7 @@ def test_the_command_loads_nothing_heavy_before_it_is_used() -> None:
         "import sys; from scrapy_neardup.commands.scrapy_command import NearDupCommand;"
         "sys.exit(bool({'numpy', 'sqlite3', 'scrapy_neardup.commands.stats'} & set(sys.modules)))"
     )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+    assert run_fresh(program).returncode == 0
 
 
 @pytest.mark.parametrize("damage", ["rules", "text", "url", "middle"])
@@ -120,9 +121,7 @@ def test_help_of_every_subcommand_loads_nothing_heavy() -> None:
         " 'pyarrow', 'warcio', 'tqdm', 'pyspark', 'redis'} & set(sys.modules)\n"
         "sys.exit(' '.join(heavy) or 0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    done = run_fresh(program)
     assert (done.returncode, done.stderr) == (0, "")
 
 

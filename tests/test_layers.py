@@ -1,13 +1,12 @@
 """Imports inside the package go downwards only, in no circle, and importing it stays cheap."""
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from fresh import run_fresh
 
 import scrapy_neardup
 from scrapy_neardup import index
@@ -95,8 +94,7 @@ def test_only_scrapys_neighbours_import_scrapy(module: str) -> None:
 def test_importing_the_package_loads_nothing_heavy() -> None:
     heavy = "numpy scrapy twisted lxml mmh3 publicsuffixlist"
     code = f"import sys, scrapy_neardup; print([m for m in '{heavy}'.split() if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert run_fresh(code).stdout.strip() == "[]"
 
 
 def test_every_public_name_can_be_loaded() -> None:
