@@ -57,6 +57,11 @@ PAGES_NEAR_BY_DISTANCE = key(
 PAGES_UNCONFIRMED = key(
     "pages/unconfirmed", "candidates near by fingerprint that the sketches told apart; kept"
 )
+PAGES_COLD = key(
+    "pages/cold",
+    "pages kept although they look like another, because too little is known of their host's "
+    "templates",
+)
 PAGES_ELSEWHERE = key(
     "pages/elsewhere",
     "pages that repeat a page of another site; kept unless NEARDUP_SCOPE is `all`",

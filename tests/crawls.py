@@ -18,6 +18,7 @@ SETTINGS: dict[str, Any] = {
     "LOG_LEVEL": "WARNING",
     "CONCURRENT_REQUESTS": 1,
     "NEARDUP_KEY": 0,  # the same fingerprints in every run
+    "NEARDUP_BOILERPLATE": "keep",  # a site of a few pages is too small to learn templates from
 }
 
 

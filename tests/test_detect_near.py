@@ -1,18 +1,13 @@
 """The decision rule by itself: inclusive limits, templates, and which original is named."""
 
 import numpy as np
-import pytest
 
 from scrapy_neardup.detect.near import (
-    ANY,
-    NONE,
-    OWN_SIMILARITY,
-    OWN_SIMILARITY_ON_A_NEW_SITE,
     Limits,
     Measured,
     in_order,
     near,
-    required_own_similarity,
+    own_parts_agree,
 )
 from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array
 
@@ -52,16 +47,6 @@ def test_the_original_has_the_fewest_sketch_bits_then_fingerprint_bits_then_is_o
     assert in_order(np.array([1, 2, 9, 4]), rows).tolist() == [3, 2, 1, 0]
 
 
-@pytest.mark.parametrize(
-    ("own_words", "is_warm", "required"),
-    [
-        (19, True, NONE),
-        (19, False, ANY),
-        (20, True, OWN_SIMILARITY),
-        (20, False, OWN_SIMILARITY_ON_A_NEW_SITE),
-    ],
-)
-def test_what_is_left_without_templates_must_suffice(
-    own_words: int, is_warm: bool, required: float
-) -> None:
-    assert required_own_similarity(own_words, 20, is_warm) == required
+def test_what_is_left_without_templates_must_suffice_and_be_as_similar() -> None:
+    words, similar = np.array([19, 20, 20]), np.array([1.0, 0.9, 0.89])
+    assert own_parts_agree(words, similar, Limits(similarity=0.9)).tolist() == [False, True, False]

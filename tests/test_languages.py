@@ -103,7 +103,7 @@ def page(words: list[str], space: str, seed: int, edits: int = 0) -> str:
 
 
 def detector() -> Detector:
-    return Detector(load_engine("auto"), load_index("scan"))
+    return Detector(load_engine("auto"), load_index("scan"), boilerplate="keep")
 
 
 @pytest.mark.parametrize(("name", "vocabulary", "space"), LANGUAGES, ids=[n for n, *_ in LANGUAGES])

@@ -1,7 +1,8 @@
 """Recall and precision on labelled pairs of pages.
 
 Each pair is judged by itself, whatever sites its pages come from, by the limits of the
-default settings or those given. Pairs labelled neither near nor distinct are not scored.
+default settings or those given. With --templates, what each host repeats on the pages of the
+file is learnt first. Pairs labelled neither near nor distinct are not scored.
 Intervals are Wilson's, 95 %. The sweep tells what other limits would have given.
 """
 
@@ -20,6 +21,7 @@ PAGES_HELP = "pages, a JSON object a line: id or url, and html or text; may be g
 EXAMPLES = """\
   scrapy neardup evaluate pages.jsonl.gz pairs.jsonl.gz
   scrapy neardup evaluate pages.jsonl pairs.jsonl --distance 3 --json
+  scrapy neardup evaluate pages.jsonl pairs.jsonl --templates
 """
 
 
@@ -33,6 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="pairs, a JSON object a line: a, b (page ids), label_full or label, stratum",
     )
     add_limits(parser)
+    parser.add_argument(
+        "--templates",
+        action="store_true",
+        help="learn the templates of each host first, from all pages of the file",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
 
 
@@ -61,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     from scrapy_neardup.offline.evaluation import evaluate
 
     given = {f.name: getattr(options, f.name) for f in fields(Limits) if f.name in options}
-    report = evaluate(options.pages, options.pairs, Limits(**given))
+    report = evaluate(options.pages, options.pairs, Limits(**given), options.templates)
     if options.json:
         say_json(report)
     else:

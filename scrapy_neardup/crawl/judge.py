@@ -163,6 +163,8 @@ class PageJudge:
             self._count(stats.PAGES_NEAR_BY_DISTANCE.format(decision.distance))
         if decision.unconfirmed:
             self._count(stats.PAGES_UNCONFIRMED, decision.unconfirmed)
+        if decision.cold:
+            self._count(stats.PAGES_COLD)
         if decision.elsewhere is not None:
             self._count(stats.PAGES_ELSEWHERE)
         if not decision.words:

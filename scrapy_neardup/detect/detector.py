@@ -14,21 +14,19 @@ from publicsuffixlist import PublicSuffixList
 
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.near import (
-    ANY,
     CONFIRM_DISTANCE,
     DISTANCE,
     MIN_WORDS,
-    NONE,
     SIMILARITY,
     Limits,
     Measured,
     in_order,
     near,
-    required_own_similarity,
+    own_parts_agree,
 )
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
-from scrapy_neardup.detect.templates import SiteTemplates
+from scrapy_neardup.detect.templates import HostTemplates
 from scrapy_neardup.detect.text import Blocks, exact_text, words_and_blocks
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import BrokenInvariant, EngineFailed, ScanLimitReached
@@ -53,6 +51,7 @@ class PageReading:
 
     url: str
     site: int  # site_number
+    host: int  # the same of its host, by which templates are learnt
     words: bytes
     blocks: Blocks
     digest: bytes
@@ -104,6 +103,7 @@ class Decision(NamedTuple):
     page_id          the page's own row, None where it was not admitted
     elsewhere        URL of a page of another site that it repeats; never a reason to drop
     unconfirmed      pages near by fingerprint that the sketches told apart from it
+    cold             whether it is "new" only because too little is known of its host's templates
     """
 
     kind: Kind
@@ -117,6 +117,7 @@ class Decision(NamedTuple):
     page_id: int | None = None
     elsewhere: str | None = None
     unconfirmed: int = 0
+    cold: bool = False
 
     @property
     def is_duplicate(self) -> bool:
@@ -143,9 +144,10 @@ class Detector:
     Pages of fewer than `min_words` words are compared exactly only; a page without words
     repeats nothing.
 
-    boilerplate  "learn": what a site repeats on its pages has no weight. A page that is near
-                 as a whole must also be near in what is left (OWN_SIMILARITY), and on a site
-                 that is known, min_words of it must be left. It can only keep more pages.
+    boilerplate  "learn": what a host repeats on its pages has no weight. A page that is near
+                 as a whole must also be near in what is left, by the same similarity, and
+                 min_words of it must be left. Of the first pages of a host (templates.WARM), and
+                 where its templates were forgotten, none is near. It can only keep more pages.
                  "keep": every word counts
     scope        "site": only pages of the same registrable domain count, others are named in
                  `elsewhere`; "all": every page counts
@@ -173,7 +175,7 @@ class Detector:
         self.engine = engine
         self.index = index
         self.pages = PageTable(engine.sketch_spec.n_words + ROW_WORDS)
-        self.templates = SiteTemplates()
+        self.templates = HostTemplates()
         self.limits = Limits(distance, confirm_distance, similarity, min_words)
         self.scope = scope
         self.admit = admit
@@ -183,20 +185,19 @@ class Detector:
     def read(self, url: str, text: str) -> PageReading:
         """The page's words. Pure, and safe in any thread: the slow half of a decision."""
         words, blocks = words_and_blocks(text)
-        site = site_number(site_of(url))
-        return PageReading(url, site, words, blocks, digest_of(exact_text(text)), self.engine)
+        site, host = site_number(site_of(url)), site_number(host_of(url))
+        return PageReading(url, site, host, words, blocks, digest_of(exact_text(text)), self.engine)
 
     def decide(self, reading: PageReading, learn: bool = True) -> Decision:
         """Look the page up and remember it, in one step; not safe in several threads.
 
         Raises EngineFailed; the page is not remembered then.
 
-        learn: whether to learn templates from it, too, where it is kept; else learn() does.
+        learn: whether to learn templates from it, too; else learn() does.
         """
         earlier = self.pages.with_url(reading.url)
         decision = self._decided(reading, self._unchanged(earlier, reading))
-        kept = decision.page_id is not None and not decision.is_duplicate
-        if learn and earlier is None and kept:
+        if learn and earlier is None and decision.kind != "exact":
             self.learn(reading)
         return decision
 
@@ -224,8 +225,10 @@ class Detector:
         except ScanLimitReached:
             return self._conclude(reading, "undecided", own)
         match, elsewhere = self._originals(reading, found)
+        cold = match is not None and self.boilerplate == "learn" and self.is_cold(reading)
+        match = None if cold else match
         decision = self._conclude(reading, "near" if match else "new", own, match, elsewhere)
-        return decision._replace(unconfirmed=n_unconfirmed)
+        return decision._replace(unconfirmed=n_unconfirmed, cold=cold)
 
     def restore(self, page: Page, indexed: bool) -> int:
         """Remember a page as the state kept it, in place of its URL's earlier one; its id.
@@ -281,7 +284,7 @@ class Detector:
         """The detector that arrays() described; `rules` are the keywords of the class."""
         detector = cls(engine, index.from_arrays(_under("index.", arrays)), **rules)
         detector.pages = PageTable.from_arrays(_under("pages.", arrays))
-        detector.templates = SiteTemplates.from_arrays(_under("templates.", arrays))
+        detector.templates = HostTemplates.from_arrays(_under("templates.", arrays))
         return detector
 
     def check(self) -> None:
@@ -328,10 +331,11 @@ class Detector:
         rows = self.pages.sketches.take(ids)
         bits, similar = self.compare(reading, rows, within=limits.confirm_distance)
         measured = Measured(distances, bits, similar)
+        learns = self.boilerplate == "learn"
         confirmed = near(
             measured,
             limits,
-            lambda places: self._own_parts_agree(reading, ids[places], rows[places]),
+            (lambda places: self._own_parts_agree(reading, rows[places])) if learns else None,
         )
         n_candidates = len(ids)
         ids, measured = ids[confirmed], measured.where(confirmed)
@@ -367,20 +371,26 @@ class Detector:
             at = left & (levels == level)
             similar[at] = odd_sketch.compare(own, rows[at], share)[1]
 
-    def _own_parts_agree(self, reading: PageReading, ids: I64Array, rows: U64Array) -> BoolArray:
-        """Which pages are also near in what is left without the site's templates."""
-        if self.boilerplate == "keep":
-            return np.ones(len(ids), dtype=bool)
-        if reading.site not in self.templates:
-            # A crash or the bounds on memory took what was learnt: nothing tells a copy there
-            # from another page under the same template. Pages of other sites need none of it.
-            return self.pages.sites.take(ids) != reading.site  # type: ignore[no-any-return]
-        own_words = self.templates.own_words(reading.site, reading.blocks)
-        is_warm = self.templates.is_warm(reading.site)
-        required = required_own_similarity(own_words, self.limits.min_words, is_warm)
-        if required in (ANY, NONE):
-            return np.full(len(ids), required == ANY)
-        return self.compare(reading, rows, own_words / reading.n_words)[1] >= required
+    def is_cold(self, reading: PageReading) -> bool:
+        """Whether too little is known of a host to tell its templates from a page's own text.
+
+        So it is with its first pages, and where a crash or the bounds on memory took what was
+        learnt.
+        """
+        return not self.templates.is_warm(reading.host)
+
+    def compare_own(self, reading: PageReading, rows: U64Array) -> tuple[int, F64Array]:
+        """Words of a page outside its host's templates, and how similar others are in these."""
+        own_words = self.templates.own_words(reading.host, reading.blocks)
+        share = own_words / reading.n_words if reading.n_words else 1.0
+        return own_words, self.compare(reading, rows, share)[1]
+
+    def _own_parts_agree(self, reading: PageReading, rows: U64Array) -> BoolArray:
+        """Which pages are also near in what is left without the host's templates."""
+        if self.is_cold(reading):
+            return np.ones(len(rows), dtype=bool)
+        own_words, similar = self.compare_own(reading, rows)
+        return own_parts_agree(np.full(len(rows), own_words), similar, self.limits)
 
     def _conclude(
         self,
@@ -408,10 +418,13 @@ class Detector:
         )
 
     def learn(self, reading: PageReading) -> bool:
-        """Learn the site's templates from a page that is kept; whether it is one to learn from."""
-        wanted = self.boilerplate == "learn" and self.templates.wants(reading.site, reading.digest)
+        """Learn the host's templates from a page; whether it is one to learn from.
+
+        Not for exact repeats: read under many URLs, a page would become a template.
+        """
+        wanted = self.boilerplate == "learn" and self.templates.wants(reading.host, reading.digest)
         if wanted:
-            self.templates.learn(reading.site, reading.blocks)
+            self.templates.learn(reading.host, reading.blocks)
         return wanted
 
     def _remember(self, reading: PageReading, indexed: bool) -> int:
@@ -444,14 +457,20 @@ def _suffixes() -> PublicSuffixList:
 def site_of(url: str) -> str:
     """The registrable domain of a URL, the host where it has none (an address, "localhost")."""
     found = AUTHORITY.match(url)
-    return _site_of(found[0] if found else url)
+    return _site_and_host(found[0] if found else url)[0]
+
+
+def host_of(url: str) -> str:
+    """The host of a URL in lower case, without its port; the URL itself where it cannot be read."""
+    found = AUTHORITY.match(url)
+    return _site_and_host(found[0] if found else url)[1]
 
 
 @lru_cache(maxsize=4096)
-def _site_of(url: str) -> str:
+def _site_and_host(url: str) -> tuple[str, str]:
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:  # "http://[": no host to speak of, so a site of its own
-        return url
+        return url, url
     is_address = ":" in host or host.rpartition(".")[2].isdigit()
-    return host if is_address else _suffixes().privatesuffix(host) or host
+    return host if is_address else _suffixes().privatesuffix(host) or host, host

@@ -19,10 +19,6 @@ CONFIRM_DISTANCE = 44
 SIMILARITY = 0.88
 MIN_WORDS = 20
 
-OWN_SIMILARITY = 0.6  # of what templates leave; unlike pages are below 0.5, near ones above 0.9
-OWN_SIMILARITY_ON_A_NEW_SITE = 0.1  # where all that two pages share looks like a template
-ANY, NONE = 0.0, 2.0  # required similarities that every page reaches, and none
-
 # Which of several originals is named: the first by these columns, ascending. A smaller id is an
 # older page.
 ORDER = ("sketch_distance", "distance", "id")
@@ -88,13 +84,11 @@ def in_order(ids: I64Array, measured: Measured) -> I64Array:
     return np.lexsort((ids, measured.distances, measured.sketch_distances))
 
 
-def required_own_similarity(own_words: int, min_words: int, is_warm: bool) -> float:
-    """How similar two pages must be in what is left without the site's templates.
+def own_parts_agree(own_words: I64Array, similarity: F64Array, limits: Limits) -> BoolArray:
+    """Which pages are also near in what is left without their host's templates; shape (n,).
 
-    own_words: those of the page outside templates. is_warm: enough pages of the site were read
-    to know its templates. Where little is left, a known site gives too little to judge by
-    (NONE); on a new one, little is left of a page that was changed little (ANY).
+    own_words: those of the page outside templates; fewer than min_words are too little to judge
+    by. similarity: of what is left, which must be as high as that of whole pages.
     """
-    if own_words < min_words:
-        return NONE if is_warm else ANY
-    return OWN_SIMILARITY if is_warm else OWN_SIMILARITY_ON_A_NEW_SITE
+    agree: BoolArray = (own_words >= limits.min_words) & (similarity >= limits.similarity)
+    return agree

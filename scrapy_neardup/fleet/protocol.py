@@ -159,13 +159,13 @@ class Questions:
     def _worker(self, worker: bytes) -> str:
         return f"{{{self._prefix}:w:{worker.hex()}}}"
 
-    def templates(self, site: int) -> Call:
-        """What was learnt of a site's templates, packed; None if nothing was."""
-        return Call(scripts.TEMPLATES, self._templates(site), (), _as_it_is)
+    def templates(self, host: int) -> Call:
+        """What was learnt of a host's templates, packed; None if nothing was."""
+        return Call(scripts.TEMPLATES, self._templates(host), (), _as_it_is)
 
-    def teach(self, site: int, packed: bytes) -> Call:
-        """Let others know what was learnt of a site, if it comes of more pages."""
-        return Call(scripts.TEACH, self._templates(site), (packed,), bool)
+    def teach(self, host: int, packed: bytes) -> Call:
+        """Let others know what was learnt of a host, if it comes of more pages."""
+        return Call(scripts.TEACH, self._templates(host), (packed,), bool)
 
     def keep_item(self, item: KeptItem) -> Call:
         """An item was kept: from now on others that say the same may be dropped."""
@@ -178,8 +178,8 @@ class Questions:
     def _items(self, page: int) -> str:
         return f"{{{self._prefix}:i:{page:016x}}}"
 
-    def _templates(self, site: int) -> str:
-        return f"{{{self._prefix}:t:{site:016x}}}"
+    def _templates(self, host: int) -> str:
+        return f"{{{self._prefix}:t:{host:016x}}}"
 
     def _about(self, script: str, page: SharedPage, read: Callable[[Any], Any]) -> Call:
         return Call(script, self._site(page), (self._id(page), page.stamp), read)

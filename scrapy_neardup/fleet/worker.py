@@ -17,7 +17,7 @@ from scrapy.utils.asyncio import run_in_thread
 from scrapy_neardup import stats
 from scrapy_neardup.detect.detector import Decision, Detector, PageReading
 from scrapy_neardup.detect.item_table import KeptItem
-from scrapy_neardup.detect.templates import Site
+from scrapy_neardup.detect.templates import Host
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import make_identity
 from scrapy_neardup.fleet.client import Server, failures
@@ -39,7 +39,7 @@ MAX_ENTRIES = 20_000  # that one look-up compares on the server
 MAX_ROUNDS = 8  # in which others may bring something new to compare a page with
 PATIENCE_S = 60.0  # until an item of a page has left the pipelines of a worker that lives
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.25  # between looks at the page
-TAUGHT_AT = frozenset(2**n for n in range(32))  # pages of a site
+TAUGHT_AT = frozenset(2**n for n in range(32))  # pages of a host
 CLOSING_S = 5.0  # to tell the server what it was not told yet
 
 
@@ -116,13 +116,13 @@ class FleetWorker:
         judged as one that is read again on purpose.
         """
         detector = state.detector
-        await self._be_taught(detector, reading.site)
+        await self._be_taught(detector, reading.host)
         is_first = detector.pages.with_url(reading.url) is None
         decision, is_new = await self._judged(state, reading, once)
-        is_first = is_first and is_new and not decision.is_duplicate
         with self._forgotten_on_error(state, decision):
-            if is_first and detector.learn(reading):  # only now: it might have been a copy
-                self._teach(detector, reading.site)
+            # Only now: others may have brought the same words, and these are not learnt from.
+            if is_first and decision.kind != "exact" and detector.learn(reading):
+                self._teach(detector, reading.host)
         if decision.is_duplicate and decision.original_id is not None:
             await self._bring_items(state, detector.pages.name(decision.original_id))
         return decision, is_new
@@ -143,19 +143,19 @@ class FleetWorker:
                 self.drop(decision.page_id)
             raise
 
-    async def _be_taught(self, detector: Detector, site: int) -> None:
-        """Know a new site's templates from the others: without, near pages could not be told."""
-        if detector.boilerplate == "keep" or site in detector.templates:
+    async def _be_taught(self, detector: Detector, host: int) -> None:
+        """Know a new host's templates from the others: without, near pages cannot be told."""
+        if detector.boilerplate == "keep" or host in detector.templates:
             return
-        packed = await self._ask(self._questions.templates(site))
-        if packed is not None and site not in detector.templates:
-            detector.templates.adopt(site, Site.unpack(packed))
+        packed = await self._ask(self._questions.templates(host))
+        if packed is not None and host not in detector.templates:
+            detector.templates.adopt(host, Host.unpack(packed))
 
-    def _teach(self, detector: Detector, site: int) -> None:
+    def _teach(self, detector: Detector, host: int) -> None:
         """Let the others know each time twice as many pages were learnt from."""
-        learnt = detector.templates.known(site)
+        learnt = detector.templates.known(host)
         if learnt is not None and learnt.n_pages in TAUGHT_AT:
-            self._link.tell(self._questions.teach(site, learnt.pack()))
+            self._link.tell(self._questions.teach(host, learnt.pack()))
 
     async def _judged(
         self, state: State, reading: PageReading, once: bool
@@ -181,7 +181,7 @@ class FleetWorker:
                     return (decision if near is not None else _undecided(decision)), True
                 settled = [other for other in near if await self._is_settled(other, reading, once)]
             compared += [other.stamp for other in near]
-            await self._be_taught(state.detector, reading.site)  # by whoever brought these
+            await self._be_taught(state.detector, reading.host)  # by whoever brought these
             state.drop(decision.page_id)
             ids = [state.detector.restore(*other.kept) for other in settled]
             decision, is_new = state.decide(reading, learn=False)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, replace
-from math import sqrt
+from math import nan, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from scrapy_neardup.detect.detector import Detector, PageReading
-from scrapy_neardup.detect.near import Limits, Measured, near
+from scrapy_neardup.detect.near import Limits, Measured, near, own_parts_agree
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.index import load_index
@@ -91,43 +91,66 @@ class MeasuredPairs(NamedTuple):
 
     exact: BoolArray  # the same words, and any
     n_words: I64Array  # of the shorter page
+    own_words: I64Array  # of the second page, outside its host's templates
+    own_similarity: F64Array  # of what they leave; NaN where templates are not known
     measured: Measured
 
     def duplicates(self, limits: Limits) -> BoolArray:
         """Which pairs the detector takes for duplicates, each as if alone in the world.
 
-        Without a site around them, templates cannot be told: every word counts.
+        Where templates are not known, every word counts.
         """
-        return near(self.measured, limits) & (self.n_words >= limits.min_words) | self.exact
+        own = self.own_words, self.own_similarity
+        agree = own_parts_agree(*own, limits) | np.isnan(self.own_similarity)
+        found = near(self.measured, limits, lambda places: agree[places])
+        return found & (self.n_words >= limits.min_words) | self.exact
 
     def where(self, wanted: BoolArray) -> MeasuredPairs:
         """Those of the pairs that are wanted."""
-        measured = self.measured.where(wanted)
-        return MeasuredPairs(self.exact[wanted], self.n_words[wanted], measured)
+        return MeasuredPairs(
+            self.exact[wanted],
+            self.n_words[wanted],
+            self.own_words[wanted],
+            self.own_similarity[wanted],
+            self.measured.where(wanted),
+        )
 
 
 def measure(detector: Detector, pairs: Iterable[tuple[PageReading, PageReading]]) -> MeasuredPairs:
     """What a detector sees when the second page of each pair comes after the first."""
     rows = [_measure(detector, first, second) for first, second in pairs]
-    exact, n_words, distances, bits, similar = zip(*rows, strict=True) if rows else ((),) * 5
+    columns = zip(*rows, strict=True) if rows else ((),) * 7
+    exact, n_words, own_words, own, distances, bits, similar = columns
     measured = Measured(
         np.array(distances, dtype=np.int64),
         np.array(bits, dtype=np.int64),
         np.array(similar, dtype=np.float64),
     )
-    return MeasuredPairs(np.array(exact, dtype=bool), np.array(n_words, dtype=np.int64), measured)
+    return MeasuredPairs(
+        np.array(exact, dtype=bool),
+        np.array(n_words, dtype=np.int64),
+        np.array(own_words, dtype=np.int64),
+        np.array(own, dtype=np.float64),
+        measured,
+    )
 
 
 def _measure(
     detector: Detector, first: PageReading, second: PageReading
-) -> tuple[bool, int, int, int, float]:
+) -> tuple[bool, int, int, float, int, int, float]:
     one, other = first.signatures, second.signatures
+    row, own_words, own = first.sketch.reshape(1, -1), second.n_words, nan
+    if not detector.is_cold(second):
+        own_words, similar = detector.compare_own(second, row)
+        own = float(similar[0])
     return (
         first.digest == second.digest and one.n_words > 0,
         min(one.n_words, other.n_words),
+        own_words,
+        own,
         (one.fingerprint ^ other.fingerprint).bit_count(),
         int(np.bitwise_count(one.sketch ^ other.sketch).sum()),
-        float(detector.compare(second, first.sketch.reshape(1, -1))[1][0]),
+        float(detector.compare(second, row)[1][0]),
     )
 
 
@@ -150,14 +173,16 @@ def sweep(
     return [Sweep(other, Score.of(pairs.duplicates(other), labels, weights)) for other in tried]
 
 
-def evaluate(pages: Path, pairs: Path, limits: Limits) -> dict[str, Any]:
+def evaluate(pages: Path, pairs: Path, limits: Limits, templates: bool = False) -> dict[str, Any]:
     """The score of files of pages and labelled pairs, of each stratum, and of other limits.
+
+    templates: learn them first, from all pages of the file; else every word counts.
 
     Plain values: precision, recall and f1 under `limits` at the top, then the rest. Raises
     InputError.
     """
     labelled = read_pairs(pairs)
-    measured = _measured(pages, labelled)
+    measured = _measured(pages, labelled, templates)
     labels = np.array([pair.near for pair in labelled], dtype=bool)
     strata = np.array([pair.stratum for pair in labelled], dtype=object)
     found = measured.duplicates(limits)
@@ -175,10 +200,12 @@ def evaluate(pages: Path, pairs: Path, limits: Limits) -> dict[str, Any]:
     }
 
 
-def _measured(pages: Path, labelled: list[Pair]) -> MeasuredPairs:
+def _measured(pages: Path, labelled: list[Pair], templates: bool) -> MeasuredPairs:
     detector = Detector(load_engine("auto"), load_index("scan"))
     wanted = {id for pair in labelled for id in (pair.first, pair.second)}
-    readings = read_pages(pages, detector, wanted)
+    readings = read_pages(pages, detector, None if templates else wanted)
+    for reading in readings.values() if templates else ():
+        detector.learn(reading)
     missing = sorted(wanted - readings.keys())
     if missing:
         raise InputError(
