@@ -110,8 +110,8 @@ class RequestTracker:
 
     def _found_on(self, request: Request) -> int | None:
         """The page the request was found on, if a crawl of this state found it."""
-        _, _, state, page = trace_of(request)
-        return page if state == self._state_id else None
+        trace = request.meta.get(TRACE, ())  # not by trace_of(): asked two times for each link
+        return trace[3] if len(trace) == 4 and trace[2] == self._state_id else None
 
     def page_of(self, response: Response) -> tuple[int | None, bool]:
         """The page that answered() began, and whether the fleet was asked; told once."""

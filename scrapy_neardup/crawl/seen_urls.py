@@ -72,6 +72,7 @@ class SeenUrls:
         self._count = count
         self._is_inspection = is_inspection(crawler)
         self._queued = make_queued_urls(settings)
+        self._forgets = settings.ttl is not None
         self._starts: dict[bytes, str] = {}  # key of a start URL fetched in this run → callback
         self._keys: WeakKeyDictionary[Request, bytes | None] = WeakKeyDictionary()
 
@@ -147,11 +148,10 @@ class SeenUrls:
         return self._is_dropped(request)
 
     def _was_queued(self, key: bytes) -> bool:
-        # Not by what add() says alone: of several generations it asks only the newest.
-        if key in self._queued:
+        # Of several generations add() asks only the newest; of one, it says all there is to say.
+        if self._forgets and key in self._queued:
             return True
-        self._queued.add(key)
-        return False
+        return self._queued.add(key) == 0
 
     # --- what is known
 
