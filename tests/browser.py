@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -18,6 +19,9 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+BARRIERS = """async () => (await axe.run()).violations.flatMap(
+  rule => rule.nodes.map(node => `${rule.impact} ${rule.id}: ${node.target.join(" ")}`))"""
 
 
 def missing(what: str) -> None:
@@ -41,6 +45,22 @@ def chromium() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
+
+
+def axe() -> str:
+    """The program axe-core, which finds what keeps people with impairments out."""
+    try:
+        return (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+    except ImportError:
+        missing("axe-core is not installed: pip install 'scrapy-neardup[browser]'")
+        raise
+
+
+def barriers(page: Any) -> list[str]:
+    """What axe-core finds on a page that was opened with bypass_csp=True: rule and element."""
+    page.evaluate(f"{axe()}; 0")
+    found: list[str] = page.evaluate(BARRIERS)
+    return found
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium, opened
+from browser import barriers, chromium, opened
 from ledgers import HOSTILE_TEXT, HOSTILE_URL, near, page, shop, write
 
 from scrapy_neardup.report.page import write_report
@@ -58,6 +58,21 @@ def test_it_opens_clean_in_both_themes_and_at_phone_width(
         sizes = letters.evaluate_all("all => all.map(one => one.getBoundingClientRect().height)")
         assert min(sizes) >= 9
         assert view.locator("#sketches .limit").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_axe_finds_no_barrier(browser: Any, report: str, scheme: str, width: int) -> None:
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 844}}
+    with opened(browser, report, bypass_csp=True, **options) as view:
+        assert barriers(view) == []
+        view.fill("#search", "no such page")
+        assert barriers(view) == []
+        view.locator(f'.cluster[data-original="{ORIGINAL}"]').click()
+        assert barriers(view) == []
+        view.keyboard.press("Escape")
+        view.click("#help-button")
+        assert barriers(view) == []
 
 
 def test_a_cluster_opens_into_members_and_a_diff(browser: Any, report: str) -> None:

@@ -48,6 +48,7 @@ function drawTable() {
     element("button", { type: "button", on: { click: () => sortBy(key) } }, title, table.by === key ? (table.descending ? " ↓" : " ↑") : ""))));
   fill("kind-filters", ...data.kind_names.map((kind, i) => [kind, i]).filter(([kind]) => data.total[kind]).map(([kind, i]) =>
     element("button", { type: "button", class: "chip", "aria-pressed": String(table.kinds.has(i)), on: { click: () => toggleKind(i) } }, element("i", { class: `dot k-${kind}` }), NAMES[kind])));
+  byId("grid").setAttribute("aria-rowcount", table.order.length + 1);
   byId("table-space").style.height = `${table.order.length * rowHeight()}px`;
   drawRows();
 }
@@ -76,14 +77,14 @@ function drawRows() {
   const last = Math.min(table.order.length, first + Math.ceil(view.clientHeight / height) + 8);
   byId("table-rows").style.transform = `translateY(${first * height}px)`;
   fill("table-rows", ...table.order.slice(first, last).map((row, i) => decisionRow(row, first + i)));
-  if (!table.order.length) fill("table-rows", element("p", { class: "empty" }, "No decision like that."));
+  if (!table.order.length) fill("table-rows", element("div", { role: "row" }, element("div", { class: "empty", role: "gridcell" }, "No decision like that.")));
 }
 
 function decisionRow(row, place) {
   const { rows } = data, kind = data.kind_names[rows.kind[row]], original = data.rows.targets[rows.original[row]];
   const action = data.action_names[rows.action[row]];
   const number = (value, more) => element("span", { role: "gridcell", class: `num minor ${more ?? ""}` }, value == null ? "" : count(value));
-  return element("div", { class: "row", role: "row", "aria-selected": String(place === table.selected), "data-place": place, on: { click: () => { table.selected = place; drawRows(); openRow(row); } } },
+  return element("div", { class: "row", role: "row", "aria-rowindex": place + 2, "aria-selected": String(place === table.selected), "data-place": place, on: { click: () => { table.selected = place; drawRows(); openRow(row); } } },
     element("span", { role: "gridcell", class: "when num" }, clock(rows.time[row]), element("br"), day(rows.time[row])),
     element("span", { role: "gridcell", class: "kind" }, element("span", { class: "tag" }, element("i", { class: `dot k-${kind}` }), NAMES[kind]),
       kind !== "new" && kind !== "seen" && action !== "dropped" ? element("div", { class: "of" }, action) : null),
