@@ -26,7 +26,7 @@ HOSTILE_TEXT = (
 
 def write(state: Path, entries: Iterable[Entry], **options: object) -> Path:
     """Write a ledger into a state folder; the folder."""
-    ledger = LedgerWriter(state / "ledger", "all", rules=RULES, **options)  # type: ignore[arg-type]
+    ledger = LedgerWriter(state / "ledger", "all", **({"rules": RULES} | options))  # type: ignore[arg-type]
     for entry in entries:
         ledger.record(entry)
     ledger.close()

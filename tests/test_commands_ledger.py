@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ledgers import HOSTILE_TEXT, HOSTILE_URL, near, page, shop, write
+from ledgers import HOSTILE_TEXT, HOSTILE_URL, RULES, near, page, shop, write
 
 from scrapy_neardup.commands import NOTHING_FOUND, WRONG_USE, main
 from scrapy_neardup.commands.text_diff import differences
@@ -73,6 +73,39 @@ def test_explain_tells_of_an_original_what_repeats_it(
     assert "1 duplicates of it" in output
     assert COPY in output
     assert "URL fetched before" in output
+
+
+@pytest.mark.parametrize(
+    ("entry", "rules", "lines"),
+    [
+        (
+            near(COPY, ORIGINAL),
+            {"NEARDUP_COMPARE": "item", "NEARDUP_IGNORE_FIELDS": ["rank"]},
+            ["their data repeat, too", "NEARDUP_IGNORE_FIELDS=['rank']", "all visible text"],
+        ),
+        (
+            near(COPY, ORIGINAL, action="kept", data_differ="price"),
+            {"NEARDUP_COMPARE": "item", "NEARDUP_EXTRACTOR": "shop.main_text"},
+            ["kept because their data differ in price", "shop.main_text"],
+        ),
+        (near(COPY, ORIGINAL), {"NEARDUP_COMPARE": "page"}, ["NEARDUP_COMPARE=page"]),
+        (
+            near(COPY, ORIGINAL, title=2),
+            {"NEARDUP_ITEM_FIELDS": ["name"]},
+            ["NEARDUP_ITEM_FIELDS=['name']", "another than the original's"],
+        ),
+    ],
+)
+def test_explain_names_the_rule_for_items_and_what_was_compared(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    entry: Entry,
+    rules: dict[str, object],
+    lines: list[str],
+) -> None:
+    write(tmp_path, [page(ORIGINAL, title=1), entry], rules=RULES | rules)
+    output = said(capsys, "explain", COPY, "--state", tmp_path)
+    assert [line for line in lines if line not in output] == []
 
 
 def test_explain_in_json_says_the_same(state: Path, capsys: pytest.CaptureFixture[str]) -> None:

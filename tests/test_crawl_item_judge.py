@@ -11,6 +11,8 @@ from scrapy import Request
 from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
+from scrapy_neardup.ledger.reader import LedgerReader
+
 
 class Products(PagesSpider):
     """Every page says the same; what differs is in the request."""
@@ -58,6 +60,19 @@ def test_compared_by_pages_alone_the_data_say_nothing(mock_site: MockSite) -> No
 def test_an_ignored_field_says_nothing_new(mock_site: MockSite) -> None:
     outcome = products(mock_site, {"rank": 1}, {"rank": 2}, IGNORE_FIELDS=["rank"])
     assert [item["rank"] for item in outcome.items] == [1]
+
+
+def test_the_ledger_says_by_which_fields_items_were_kept(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    data = [{"price": 1, "rank": 1}, {"price": 2, "rank": 2}, {"price": 1, "rank": 1}]
+    products(mock_site, *data, STATE_DIR=tmp_path)
+    told = [(d.kind, d.action, d.data_differ) for d in LedgerReader(tmp_path).decisions()]
+    assert told == [
+        ("new", "kept", None),
+        ("exact", "kept", "price, rank"),
+        ("exact", "dropped", None),
+    ]
 
 
 TEXT = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(120))

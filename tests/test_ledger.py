@@ -28,8 +28,10 @@ NEAR = Entry(
     size_bytes=30_000,
     latency_ms=120,
     callback="parse_item",
+    title=7,
+    data_differ="price, name",
 )
-NEW = Entry("http://a.example/1", "new", "kept", fingerprint=5, words=500)
+NEW = Entry("http://a.example/1", "new", "kept", fingerprint=5, words=500, title=8)
 
 
 def write(state: Path, *entries: Entry, policy: str = "all", **options: object) -> None:
@@ -44,7 +46,9 @@ def test_decisions_come_back_as_they_went_in(tmp_path: Path) -> None:
     write(tmp_path, NEW, NEAR)
     new, near = LedgerReader(tmp_path).decisions()
     assert (new.url, new.kind, new.original, new.distance) == (NEW.url, "new", None, None)
-    assert near[3:5] + near[5:] == (*NEAR[1:3], NEAR.url, *NEAR[3:13])
+    assert near[3:16] == (*NEAR[1:3], NEAR.url, *NEAR[3:13])
+    assert (near.title_differs, near.data_differ) == (True, "price, name")
+    assert (new.title_differs, new.data_differ) == (None, None)
     assert new.position < near.position
 
 
@@ -65,6 +69,8 @@ def test_decisions_come_back_as_they_went_in(tmp_path: Path) -> None:
             size_bytes=st.none() | st.integers(0, 2**40),
             latency_ms=st.none() | st.integers(0, 2**40),
             callback=st.none() | st.sampled_from(["parse", "parse_item"]),
+            title=st.none() | st.integers(0, 2**31 - 1),
+            data_differ=st.none() | st.text(),
             text=st.text(),
         ),
         max_size=20,

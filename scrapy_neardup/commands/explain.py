@@ -197,9 +197,34 @@ def facts(
         yield "similarity", f"about {decided.similarity:.3f} of the 5-word shingles{limit}"
     if decided.words is not None:
         yield "words", f"{decided.words:,}"
+    if decided.kind in ("exact", "near"):
+        yield from _rules_for_items(decided, rules)
     if decided.kind == "seen":
         yield "fetched as", first or "another spelling, or in a crawl that is not on record"
     yield from _otherwise_by(decided, otherwise(decided, rules, first))
+
+
+def _rules_for_items(decided: Decided, rules: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """By what its items were judged, and what of the page was compared."""
+    if decided.title_differs:
+        yield "title", "another than the original's"
+    if fields := rules.get("NEARDUP_ITEM_FIELDS"):
+        yield "items", f"compared by NEARDUP_ITEM_FIELDS={fields}, not by the page"
+        return
+    if rules.get("NEARDUP_COMPARE") == "page":
+        yield "items", "repeat if their page does, NEARDUP_COMPARE=page"
+    elif "NEARDUP_COMPARE" in rules:
+        yield "items", _what_data_said(decided)
+        yield "ignored fields", f"NEARDUP_IGNORE_FIELDS={rules.get('NEARDUP_IGNORE_FIELDS')}"
+    yield "compared text", f"by {rules.get('NEARDUP_EXTRACTOR') or 'default: all visible text'}"
+
+
+def _what_data_said(decided: Decided) -> str:
+    if decided.data_differ is None:
+        return "their data repeat, too" if decided.action != "kept" else "none was dropped"
+    differ = f" in {decided.data_differ}" if decided.data_differ else ""
+    some = "some kept" if decided.action != "kept" else "kept"
+    return f"{some} because their data differ{differ}"
 
 
 def _otherwise_by(decided: Decided, changes: list[str]) -> Iterator[tuple[str, str]]:

@@ -49,6 +49,8 @@ COLUMNS = {
     "words": "int64",
     "size_bytes": "int64",
     "latency_ms": "int64",
+    "title_differs": "bool_",
+    "data_differ": "string",
 }
 
 

@@ -72,7 +72,7 @@ class ItemJudge:
             return False
         if repeats:
             self._count(stats.ITEMS_KEPT_BY_DATA)
-            self._note_difference(name, data.fields)
+            self._note_difference(page, name, data.fields)
         elif name not in self._fields:
             self._remember_fields(name, data.fields)
         self._offered[kept[:2]].append(kept)
@@ -147,11 +147,13 @@ class ItemJudge:
         if len(self._fields) > MAX_CLUSTERS:
             self._fields.popitem(last=False)
 
-    def _note_difference(self, name: int, fields: dict[str, int]) -> None:
+    def _note_difference(self, page: CrawledPage, name: int, fields: dict[str, int]) -> None:
+        page.differing = page.differing or set()
         first = self._fields.get(name)
         if first is None:
             return
         names = first.keys() | fields.keys()
         differing = [field for field in names if first.get(field) != fields.get(field)]
+        page.differing.update(differing)
         if len(differing) == 1:
             self.only_difference[differing[0]] += 1

@@ -38,6 +38,8 @@ class CrawledPage:
     visit: Visit | None = None  # what its items may echo, made with the first of them
     offered: list[OfferedItem] = field(default_factory=list)
     n_repeating: int = 0  # items that were dropped, tagged or counted
+    # Fields by which items were kept though the page repeats another; None if none was kept so.
+    differing: set[str] | None = None
 
 
 class HandedItems:

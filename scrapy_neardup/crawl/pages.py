@@ -162,7 +162,9 @@ class CrawledPages:
         if page.judged is not None:
             action = self._recorder.action_on(page.judged, repeated=page.n_repeating > 0)
             url, text = page.response.url, page.text
-            self._recorder.page_judged(url, page.judged, action, page.response, text)
+            self._recorder.page_judged(
+                url, page.judged, action, page.response, text, page.differing
+            )
             self._advice.page_done(url, page.judged.kind == "near" and action != "kept")
         if not failed:
             self._attempt("state", self._recorder.fetched, page.response)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from scrapy.http import Request, Response
 
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from scrapy_neardup.report.live import LiveView
 
 logger = logging.getLogger(__name__)
+
+# Of bytes: two pages of a site that share a title share its bytes, too.
+TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
+TITLE_BYTES = 16_384
 
 # What NEARDUP_ACTION does to a duplicate, as the ledger says it.
 ACTIONS: dict[str, Action] = {"drop": "dropped", "tag": "tagged", "dry-run": "counted"}
@@ -97,9 +103,18 @@ class Recorder:
             self.ledger.record(entry)
 
     def page_judged(
-        self, url: str, decision: Decision, action: Action, response: Response | None, text: str
+        self,
+        url: str,
+        decision: Decision,
+        action: Action,
+        response: Response | None,
+        text: str,
+        differing: set[str] | None = None,
     ) -> None:
-        """A page, or an item of it, was judged and dealt with."""
+        """A page, or an item of it, was judged and dealt with.
+
+        differing: fields by which items were kept although their page repeats another.
+        """
         if self.ledger is None:
             return
         entry = Entry(
@@ -113,6 +128,7 @@ class Recorder:
             decision.sketch_distance,
             decision.similarity,
             decision.words,
+            data_differ=None if differing is None else ", ".join(sorted(differing)),
             text=text,
         )
         self.ledger.record(entry._replace(**of_response(response)) if response else entry)
@@ -150,7 +166,14 @@ def of_response(response: Response) -> dict[str, Any]:
         "size_bytes": len(response.body),
         "latency_ms": None if latency is None else round(latency * 1000),
         "callback": callback_of(response.request),
+        "title": title_hash(response),
     }
+
+
+def title_hash(response: Response) -> int | None:
+    """31 bits of the CRC of a page's title; None if its first bytes hold none."""
+    found = TITLE.search(response.body[:TITLE_BYTES])
+    return crc32(b" ".join(found[1].split())) >> 1 if found else None
 
 
 def callback_of(request: Request | None) -> str | None:

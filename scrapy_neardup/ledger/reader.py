@@ -29,7 +29,12 @@ ORDER BY id
 """
 COLUMNS = (
     "id, run, time, kind, action, url, original, elsewhere, fingerprint, distance, "
-    "sketch_distance, similarity, words, size_bytes, latency_ms, callback"
+    "sketch_distance, similarity, words, size_bytes, latency_ms, callback, "
+    "title_differs, data_differ"
+)
+# Places behind the id.
+FINGERPRINT, TITLE_DIFFERS = (
+    COLUMNS.split(", ").index(c) - 1 for c in ("fingerprint", "title_differs")
 )
 
 
@@ -112,23 +117,12 @@ class LedgerReader:
         number = int(path.stem)
         with reading(path) as connection:
             query = f"SELECT {COLUMNS} FROM decisions {clause}"  # noqa: S608 - clauses are ours
-            for (
-                row_id,
-                run,
-                at,
-                kind,
-                action,
-                url,
-                original,
-                other,
-                fp,
-                *rest,
-            ) in connection.execute(query, arguments):
-                unsigned = None if fp is None else fp % (1 << 64)
-                position = number, row_id
-                yield Decided(
-                    position, run, at, kind, action, url, original, other, unsigned, *rest
-                )
+            for row_id, *row in connection.execute(query, arguments):
+                if row[FINGERPRINT] is not None:
+                    row[FINGERPRINT] %= 1 << 64
+                if row[TITLE_DIFFERS] is not None:
+                    row[TITLE_DIFFERS] = bool(row[TITLE_DIFFERS])
+                yield Decided._make([(number, row_id), *row])
 
 
 def verify(path: Path) -> None:

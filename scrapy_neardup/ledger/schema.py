@@ -20,9 +20,10 @@ ACTIONS: tuple[Action, ...] = ("kept", "dropped", "tagged", "counted")
 DUPLICATE_KINDS: frozenset[Kind] = frozenset({"seen", "exact", "near"})
 
 APPLICATION_ID = 0x6E656172  # "near"
-FORMAT = 2
+FORMAT = 3
 MAX_TEXT_CHARS = 200_000
 MAX_URL_CHARS = 4_096
+MAX_FIELDS_CHARS = 200
 
 SCHEMA = """
 CREATE TABLE run (id INTEGER PRIMARY KEY, started REAL NOT NULL, rules TEXT NOT NULL);
@@ -48,7 +49,9 @@ CREATE TABLE decision (
     words INTEGER,
     size_bytes INTEGER,
     latency_ms INTEGER,
-    callback INTEGER
+    callback INTEGER,
+    title INTEGER,
+    data_differ TEXT
 );
 CREATE INDEX decision_url ON decision (url_hash);
 CREATE INDEX decision_original ON decision (original) WHERE original IS NOT NULL;
@@ -64,7 +67,8 @@ CREATE VIEW decisions AS
            CAST(decision.words AS INTEGER) AS words,
            CAST(decision.size_bytes AS INTEGER) AS size_bytes,
            CAST(decision.latency_ms AS INTEGER) AS latency_ms,
-           callback.name AS callback, decision.url_hash AS url_hash,
+           callback.name AS callback, decision.title <> own.title AS title_differs,
+           CAST(decision.data_differ AS TEXT) AS data_differ, decision.url_hash AS url_hash,
            decision.original AS original_id
     FROM decision JOIN kind ON kind.id = decision.kind JOIN action ON action.id = decision.action
     LEFT JOIN decision AS own ON own.id = -decision.original
@@ -90,6 +94,8 @@ class Entry(NamedTuple):
     size_bytes: int | None = None  # of the response's body
     latency_ms: int | None = None  # of the download
     callback: str | None = None  # spider method that handled the page, or would have
+    title: int | None = None  # hash of the page's title, below 2**31
+    data_differ: str | None = None  # see Decided
     text: str = ""  # visible text; stored where texts are kept
 
 
@@ -112,6 +118,11 @@ class Decided(NamedTuple):
     size_bytes: int | None
     latency_ms: int | None
     callback: str | None
+    # Whether the title is another than the original's; None if one of the two is not in the file.
+    title_differs: bool | None
+    # Fields by which items were kept although their page repeats another, "" if it is not known
+    # which; None if no item was kept by its data.
+    data_differ: str | None
 
 
 class Run(NamedTuple):

@@ -20,6 +20,7 @@ from scrapy_neardup.ledger.schema import (
     DUPLICATE_KINDS,
     FORMAT,
     KINDS,
+    MAX_FIELDS_CHARS,
     SCHEMA,
     Entry,
     Policy,
@@ -44,7 +45,7 @@ TEMPORARY, DAMAGED = ".tmp", ".damaged"
 ADD_DECISION = """
 INSERT INTO decision VALUES (NULL, ?, ?, ?, ?, ?, ?,
     coalesce((SELECT -id FROM decision WHERE url_hash = ? AND url = ? LIMIT 1), ?),
-    ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 ADD_ORIGINAL = """
 INSERT OR IGNORE INTO original
@@ -165,7 +166,10 @@ class LedgerWriter:
             callbacks = dict(transaction.execute("SELECT name, id FROM callback"))
             transaction.executemany(
                 ADD_DECISION,
-                [(*self._row(at, e), callbacks.get(e.callback)) for at, e in decided],
+                [
+                    (*self._row(at, e), callbacks.get(e.callback), e.title, fields_of(e))
+                    for at, e in decided
+                ],
             )
             transaction.executemany(ADD_ORIGINAL, [(i, url, i) for i, url in originals])
             transaction.executemany("INSERT OR IGNORE INTO original VALUES (?, ?)", elsewhere)
@@ -177,7 +181,7 @@ class LedgerWriter:
         self.recorded += len(decided)
 
     def _row(self, at: float, entry: Entry) -> tuple[object, ...]:
-        """The parameters of ADD_DECISION, all but the callback."""
+        """The parameters of ADD_DECISION up to the callback."""
         fingerprint, original = entry.fingerprint, entry.original
         if fingerprint is not None and fingerprint >= 1 << 63:
             fingerprint -= 1 << 64  # SQLite's integers are signed
@@ -251,6 +255,12 @@ class LedgerWriter:
         (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
         (page_bytes,) = self._connection.execute("PRAGMA page_size").fetchone()
         return int(pages) * int(page_bytes)
+
+
+def fields_of(entry: Entry) -> str | None:
+    """The fields in which data differ, as SQLite takes them."""
+    names = entry.data_differ
+    return None if names is None else storable(names[:MAX_FIELDS_CHARS])
 
 
 def make_file(path: Path) -> None:
