@@ -30,7 +30,7 @@ from scrapy_neardup.detect.page_table import Page
 from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.futures import answer_of
 from scrapy_neardup.fleet.link import Link
-from scrapy_neardup.fleet.protocol import Call, Questions, Rules, SharedPage
+from scrapy_neardup.fleet.protocol import Call, IndexOptions, Questions, SharedPage
 from scrapy_neardup.state.records import KeptPage
 
 IN_FLIGHT = 16
@@ -39,7 +39,7 @@ MEMORY = ((2_000, 2_000), (20_000, 2_000), (20_000, 200), (20_000, 20), (60_000,
 
 
 def questions(n_urls: int) -> Questions:
-    return Questions("bench", 1, capacity=n_urls, error_rate=1e-6, rules=Rules(6, 7, 20_000))
+    return Questions("bench", 1, capacity=n_urls, error_rate=1e-6, index=IndexOptions(6, 7, 20_000))
 
 
 def page(rng: Random, n: int, n_sites: int = 50, mask: int = -1) -> SharedPage:

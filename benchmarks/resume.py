@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from scrapy_neardup.detect.page_table import Page
-from scrapy_neardup.factory import make_parts
+from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 
@@ -53,7 +53,7 @@ def parsed() -> argparse.Namespace:
 
 def opened(folder: Path, n_urls: int) -> State:
     settings = NearDupSettings(url_capacity=n_urls, key=1)
-    return State.open(folder, make_parts(settings), key=1, fsync="no")
+    return State.open(folder, make_state_factory(settings), key=1, fsync="no")
 
 
 def measured(folder: Path, options: argparse.Namespace) -> dict[str, float | int]:

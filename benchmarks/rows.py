@@ -41,7 +41,7 @@ class Row:
     def as_json(self) -> dict[str, Any]:
         """kernel, value, unit, target, met, peers."""
         fields = {name: getattr(self, name) for name in ("kernel", "value", "unit", "target")}
-        return fields | {"met": self.met, "peers": dict(self.fleet)}
+        return fields | {"met": self.met, "peers": dict(self.peers)}
 
 
 def cpu_seconds(

@@ -9,7 +9,7 @@ from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, Engine, FingerprintSpec, load_engine
 from scrapy_neardup.index import index_class, load_index
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state import Parts
+from scrapy_neardup.state import StateFactory
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.urls.filters import UrlFilter, load_filter
 from scrapy_neardup.urls.filters.rotating import N_GENERATIONS, RotatingUrlFilter
@@ -21,9 +21,9 @@ DAY_S = 86_400.0
 EXACT = "text with case and symbols"  # what digests are of: states of other digests are refused
 
 
-def make_parts(settings: NearDupSettings, url_memory: float = 1.0) -> Parts:
-    """What a state is made of. url_memory: share of NEARDUP_URL_MAX_MB for URLs fetched."""
-    return Parts(
+def make_state_factory(settings: NearDupSettings, url_memory: float = 1.0) -> StateFactory:
+    """How to make or restore a state. url_memory: share of NEARDUP_URL_MAX_MB for URLs fetched."""
+    return StateFactory(
         identity=lambda key: make_identity(settings, key),
         new_urls=lambda: make_urls(settings, url_memory),
         urls_from=load_filter(settings.url_filter).from_arrays,
@@ -88,20 +88,20 @@ def make_detector(settings: NearDupSettings, key: int) -> Detector:
         "scan": {"scan_limit": settings.scan_limit},
     }
     index = load_index(settings.index, **options.get(settings.index, {}))
-    return Detector(make_engine(settings, key), index, **rules(settings))
+    return Detector(make_engine(settings, key), index, **detector_options(settings))
 
 
 def restored_detector(settings: NearDupSettings, key: int, arrays: dict[str, Any]) -> Detector:
     """The detector of a snapshot."""
     engine, index = make_engine(settings, key), index_class(settings.index)
-    detector = Detector.from_arrays(arrays, engine, index, **rules(settings))
+    detector = Detector.from_arrays(arrays, engine, index, **detector_options(settings))
     if hasattr(detector.index, "scan_limit"):
         detector.index.scan_limit = settings.scan_limit
     return detector
 
 
-def rules(settings: NearDupSettings) -> dict[str, Any]:
-    """The detector's rules, which may change from crawl to crawl."""
+def detector_options(settings: NearDupSettings) -> dict[str, Any]:
+    """What may change from crawl to crawl: thresholds, scope, templates, admission."""
     return {
         "distance": settings.distance,
         "confirm_distance": settings.confirm_distance,

@@ -32,7 +32,7 @@ from scrapy.http import Request, Response
 
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.downloadermiddleware import UrlAlreadyFetched
-from scrapy_neardup.factory import make_parts
+from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from tests import crash_model
@@ -226,7 +226,10 @@ def check_state(folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="neardup-crash-") as copy:
         shutil.copytree(folder, copy, dirs_exist_ok=True)
         state = State.open(
-            Path(copy), make_parts(NearDupSettings()), key=SETTINGS["NEARDUP_KEY"], fsync="no"
+            Path(copy),
+            make_state_factory(NearDupSettings()),
+            key=SETTINGS["NEARDUP_KEY"],
+            fsync="no",
         )
         state.check()
         assert state.store is not None

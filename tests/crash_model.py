@@ -28,7 +28,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from scrapy_neardup.factory import make_parts
+from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.recovery import numbers
@@ -216,8 +216,8 @@ def live(recording: Recording, policy: str, rng: random.Random) -> None:
 
 
 def opened(folder: Path, policy: str) -> State:
-    parts = make_parts(SETTINGS)
-    return State.open(folder, parts, fsync=policy)  # type: ignore[arg-type]
+    factory = make_state_factory(SETTINGS)
+    return State.open(folder, factory, fsync=policy)  # type: ignore[arg-type]
 
 
 def step(state: State, recording: Recording, policy: str, rng: random.Random, number: int) -> int:

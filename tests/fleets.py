@@ -22,7 +22,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
 from scrapy_neardup.detect.detector import Decision
-from scrapy_neardup.factory import make_parts
+from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.fleet.worker import FleetWorker
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
@@ -177,7 +177,7 @@ class Worker:
         self.settings = NearDupSettings(**defaults | settings)
         self.stats = MemoryStatsCollector(get_crawler())
         self.fleet = FleetWorker(self.settings, self.stats)
-        self.state = State.open(None, make_parts(self.settings), key=self.fleet.key)
+        self.state = State.open(None, make_state_factory(self.settings), key=self.fleet.key)
 
     def decide(self, url: str, text: str, keep: bool = True, once: bool = False) -> Decision:
         return asyncio.run(self.judge(url, text, keep, once))

@@ -9,7 +9,7 @@ import pytest
 from ledgers import page, write
 
 from scrapy_neardup.commands import NOTHING_FOUND, WRONG_USE, main
-from scrapy_neardup.factory import make_parts
+from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from tests.mock_site import prose
@@ -18,7 +18,7 @@ SETTINGS = NearDupSettings(index="scan", engine="numpy", url_capacity=100)
 
 
 def opened(folder: Path) -> State:
-    return State.open(folder, make_parts(SETTINGS), key=SETTINGS.key, fsync="no")
+    return State.open(folder, make_state_factory(SETTINGS), key=SETTINGS.key, fsync="no")
 
 
 def see(state: State, key: bytes) -> None:

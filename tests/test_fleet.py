@@ -34,14 +34,14 @@ from scrapy_neardup.detect.detector import Decision
 from scrapy_neardup.detect.page_table import Page
 from scrapy_neardup.detect.templates import WARM
 from scrapy_neardup.errors import FleetError, SettingsError
-from scrapy_neardup.factory import make_parts
+from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.protocol import (
+    IndexOptions,
     Questions,
-    Rules,
     SharedPage,
     TooManyEntries,
-    shapes,
+    filter_slices,
 )
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
@@ -69,7 +69,7 @@ def stream(n: int) -> list[tuple[str, str]]:
 
 
 def test_one_worker_decides_as_without_a_server(server: RunningServer) -> None:
-    alone = State.open(None, make_parts(NearDupSettings(boilerplate="keep")), key=5)
+    alone = State.open(None, make_state_factory(NearDupSettings(boilerplate="keep")), key=5)
     worker = Worker(server.url)
     for url, text in stream(300):
         expected, _ = alone.decide(alone.detector.read(url, text))
@@ -79,7 +79,7 @@ def test_one_worker_decides_as_without_a_server(server: RunningServer) -> None:
 
 
 def test_two_workers_in_turn_decide_as_one_would(server: RunningServer) -> None:
-    alone = State.open(None, make_parts(NearDupSettings(boilerplate="keep")), key=5)
+    alone = State.open(None, make_state_factory(NearDupSettings(boilerplate="keep")), key=5)
     workers = [Worker(server.url) for _ in range(2)]
     pages = dict(stream(300))  # each URL once, as a shared filter has it
     for number, (url, text) in enumerate(pages.items()):
@@ -117,7 +117,7 @@ def test_a_marked_url_is_seen_by_the_others(server: RunningServer) -> None:
 
 
 def test_the_filter_on_the_server_grows_and_keeps_its_error_rate(server: RunningServer) -> None:
-    asks = Questions("grows", 3, capacity=1600, error_rate=0.01, rules=Rules(6, 7, 100))
+    asks = Questions("grows", 3, capacity=1600, error_rate=0.01, index=IndexOptions(6, 7, 100))
     client = Server(server.url)
     known = [b"site.example/%d" % number for number in range(2000)]
     new = [b"site.example/new/%d" % number for number in range(5000)]
@@ -131,7 +131,7 @@ def test_the_filter_on_the_server_grows_and_keeps_its_error_rate(server: Running
 
 
 def test_no_slice_exceeds_what_a_value_may_hold() -> None:
-    sizes = [shape.size_bits for shape in shapes(10_000_000, 1e-9)]
+    sizes = [one.size_bits for one in filter_slices(10_000_000, 1e-9)]
     assert sizes == sorted(sizes)
     assert sizes[-1] < 2**32
 
@@ -142,8 +142,8 @@ def test_every_page_within_the_distance_is_given_and_no_other(
 ) -> None:
     """Against a plain list: pages that come, come again with other words, and are forgotten."""
     rng, client = random.Random(distance), Server(server.url)
-    rules = Rules(distance, distance + 1, 20_000)
-    asks = Questions("oracle", 3, capacity=1000, error_rate=0.01, rules=rules)
+    options = IndexOptions(distance, distance + 1, 20_000)
+    asks = Questions("oracle", 3, capacity=1000, error_rate=0.01, index=options)
     centres = [rng.getrandbits(64) for _ in range(40)]
     known: dict[str, SharedPage] = {}
     for number in range(500):
@@ -181,7 +181,7 @@ def is_to_compare(one: SharedPage, page: SharedPage, distance: int) -> bool:
 
 
 def test_too_many_entries_leave_a_page_to_exact_comparison(server: RunningServer) -> None:
-    asks = Questions("many", 3, capacity=1000, error_rate=0.01, rules=Rules(6, 7, 100))
+    asks = Questions("many", 3, capacity=1000, error_rate=0.01, index=IndexOptions(6, 7, 100))
     client, rng = Server(server.url), random.Random(1)
     for number in range(101):  # alike in one block, far apart in the others
         fingerprint = rng.getrandbits(64) & ~0x1FF
@@ -417,7 +417,7 @@ def templated(number: int, edited: str = "") -> str:
 def test_a_worker_new_to_a_site_knows_the_templates_that_others_learnt(
     n_known: int, server: RunningServer
 ) -> None:
-    alone = State.open(None, make_parts(NearDupSettings()), key=5)
+    alone = State.open(None, make_state_factory(NearDupSettings()), key=5)
     one, other = (Worker(server.url, boilerplate="learn") for _ in range(2))
     for number in range(n_known):
         url, text = f"https://site.example/{number}", templated(number)

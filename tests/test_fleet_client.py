@@ -26,7 +26,7 @@ from scrapy.http import Response
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
 from scrapy_neardup.fleet.client import Server, is_passing
-from scrapy_neardup.fleet.protocol import Questions, Rules
+from scrapy_neardup.fleet.protocol import IndexOptions, Questions
 
 
 def test_what_the_server_refuses_for_good_holds_nothing_up(server: RunningServer) -> None:
@@ -274,7 +274,7 @@ def test_tls_and_a_user_with_few_permissions_will_do(tmp_path: Path) -> None:
 
 
 def test_a_certificate_that_is_not_trusted_is_no_server(tmp_path: Path) -> None:
-    asks = Questions("tls", 3, capacity=100, error_rate=0.01, rules=Rules(6, 7, 100))
+    asks = Questions("tls", 3, capacity=100, error_rate=0.01, index=IndexOptions(6, 7, 100))
     with running_tls_server(tmp_path) as (server, _):
         client = Server(f"rediss://127.0.0.1:{server.port}/0")
         (answer,) = client.send([asks.seen(b"site.example/1")])

@@ -15,11 +15,11 @@ import pytest
 from mock_site import page, prose
 
 from scrapy_neardup.commands import INTERRUPTED, WRONG_USE, main
-from scrapy_neardup.offline.dedup import Plan, dedup
+from scrapy_neardup.offline.dedup import DedupJob, dedup
 from scrapy_neardup.offline.dedup import warc as warc_module
 from scrapy_neardup.offline.dedup.inputs import Fields, find_inputs, records
 from scrapy_neardup.offline.dedup.reading import BATCH, Sheet, batches
-from scrapy_neardup.offline.dedup.record import Damage, Record
+from scrapy_neardup.offline.dedup.record import Damage, PageRecord
 from scrapy_neardup.settings import NearDupSettings
 
 warcio = pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
@@ -198,7 +198,7 @@ def test_a_damaged_warc_record_costs_only_itself(tmp_path: Path, name: str) -> N
     content, ids = FORMATS[name]
     (tmp_path / "whole").mkdir()
     (tmp_path / "whole" / name).write_bytes(content)
-    whole = [r for r in read(tmp_path / "whole") if isinstance(r, Record)]
+    whole = [r for r in read(tmp_path / "whole") if isinstance(r, PageRecord)]
     _, begin, _ = whole[2].raw  # of page 1; 0 is the warcinfo
     damaged = bytearray(content)
     damaged[begin : begin + 60] = b"\0" * 60
@@ -214,7 +214,7 @@ def test_a_page_damaged_inside_its_gzip_member_is_not_taken_for_a_shorter_one(
 ) -> None:
     name = "pages.warc.gz"
     (tmp_path / name).write_bytes(FORMATS[name][0])
-    _, begin, end = [r for r in read(tmp_path / name) if isinstance(r, Record)][2].raw
+    _, begin, end = [r for r in read(tmp_path / name) if isinstance(r, PageRecord)][2].raw
     damaged = bytearray(FORMATS[name][0])
     middle = begin + int((end - begin) * at)
     damaged[middle : middle + 8] = b"\0" * 8
@@ -252,15 +252,18 @@ def test_a_record_too_long_to_look_at_is_kept_whole(
     name = "a.warc.gz" if packed else "a.warc"
     (tmp_path / name).write_bytes(content)
     found = list(read(tmp_path / name))
-    assert [r.body for r in found if isinstance(r, Record)].count(None) >= len(TEXTS)
-    assert b"".join(content[r.raw[1] : r.raw[2]] for r in found if isinstance(r, Record)) == content
+    assert [r.body for r in found if isinstance(r, PageRecord)].count(None) >= len(TEXTS)
+    assert (
+        b"".join(content[r.raw[1] : r.raw[2]] for r in found if isinstance(r, PageRecord))
+        == content
+    )
 
 
 def test_a_body_whose_encoding_cannot_be_undone_is_kept(tmp_path: Path) -> None:
     http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: nonsense\r\n\r\n"
     (tmp_path / "a.warc").write_bytes(warc_record("response", URL.format(0), http + b"\0" * 99))
     (record,) = read(tmp_path / "a.warc")
-    assert isinstance(record, Record)
+    assert isinstance(record, PageRecord)
     assert record.raw[1:] == (0, (tmp_path / "a.warc").stat().st_size)
 
 
@@ -271,10 +274,10 @@ def test_a_file_torn_anywhere_gives_what_came_before_and_never_raises(
     content = FORMATS[name][0]
     for cut in range(0, len(content), max(1, len(content) // 40)):
         (tmp_path / name).write_bytes(content[:cut])
-        assert all(isinstance(r, (Record, Damage)) for r in read(tmp_path / name))
+        assert all(isinstance(r, (PageRecord, Damage)) for r in read(tmp_path / name))
 
 
-def read(path: Path) -> Iterator[Record | Damage]:
+def read(path: Path) -> Iterator[PageRecord | Damage]:
     (source,) = find_inputs([path])
     yield from records(source, Fields(), lambda n_bytes: None)
 
@@ -284,13 +287,13 @@ STOPPED_BY = """
 import scrapy_neardup.offline.dedup as d, os, signal, sys
 from scrapy_neardup.commands import main
 d.CHECKPOINT_S = 0  # after each record
-keep, left = d.Run._handle, int(sys.argv[1])
+keep, left = d.DedupRun._handle, int(sys.argv[1])
 def handle(run, record, reading):
     global left
     keep(run, record, reading)
     left -= 1
     if not left: os.kill(os.getpid(), signal.{})
-d.Run._handle = handle
+d.DedupRun._handle = handle
 if __name__ == '__main__': sys.exit(main(sys.argv[2:]))
 """
 
@@ -342,8 +345,10 @@ def test_a_page_that_ends_its_worker_is_kept_and_costs_no_other(tmp_path: Path) 
     pages = [{"id": i, "url": URL.format(i), "text": text} for i, text in enumerate(texts)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pages))
     settings = NearDupSettings(key=1, engine="fatal_engine.FatalEngine")
-    plan = Plan(find_inputs([tmp_path / "a.jsonl"]), tmp_path / "out", settings, Fields(), jobs=1)
-    summary = dedup(plan)
+    job = DedupJob(
+        find_inputs([tmp_path / "a.jsonl"]), tmp_path / "out", settings, Fields(), jobs=1
+    )
+    summary = dedup(job)
     assert kept(tmp_path / "out", unpacked_lines) == [0, 1, 2, 3, 5, 7]
     assert summary["others"]["not_compared/failed"] == 1
 

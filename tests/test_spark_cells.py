@@ -10,7 +10,7 @@ pa = pytest.importorskip("pyarrow", reason="the extra `spark` is not installed")
 
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array  # noqa: E402
 from scrapy_neardup.spark import cells  # noqa: E402
-from scrapy_neardup.spark.cells import ENTRY, Plan  # noqa: E402
+from scrapy_neardup.spark.cells import ENTRY, CellPlan  # noqa: E402
 
 DISTANCE = 6
 NONE = np.zeros(0, np.int64)
@@ -39,7 +39,7 @@ def batch_of(fps: U64Array, sites: I64Array, checks: U64Array | None = None) -> 
     )
 
 
-def with_hot_cells(plan: Plan, batch: pa.RecordBatch, cell_rows: int) -> Plan:
+def with_hot_cells(plan: CellPlan, batch: pa.RecordBatch, cell_rows: int) -> CellPlan:
     """The plan with every cell cut that has more rows."""
     sizes: Counter[int] = Counter()
     for counts in cells.counted(iter([batch]), plan):
@@ -50,13 +50,15 @@ def with_hot_cells(plan: Plan, batch: pa.RecordBatch, cell_rows: int) -> Plan:
     return replace(plan, hot=keys, parts=parts)
 
 
-def tasks(plan: Plan, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+def tasks(plan: CellPlan, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     """What a shuffle makes of the packed rows."""
     sent = pa.Table.from_batches(cells.packed(iter([batch]), plan)).sort_by("task")
     return list(sent.to_batches(max_chunksize=2))
 
 
-def pairs(plan: Plan, batch: pa.RecordBatch, confirm_distance: int = 44) -> list[tuple[int, ...]]:
+def pairs(
+    plan: CellPlan, batch: pa.RecordBatch, confirm_distance: int = 44
+) -> list[tuple[int, ...]]:
     found = cells.candidates(iter(tasks(plan, batch)), plan.distance, confirm_distance)
     return [tuple(row.values()) for part in found for row in part.to_pylist()]
 
@@ -69,7 +71,7 @@ def test_each_near_pair_of_a_site_is_found_once(cut: int, cell_rows: int) -> Non
     distances = np.bitwise_count(fps[:, None] ^ fps)
     near = np.argwhere((distances <= DISTANCE) & (sites[:, None] == sites))
     expected = [(i, j, int(distances[i, j])) for i, j in near.tolist() if j < i]
-    plan = Plan(DISTANCE, 3, np.array([1], np.uint64), np.array([cut]), NONE.view("u8"), NONE)
+    plan = CellPlan(DISTANCE, 3, np.array([1], np.uint64), np.array([cut]), NONE.view("u8"), NONE)
     plan = with_hot_cells(plan, batch_of(fps, sites), cell_rows)
     assert len(plan.hot) == 0 or cell_rows == 30
     assert sorted(pairs(plan, batch_of(fps, sites))) == sorted(expected)
@@ -78,7 +80,7 @@ def test_each_near_pair_of_a_site_is_found_once(cut: int, cell_rows: int) -> Non
 def test_parts_of_a_hot_cell_are_small() -> None:
     fps = np.full(5_000, 7, np.uint64)
     batch = batch_of(fps, np.zeros(len(fps), np.int64))
-    plan = Plan(DISTANCE, 1, np.zeros(1, np.uint64), np.array([1]), NONE.view("u8"), NONE)
+    plan = CellPlan(DISTANCE, 1, np.zeros(1, np.uint64), np.array([1]), NONE.view("u8"), NONE)
     whole, cut = (
         max(Counter(np.concatenate(list(cells.unpacked(iter(tasks(p, batch)))))["key"]).values())
         for p in (plan, with_hot_cells(plan, batch, cell_rows=500))
@@ -90,14 +92,14 @@ def test_parts_of_a_hot_cell_are_small() -> None:
 def test_a_pair_whose_sketches_begin_too_differently_goes_no_further() -> None:
     checks = np.array([[0, 0], [2**44 - 1, 0], [2**44 - 1, 1]], np.uint64)
     batch = batch_of(np.full(3, 9, np.uint64), np.zeros(3, np.int64), checks)
-    plan = Plan.of_sites(DISTANCE, 100, NONE.view("u8"), NONE, np.zeros(0, np.uint64))
+    plan = CellPlan.of_sites(DISTANCE, 100, NONE.view("u8"), NONE, np.zeros(0, np.uint64))
     assert sorted(pairs(plan, batch)) == [(1, 0, 0), (2, 1, 0)]
 
 
 def test_more_rows_are_cut_into_more_blocks() -> None:
     sample = np.random.default_rng(1).integers(0, 2**64, 2_000, dtype=np.uint64)
     sizes = np.array([1_000, 10**6, 10**9, 10**11])
-    plan = Plan.of_sites(DISTANCE, 20_000, np.arange(4, dtype=np.uint64), sizes, sample)
+    plan = CellPlan.of_sites(DISTANCE, 20_000, np.arange(4, dtype=np.uint64), sizes, sample)
     assert plan.sites.tolist() == [1, 2, 3]
     assert plan.cuts.tolist() == sorted(set(plan.cuts.tolist()))
 

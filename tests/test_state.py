@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.detect import detector
 from scrapy_neardup.errors import JournalError, SnapshotError, StateError, StateLocked
-from scrapy_neardup.factory import EXACT, make_parts
+from scrapy_neardup.factory import EXACT, make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.header import Identity
@@ -28,7 +28,7 @@ DAY_S = 86_400.0
 
 
 def opened(folder: Path | None, settings: NearDupSettings = SETTINGS, **options: Any) -> State:
-    return State.open(folder, make_parts(settings), key=settings.key, fsync="no", **options)
+    return State.open(folder, make_state_factory(settings), key=settings.key, fsync="no", **options)
 
 
 def killed(state: State) -> Path:
@@ -299,8 +299,8 @@ def test_another_specification_is_refused_and_the_folder_given_back(
 
 
 def test_a_state_whose_digests_were_of_words_is_refused(tmp_path: Path) -> None:
-    parts = make_parts(SETTINGS)
-    old = replace(parts, identity=lambda key: without_exact(parts.identity(key)))
+    factory = make_state_factory(SETTINGS)
+    old = replace(factory, identity=lambda key: without_exact(factory.identity(key)))
     State.open(tmp_path, old, fsync="no").close()
     message = f"exact is None there and {EXACT!r} here.* or delete the folder"
     with pytest.raises((SnapshotError, JournalError), match=message):

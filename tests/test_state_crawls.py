@@ -14,7 +14,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from scrapy_neardup.crawl.request_tracker import TRACE
-from scrapy_neardup.factory import make_parts
+from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from tests.crawls import Outcome, PagesSpider, crawl, crawl_requests
@@ -169,7 +169,7 @@ crawl(Follower, {"NEARDUP_STATE_DIR": sys.argv[1]}, seed=sys.argv[2])
 
 
 def test_a_second_crawl_on_the_same_state_is_refused(mock_site: MockSite, tmp_path: Path) -> None:
-    state = State.open(tmp_path, make_parts(NearDupSettings(key=0)), key=0)
+    state = State.open(tmp_path, make_state_factory(NearDupSettings(key=0)), key=0)
     command = [sys.executable, "-c", REFUSED, str(tmp_path), mock_site.url("/start")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     state.close()
@@ -223,7 +223,7 @@ def test_a_queue_that_a_crash_left_is_set_aside(
 ) -> None:
     add_branch(mock_site)
     settings = NearDupSettings(key=0)
-    state = State.open(tmp_path / "neardup", make_parts(settings), key=0)
+    state = State.open(tmp_path / "neardup", make_state_factory(settings), key=0)
     assert state.store is not None
     state.store.close()  # as the end of its process would
     queue = tmp_path / "requests.queue"
@@ -238,7 +238,7 @@ def test_a_queue_that_a_crash_left_is_set_aside(
 def test_a_request_that_another_queue_kept_through_a_crash_is_dropped(
     mock_site: MockSite, tmp_path: Path
 ) -> None:
-    state = State.open(tmp_path, make_parts(NearDupSettings(key=0)), key=0)
+    state = State.open(tmp_path, make_state_factory(NearDupSettings(key=0)), key=0)
     state.close()
     stale = Request(mock_site.url("/page/1"), meta={TRACE: (0, 0, state.id, 12345)})
     foreign = Request(mock_site.url("/page/2"), meta={TRACE: (0, 0, state.id + 1, 12345)})

@@ -15,13 +15,17 @@ from scrapy_neardup.state.journal import (
     CLOSED,
     MAX_PAYLOAD_BYTES,
     Journal,
-    Record,
+    JournalRecord,
     pack_record,
     read_journal,
 )
 
 IDENTITY = {"fingerprint.bits": 64, "key": "abc"}
-RECORDS = [Record(1, b"example.com/a"), Record(2, bytes(range(40))), Record(3, b"")]
+RECORDS = [
+    JournalRecord(1, b"example.com/a"),
+    JournalRecord(2, bytes(range(40))),
+    JournalRecord(3, b""),
+]
 
 
 @pytest.fixture
@@ -60,7 +64,7 @@ def test_reopened_journal_goes_on_after_its_last_record(path: Path) -> None:
     journal = reopened(path)
     journal.append(9, b"more")
     journal.close()
-    assert list(read_journal(path, IDENTITY).records()) == [*RECORDS, Record(9, b"more")]
+    assert list(read_journal(path, IDENTITY).records()) == [*RECORDS, JournalRecord(9, b"more")]
 
 
 def test_every_truncation_leaves_the_whole_records_or_a_damaged_header(path: Path) -> None:
@@ -109,7 +113,7 @@ def test_a_torn_end_is_cut_off_and_appending_goes_on(path: Path) -> None:
     journal.append(7, b"after the crash")
     journal.close()
     content = read_journal(path, IDENTITY)
-    assert list(content.records()) == [*RECORDS[:-1], Record(7, b"after the crash")]
+    assert list(content.records()) == [*RECORDS[:-1], JournalRecord(7, b"after the crash")]
     assert not content.rest
 
 
@@ -140,7 +144,7 @@ def test_only_a_journal_closed_cleanly_and_not_reopened_says_so(path: Path) -> N
     assert not read_journal(path, IDENTITY).closed
     journal.append(9, b"more")
     journal.close(cleanly=True)
-    assert list(read_journal(path, IDENTITY).records()) == [*RECORDS, Record(9, b"more")]
+    assert list(read_journal(path, IDENTITY).records()) == [*RECORDS, JournalRecord(9, b"more")]
 
 
 @pytest.mark.parametrize("end", [b"\0", pack_record(CLOSED, b"")[:-1], bytes(4096)])

@@ -1,4 +1,4 @@
-"""bloom/paper.py: the paper's filter does what the paper says, defects and all."""
+"""urls/filters/paper.py: the paper's filter does what the paper says, defects and all."""
 
 import itertools
 

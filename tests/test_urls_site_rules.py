@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
 from scrapy_neardup.urls.site_rules import (
-    Parts,
     Pattern,
+    UrlParts,
     hosts_above,
     read_rules,
     write_rules,
@@ -110,14 +110,14 @@ class CountedPath(str):
 @pytest.mark.parametrize("path", ["/a" * 800, "/" * 1600, "/" + "a" * 1600, "/" + "list" * 400])
 def test_matching_looks_at_a_path_once(pattern: str, path: str) -> None:
     counted = CountedPath(path)
-    Pattern(f"h{pattern}").matches(Parts("h", counted, ""))
+    Pattern(f"h{pattern}").matches(UrlParts("h", counted, ""))
     assert 0 < counted.looked_at <= len(path) + 2 * len(pattern)
 
 
 @given(st.text("ab/", max_size=12), st.text("ab/*", max_size=8), st.sampled_from(["", "|"]))
 def test_stars_match_what_a_regular_expression_matches(path: str, stars: str, end: str) -> None:
     expression = ".*".join(map(re.escape, f"/{stars}".split("*"))) + (r"\Z" if end else "")
-    found = Pattern(f"h/{stars}{end}").matches(Parts("h", f"/{path}", ""))
+    found = Pattern(f"h/{stars}{end}").matches(UrlParts("h", f"/{path}", ""))
     assert found == (re.match(expression, f"/{path}") is not None)
 
 

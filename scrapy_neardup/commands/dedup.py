@@ -19,7 +19,7 @@ from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.terminal import complain, say, say_json
 
 if TYPE_CHECKING:
-    from scrapy_neardup.offline.dedup import Plan, Watcher
+    from scrapy_neardup.offline.dedup import DedupJob, Watcher
 
 EXAMPLES = """\
   scrapy neardup dedup crawl.jsonl.gz --out deduped
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     from scrapy.utils.project import get_project_settings
 
     from scrapy_neardup.kernels.cores import cores
-    from scrapy_neardup.offline.dedup import Plan, dedup
+    from scrapy_neardup.offline.dedup import DedupJob, dedup
     from scrapy_neardup.offline.dedup.inputs import Fields, find_inputs
     from scrapy_neardup.settings import NearDupSettings
 
@@ -55,10 +55,10 @@ def run(options: argparse.Namespace) -> int:
     )
     fields = Fields(options.url_field, options.text_field, options.html_field)
     jobs = max(1, options.jobs or cores())
-    plan = Plan(find_inputs(options.inputs), options.out, settings, fields, jobs)
+    job = DedupJob(find_inputs(options.inputs), options.out, settings, fields, jobs)
     try:
-        with progress_bar(plan) as watch:
-            summary = dedup(plan, watch)
+        with progress_bar(job) as watch:
+            summary = dedup(job, watch)
     except (KeyboardInterrupt, OSError):
         complain("stopped; the same command goes on from the last minute")
         raise
@@ -67,14 +67,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def progress_bar(plan: Plan) -> Iterator[Watcher]:
+def progress_bar(job: DedupJob) -> Iterator[Watcher]:
     """A bar with rate and time left on a terminal; nothing elsewhere, or without tqdm."""
     try:
         from tqdm import tqdm
     except ImportError:
         yield lambda n_bytes, counts: None
         return
-    total = sum(source.n_bytes for source in plan.inputs)
+    total = sum(source.n_bytes for source in job.inputs)
     with tqdm(total=total, unit="B", unit_scale=True, disable=None, file=sys.stderr) as bar:
 
         def watch(n_bytes: int, counts: dict[str, int]) -> None:

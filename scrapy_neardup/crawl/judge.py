@@ -13,7 +13,7 @@ from scrapy_neardup.crawl.body_cache import HASH_TELLS, MAX_BODY_BYTES, BodyCach
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.recorder import Recorder
-from scrapy_neardup.detect.detector import Decision, Kind, PageReading
+from scrapy_neardup.detect.detector import Decision, DecisionKind, PageReading
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 THREAD_BYTES = 200_000  # a body from which reading takes more than about 1 ms
 
 PAGES_OF_KIND = {
-    kind: stats.PAGES_BY_KIND.format(kind.replace("-", "_")) for kind in get_args(Kind)
+    kind: stats.PAGES_BY_KIND.format(kind.replace("-", "_")) for kind in get_args(DecisionKind)
 }
 
 

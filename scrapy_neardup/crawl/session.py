@@ -34,7 +34,7 @@ from scrapy_neardup.crawl.pages import CrawledPages
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.seen_urls import SeenUrls, is_inspection
-from scrapy_neardup.factory import N_URL_FILTERS, make_parts, ttl_s
+from scrapy_neardup.factory import N_URL_FILTERS, make_state_factory, ttl_s
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 
@@ -101,7 +101,7 @@ class CrawlSession:
     # --- opening
 
     def open(self) -> None:
-        """Take the state's folder, connect to the fleet, and make the parts; once.
+        """Take the state's folder, connect to the fleet, and make what the components use; once.
 
         Not in from_crawler: if another component's raises there, or its scheduler's, Scrapy
         sends no signal to say that the crawl is over, and the folder stays locked. Components
@@ -118,7 +118,7 @@ class CrawlSession:
         self._release = weakref.finalize(self, self._resources.close)
         try:
             self._open_resources()
-            self._make_parts()
+            self._make_collaborators()
         except BaseException:
             self._is_open = False
             self._release()
@@ -129,7 +129,7 @@ class CrawlSession:
         self._fleet = self._join_fleet()
         self.state = State.open(
             self._folder,
-            make_parts(settings, 1 / N_URL_FILTERS if queues_by_us(crawler) else 1.0),
+            make_state_factory(settings, 1 / N_URL_FILTERS if queues_by_us(crawler) else 1.0),
             key=settings.key if self._fleet is None else self._fleet.key,
             fsync=settings.fsync,  # type: ignore[arg-type]
             ttl_s=ttl_s(settings),
@@ -149,7 +149,7 @@ class CrawlSession:
         self._resources.callback(fleet.release)
         return fleet
 
-    def _make_parts(self) -> None:
+    def _make_collaborators(self) -> None:
         """What the components work with, and who carries out what the lifecycle asks for."""
         crawler, settings, state, fleet = self._crawler, self.settings, self.state, self._fleet
         recorder, attempt, count = self.recorder, self.attempt, self.count

@@ -33,7 +33,7 @@ from scrapy_neardup.errors import BrokenInvariant, EngineFailed, ScanLimitReache
 from scrapy_neardup.index import Index
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 
-Kind = Literal["new", "exact", "near", "too-short", "undecided"]
+DecisionKind = Literal["new", "exact", "near", "too-short", "undecided"]
 Scope = Literal["site", "all"]
 Admit = Literal["novel", "all"]
 Templates = Literal["learn", "keep"]
@@ -106,7 +106,7 @@ class Decision(NamedTuple):
     cold             whether it is "new" only because too little is known of its host's templates
     """
 
-    kind: Kind
+    kind: DecisionKind
     fingerprint: int
     words: int
     original: str | None = None
@@ -395,7 +395,7 @@ class Detector:
     def _conclude(
         self,
         reading: PageReading,
-        kind: Kind,
+        kind: DecisionKind,
         own: int | None,
         match: Match | None = None,
         elsewhere: Match | None = None,

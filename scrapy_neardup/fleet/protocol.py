@@ -40,7 +40,7 @@ class Call(NamedTuple):
     merges: bool = False  # into one with others of its script and key, an answer for each
 
 
-class Shape(NamedTuple):
+class FilterSlice(NamedTuple):
     """One slice of a shard's Bloom filter."""
 
     size_bits: int
@@ -66,30 +66,30 @@ class SharedPage:
         return self.stamp[:WORKER_BYTES]
 
 
-class Rules(NamedTuple):
-    """How pages are found on the server, as in the local index."""
+class IndexOptions(NamedTuple):
+    """The options of the server's page index: those of the local one."""
 
     distance: int
     blocks: int
-    limit: int  # entries that one look-up may compare
+    scan_limit: int  # entries that one look-up may compare
 
 
 class TooManyEntries(FleetError):
     """A page's buckets hold more entries than one look-up may compare: it was kept uncompared."""
 
 
-def shapes(capacity: int, error_rate: float) -> list[Shape]:
+def filter_slices(capacity: int, error_rate: float) -> list[FilterSlice]:
     """The slices of one shard, each with twice the keys and half the error rate left.
 
     Their rates add up to less than error_rate. Ends where a slice would exceed 512 MB.
     """
-    made: list[Shape] = []
+    made: list[FilterSlice] = []
     for n in range(MAX_SLICES):
         bits, n_hashes = classic_bits(error_rate * share_of(n))
         size_bits = max(4096, int(bits * (capacity << n)) + 1)
         if size_bits > MAX_SLICE_BITS or n_hashes > 64:
             break
-        made.append(Shape(size_bits, n_hashes, capacity << n))
+        made.append(FilterSlice(size_bits, n_hashes, capacity << n))
     return made
 
 
@@ -101,7 +101,7 @@ class Questions:
     """
 
     def __init__(
-        self, prefix: str, key: int, *, capacity: int, error_rate: float, rules: Rules
+        self, prefix: str, key: int, *, capacity: int, error_rate: float, index: IndexOptions
     ) -> None:
         """key: the fleet's secret, so that nobody outside can craft collisions of URLs.
 
@@ -109,12 +109,12 @@ class Questions:
         """
         self._prefix = prefix
         self._secret = key.to_bytes(_SECRET_BYTES, "little")
-        self._rules = rules
-        slices = shapes(max(1, -(-capacity // N_SHARDS)), error_rate)
+        self._index = index
+        slices = filter_slices(max(1, -(-capacity // N_SHARDS)), error_rate)
         listed = ",".join(f"{{{s.size_bits},{s.n_hashes},{s.capacity}}}" for s in slices)
         self._seen, self._mark = scripts.SEEN % listed, scripts.MARK % listed
-        self._admit, self._keep = scripts.ADMIT % rules, scripts.KEEP % rules
-        self._forget, self._status = scripts.FORGET % rules, scripts.STATUS % rules
+        self._admit, self._keep = scripts.ADMIT % index, scripts.KEEP % index
+        self._forget, self._status = scripts.FORGET % index, scripts.STATUS % index
 
     def seen(self, key: bytes) -> Call:
         """Whether a URL was marked by any worker; wrongly so at the error rate at most."""
@@ -186,7 +186,7 @@ class Questions:
 
     def _to_compare(self, answer: list[Any]) -> list[SharedPage]:
         if answer[0] == 2:
-            limit = self._rules.limit
+            limit = self._index.scan_limit
             raise TooManyEntries(f"more than {limit:,} fingerprints share bits with a page")
         return [_unpacked(page) for page in answer[1:]]
 

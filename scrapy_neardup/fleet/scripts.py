@@ -6,15 +6,15 @@ Numbers in Lua are doubles, so hashes have 44 bits and fingerprints come as halv
 # KEYS[1]: a shard of URLs, a hash of `slices` and `newest` (keys in the newest slice).
 # ARGV: two hashes a key. Answer: for each key, whether it was there.
 _SLICES = """
-local shapes = {%s}
+local slices = {%s}
 local n_slices = tonumber(redis.call('HGET', KEYS[1], 'slices') or '0')
 
 local function bit_of(slice, i, n)
-  return (ARGV[i] + n * ARGV[i + 1]) %% shapes[slice][1]
+  return (ARGV[i] + n * ARGV[i + 1]) %% slices[slice][1]
 end
 
 local function holds(slice, i)
-  for n = 0, shapes[slice][2] - 1 do
+  for n = 0, slices[slice][2] - 1 do
     if redis.call('GETBIT', KEYS[1] .. ':' .. slice, bit_of(slice, i, n)) == 0 then
       return false
     end
@@ -46,18 +46,18 @@ MARK = (
 local n_keys = tonumber(redis.call('HGET', KEYS[1], 'newest') or '0')
 
 local function grow()
-  if n_slices == #shapes then return false end
+  if n_slices == #slices then return false end
   n_slices, n_keys = n_slices + 1, 0
-  redis.call('SETBIT', KEYS[1] .. ':' .. n_slices, shapes[n_slices][1] - 1, 0)
+  redis.call('SETBIT', KEYS[1] .. ':' .. n_slices, slices[n_slices][1] - 1, 0)
   redis.call('HSET', KEYS[1], 'slices', n_slices)
   return true
 end
 
 local function mark(i)
   if seen(i) == 1 then return 1 end
-  if (n_slices == 0 or n_keys >= shapes[n_slices][3]) and not grow() then return 2 end
+  if (n_slices == 0 or n_keys >= slices[n_slices][3]) and not grow() then return 2 end
   local bits = {}
-  for n = 0, shapes[n_slices][2] - 1 do
+  for n = 0, slices[n_slices][2] - 1 do
     local at = 4 * n
     bits[at + 1], bits[at + 2], bits[at + 3], bits[at + 4] = 'SET', 'u1', bit_of(n_slices, i, n), 1
   end

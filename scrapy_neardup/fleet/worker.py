@@ -26,8 +26,8 @@ from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.protocol import (
     WORKER_BYTES,
     Call,
+    IndexOptions,
     Questions,
-    Rules,
     SharedPage,
     TooManyEntries,
 )
@@ -76,7 +76,7 @@ class FleetWorker:
             self.key,
             capacity=settings.url_capacity,
             error_rate=settings.url_error_rate,
-            rules=Rules(settings.distance, blocks, min(settings.scan_limit, MAX_ENTRIES)),
+            index=IndexOptions(settings.distance, blocks, min(settings.scan_limit, MAX_ENTRIES)),
         )
         self._link = Link(self._server.send, self._questions.beat(self._worker))
         # Gives back thread and connections at once, whatever the server was not told yet. Does

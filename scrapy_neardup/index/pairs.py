@@ -25,7 +25,7 @@ COMPARED_AT_ONCE = 1 << 24
 MEMORY_BYTES = 1 << 28
 
 
-class Pairs(NamedTuple):
+class PairBatch(NamedTuple):
     """Near pairs by row number, left < right; each pair once."""
 
     left: I64Array
@@ -33,7 +33,7 @@ class Pairs(NamedTuple):
     distances: I64Array
 
 
-Run = Any  # a sorted stretch on disk or in memory: an array of keyed_row
+SortedRun = Any  # of an external sort, on disk or in memory: an array of keyed_row
 
 
 def keyed_row(bits: int) -> np.dtype[np.void]:
@@ -48,7 +48,7 @@ def all_pairs(
     memory_bytes: int = MEMORY_BYTES,
     folder: Path | None = None,
     progress: bool = False,
-) -> Iterator[Pairs]:
+) -> Iterator[PairBatch]:
     """Every two rows that differ in at most `distance` bits, in pieces, in no order.
 
     fingerprints: uint64 of shape (n,) or (n, words), for example np.load(..., mmap_mode="r").
@@ -77,7 +77,7 @@ def _blocks_for(n: int, distance: int, bits: int) -> int:
 
 def _runs(
     fingerprints: U64Array, bits: int, tables: Tables, table: int, memory_bytes: int, scratch: Path
-) -> Iterator[Run]:
+) -> Iterator[SortedRun]:
     """Sorted stretches of the collection, each sorted in memory and put on disk."""
     record = keyed_row(bits)
     size = max(1, memory_bytes // (4 * record.itemsize))
@@ -90,7 +90,7 @@ def _runs(
         yield run
 
 
-def _stretches(runs: Sequence[Run], memory_bytes: int) -> Iterator[Run]:
+def _stretches(runs: Sequence[SortedRun], memory_bytes: int) -> Iterator[SortedRun]:
     """The runs merged: stretches sorted by key that never cut through equal keys.
 
     Halved until one fits in memory or holds a single key.
@@ -110,7 +110,7 @@ def _stretches(runs: Sequence[Run], memory_bytes: int) -> Iterator[Run]:
     yield from _stretches([run[cut:] for run, cut in zip(runs, cuts, strict=True)], memory_bytes)
 
 
-def joined(stretch: Run, tables: Tables, table: int, distance: int) -> Iterator[Pairs]:
+def joined(stretch: SortedRun, tables: Tables, table: int, distance: int) -> Iterator[PairBatch]:
     """Near pairs among rows of equal keys that no earlier table brings together, in pieces.
 
     stretch: sorted by key.
@@ -122,7 +122,7 @@ def joined(stretch: Run, tables: Tables, table: int, distance: int) -> Iterator[
         one, other, bits = kernels.hamming.join(tables, table, words, ends, start, stop, distance)
         if len(bits):
             a, b = stretch["row"][one], stretch["row"][other]
-            yield Pairs(np.minimum(a, b), np.maximum(a, b), bits)
+            yield PairBatch(np.minimum(a, b), np.maximum(a, b), bits)
 
 
 def _pieces(work: I64Array) -> Iterator[tuple[int, int]]:

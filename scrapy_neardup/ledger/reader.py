@@ -12,8 +12,8 @@ from pathlib import Path
 from scrapy_neardup.errors import LedgerError
 from scrapy_neardup.ledger.schema import (
     KINDS,
+    CrawlRun,
     Decided,
-    Run,
     check_format,
     decompressed,
     ledger_files,
@@ -77,13 +77,15 @@ class LedgerReader:
                 for (url,) in connection.execute(query, (KINDS.index("seen"),)):
                     yield url
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[CrawlRun]:
         """The crawls that wrote to the ledger; one appears once for each file it wrote to."""
         found = []
         for path in ledger_files(self.folder):
             with reading(path) as connection:
                 rows = connection.execute("SELECT id, started, rules FROM run ORDER BY id")
-                found += [Run((int(path.stem), i), at, _object(rules)) for i, at, rules in rows]
+                found += [
+                    CrawlRun((int(path.stem), i), at, _object(rules)) for i, at, rules in rows
+                ]
         return found
 
     def rules_of(self, decided: Decided) -> dict[str, object]:

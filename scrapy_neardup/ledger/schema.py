@@ -11,13 +11,13 @@ from typing import Literal, NamedTuple
 from scrapy_neardup.errors import LedgerError
 
 Policy = Literal["all", "duplicates", "off"]
-Kind = Literal["seen", "new", "exact", "near", "too-short", "undecided"]
+EntryKind = Literal["seen", "new", "exact", "near", "too-short", "undecided"]
 Action = Literal["kept", "dropped", "tagged", "counted"]
 
 POLICIES: tuple[Policy, ...] = ("all", "duplicates", "off")
-KINDS: tuple[Kind, ...] = ("seen", "new", "exact", "near", "too-short", "undecided")
+KINDS: tuple[EntryKind, ...] = ("seen", "new", "exact", "near", "too-short", "undecided")
 ACTIONS: tuple[Action, ...] = ("kept", "dropped", "tagged", "counted")
-DUPLICATE_KINDS: frozenset[Kind] = frozenset({"seen", "exact", "near"})
+DUPLICATE_KINDS: frozenset[EntryKind] = frozenset({"seen", "exact", "near"})
 
 APPLICATION_ID = 0x6E656172  # "near"
 FORMAT = 3
@@ -82,7 +82,7 @@ class Entry(NamedTuple):
     """One decision as the crawl enters it; None where a value does not apply."""
 
     url: str
-    kind: Kind
+    kind: EntryKind
     action: Action
     original: str | None = None  # URL of the page that it repeats
     elsewhere: str | None = None  # URL of a page of another site that it repeats
@@ -105,7 +105,7 @@ class Decided(NamedTuple):
     position: tuple[int, int]  # file number, row
     run: int
     time: float  # seconds since 1970, UTC
-    kind: Kind
+    kind: EntryKind
     action: Action
     url: str
     original: str | None
@@ -125,7 +125,7 @@ class Decided(NamedTuple):
     data_differ: str | None
 
 
-class Run(NamedTuple):
+class CrawlRun(NamedTuple):
     """One crawl that wrote to a ledger, and the rules it decided by."""
 
     position: tuple[int, int]

@@ -15,7 +15,7 @@ from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
 from scrapy_neardup.spark import cells
-from scrapy_neardup.spark.cells import Plan
+from scrapy_neardup.spark.cells import CellPlan
 from scrapy_neardup.spark.columns import Batches, fingerprints_of, numbers_of, words_of
 from scrapy_neardup.spark.signatures import BESIDE
 
@@ -213,7 +213,7 @@ def candidate_pairs(slim: DataFrame, reach: Reach) -> DataFrame:
     return together.mapInArrow(lambda batches: cells.candidates(batches, *bits), cells.CANDIDATES)
 
 
-def plan_of(slim: DataFrame, reach: Reach) -> Plan:
+def plan_of(slim: DataFrame, reach: Reach) -> CellPlan:
     """How rows go to cells. What is in a cell is counted in a sample of the rows: a cell that is
     cut where it need not be, or is not where it should, gives the same pairs.
     """
@@ -223,7 +223,7 @@ def plan_of(slim: DataFrame, reach: Reach) -> Plan:
     sites, n = collected(sizes)
     sample = slim.where(fn.col("n") % (slim.count() // SAMPLE + 1) == 0).select("fingerprint")
     fingerprints = fingerprints_of(sample.toArrow())
-    plan = Plan.of_sites(reach.distance, reach.cell_rows, sites, n, fingerprints)
+    plan = CellPlan.of_sites(reach.distance, reach.cell_rows, sites, n, fingerprints)
     every = max(1, reach.cell_rows // SAMPLED)
     sample = slim.where(fn.col("n") % every == 0)
     counts = sample.mapInArrow(lambda batches: cells.counted(batches, plan), cells.COUNTED)

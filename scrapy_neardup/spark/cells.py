@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from scrapy_neardup.index.layout import Layout
-from scrapy_neardup.index.pairs import Pairs, joined, keyed_row
+from scrapy_neardup.index.pairs import PairBatch, joined, keyed_row
 from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.hamming import Tables
 from scrapy_neardup.kernels.numpy_twin.mix import fmix64
@@ -93,7 +93,7 @@ def crowding_of(distance: int, fingerprints: U64Array) -> F64Array:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CellPlan:
     """How the rows of a corpus go to cells, and cells to tasks.
 
     sites, cuts  numbers of the sites that are cut, ascending, and by which of choices()
@@ -110,7 +110,7 @@ class Plan:
     @classmethod
     def of_sites(
         cls, distance: int, cell_rows: int, sites: U64Array, sizes: I64Array, sample: U64Array
-    ) -> Plan:
+    ) -> CellPlan:
         """The plan for large sites (ascending) of so many rows, with fingerprints like a sample's.
 
         No cell is known to be hot.
@@ -123,7 +123,7 @@ class Plan:
         cut, none = cuts > 0, np.zeros(0, np.int64)
         return cls(distance, 1, sites[cut], cuts[cut], none.view(np.uint64), none)
 
-    def with_hot(self, cells: U64Array, parts: I64Array, n_entries: int) -> Plan:
+    def with_hot(self, cells: U64Array, parts: I64Array, n_entries: int) -> CellPlan:
         """The plan with these cells (ascending) cut into parts, tasks enough for all entries."""
         return replace(self, hot=cells, parts=parts, n_tasks=n_entries // ENTRIES_A_TASK + 1)
 
@@ -145,7 +145,7 @@ class Rows(NamedTuple):
     checks: U64Array
 
 
-def entries_of(plan: Plan, all_rows: Rows) -> Entries:
+def entries_of(plan: CellPlan, all_rows: Rows) -> Entries:
     """The entries of some rows, those of hot cells once for each part that theirs meets."""
     at = places_in(plan.sites, all_rows.sites)
     cuts = np.where(at < 0, 0, np.append(plan.cuts, 0)[at])
@@ -171,7 +171,7 @@ def keys_of(tables: int | U64Array, names: U64Array) -> U64Array:
     return keys
 
 
-def spread(plan: Plan, entries: Entries) -> Entries:
+def spread(plan: CellPlan, entries: Entries) -> Entries:
     """Entries with each of a hot cell replaced by one for each part that its own meets."""
     at = places_in(plan.hot, entries["key"])
     if not (at >= 0).any():
@@ -187,7 +187,7 @@ def spread(plan: Plan, entries: Entries) -> Entries:
     return np.concatenate([entries[at < 0], hot])
 
 
-def packed(batches: Batches, plan: Plan) -> Batches:
+def packed(batches: Batches, plan: CellPlan) -> Batches:
     """Batches of rows (n, site, fingerprint) → batches of PACKED."""
     waiting: list[Entries] = []
     for rows in rows_of(batches):
@@ -223,7 +223,7 @@ def as_packed(entries: Entries, n_tasks: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(tasks[starts]), strings], ["task", "entries"])
 
 
-def counted(batches: Batches, plan: Plan) -> Batches:
+def counted(batches: Batches, plan: CellPlan) -> Batches:
     """Batches of rows → batches of COUNTED: how many of them each cell has."""
     for rows in rows_of(batches):
         keys, counts = np.unique(entries_of(plan, rows)["key"], return_counts=True)
@@ -267,7 +267,7 @@ def unpacked(batches: Batches) -> Iterator[Entries]:
         yield np.concatenate(held)
 
 
-def pairs_of(entries: Entries, distance: int) -> Iterator[Pairs]:
+def pairs_of(entries: Entries, distance: int) -> Iterator[PairBatch]:
     """Pairs within the distance in the cells of entries sorted by key, by their places there."""
     placed = np.empty(len(entries), PLACED)
     placed["key"], placed["words"] = entries["key"], entries["words"]

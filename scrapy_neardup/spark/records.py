@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from scrapy_neardup.offline.dedup.inputs import Fields, Input, find_inputs, records
 from scrapy_neardup.offline.dedup.reading import Sheet, text_of
-from scrapy_neardup.offline.dedup.record import Damage, Record
+from scrapy_neardup.offline.dedup.record import Damage, PageRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +48,7 @@ def pages_of(batches: Batches, fields: Fields) -> Batches:
     yield as_batch(rows)
 
 
-def row_of(record: Record | Damage, source: Input) -> tuple[str, str | None, str | None]:
+def row_of(record: PageRecord | Damage, source: Input) -> tuple[str, str | None, str | None]:
     """url, text and damage of a record; a page that breaks its parser is kept, without text."""
     place = f"{source.path}#{record.position}"
     if isinstance(record, Damage):

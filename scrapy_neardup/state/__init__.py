@@ -22,7 +22,7 @@ from scrapy_neardup.detect.item_table import ItemTable, KeptItem
 from scrapy_neardup.errors import BrokenInvariant, JournalError, SnapshotError
 from scrapy_neardup.state import records
 from scrapy_neardup.state.header import Identity
-from scrapy_neardup.state.journal import Fsync, Record
+from scrapy_neardup.state.journal import Fsync, JournalRecord
 from scrapy_neardup.state.secret import new_key
 from scrapy_neardup.state.store import Store
 from scrapy_neardup.urls.filters import UrlFilter
@@ -32,11 +32,11 @@ Arrays = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class StateFactory:
     """How to make what the state holds: anew, or from the arrays of a snapshot.
 
     identity takes the secret key, as do the makers of the detector. new_urls makes a filter
-    for one generation of URLs (generations.py).
+    for one generation of URLs.
     """
 
     identity: Callable[[int], Identity]
@@ -87,7 +87,7 @@ class State:
     def open(
         cls,
         folder: Path | None,
-        parts: Parts,
+        factory: StateFactory,
         *,
         key: int | None = None,
         fsync: Fsync = "everysec",
@@ -101,19 +101,19 @@ class State:
         Raises StateLocked where another crawl has it, SnapshotError and JournalError for
         damage or another specification, StateError for a damaged key.
         """
-        urls = RotatingUrlFilter(parts.new_urls, ttl_s, clock)
+        urls = RotatingUrlFilter(factory.new_urls, ttl_s, clock)
         if folder is None:
-            detector = parts.new_detector(new_key() if key is None else key)
+            detector = factory.new_detector(new_key() if key is None else key)
             return cls(urls, detector, None, ttl_s, clock)
         store = Store(folder, fsync)
         with _closed_on_error(store):
             key = store.key() if key is None else key
-            arrays, journalled = store.load(parts.identity(key))
-            detector = _detector(parts, key, arrays, folder)
+            arrays, journalled = store.load(factory.identity(key))
+            detector = _detector(factory, key, arrays, folder)
             state = cls(urls, detector, store, ttl_s, clock)
             if arrays:
                 with _refused_if_broken(folder):
-                    urls.restore(under("urls.", arrays), parts.urls_from)
+                    urls.restore(under("urls.", arrays), factory.urls_from)
             state._restore(arrays, journalled)
         return state
 
@@ -193,7 +193,7 @@ class State:
         """
         if self.store is None:
             return
-        kept = {f"lineage.{name}": array for name, array in (under_way or {}).items()}
+        kept = {f"under_way.{name}": array for name, array in (under_way or {}).items()}
         saved = self._begin_writing(self._frozen() | kept)
         self._writer.shutdown()
         self.store.close(cleanly=saved is not None and saved.result())
@@ -222,23 +222,23 @@ class State:
         return {name: a.copy() if a.flags.writeable else a for name, a in arrays.items()}
 
     def check(self) -> None:
-        """Every invariant of every part, at any cost. Raises BrokenInvariant."""
+        """Every invariant of filter, detector and items, at any cost. Raises BrokenInvariant."""
         self.urls.check()
         self.detector.check()
         self.items.check()
 
-    def _restore(self, arrays: Arrays, journalled: Iterable[Record]) -> None:
-        """Bring the parts, which hold the snapshot, up to the end of the journal."""
+    def _restore(self, arrays: Arrays, journalled: Iterable[JournalRecord]) -> None:
+        """Replay the journal on what the snapshot restored."""
         if arrays:
             self.items = ItemTable.from_arrays(under("items.", arrays))
             for page_id in arrays["unkept"].tolist():
                 self.detector.forget(page_id)
         self._replay(journalled)
-        if "lineage.ids" in arrays and not self.crashed:
-            self.under_way = under("lineage.", arrays)
+        if "under_way.ids" in arrays and not self.crashed:
+            self.under_way = under("under_way.", arrays)
         self.expire()
 
-    def _replay(self, journalled: Iterable[Record]) -> None:
+    def _replay(self, journalled: Iterable[JournalRecord]) -> None:
         keys, times = [], []
         for record in journalled:
             if record.kind == records.URL:
@@ -254,11 +254,11 @@ class State:
         self.urls.add_at(keys, times)
 
 
-def _detector(parts: Parts, key: int, arrays: Arrays, folder: Path) -> Detector:
+def _detector(factory: StateFactory, key: int, arrays: Arrays, folder: Path) -> Detector:
     if not arrays:
-        return parts.new_detector(key)
+        return factory.new_detector(key)
     with _refused_if_broken(folder):
-        return parts.detector_from(key, under("detector.", arrays))
+        return factory.detector_from(key, under("detector.", arrays))
 
 
 @contextmanager

@@ -31,7 +31,7 @@ _HEAD = struct.Struct("<IIB")  # payload bytes, CRC, kind
 CLOSED = 0  # the kind of the last record of a journal that was closed cleanly
 
 
-class Record(NamedTuple):
+class JournalRecord(NamedTuple):
     """One entry: what kind it is, and its bytes."""
 
     kind: int
@@ -157,14 +157,14 @@ class JournalContent(NamedTuple):
     closed: bool  # whether CLOSED follows, and nothing else
     bad: int  # offset after the last sound record: what is behind cannot be read
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[JournalRecord]:
         """The records in the order of their appending."""
         at = self.start
         while at < self.end:
             length, _, kind = _HEAD.unpack_from(self.data, at)
             at += _HEAD.size
             if kind != CLOSED:
-                yield Record(kind, bytes(self.data[at : at + length]))
+                yield JournalRecord(kind, bytes(self.data[at : at + length]))
             at += length
 
     @property

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from scrapy_neardup.errors import DamagedFile
 from scrapy_neardup.state.files import aside_name, set_aside, write_atomically
 from scrapy_neardup.state.header import Identity
-from scrapy_neardup.state.journal import JournalContent, Record, read_journal
+from scrapy_neardup.state.journal import JournalContent, JournalRecord, read_journal
 from scrapy_neardup.state.snapshot import Array, Snapshot, open_snapshot
 
 
@@ -65,7 +65,7 @@ class FolderContent(NamedTuple):
         """The snapshot's arrays; none without one."""
         return self.snapshot.arrays if self.snapshot is not None else {}
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[JournalRecord]:
         """What was recorded since the snapshot, oldest first."""
         for journal in self.journals.values():
             yield from journal.records()

@@ -17,7 +17,7 @@ from secrets import randbits
 from scrapy_neardup.errors import StateLocked
 from scrapy_neardup.state.files import TEMPORARY, make_folder, sync_folder
 from scrapy_neardup.state.header import Identity
-from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, Fsync, Journal, Record
+from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, Fsync, Journal, JournalRecord
 from scrapy_neardup.state.lock import FolderLock
 from scrapy_neardup.state.recovery import Damage, FolderContent, numbers, read_folder, recover
 from scrapy_neardup.state.secret import kept_key, new_key
@@ -67,7 +67,7 @@ class Store:
             self._failed(error)
             return new_key()
 
-    def load(self, identity: Identity) -> tuple[dict[str, Array], Iterator[Record]]:
+    def load(self, identity: Identity) -> tuple[dict[str, Array], Iterator[JournalRecord]]:
         """The arrays of the newest snapshot and the records since; then append() is possible.
 
         What is damaged is set aside and counted in `torn_bytes`. Raises SnapshotError and

@@ -15,7 +15,7 @@ from urllib.parse import quote_plus
 
 from w3lib.url import canonicalize_url, parse_qsl_to_bytes
 
-from scrapy_neardup.urls.site_rules import Parts, SiteRules
+from scrapy_neardup.urls.site_rules import SiteRules, UrlParts
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -160,7 +160,7 @@ def url_key(url: str, rules: UrlKeyRules = DEFAULT_RULES) -> bytes:
     except ValueError:
         return url.replace(" ", "%20").encode("utf-8", "surrogatepass") + b" unparsed=1"
     if rules.site_rules is not NO_RULES:
-        host, path, query = rules.site_rules.apply(Parts(host, path, query))
+        host, path, query = rules.site_rules.apply(UrlParts(host, path, query))
     key = clean_host(host, scheme, rules) + clean_path(path, rules)
     if query and (query := clean_query(query, rules)):
         key += "?" + query

@@ -22,7 +22,7 @@ WWW = re.compile(r"^www\d*\.")
 SEGMENT = re.compile(r"/[^/]*")
 
 
-class Parts(NamedTuple):
+class UrlParts(NamedTuple):
     """What site rules look at and change."""
 
     host: str
@@ -53,7 +53,7 @@ class Pattern:
         """What stands before, between and after the stars of the path."""
         return (self.text[len(self.host) :] or "/").removesuffix("|").split("*")
 
-    def matches(self, parts: Parts) -> bool:
+    def matches(self, parts: UrlParts) -> bool:
         """Whether the host and path are of this pattern. Looks at each character once."""
         host = parts.host.rpartition("@")[2]
         below = host == self.host or host.endswith(f".{self.host}")
@@ -99,21 +99,21 @@ class SiteRule:
         if not all(isinstance(arg, wanted) for arg in self.args):
             raise SettingsError(f"args {self.args} of {self.processor}: take {wanted.__name__}s")
 
-    def matches(self, parts: Parts) -> bool:
+    def matches(self, parts: UrlParts) -> bool:
         included = not self.include or any(one.matches(parts) for one in self.include)
         return included and not any(one.matches(parts) for one in self.exclude)
 
-    def apply(self, parts: Parts) -> Parts:
+    def apply(self, parts: UrlParts) -> UrlParts:
         host, path, query = parts
         if self.processor == "normalizer":
-            return Parts(WWW.sub("", host), path.rstrip("/"), query)
+            return UrlParts(WWW.sub("", host), path.rstrip("/"), query)
         if self.processor == "subpathRemoval":
             segments = enumerate(SEGMENT.findall(path))
-            return Parts(host, "".join(one for i, one in segments if i not in self.args), query)
+            return UrlParts(host, "".join(one for i, one in segments if i not in self.args), query)
         removes = self.processor == "queryRemoval"
         pairs = query.split("&") if query else []
         kept = [pair for pair in pairs if (pair.partition("=")[0] in self.args) != removes]
-        return Parts(host, path, "&".join(kept))
+        return UrlParts(host, path, "&".join(kept))
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class SiteRules:
         """What tells two sets of rules apart, for the identity of a state."""
         return blake2b(write_rules(self).encode(), digest_size=8).hexdigest()
 
-    def apply(self, parts: Parts) -> Parts:
+    def apply(self, parts: UrlParts) -> UrlParts:
         """What is left of a URL. Every rule is asked about the URL as it came."""
         local = [rule for rule in self._near(parts.host) if rule.matches(parts)]
         for rule in local or self._universal:

@@ -461,9 +461,9 @@ static void build_other(const Buckets *segment, int table, uint32_t *own, uint32
 typedef struct {
     int64_t *triples; /* i, j, bits */
     size_t n, room;
-} Pairs;
+} PairList;
 
-static int push_pair(Pairs *pairs, int64_t i, int64_t j, int64_t bits) {
+static int push_pair(PairList *pairs, int64_t i, int64_t j, int64_t bits) {
     if (pairs->n == pairs->room) {
         const size_t room = pairs->room ? 2 * pairs->room : 1024;
         int64_t *triples = realloc(pairs->triples, 3 * room * sizeof *triples);
@@ -476,7 +476,7 @@ static int push_pair(Pairs *pairs, int64_t i, int64_t j, int64_t bits) {
 }
 
 INLINE int join_with(const Tables *tables, int table, const uint64_t *rows, const int64_t *ends,
-                     int64_t start, int64_t stop, int distance, Pairs *pairs, int n_words) {
+                     int64_t start, int64_t stop, int distance, PairList *pairs, int n_words) {
     for (int64_t i = start; i < stop; i++)
         for (int64_t j = i + 1; j < ends[i]; j++) {
             const uint64_t *a = rows + i * n_words, *b = rows + j * n_words;
@@ -491,7 +491,7 @@ INLINE int join_with(const Tables *tables, int table, const uint64_t *rows, cons
 #define JOIN(name, target)                                                                     \
     target static int join_##name(const Tables *tables, int table, const uint64_t *rows,     \
                                   const int64_t *ends, int64_t start, int64_t stop,            \
-                                  int distance, Pairs *pairs) {                              \
+                                  int distance, PairList *pairs) {                              \
         if (tables->n_words == 1)                                                              \
             return join_with(tables, table, rows, ends, start, stop, distance, pairs, 1);      \
         return join_with(tables, table, rows, ends, start, stop, distance, pairs,              \
@@ -507,7 +507,7 @@ JOIN(avx512, TARGET_AVX512)
 /* Pairs i < j < ends[i] within the distance that no earlier table brings together. 0: no memory. */
 static int join_rows(int simd_level, const Tables *tables, int table, const uint64_t *rows,
                      const int64_t *ends, int64_t start, int64_t stop, int distance,
-                     Pairs *pairs) {
+                     PairList *pairs) {
 #if SIMD_X86
     if (simd_level == SIMD_AVX512)
         return join_avx512(tables, table, rows, ends, start, stop, distance, pairs);

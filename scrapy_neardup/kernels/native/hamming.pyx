@@ -49,7 +49,7 @@ cdef extern from "hamming.h":
         uint64_t first
         Matches *matches
     int look_up(int, segment_t *const *, int, const uint64_t *, int64_t, query_t, int64_t *) noexcept nogil
-    ctypedef struct pairs_t "Pairs":
+    ctypedef struct pairs_t "PairList":
         int64_t *triples
         size_t n, room
     int join_rows(int, const tables_t *, int, const uint64_t *, const int64_t *, int64_t, int64_t, int, pairs_t *) noexcept nogil

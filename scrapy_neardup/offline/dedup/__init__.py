@@ -22,7 +22,7 @@ from scrapy_neardup.offline.dedup.checkpoint import Progress, snapshot_path
 from scrapy_neardup.offline.dedup.inputs import Fields, Input, records
 from scrapy_neardup.offline.dedup.outputs import Part, part_path
 from scrapy_neardup.offline.dedup.reading import Readers, Sheet, Unread
-from scrapy_neardup.offline.dedup.record import Damage, Record
+from scrapy_neardup.offline.dedup.record import Damage, PageRecord
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.secret import kept_key
 from scrapy_neardup.state.snapshot import open_snapshot, write_snapshot
@@ -33,7 +33,7 @@ CHECKPOINT_S = 60.0
 Watcher = Callable[[int, "dict[str, int]"], None]
 
 
-class Plan(NamedTuple):
+class DedupJob(NamedTuple):
     """What to deduplicate, how, and where to."""
 
     inputs: list[Input]
@@ -48,36 +48,36 @@ class Task:
     """A record on its way through the workers."""
 
     number: int  # of its input
-    record: Record | Damage
+    record: PageRecord | Damage
 
 
-def dedup(plan: Plan, watch: Watcher = lambda n_bytes, counts: None) -> dict[str, Any]:
+def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[str, Any]:
     """Deduplicate, from where an earlier run over the same files stopped; the summary.
 
     Writes `kept/` (records in their own formats), `duplicates.jsonl` (each with its original
     and the distances), `damaged.jsonl` and `summary.json`. Raises InputError, SnapshotError,
     OSError.
     """
-    progress = checkpoint.begun(plan.out, plan.inputs)
-    plan.out.mkdir(parents=True, exist_ok=True)
+    progress = checkpoint.begun(job.out, job.inputs)
+    job.out.mkdir(parents=True, exist_ok=True)
     if not progress.done:
-        checkpoint.save(plan.out, progress)
-        checkpoint.drop_later_output(plan.out, progress)
-        with Run(plan, progress, watch) as run:
+        checkpoint.save(job.out, progress)
+        checkpoint.drop_later_output(job.out, progress)
+        with DedupRun(job, progress, watch) as run:
             run.go()
-    return write_summary(plan, progress)
+    return write_summary(job, progress)
 
 
-class Run:
+class DedupRun:
     """One run: its detector, its output, its progress."""
 
-    def __init__(self, plan: Plan, progress: Progress, watch: Watcher) -> None:
-        self.plan = plan
+    def __init__(self, job: DedupJob, progress: Progress, watch: Watcher) -> None:
+        self.job = job
         self.progress = progress
         self.watch = watch
-        key = plan.settings.key
-        self.key = kept_key(plan.out) if key is None else key
-        self.identity = make_identity(plan.settings, self.key)
+        key = job.settings.key
+        self.key = kept_key(job.out) if key is None else key
+        self.identity = make_identity(job.settings, self.key)
         self.detector = self._detector()
         self.duplicates = self._opened("duplicates.jsonl")
         self.damaged = self._opened("damaged.jsonl")
@@ -86,7 +86,7 @@ class Run:
         self.seconds_before = progress.seconds
         self.bytes_before = 0
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> DedupRun:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -95,24 +95,24 @@ class Run:
 
     def _detector(self) -> Detector:
         if not self.progress.snapshot:
-            return make_detector(self.plan.settings, self.key)
-        path = snapshot_path(self.plan.out, self.progress.snapshot)
+            return make_detector(self.job.settings, self.key)
+        path = snapshot_path(self.job.out, self.progress.snapshot)
         arrays = open_snapshot(path, self.identity).arrays
-        return restored_detector(self.plan.settings, self.key, arrays)
+        return restored_detector(self.job.settings, self.key, arrays)
 
     def _opened(self, name: str) -> BinaryIO:
-        return (self.plan.out / name).open("ab")
+        return (self.job.out / name).open("ab")
 
     def go(self) -> None:
         """Take every record that is left through to its output."""
-        with Readers(self.plan.settings, self.key, self.plan.jobs) as readers:
+        with Readers(self.job.settings, self.key, self.job.jobs) as readers:
             for task, reading in readers.in_order(self._tasks()):
                 self._enter_input(task.number)
                 self._handle(task.record, reading)
                 self.progress.position = task.record.position + 1
                 if time.monotonic() - self.saved_at >= CHECKPOINT_S:
                     self._save()
-        self._end_input(len(self.plan.inputs))
+        self._end_input(len(self.job.inputs))
         self.progress.done = True
         self._save()
 
@@ -120,13 +120,13 @@ class Run:
         """Records that are not done yet, each with what a worker needs of it."""
         first, position = self.progress.number, self.progress.position
         sizes = [n_bytes for _, n_bytes in self.progress.inputs]
-        for number in range(first, len(self.plan.inputs)):
+        for number in range(first, len(self.job.inputs)):
             before = sum(sizes[:number])
 
             def read(n_bytes: int, before: int = before) -> None:
                 self.watch(before + n_bytes, self.progress.counts)
 
-            for record in records(self.plan.inputs[number], self.plan.fields, read):
+            for record in records(self.job.inputs[number], self.job.fields, read):
                 if number > first or record.position >= position:
                     yield Task(number, record), sheet_of(number, record)
 
@@ -139,9 +139,9 @@ class Run:
         self._close_part()
         self.progress.number, self.progress.position, self.progress.part = number, 0, 0
 
-    def _handle(self, record: Record | Damage, reading: PageReading | Unread) -> None:
+    def _handle(self, record: PageRecord | Damage, reading: PageReading | Unread) -> None:
         """Keep a record, map it to its original, or list its damage."""
-        source = self.plan.inputs[self.progress.number]
+        source = self.job.inputs[self.progress.number]
         where = {"file": str(source.path), "record": record.position}
         counts = self.progress.counts
         counts["records"] += 1
@@ -160,10 +160,10 @@ class Run:
         else:
             self._keep(record, source)
 
-    def _keep(self, record: Record, source: Input) -> None:
+    def _keep(self, record: PageRecord, source: Input) -> None:
         if self.part is None:
             progress = self.progress
-            path = part_path(self.plan.out, progress.number, source, progress.part)
+            path = part_path(self.job.out, progress.number, source, progress.part)
             self.part = Part.of(source, path)
         self.progress.counts["kept"] += 1
         self.part.write(record.raw)
@@ -174,7 +174,7 @@ class Run:
         number, _, position = place.partition(":")
         return {
             "original": {
-                "file": str(self.plan.inputs[int(number)].path),
+                "file": str(self.job.inputs[int(number)].path),
                 "record": int(position),
                 "url": url,
             },
@@ -208,13 +208,13 @@ class Run:
         progress.seconds = self.seconds_before + time.monotonic() - self.begun_at
         progress.snapshot += 1
         arrays = self.detector.arrays()
-        write_snapshot(snapshot_path(self.plan.out, progress.snapshot), self.identity, arrays)
-        checkpoint.save(self.plan.out, progress)
-        snapshot_path(self.plan.out, old).unlink(missing_ok=True)
+        write_snapshot(snapshot_path(self.job.out, progress.snapshot), self.identity, arrays)
+        checkpoint.save(self.job.out, progress)
+        snapshot_path(self.job.out, old).unlink(missing_ok=True)
         self.saved_at = time.monotonic()
 
 
-def sheet_of(number: int, record: Record | Damage) -> Sheet:
+def sheet_of(number: int, record: PageRecord | Damage) -> Sheet:
     """What a worker gets. The fragment makes the name one record's: two records of one URL
     are two pages here, and may repeat each other."""
     if isinstance(record, Damage):
@@ -223,16 +223,16 @@ def sheet_of(number: int, record: Record | Damage) -> Sheet:
     return Sheet(name, record.url, record.text, record.body, record.content_type)
 
 
-def write_summary(plan: Plan, progress: Progress) -> dict[str, Any]:
+def write_summary(job: DedupJob, progress: Progress) -> dict[str, Any]:
     """Write and give the totals of a run."""
     counts = dict(sorted(progress.counts.items()))
     summary = {
-        "inputs": len(plan.inputs),
+        "inputs": len(job.inputs),
         "bytes": sum(n_bytes for _, n_bytes in progress.inputs),
         "seconds": round(progress.seconds, 1),
         **{name: counts.pop(name, 0) for name in ("records", "kept", "exact", "near", "damaged")},
         "others": counts,
-        "out": str(plan.out),
+        "out": str(job.out),
     }
-    (plan.out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", "utf-8")
+    (job.out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", "utf-8")
     return summary

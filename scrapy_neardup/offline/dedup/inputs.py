@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from scrapy_neardup.errors import InputError
-from scrapy_neardup.offline.dedup.record import Damage, Record
+from scrapy_neardup.offline.dedup.record import Damage, PageRecord
 from scrapy_neardup.offline.dedup.warc import warc_records
 
 HTML_SUFFIXES = (".html", ".htm", ".xhtml")
@@ -103,7 +103,7 @@ def html_files(folder: Path) -> Iterator[Path]:
 
 def records(
     source: Input, fields: Fields, progress: Callable[[int], None]
-) -> Iterator[Record | Damage]:
+) -> Iterator[PageRecord | Damage]:
     """Everything in an input, in order, in constant memory.
 
     progress is called with the bytes of the file that have been read so far.
@@ -140,14 +140,14 @@ def _needs(what: str, error: ImportError) -> str:
     return f"needs {what}: pip install 'scrapy-neardup[dedup]' ({error})"
 
 
-def _page_of(row: dict[str, Any], fields: Fields, raw: Any) -> Record:
+def _page_of(row: dict[str, Any], fields: Fields, raw: Any) -> PageRecord:
     """The record of a row of named columns."""
     url = row.get(fields.url)
     text = _first(row, (fields.text,) if fields.text else TEXT_FIELDS)
     html = _first(row, (fields.html,) if fields.html else HTML_FIELDS) if text is None else None
     body = html.encode("utf-8", "replace") if isinstance(html, str) else html
     kind = "text/html; charset=utf-8" if isinstance(html, str) else "text/html"
-    return Record(
+    return PageRecord(
         0,
         url if isinstance(url, str) else "",
         text if isinstance(text, str) else None,
@@ -163,7 +163,7 @@ def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:
 
 def _jsonl(
     source: Input, fields: Fields, progress: Callable[[int], None]
-) -> Iterator[Record | Damage]:
+) -> Iterator[PageRecord | Damage]:
     lines, packed = opened(source)
     with lines, packed:
         stream = io.BufferedReader(lines) if source.packing == ".zst" else lines  # type: ignore[type-var]
@@ -181,7 +181,7 @@ def _skip_line(stream: Any) -> None:
         continue
 
 
-def _json_record(line: bytes, fields: Fields) -> Record | Damage:
+def _json_record(line: bytes, fields: Fields) -> PageRecord | Damage:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -193,7 +193,7 @@ def _json_record(line: bytes, fields: Fields) -> Record | Damage:
 
 def _csv(
     source: Input, fields: Fields, progress: Callable[[int], None]
-) -> Iterator[Record | Damage]:
+) -> Iterator[PageRecord | Damage]:
     unpacked, packed = opened(source)
     with packed, io.TextIOWrapper(unpacked, "utf-8", "replace", newline="") as text:
         csv.field_size_limit(MAX_LINE_BYTES)
@@ -209,7 +209,7 @@ def _csv(
 
 def _parquet(
     source: Input, fields: Fields, progress: Callable[[int], None]
-) -> Iterator[Record | Damage]:
+) -> Iterator[PageRecord | Damage]:
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
@@ -225,7 +225,7 @@ def _parquet(
 
 def _html(
     source: Input, fields: Fields, progress: Callable[[int], None]
-) -> Iterator[Record | Damage]:
+) -> Iterator[PageRecord | Damage]:
     done = 0
     for path in html_files(source.path):
         name = path.relative_to(source.path).as_posix()
@@ -236,12 +236,12 @@ def _html(
             continue
         done += len(body)
         progress(done)
-        yield Record(0, name, None, body, "text/html", (name, body))
+        yield PageRecord(0, name, None, body, "text/html", (name, body))
 
 
 def _warc(
     source: Input, fields: Fields, progress: Callable[[int], None]
-) -> Iterator[Record | Damage]:
+) -> Iterator[PageRecord | Damage]:
     if source.packing == ".zst":
         raise InputError(f"{source.path}: WARC as .zst is not read; unpack it, or pack it as .gz")
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 
-class Record(NamedTuple):
+class PageRecord(NamedTuple):
     """One record. Without text and body it is not a page to compare."""
 
     position: int  # in its file, from 0

@@ -14,7 +14,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from scrapy_neardup.offline.dedup.record import Damage, Record
+from scrapy_neardup.offline.dedup.record import Damage, PageRecord
 
 # Longer records (films, archives) are kept without being looked at.
 MAX_RECORD_BYTES = 64 * 2**20
@@ -42,7 +42,7 @@ class Frame(NamedTuple):
 
 def warc_records(
     path: Path, packed: bool, progress: Callable[[int], None]
-) -> Iterator[Record | Damage]:
+) -> Iterator[PageRecord | Damage]:
     """Records of a file, in order; behind a damaged one, from where the next one begins.
 
     Of a gzipped file each record must be a gzip member of its own, as the standard has it.
@@ -118,27 +118,27 @@ def head_of(content: bytes) -> tuple[int, int]:
     return end.end(), int(length[1])
 
 
-def parsed(frame: Frame, archive_iterator: Any) -> Record:
+def parsed(frame: Frame, archive_iterator: Any) -> PageRecord:
     """The record of a frame. What warcio cannot take apart is kept without being compared."""
     if frame.content is None:
-        return Record(0, "")
+        return PageRecord(0, "")
     # It writes what it finds wrong with a body's encoding to the error stream, block by block.
     with redirect_stderr(io.StringIO()):
         try:
             return page_of(next(archive_iterator(io.BytesIO(frame.content))))
         except Exception:
-            return Record(0, "")
+            return PageRecord(0, "")
 
 
-def page_of(record: Any) -> Record:
+def page_of(record: Any) -> PageRecord:
     """A response of status 2xx is a page; everything else is not compared."""
     url = record.rec_headers.get_header("WARC-Target-URI") or ""
     status = record.http_headers.get_statuscode() if record.http_headers else ""
     if record.rec_type != "response" or not status.startswith("2"):
-        return Record(0, url)
+        return PageRecord(0, url)
     kind = record.http_headers.get_header("Content-Type") or ""
     body = record.content_stream().read(MAX_RECORD_BYTES + 1)
-    return Record(0, url, None, body if len(body) <= MAX_RECORD_BYTES else None, kind)
+    return PageRecord(0, url, None, body if len(body) <= MAX_RECORD_BYTES else None, kind)
 
 
 def next_mark(file: IO[bytes], start: int, mark: bytes) -> int | None:

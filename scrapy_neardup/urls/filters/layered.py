@@ -13,7 +13,7 @@ from scrapy_neardup.errors import BrokenInvariant, SettingsError
 from scrapy_neardup.kernels.numpy_twin import U64Array
 from scrapy_neardup.urls.filters.growing import GrowingFilter
 from scrapy_neardup.urls.filters.scalable import Chain, Slice
-from scrapy_neardup.urls.filters.sizing import MAX_HASHES, MIN_BITS, Shape
+from scrapy_neardup.urls.filters.sizing import MAX_HASHES, MIN_BITS, BloomShape
 
 NO_LIMIT = 2**63
 MAX_LAYERS = 8
@@ -258,5 +258,5 @@ def read_slice(row: list[int], words: U64Array) -> Slice:
         raise BrokenInvariant(f"bits of type {words.dtype} and shape {words.shape}")
     if len(words) * 64 < MIN_BITS or not 1 <= n_hashes <= MAX_HASHES:
         raise BrokenInvariant(f"a slice of {len(words)} words and {n_hashes} hashes")
-    shape = Shape(len(words) * 64, n_hashes, bool(blocked))
+    shape = BloomShape(len(words) * 64, n_hashes, bool(blocked))
     return Slice(capacity, shape, np.array([n_keys, n_set], np.uint64), words)

@@ -9,7 +9,7 @@ import numpy as np
 
 from scrapy_neardup.errors import BrokenInvariant
 from scrapy_neardup.kernels.numpy_twin import U64Array
-from scrapy_neardup.urls.filters.sizing import Shape, shape_for
+from scrapy_neardup.urls.filters.sizing import BloomShape, shape_for
 
 # Of the error rate, what the first slice takes; each later one takes half of what is left.
 FIRST_SHARE = 0.8
@@ -25,7 +25,7 @@ class Slice:
     """One Bloom filter of a chain."""
 
     capacity: int
-    shape: Shape
+    shape: BloomShape
     counts: U64Array  # shape (2,): keys and bits set
     words: U64Array
 
@@ -89,7 +89,7 @@ class Chain:
     def next_capacity(self) -> int:
         return self.capacity << self.next_number
 
-    def next_shape(self) -> Shape:
+    def next_shape(self) -> BloomShape:
         """Rates 0.8, 0.1, 0.05, … of the whole: however long the chain, below their sum."""
         return shape_for(self.next_capacity, self.error_rate * share_of(self.next_number))
 

@@ -18,7 +18,7 @@ MAX_HASHES = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class BloomShape:
     """The layout of one Bloom filter."""
 
     size_bits: int
@@ -33,7 +33,7 @@ class Shape:
         return rate(self.size_bits / n_keys, self.n_hashes)
 
 
-def shape_for(capacity: int, error_rate: float) -> Shape:
+def shape_for(capacity: int, error_rate: float) -> BloomShape:
     """The smallest layout that keeps the rate up to `capacity` keys.
 
     Blocked at 1e-4 and above, where a look-up in one cache line costs at most 14 % more
@@ -43,7 +43,7 @@ def shape_for(capacity: int, error_rate: float) -> Shape:
     bits, n_hashes = blocked_bits(error_rate) if blocked else classic_bits(error_rate, SPARE)
     unit = BLOCK_BITS if blocked else 64
     size_bits = max(MIN_BITS, ceil(capacity * bits / unit) * unit)
-    return Shape(size_bits, n_hashes, blocked)
+    return BloomShape(size_bits, n_hashes, blocked)
 
 
 def classic_rate(bits_per_key: float, n_hashes: int) -> float:
