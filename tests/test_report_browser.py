@@ -31,8 +31,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     state = tmp_path_factory.mktemp("shop-crawl")
     changed = CHAIR.replace("ten euros", "nine euros").replace("Fact 19", "News")
     entries = [
-        page(ORIGINAL, text=CHAIR),
-        near("https://shop.example/print/chair", ORIGINAL, 36, text=changed),
+        page(ORIGINAL, text=CHAIR, title=1),
+        near("https://shop.example/print/chair", ORIGINAL, 36, text=changed, title=2),
         near(ORIGINAL + "?sid=7", ORIGINAL, 0, kind="exact", distance=0, text=CHAIR),
         page(HOSTILE_URL + "#", text=HOSTILE_TEXT),
         near(HOSTILE_URL, HOSTILE_URL + "#", 35, text=HOSTILE_TEXT.replace("words", "terms")),
@@ -131,8 +131,18 @@ def test_clusters_are_ordered_and_filtered(browser: Any, report: str) -> None:
         view.select_option("#cluster-order", "size")
         sizes = [int(text.split()[0]) for text in view.locator(".cluster .count").all_inner_texts()]
         assert sizes == sorted(sizes, reverse=True)
-        view.get_by_role("button", name="other kind of page").click()
+        view.get_by_role("button", name="other title").click()
         assert view.locator(".cluster").first.get_attribute("data-original") == ORIGINAL
+
+
+def test_what_may_be_wrong_comes_first(browser: Any, report: str) -> None:
+    with opened(browser, report) as view:
+        assert view.locator(".cluster").first.get_attribute("data-original") == ORIGINAL
+        assert "other title" in view.locator(".cluster").first.inner_text()
+        first = view.locator("#wholesale li").first
+        assert "pages are near-duplicates and not kept" in first.inner_text()
+        first.get_by_role("button").click()
+        assert "?print={n}" in view.input_value("#search")
 
 
 def test_what_a_page_said_is_shown_and_never_run(browser: Any, report: str) -> None:

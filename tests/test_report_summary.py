@@ -100,8 +100,13 @@ def test_the_tightest_limit_that_decided_says_how_near_it_a_pair_is(
     ("members", "reasons"),
     [
         ([near("https://shop.example/item/2", ORIGINAL, 5)], []),
-        ([near("https://shop.example/item/2", ORIGINAL, 36)], ["near-limit"]),
-        ([near("https://shop.example/blog/x", ORIGINAL, 5)], ["paths"]),
+        ([near("https://shop.example/item/2", ORIGINAL, 41)], ["near-limit"]),
+        ([near("https://shop.example/item/2", ORIGINAL, 36, action="kept")], []),
+        ([near("https://shop.example/blog/x", ORIGINAL, 5)], []),
+        ([near("https://shop.example/item/2", ORIGINAL, 5, title=1)], []),
+        ([near("https://shop.example/item/2", ORIGINAL, 5, title=2)], ["title"]),
+        ([near("https://shop.example/item/2", ORIGINAL, 5, title=2, action="kept")], []),
+        ([near("https://shop.example/item/2", ORIGINAL, action="kept", data_differ="")], ["data"]),
         ([near(f"https://shop.example/item/{i}", ORIGINAL, 5) for i in range(20)], ["large"]),
         ([near("https://shop.example/blog/x", ORIGINAL, 0, kind="exact")], []),
     ],
@@ -109,16 +114,34 @@ def test_the_tightest_limit_that_decided_says_how_near_it_a_pair_is(
 def test_a_cluster_is_doubtful_for_stated_reasons(
     tmp_path: Path, members: list[Entry], reasons: list[str]
 ) -> None:
-    (cluster,) = summarise(write(tmp_path, members)).clusters.values()
+    ledger = write(tmp_path, [page(ORIGINAL, title=1), *members])
+    (cluster,) = summarise(ledger).clusters.values()
     assert cluster.reasons() == reasons
 
 
 def test_doubtful_clusters_come_first_and_large_ones_on_request(tmp_path: Path) -> None:
     safe = [near(f"{ORIGINAL}?s={i}", ORIGINAL, 0, kind="exact") for i in range(9)]
-    doubtful = near("https://shop.example/blog/x", "https://shop.example/item/7", 35)
+    doubtful = near("https://shop.example/blog/x", "https://shop.example/item/7", 41)
     summary = summarise(write(tmp_path, [*safe, doubtful]))
     assert [c.size for c in summary.suspicious_clusters()] == [1, 9]
     assert [c.size for c in summary.largest_clusters()] == [9, 1]
+
+
+def test_a_pattern_is_named_if_most_of_its_pages_are_not_kept(tmp_path: Path) -> None:
+    entries = [
+        *(near(f"https://a.example/copy/{i}", ORIGINAL) for i in range(20)),
+        *(near(f"https://a.example/kept/{i}", ORIGINAL, action="kept") for i in range(30)),
+        *(near(f"https://a.example/half/{i}", ORIGINAL) for i in range(30)),
+        *(page(f"https://a.example/half/{i}?new") for i in range(30)),
+        *(page(f"https://a.example/half/{i}") for i in range(30)),
+        *(near(f"https://a.example/few/{i}", ORIGINAL) for i in range(19)),
+        *(near(f"https://a.example/more/{i}", ORIGINAL, action="counted") for i in range(21)),
+    ]
+    found = summarise(write(tmp_path, entries)).wholesale_patterns()
+    assert [(name, t.near_not_kept, t.pages) for name, t in found] == [
+        ("a.example/more/{n}", 21, 21),
+        ("a.example/copy/{n}", 20, 20),
+    ]
 
 
 def test_memory_is_bounded_and_what_is_left_out_is_counted(

@@ -44,6 +44,7 @@ def as_json(summary: Summary, top: int) -> dict[str, object]:
         "savings": summary.savings()._asdict(),
         "sites": {name: tally.as_dict() for name, tally in largest(summary.sites)[:top]},
         "patterns": {name: tally.as_dict() for name, tally in largest(summary.patterns)[:top]},
+        "wholesale": [name for name, _ in summary.wholesale_patterns()],
         "clusters": [
             {"original": c.original, "exact": c.exact, "near": c.near, "reasons": c.reasons()}
             for c in summary.largest_clusters()[:top]
@@ -64,6 +65,7 @@ def tell(summary: Summary, top: int) -> None:
     say_table(("decision", "number"), [(kind, f"{total.kinds[kind]:,}") for kind in KINDS])
     say()
     tell_savings(summary.savings())
+    tell_wholesale(summary)
     tell_groups("site", largest(summary.sites)[:top])
     tell_groups("URL pattern", largest(summary.patterns)[:top])
     tell_clusters(summary.largest_clusters()[:top])
@@ -79,6 +81,13 @@ def tell_savings(savings: Savings) -> None:
         estimate += ", at the mean of each site's pages"
     say(f"not fetched  {savings.urls:,} URLs: {estimate}")
     say(f"not kept     {savings.pages:,} pages, {in_bytes(savings.bytes)}")
+
+
+def tell_wholesale(summary: Summary) -> None:
+    """Print the URL patterns that lose most of their pages."""
+    for name, tally in summary.wholesale_patterns():
+        lost = f"{tally.near_not_kept:,} of {tally.pages:,} pages are near-duplicates, not kept"
+        say(f"{colour('look at', 'bold')}      {clean(name)}: {lost}")
 
 
 def tell_groups(name: str, groups: Iterable[tuple[str, Tally]]) -> None:

@@ -13,7 +13,7 @@ from itemadapter.adapter import ItemAdapter
 from itemadapter.utils import is_item
 
 from scrapy_neardup import stats
-from scrapy_neardup.report.patterns import url_pattern
+from scrapy_neardup.report.patterns import is_wholesale, url_pattern
 from scrapy_neardup.settings import PREFIX, NearDupSettings
 from scrapy_neardup.settings.readers import closest_to
 
@@ -21,7 +21,6 @@ logger = logging.getLogger(__name__)
 
 DROPS_SHOWN = 10  # at INFO; Scrapy logs each, with its item, at DEBUG
 WINDOW = 100  # newest pages of a URL pattern that are looked at
-MIN_NEAR = 20  # near-duplicates among them, below which nothing is said
 MAX_PATTERNS = 4096  # whose newest pages are remembered
 ITEMS_READ = 20  # for the names of their fields
 MAX_NAMES = 10_000  # of fields, so that a large item does not hold up the crawl
@@ -124,7 +123,7 @@ class PatternWatch:
             if pages.bit_length() > WINDOW + 1:
                 pages = pages & (1 << WINDOW) - 1 | 1 << WINDOW
         n_pages, n_near = pages.bit_length() - 1, pages.bit_count() - 1
-        found = pages and n_near >= MIN_NEAR and 2 * n_near > n_pages
+        found = is_wholesale(n_near, n_pages)
         self._newest[pattern] = 0 if found else pages
         if len(self._newest) > MAX_PATTERNS:
             self._newest.popitem(last=False)

@@ -15,6 +15,7 @@ from scrapy_neardup.report.summary import Cluster, Summary, Tally
 ROWS = 200_000
 GROUPS = 300
 CLUSTERS = 1_000
+WHOLESALE = 20  # URL patterns
 # Texts make a report large: those of the first clusters, and of a few members each.
 CLUSTERS_WITH_TEXT = 200
 MEMBERS_WITH_TEXT = 8
@@ -63,6 +64,10 @@ class Collected:
             "sketch_distances": sorted(summary.sketch_distances.items()),
             "clusters": [_cluster(cluster) for cluster in clusters],
             "n_clusters": len(summary.clusters) + summary.unranked_clusters,
+            "wholesale": [
+                {"name": name, "near": tally.near_not_kept, "pages": tally.pages}
+                for name, tally in summary.wholesale_patterns()[:WHOLESALE]
+            ],
             "n_doubtful": sum(bool(c.reasons()) for c in summary.clusters.values()),
             "n_decisions": summary.total.kinds.total(),
             "rows": columns(rows),

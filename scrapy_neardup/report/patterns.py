@@ -14,6 +14,7 @@ HEX = re.compile(r"(?=.*\d)[0-9a-fA-F]{8,}")
 TOKEN = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[0-9A-Za-z_]{12,}")
 SLUG = re.compile(r"[^-_]+(?:[-_][^-_]+){3,}")
 
+MIN_NEAR = 20  # near-duplicates of a pattern, below which it is nothing unusual
 MAX_WORD_CHARS = 24
 MAX_PATTERN_CHARS = 160
 
@@ -32,6 +33,11 @@ def url_pattern(url: str) -> str:
     path = "/".join(_collapsed(segment) for segment in _dated(parts.path).split("/"))
     query = "&".join(f"{name}={_collapsed(value)}" for name, value in _arguments(parts.query))
     return f"{parts.netloc}{path}{'?' if query else ''}{query}"[:MAX_PATTERN_CHARS]
+
+
+def is_wholesale(n_near: int, n_pages: int) -> bool:
+    """Whether more than half of a pattern's pages, and MIN_NEAR or more, are near-duplicates."""
+    return n_near >= MIN_NEAR and 2 * n_near > n_pages
 
 
 def _arguments(query: str) -> list[tuple[str, str]]:

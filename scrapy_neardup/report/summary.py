@@ -12,18 +12,18 @@ from urllib.parse import urlsplit
 
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import Decided
-from scrapy_neardup.report.patterns import url_pattern
+from scrapy_neardup.report.patterns import is_wholesale, url_pattern
 
 # Beyond these, sites and patterns are counted together and clusters are not ranked: a summary
 # of any crawl fits into some 200 MB.
 MAX_GROUPS = 50_000
 MAX_CLUSTERS = 200_000
-MAX_PATHS_SEEN = 4
 OTHERS = "(others)"
 
 # A pair this close to its limit is worth a look.
-CLOSE_TO_LIMIT = 0.8
+CLOSE_TO_LIMIT = 0.9
 LARGE_CLUSTER = 20
+POINTS = {"title": 8, "data": 4, "near-limit": 2, "large": 1}
 
 
 @dataclass(slots=True)
@@ -31,6 +31,7 @@ class Tally:
     """What was decided about the URLs and pages of one group."""
 
     kinds: Counter[str] = field(default_factory=Counter)
+    near_not_kept: int = 0  # near-duplicates that were dropped, tagged or counted
     dropped: int = 0  # pages, not URLs
     dropped_bytes: int = 0
     sized: int = 0  # pages whose size is known
@@ -47,6 +48,7 @@ class Tally:
         if decided.latency_ms is not None:
             self.timed += 1
             self.latency_ms += decided.latency_ms
+        self.near_not_kept += decided.kind == "near" and decided.action != "kept"
         if decided.action == "dropped" and decided.kind != "seen":
             self.dropped += 1
             self.dropped_bytes += decided.size_bytes or 0
@@ -79,8 +81,12 @@ class Cluster:
     exact: int = 0
     near: int = 0
     least_alike: float = 1.0  # smallest estimated similarity of a near member
-    nearest_limit: float = 0.0  # how much of a limit the worst member uses, 0 to 1
-    paths: set[str] = field(default_factory=set)  # patterns without their queries
+    # Of near members that were not kept:
+    not_kept: int = 0
+    other_titles: int = 0  # with another title than the original's
+    nearest_limit: float = 0.0  # how much of a limit the worst one uses, 0 to 1
+    # Of all members:
+    other_data: int = 0  # with items that were kept because their data differ
 
     @property
     def size(self) -> int:
@@ -88,21 +94,23 @@ class Cluster:
         return self.exact + self.near
 
     def reasons(self) -> list[str]:
-        """Why a person should look at it: "near-limit", "paths", "large"; none if exact."""
-        if not self.near:
-            return []
+        """Why a person should look at it, the strongest reason first; none where all is well.
+
+        "title": a near-duplicate has another title, "data": items of a copy differ, "near-limit",
+        "large". A member that was kept can only be a reason by its data.
+        """
         reasons = {
+            "title": self.other_titles > 0,
+            "data": self.other_data > 0,
             "near-limit": self.nearest_limit >= CLOSE_TO_LIMIT,
-            "paths": len(self.paths) > 1,
-            "large": self.near >= LARGE_CLUSTER,
+            "large": self.not_kept >= LARGE_CLUSTER,
         }
         return [reason for reason, holds in reasons.items() if holds]
 
     def suspicion(self) -> float:
-        """The order of looking: one point a reason, then how near the limit, then the size."""
-        if not self.near:
-            return 0.0
-        return len(self.reasons()) + self.nearest_limit + log10(self.size) / 10
+        """The order of looking: reasons, of which a title counts most, then limit and size."""
+        points = sum(POINTS[reason] for reason in self.reasons())
+        return points + self.nearest_limit + log10(self.near or 1) / 10
 
 
 class Savings(NamedTuple):
@@ -153,7 +161,7 @@ class Summary:
             if decided.similarity is not None:
                 self.similarities[int(decided.similarity * 100 + 1e-9)] += 1
         if decided.original and decided.kind in ("exact", "near"):
-            self._add_to_cluster(decided.original, decided, pattern)
+            self._add_to_cluster(decided.original, decided)
         self.last = decided.position
 
     def savings(self) -> Savings:
@@ -170,6 +178,15 @@ class Summary:
             self.total.dropped_bytes,
         )
 
+    def wholesale_patterns(self) -> list[tuple[str, Tally]]:
+        """URL patterns most of whose pages are near-duplicates that were not kept; most first."""
+        found = [
+            (name, tally)
+            for name, tally in self.patterns.items()
+            if name != OTHERS and is_wholesale(tally.near_not_kept, tally.pages)
+        ]
+        return sorted(found, key=lambda found: (-found[1].near_not_kept, found[0]))
+
     def suspicious_clusters(self) -> list[Cluster]:
         """All clusters, those that a person should judge first in front."""
         return sorted(self.clusters.values(), key=lambda c: (-c.suspicion(), -c.size, c.original))
@@ -178,22 +195,24 @@ class Summary:
         """All clusters, the largest first."""
         return sorted(self.clusters.values(), key=lambda c: (-c.size, c.original))
 
-    def _add_to_cluster(self, original: str, decided: Decided, pattern: str) -> None:
+    def _add_to_cluster(self, original: str, decided: Decided) -> None:
         cluster = self.clusters.get(original)
         if cluster is None:
             if len(self.clusters) >= MAX_CLUSTERS:
                 self.unranked_clusters += 1
                 return
             cluster = self.clusters[original] = Cluster(original)
-            cluster.paths.add(_path(url_pattern(original)))
-        if len(cluster.paths) < MAX_PATHS_SEEN:
-            cluster.paths.add(_path(pattern))
+        cluster.other_data += decided.data_differ is not None
         if decided.kind == "exact":
             cluster.exact += 1
             return
         cluster.near += 1
         if decided.similarity is not None:
             cluster.least_alike = min(cluster.least_alike, decided.similarity)
+        if decided.action == "kept":
+            return
+        cluster.not_kept += 1
+        cluster.other_titles += bool(decided.title_differs)
         cluster.nearest_limit = max(cluster.nearest_limit, share_of_limit(decided, self.rules))
 
 
@@ -237,10 +256,6 @@ def host_of(url: str) -> str:
         return urlsplit(url).netloc or "(no host)"
     except ValueError:  # "http://["
         return "(no host)"
-
-
-def _path(pattern: str) -> str:
-    return pattern.partition("?")[0]
 
 
 def _group(groups: dict[str, Tally], name: str) -> Tally:

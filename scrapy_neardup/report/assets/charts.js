@@ -97,10 +97,10 @@ function histogram(pairs, { first, last, limit, zone, beyond = "right", unit }, 
 
 function histograms(data) {
   const { NEARDUP_CONFIRM_DISTANCE: confirm, NEARDUP_SIMILARITY: alike, NEARDUP_DISTANCE: distance } = data.rules;
-  const bits = (pairs, limit) => ({ first: 0, last: Math.max(limit ?? 0, 3, ...pairs.map(([bit]) => bit)) + 1, limit, zone: Math.ceil((limit ?? 0) * 0.8), unit: "bits" });
+  const bits = (pairs, limit) => ({ first: 0, last: Math.max(limit ?? 0, 3, ...pairs.map(([bit]) => bit)) + 1, limit, zone: Math.ceil((limit ?? 0) * 0.9), unit: "bits" });
   const least = confirm == null ? null : Math.round(100 * (alike ?? 0)) || null;
   const first = Math.max(0, Math.min(least ?? 100, 90, ...data.similarities.map(([p]) => p)) - 2);
-  fill("similarities", histogram(data.similarities, { first, last: 100, limit: least, zone: 100 - 0.8 * (100 - least), beyond: "left", unit: "% alike" }, "Estimated similarities of near-duplicates"));
+  fill("similarities", histogram(data.similarities, { first, last: 100, limit: least, zone: 100 - 0.9 * (100 - least), beyond: "left", unit: "% alike" }, "Estimated similarities of near-duplicates"));
   fill("sketches", histogram(data.sketch_distances, bits(data.sketch_distances, confirm), "Sketch distances of near-duplicates"));
   fill("fingerprints", histogram(data.distances, bits(data.distances, distance), "Fingerprint distances of near-duplicates"));
 }

@@ -1,8 +1,9 @@
 // Clusters as cards, and one cluster opened: its members, and each beside the original.
 
 const REASONS = {
-  "near-limit": ["near the limit", "a member is at 80 % of the limit or more"],
-  paths: ["other kind of page", "the path of a member follows another pattern than the original's"],
+  title: ["other title", "a near-duplicate has another title than the original"],
+  data: ["other data", "items of a copy were kept because their data differ"],
+  "near-limit": ["near the limit", "a near-duplicate is at 90 % of the limit or more"],
   large: ["large", "20 near-duplicates or more"],
 };
 const ORDERS = {
@@ -25,7 +26,7 @@ function reasonTags(cluster) {
 
 function gauge(value, limit) {
   const part = limit ? Math.min(1, value / limit) : 0;
-  return element("span", { class: "gauge" }, element("i", { width: `${Math.max(2, 100 * part)}%`, class: part >= 0.8 && "close" }));
+  return element("span", { class: "gauge" }, element("i", { width: `${Math.max(2, 100 * part)}%`, class: part >= 0.9 && "close" }));
 }
 
 function card(cluster, place) {
@@ -59,6 +60,14 @@ function drawClusters() {
   fill("cluster-cards", ...(clusters.length ? clusters.slice(0, clusterView.shown).map(card)
     : [element("p", { class: "empty" }, data.clusters.length ? "No cluster like that." : "Nothing to judge.")]));
   byId("more-clusters").hidden = clusters.length <= clusterView.shown;
+}
+
+// URL patterns that lose most of their pages: a rule of the site, or pages that differ in too little.
+function drawWholesale() {
+  byId("wholesale").hidden = !data.wholesale.length;
+  fill("wholesale", ...data.wholesale.map(({ name, near, pages }) => element("li", { class: "card" },
+    element("span", {}, element("b", { class: "num" }, `${count(near)} of ${count(pages)}`), " pages are near-duplicates and not kept: "),
+    element("button", { type: "button", class: "url plain", title: "Show its decisions", on: { click: () => searchFor(name) } }, name))));
 }
 
 function membersOf(cluster) {

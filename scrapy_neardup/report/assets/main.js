@@ -21,7 +21,7 @@ function tiles() {
   const estimate = savings.estimated_bytes == null ? "how much is unknown: no page's size is on record"
     : `about ${bytes(savings.estimated_bytes)}${savings.estimated_seconds == null ? "" : ` and ${duration(savings.estimated_seconds)} of downloads`}, at the mean of each site's pages`;
   fill("tiles",
-    tile(count(data.n_doubtful), data.n_doubtful === 1 ? "doubtful cluster" : "doubtful clusters", data.n_doubtful ? "judge the tool by them" : "none is large, mixed or near a limit", data.n_doubtful ? "#clusters" : null),
+    tile(count(data.n_doubtful), data.n_doubtful === 1 ? "doubtful cluster" : "doubtful clusters", data.n_doubtful ? "judge the tool by them" : "no title or item differs, none is large or near a limit", data.n_doubtful ? "#clusters" : null),
     tile(count(total.dropped), "pages not kept", `${bytes(savings.bytes)} downloaded, measured`),
     tile(count(savings.urls), "URLs not fetched again", savings.urls ? estimate : "no URL came twice"),
     tile(count(data.n_clusters), "pages with duplicates", data.n_clusters ? `${(((total.near ?? 0) + (total.exact ?? 0)) / data.n_clusters).toFixed(1)} duplicates each` : ""));
@@ -37,6 +37,7 @@ function drawAll() {
   byId("subtitle").textContent = `${data.state} · ${period()} · ${plural(data.n_decisions, "decision")}`;
   headline();
   tiles();
+  drawWholesale();
   drawClusters();
   timeline(data);
   histograms(data);
