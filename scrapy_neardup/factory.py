@@ -18,7 +18,9 @@ from scrapy_neardup.urls.key import UrlKeyRules
 # URLs fetched and URLs queued: together they keep NEARDUP_URL_ERROR_RATE.
 N_URL_FILTERS = 2
 DAY_S = 86_400.0
-EXACT = "text with case and symbols"  # what digests are of: states of other digests are refused
+EXACT = (
+    "text with case and symbols, data"  # what digests are of: states of other digests are refused
+)
 
 
 def make_state_factory(settings: NearDupSettings, url_memory: float = 1.0) -> StateFactory:

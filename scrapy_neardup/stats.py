@@ -68,6 +68,9 @@ PAGES_ELSEWHERE = key(
 )
 PAGES_WITHOUT_TEXT = key("pages/without_text", "pages kept because they are not text")
 PAGES_WITHOUT_WORDS = key("pages/without_words", "pages kept because they have no words")
+PAGES_MOSTLY_SCRIPT = key(
+    "pages/mostly_script", "pages kept undecided because they are scripts beside a few words"
+)
 PAGES_TOO_LONG = key(
     "pages/too_long", "pages kept because they are longer than NEARDUP_MAX_PAGE_BYTES"
 )

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.detector import Decision, Detector, PageReading, site_of
 from scrapy_neardup.detect.templates import WARM
 from scrapy_neardup.detect.text import normalise
@@ -103,6 +104,48 @@ def test_equal_words_under_other_symbols_are_never_exact(one: str, other: str) -
     assert decide(known, "http://a.example/short/2", other).kind == "too-short"
     decide(known, "http://a.example/1", f"{text(100, 1)} {one}")
     assert decide(known, "http://a.example/2", f"{text(100, 1)} {other}").kind == "near"
+
+
+def test_near_text_with_other_data_is_new() -> None:
+    known = detector(boilerplate="keep")
+    original = PageContent(text(600, 1), data=["product.sku A-1"])
+    same = PageContent(edited(text(600, 1), 2), data=["product.sku A-1"])
+    other = PageContent(edited(text(600, 1), 2), data=["product.sku A-2"])
+    kinds = [
+        known.decide(known.read(f"http://a.example/{n}", content)).kind
+        for n, content in enumerate((original, other, same, PageContent(original.text)))
+    ]
+    assert kinds == ["new", "new", "near", "new"]
+
+
+def test_equal_text_under_another_title_is_near() -> None:
+    known = detector(boilerplate="keep")
+    for n, (title, kind) in enumerate([("Lamp", "new"), ("Lamp", "exact"), ("Desk", "near")]):
+        content = PageContent(text(600, 1), heads=[title])
+        assert known.decide(known.read(f"http://a.example/{n}", content)).kind == kind
+
+
+def test_attributes_are_asked_for_on_short_pages_only() -> None:
+    known = detector(min_words=20)
+    for n_words in (19, 20):
+        content = PageContent(text(n_words, 1), attributes=lambda: ["img.src /1"])
+        assert (known.read("http://a.example/1", content).data != 0) == (n_words < 20)
+    links = [PageContent("team", attributes=lambda n=n: [f"a.href /{n % 2}"]) for n in range(3)]  # type: ignore[misc]
+    kinds = [known.decide(known.read(f"http://a.example/{n}", c)).kind for n, c in enumerate(links)]
+    assert kinds == ["too-short", "too-short", "exact"]
+
+
+@pytest.mark.parametrize(
+    ("n_words", "n_chars", "kind"), [(3, 500, "undecided"), (3, 5, "exact"), (90, 9000, "exact")]
+)
+def test_few_words_beside_much_unread_script_are_undecided(
+    n_words: int, n_chars: int, kind: str
+) -> None:
+    known = detector()
+    content = PageContent(text(n_words, 1), unread_chars=n_chars)
+    known.decide(known.read("http://a.example/1", content))
+    assert known.decide(known.read("http://a.example/2", content)).kind == kind
+    assert len(known) == (kind != "undecided")
 
 
 def test_a_small_edit_is_near_and_names_the_original() -> None:

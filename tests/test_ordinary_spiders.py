@@ -21,16 +21,8 @@ from ordinary_spiders.site import OrdinarySite
 pytestmark = pytest.mark.filterwarnings("ignore:FormRequest.from_response")
 REPEATING = [name for name, case in CASES.items() if case.repeats]
 
-# Spiders that lose items today, by why. Strict: whoever mends one has to take it out.
-LOSES = {
-    name: reason
-    for reason, names in {
-        "a page in which one fact differs among many equal words is near": """
-            docket-in-whole-page symbols-in-whole-page
-        """,
-    }.items()
-    for name in names.split()
-}
+# Spiders that lose items today, and why. Strict: whoever mends one has to take it out.
+LOSES: dict[str, str] = {}
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,15 @@
 """The page question: near-duplicates are dropped, tagged or counted, and nothing else is."""
 
 import dataclasses
+import json
+import time
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
 import scrapy
 from crawls import PagesSpider, crawl, crawl_requests
-from mock_site import MockSite
+from mock_site import MockSite, prose
 from scrapy import Request
 from scrapy.http import Response
 
@@ -55,24 +57,63 @@ class WholePages(PagesSpider):
         yield {"url": response.url, "html": response.text}
 
 
+BLURB = prose("blurb", 200)
 # Bodies that say different things in equal words.
-SAID_BY_SYMBOLS = [
-    ("<p>Now at -5 degrees", "<p>Now at 5 degrees"),
-    ("<p>Compilers: C++", "<p>Compilers: C"),
-    ("<p>Price: € 500", "<p>Price: $ 500"),
-    ("<p>Rated ★", "<p>Rated ★★★"),
-]
+SAID_ELSEWHERE = {
+    "minus": ["<p>Now at -5 degrees", "<p>Now at 5 degrees"],
+    "plus": ["<p>Compilers: C++", "<p>Compilers: C"],
+    "currency": ["<p>Price: € 500", "<p>Price: $ 500"],
+    "stars": ["<p>Rated ★", "<p>Rated ★★★"],
+    "variable": [f"<p>Loading<script>var data = [{n}];</script>" for n in range(3)],
+    "state": [
+        f'<p>{BLURB}<script>window.__STATE__={{"items": [{{"id": {n}}}]}};run()</script>'
+        for n in range(3)
+    ],
+    "next": [
+        f'<p>{BLURB}<script id="__NEXT_DATA__" type="application/json">{{"sku": {n}}}</script>'
+        for n in range(3)
+    ],
+    "json-ld": [
+        f'<p>{BLURB}<script type="application/ld+json">{{"telephone": "+49 {n}"}}</script>'
+        for n in range(3)
+    ],
+    "microdata": [
+        f'<p>{BLURB}<meta itemprop="startDate" content="2026-05-{n}">' for n in (12, 13, 14)
+    ],
+    "meta": [
+        f'<head><meta property="product:price" content="{n}"></head><p>{BLURB}' for n in range(3)
+    ],
+    "gallery": [f"<p>Photo<img src=/img/{n}.png>" for n in range(3)],
+    "links": [f"<p>Team <a href=mailto:{n}@x.example>Mail</a>" for n in range(3)],
+    "attributes": [f"<p>Map<i data-lat={n}></i><input name=branch value=5>" for n in range(3)],
+    "titles": [f"<head><title>Room {n}</title></head><p>Free" for n in range(3)],
+    "script": [
+        "<p>Loading<script>" + f"start({{id: {n % 2}}});" * 20 + "</script>" for n in (0, 1, 2)
+    ],
+}
 
 
-@pytest.mark.parametrize("bodies", SAID_BY_SYMBOLS)
-def test_whole_pages_that_differ_in_symbols_are_all_kept(
-    mock_site: MockSite, bodies: tuple[str, ...]
+@pytest.mark.parametrize("name", SAID_ELSEWHERE)
+def test_whole_pages_that_say_other_things_in_equal_words_are_all_kept(
+    mock_site: MockSite, name: str
 ) -> None:
-    for n, body in enumerate(bodies):
-        mock_site.add(f"/said/{n}", body)
-    outcome = pages(mock_site, WholePages, *(f"/said/{n}" for n in range(len(bodies))))
-    assert len(outcome.items) == len(bodies)
-    assert outcome.stat("pages/exact") == 0
+    paths = [f"/said/{n}" for n in range(len(SAID_ELSEWHERE[name]))]
+    for path, body in zip(paths, SAID_ELSEWHERE[name], strict=True):
+        mock_site.add(path, body)
+    outcome = pages(mock_site, WholePages, *paths)
+    assert len(outcome.items) == len(paths)
+    assert outcome.stat("pages/exact") == outcome.stat("pages/near") == 0
+    assert outcome.stat("pages/mostly_script") == (3 if name == "script" else 0)
+
+
+def test_pages_whose_data_echo_the_visit_are_copies(mock_site: MockSite) -> None:
+    for n in range(3):
+        url = mock_site.url(f"/echo/{n}")
+        state = {"url": url, "csrfToken": f"{n}" * 32, "renderedAt": int(time.time()) - n, "id": 7}
+        script = f"<script>var state = {json.dumps(state)};</script>"
+        mock_site.add(f"/echo/{n}", f"<p>{BLURB}{script}")
+    outcome = pages(mock_site, PagesSpider, *(f"/echo/{n}" for n in range(3)))
+    assert outcome.stat("pages/exact") == 2
 
 
 class ThreeItems(PagesSpider):

@@ -1,4 +1,4 @@
-"""Response or item → visible text, with a line break between blocks."""
+"""Response or item → visible text, with a line break between blocks, and the page's data."""
 
 from __future__ import annotations
 
@@ -10,8 +10,23 @@ from lxml import etree
 from scrapy.http import HtmlResponse, Response, TextResponse, XmlResponse
 
 import scrapy_neardup.kernels as kernels
+from scrapy_neardup.crawl.page_data import attribute_lines, page_data
+from scrapy_neardup.detect.content import PageContent
 
-Extractor = Callable[[Response], str | None]
+Extractor = Callable[[Response], PageContent | str | None]
+
+
+def page_content(response: Response) -> PageContent | str | None:
+    """What a page says: its visible text and, of HTML, the data in its markup (page_data.py).
+
+    None for a binary response. As visible_text() it reuses the tree of the spider's selectors.
+    """
+    if not isinstance(response, HtmlResponse) or not response.body:
+        return visible_text(response)
+    root, url = _tree(response), response.url
+    text: str = kernels.markup.visible_text(root)
+    heads, lines, unread_chars = page_data(root, url, b"itemprop" in response.body)
+    return PageContent(text, heads, lines, lambda: attribute_lines(root, url), unread_chars)
 
 
 def visible_text(response: Response) -> str | None:
@@ -52,8 +67,16 @@ def _tree(response: HtmlResponse | XmlResponse) -> etree._Element:
 
 def visible_text_of_html(html: str) -> str:
     """What a reader of the page sees, as visible_text takes it from a response."""
-    body = html.encode("utf-8", "replace")
-    return visible_text(HtmlResponse("about:blank", body=body, encoding="utf-8")) or ""
+    return visible_text(_response(html, "about:blank")) or ""
+
+
+def content_of_html(html: str, url: str) -> PageContent | str:
+    """What a page says, as page_content takes it from a response."""
+    return page_content(_response(html, url)) or ""
+
+
+def _response(html: str, url: str) -> HtmlResponse:
+    return HtmlResponse(url, body=html.encode("utf-8", "replace"), encoding="utf-8")
 
 
 def fields_text(item: Any, names: Iterable[str]) -> str | None:

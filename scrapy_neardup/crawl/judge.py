@@ -13,6 +13,7 @@ from scrapy_neardup.crawl.body_cache import HASH_TELLS, MAX_BODY_BYTES, BodyCach
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.recorder import Recorder
+from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.detector import Decision, DecisionKind, PageReading
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
@@ -48,7 +49,7 @@ class PageJudge:
         self._extractor = load_extractor(settings.extractor)
         self._bodies = BodyCache()
         # Another extractor may look at the URL, and a fleet must hear of each page.
-        reads_bodies = self._extractor is extract.visible_text
+        reads_bodies = self._extractor is extract.page_content
         self._copies_tell = HASH_TELLS and reads_bodies and fleet is None
 
     async def judge(self, page: CrawledPage) -> None:
@@ -80,16 +81,16 @@ class PageJudge:
         if len(response.body) > self._max_page_bytes:
             self._count(stats.PAGES_TOO_LONG)
             return None
-        text = self._attempt("extract", self._extractor, response)
-        if text is None:
+        content = self._attempt("extract", self._extractor, response)
+        if content is None:
             self._count(stats.PAGES_WITHOUT_TEXT)
             return None
         if self._recorder.keeps_text:
-            page.text = text
-        return self._read_text(response.url, text)
+            page.text = content if isinstance(content, str) else content.text
+        return self._read_content(response.url, content)
 
-    def _read_text(self, url: str, text: str) -> PageReading | None:
-        return self._attempt("words", self._state.detector.read, url, text)
+    def _read_content(self, url: str, content: PageContent | str) -> PageReading | None:
+        return self._attempt("words", self._state.detector.read, url, content)
 
     def _sign(self, reading: PageReading | None) -> PageReading | None:
         """The reading with its signatures made; None, counted, where the engine fails."""
@@ -121,13 +122,15 @@ class PageJudge:
         """The decision about a page, with other workers where they may know it."""
         if self._fleet is None:
             decided = self._attempt("index", self._state.decide, reading)
-            if decided is not None and page.body is not None:
+            if decided and page.body and not reading.is_mostly_script:
                 self._bodies.remember(page.body, reading)
         else:
             decided = await self._decided_with_fleet(self._fleet, reading, page)
         if decided is None:
             return None
         decision, page.is_new = decided
+        if reading.is_mostly_script:
+            self._count(stats.PAGES_MOSTLY_SCRIPT)
         return self._counted(decision)
 
     async def _decided_with_fleet(
@@ -141,7 +144,7 @@ class PageJudge:
 
     def decide_text(self, url: str, text: str) -> tuple[Decision, bool] | None:
         """The decision about a single item's text, and whether it is remembered; counted."""
-        reading = self._read_text(url, text)
+        reading = self._read_content(url, text)
         if reading is None:
             return None
         decided = self._attempt("index", self._state.decide, reading)
@@ -173,8 +176,8 @@ class PageJudge:
 
 
 def load_extractor(given: str | type | None) -> extract.Extractor:
-    """The extractor of a dotted path, or the visible text."""
+    """The extractor of a dotted path, or the one of all that a page says."""
     if given is None:
-        return extract.visible_text
+        return extract.page_content
     extractor: extract.Extractor = load_object(given)
     return extractor

@@ -6,6 +6,7 @@ import re
 import time
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ import numpy as np
 from publicsuffixlist import PublicSuffixList
 
 from scrapy_neardup.detect import odd_sketch
+from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.near import (
     CONFIRM_DISTANCE,
     DISTANCE,
@@ -38,6 +40,9 @@ Scope = Literal["site", "all"]
 Admit = Literal["novel", "all"]
 Templates = Literal["learn", "keep"]
 
+DATA_WORDS = 1  # of a row in the page table: what markup and scripts say, before the sketches
+SCRIPT_SHARE = 4  # so many times as much unread script as text may hold what the page says
+
 # What most URLs begin with; of any other the whole decides, as urlsplit() reads it.
 AUTHORITY = re.compile(r"https?://[a-z0-9.:-]+(?=[/?#]|\Z)")
 
@@ -55,6 +60,8 @@ class PageReading:
     words: bytes
     blocks: Blocks
     digest: bytes
+    data: int  # data_number of what markup and scripts say
+    is_mostly_script: bool  # few words beside scripts that may hold the rest: not to be compared
     engine: Engine | None  # None in another process, where every signature comes along
 
     @cached_property
@@ -80,8 +87,8 @@ class PageReading:
 
     @cached_property
     def sketch(self) -> U64Array:
-        """What the page table keeps: the sketch that confirms, then the row that measures."""
-        return np.concatenate([self.signatures.sketch, self.odd_row])
+        """What the page table keeps: data, the sketch that confirms, the row that measures."""
+        return row_of(self.data, self.signatures.sketch, self.odd_row)
 
     def __getstate__(self) -> dict[str, Any]:
         made = {"signatures": self.signatures, "odd_row": self.odd_row}
@@ -174,7 +181,7 @@ class Detector:
     ) -> None:
         self.engine = engine
         self.index = index
-        self.pages = PageTable(engine.sketch_spec.n_words + ROW_WORDS)
+        self.pages = PageTable(DATA_WORDS + engine.sketch_spec.n_words + ROW_WORDS)
         self.templates = HostTemplates()
         self.limits = Limits(distance, confirm_distance, similarity, min_words)
         self.scope = scope
@@ -182,11 +189,27 @@ class Detector:
         self.boilerplate = boilerplate
         _suffixes()  # read now: 0.1 s, no page waits
 
-    def read(self, url: str, text: str) -> PageReading:
-        """The page's words. Pure, and safe in any thread: the slow half of a decision."""
-        words, blocks = words_and_blocks(text)
-        site, host = site_number(site_of(url)), site_number(host_of(url))
-        return PageReading(url, site, host, words, blocks, digest_of(exact_text(text)), self.engine)
+    def read(self, url: str, content: PageContent | str) -> PageReading:
+        """What a page says. Pure, and safe in any thread: the slow half of a decision."""
+        page = PageContent(content) if isinstance(content, str) else content
+        words, blocks = words_and_blocks(page.text)
+        exact, data, is_mostly_script = exact_text(page.text), page.data, False
+        if int(blocks.n_words.sum()) < self.limits.min_words:
+            data = data + page.attributes()
+            is_mostly_script = page.unread_chars > SCRIPT_SHARE * len(exact)
+        if page.heads or data:
+            exact = b"\xff".join([exact, encoded(page.heads), encoded(data)])  # never in UTF-8
+        return PageReading(
+            url,
+            site_number(site_of(url)),
+            site_number(host_of(url)),
+            words,
+            blocks,
+            digest_of(exact),
+            data_number(data, self.engine.sketch_spec.key),
+            is_mostly_script,
+            self.engine,
+        )
 
     def decide(self, reading: PageReading, learn: bool = True) -> Decision:
         """Look the page up and remember it, in one step; not safe in several threads.
@@ -214,6 +237,9 @@ class Detector:
         return Decision("exact", fingerprint, n_words, original, same, 0, 0, 1.0)
 
     def _decided(self, reading: PageReading, own: int | None) -> Decision:
+        if reading.is_mostly_script:
+            fingerprint = reading.signatures.fingerprint
+            return Decision("undecided", fingerprint, reading.n_words, page_id=own)
         here = self._scope_of(reading.site)
         exact = self.pages.with_digest(reading.digest, here) if reading.words else None
         if exact is not None and exact != own:
@@ -329,6 +355,9 @@ class Detector:
         if not len(ids):
             return [], 0
         rows = self.pages.sketches.take(ids)
+        n_candidates = len(ids)
+        same_data = rows[:, 0] == np.uint64(reading.data)
+        ids, distances, rows = ids[same_data], distances[same_data], rows[same_data]
         bits, similar = self.compare(reading, rows, within=limits.confirm_distance)
         measured = Measured(distances, bits, similar)
         learns = self.boilerplate == "learn"
@@ -337,7 +366,6 @@ class Detector:
             limits,
             (lambda places: self._own_parts_agree(reading, rows[places])) if learns else None,
         )
-        n_candidates = len(ids)
         ids, measured = ids[confirmed], measured.where(confirmed)
         order = in_order(ids, measured)
         columns = (column[order].tolist() for column in (ids, *measured))
@@ -352,12 +380,16 @@ class Detector:
     ) -> tuple[I64Array, F64Array]:
         """Sketch bits between a page and others, and how similar they are; each of shape (n,).
 
+        A page of other data is not similar at all, whatever its words.
         rows: their PageReading.sketch, shape (n, words). The page is sampled as each of them
         was. share (of its words), within (bits, None for any): see odd_sketch.compare.
         """
-        bits, similar, n_left = odd_sketch.compare(reading.sketch, rows, share, within)
+        sketches = np.ascontiguousarray(rows[:, DATA_WORDS:])
+        own = reading.sketch[DATA_WORDS:]
+        bits, similar, n_left = odd_sketch.compare(own, sketches, share, within)
         if n_left:
-            self._sample_as_they_are(reading, rows, share, similar)
+            self._sample_as_they_are(reading, sketches, share, similar)
+        similar[rows[:, 0] != np.uint64(reading.data)] = 0.0
         return bits, similar
 
     def _sample_as_they_are(
@@ -441,6 +473,25 @@ class Detector:
             self.pages.forget(id)
             raise
         return id
+
+
+def row_of(data: int, sketch: U64Array, odd_row: U64Array) -> U64Array:
+    """A page's row in the page table's sketches."""
+    return np.concatenate([np.array([data], dtype=np.uint64), sketch, odd_row])
+
+
+def encoded(lines: list[str]) -> bytes:
+    """Lines as UTF-8."""
+    return "\n".join(lines).encode("utf-8", "surrogatepass")
+
+
+def data_number(lines: list[str], key: int) -> int:
+    """A keyed 64-bit digest of data lines; 0 where there are none."""
+    if not lines:
+        return 0
+    secret = key.to_bytes(16, "little")
+    digest = blake2b(encoded(lines), digest_size=8, key=secret, person=b"neardup-data").digest()
+    return int.from_bytes(digest, "little")
 
 
 def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.crawl.extract import content_of_html
+from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.detector import Detector, PageReading
 from scrapy_neardup.errors import InputError
 
@@ -57,18 +58,19 @@ def read_pages(
         id = str(page.get("id", page.get("url", "")))
         if wanted is not None and id not in wanted:
             continue
-        readings[id] = detector.read(str(page.get("url", id)), _text(path, number, page))
+        url = str(page.get("url", id))
+        readings[id] = detector.read(url, _content(path, number, page, url))
         if len(readings) == limit:
             break
     return readings
 
 
-def _text(path: Path, number: int, page: dict[str, Any]) -> str:
-    """The page's text, or its HTML's as a crawl would take it."""
+def _content(path: Path, number: int, page: dict[str, Any], url: str) -> PageContent | str:
+    """The page's text, or what its HTML says as a crawl would take it."""
     if isinstance(page.get("text"), str):
         return str(page["text"])
     if isinstance(page.get("html"), str):
-        return visible_text_of_html(page["html"])
+        return content_of_html(page["html"], url)
     raise InputError(f"{path}, line {number}: a page takes `html` or `text`, as a string")
 
 

@@ -78,7 +78,7 @@ class NearDupSettings:
         optional(component),
         "Dotted path of a function `response -> str | None` that returns the text to compare, one "
         "line a block. The page is kept without being compared where it returns None. None: "
-        "compare all visible text.",
+        "compare all visible text, and the data in the page's markup.",
     )
     max_page_bytes: int = setting(
         16_777_216,

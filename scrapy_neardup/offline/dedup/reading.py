@@ -13,10 +13,11 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from typing import Generic, NamedTuple, Self, TypeVar
 
-from scrapy.http import Headers
+from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
-from scrapy_neardup.crawl.extract import visible_text
+from scrapy_neardup.crawl.extract import page_content, visible_text
+from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.detector import Detector, PageReading
 from scrapy_neardup.factory import make_detector
 from scrapy_neardup.settings import NearDupSettings
@@ -83,18 +84,28 @@ def read_one(sheet: Sheet) -> PageReading | Unread:
     if sheet.body is not None and len(sheet.body) > Worker.settings.max_page_bytes:
         return Unread("too_long")
     try:
-        text = sheet.text if sheet.body is None else text_of(sheet)
-        return Unread("without_text") if text is None else Worker.detector.read(sheet.name, text)
+        said = sheet.text if sheet.body is None else content_of(sheet)
+        return Unread("without_text") if said is None else Worker.detector.read(sheet.name, said)
     except Exception:
         return Unread("failed")
 
 
+def content_of(sheet: Sheet) -> PageContent | str | None:
+    """What an HTTP body says, as a crawl would take it."""
+    return page_content(_response(sheet))
+
+
 def text_of(sheet: Sheet) -> str | None:
-    """The visible text of an HTTP body, by its declared type or what it looks like."""
+    """The visible text of an HTTP body."""
+    return visible_text(_response(sheet))
+
+
+def _response(sheet: Sheet) -> Response:
+    """An HTTP body as a response of its declared type, or of the one it looks like."""
     assert sheet.body is not None
     headers = Headers({"Content-Type": sheet.content_type} if sheet.content_type else {})
     kind = responsetypes.from_args(headers=headers, url=sheet.url, body=sheet.body)
-    return visible_text(kind(url=sheet.url or "http://-/", headers=headers, body=sheet.body))
+    return kind(url=sheet.url or "http://-/", headers=headers, body=sheet.body)
 
 
 class Batch(NamedTuple, Generic[T]):

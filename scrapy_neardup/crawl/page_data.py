@@ -1,0 +1,212 @@
+"""What a page says outside its visible text: JSON in scripts, microdata, meta tags, attributes.
+
+Scripts are searched for JSON values, never executed. Each value becomes a line: the path to it,
+a space, the value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from lxml import etree
+
+# Where JSON may begin in a script. Later arguments of a function are not searched: of those, a
+# page could make the same characters be read again and again.
+JSON_BEGINS = re.compile(r"(?:\A|[=(])\s*(?=[\[{])")
+GIVEN_NAME = re.compile(r"([\w$.]*)\s*\Z")
+MAX_NAME = 64  # characters
+MAX_PATH = 200  # characters, the last ones: a page could repeat a long key in front of each value
+# For each error the json module counts the lines before it. Characters so counted in a script,
+# about 50 ms; what comes after them is not read.
+MAX_RESCANNED = 1 << 27
+JSON_TYPE = re.compile(r"json\b", re.IGNORECASE)
+SCRIPT_TYPE = re.compile(r"\A\s*(?:module|(?:text|application)/(?:java|ecma)script\b.*)?\s*\Z")
+# Meta tags that say how to show or index a page, or when it was made; not what it says.
+TECHNICAL = re.compile(
+    r"viewport|charset|generator|robots|googlebot|bingbot|referrer|theme-color|color-scheme|"
+    r"format-detection|handheldfriendly|mobileoptimized|x-ua-compatible|"
+    r"date|dc\.date|(?:csrf|msapplication|apple|mobile|fb|google|yandex)\b.*|.*verification",
+    re.IGNORECASE,
+)
+# Names of what is made anew for each visit or release; only if the value looks drawn, too.
+VOLATILE = re.compile(
+    r".*(?:nonce|csrf|xsrf|token)|(?:session|request|trace|span|visitor|build)[-_]?id|sid|etag",
+    re.IGNORECASE,
+)
+# What says only when a page was last made.
+MADE = re.compile(r".*(?:date_?modified|modified_?(?:time|date)?|updated_time)", re.IGNORECASE)
+DRAWN = re.compile(r"[\w+/=.:-]{16,}")
+CLOCK = re.compile(
+    r"\d{10}|\d{13}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+)
+AN_HOUR_S, A_MINUTE_S = (
+    3600.0,
+    60.0,
+)  # a page may be that old in a cache; clocks may differ that much
+
+VALUES_OF_ITEMPROP = ("content", "datetime", "href", "src", "value")
+SHOWN = frozenset({"href", "src", "srcset", "alt", "value", "poster"})
+UNSHOWN = frozenset({"script", "style", "link", "meta", "base", "head"})
+
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
+
+
+class PageData(NamedTuple):
+    """What a page says outside its text.
+
+    heads         its title and its h1 headings
+    lines         "path value", one for each value, in the order of the page
+    unread_chars  characters of its scripts in which no JSON was found
+    """
+
+    heads: list[str]
+    lines: list[str]
+    unread_chars: int
+
+
+def page_data(root: etree._Element, url: str, has_microdata: bool = True) -> PageData:
+    """The data below an element of a page. O(nodes + characters of scripts).
+
+    has_microdata: False saves a walk over all elements where none has an itemprop.
+    """
+    heads: list[str] = []
+    lines = _Lines(url)
+    unread_chars = 0
+    for element in root.iter("script", "meta", "title", "h1"):
+        match element.tag:
+            case "script":
+                unread_chars += _add_script(lines, element)
+            case "meta":
+                _add_meta(lines, element)
+            case "h1":
+                heads.append(_squeezed("".join(element.itertext())))
+            case _ if element.getparent() is not None and element.getparent().tag == "head":
+                heads.append(_squeezed("".join(element.itertext())))
+    for element in _with_itemprop(root) if has_microdata else ():
+        _add_itemprop(lines, element)
+    return PageData(heads, lines.found, unread_chars)
+
+
+def attribute_lines(root: etree._Element, url: str) -> list[str]:
+    """Links, sources, alternative texts, values and data-* of a page's elements. O(nodes)."""
+    lines = _Lines(url)
+    for element in root.iter(etree.Element):
+        if element.tag in UNSHOWN:
+            continue
+        for name, value in element.attrib.items():
+            if name in SHOWN or name.startswith("data-"):
+                key = element.get("name", name) if name == "value" else name
+                lines.add(f"{element.tag}.{name}", key, value)
+    return lines.found
+
+
+_with_itemprop = etree.XPath("//*[@itemprop]")
+
+
+class _Lines:
+    """Collects lines, without what echoes the visit: the page's URL, times, drawn tokens."""
+
+    def __init__(self, url: str) -> None:
+        self.found: list[str] = []
+        parts = urlsplit(url)
+        path = parts.path + (parts.query and f"?{parts.query}")
+        self._echoes = {_bare(url), path.rstrip("/")}
+        self._now = time.time()
+
+    def add(self, path: str, key: str, value: Any) -> None:
+        text = _squeezed(value) if isinstance(value, str) else json.dumps(value)
+        if not self._is_of_the_visit(key, text):
+            self.found.append(f"{path} {text}")
+
+    def _is_of_the_visit(self, key: str, text: str) -> bool:
+        if "/" in text and _bare(text) in self._echoes:
+            return True
+        if MADE.fullmatch(key) or (VOLATILE.fullmatch(key) and DRAWN.fullmatch(text)):
+            return True
+        return CLOCK.fullmatch(text) is not None and self._is_now(text)
+
+    def _is_now(self, text: str) -> bool:
+        try:
+            if text.isdigit():
+                said = int(text) / (1000 if len(text) == 13 else 1)
+            else:
+                moment = datetime.fromisoformat(text)
+                said = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            return False
+        return self._now - AN_HOUR_S <= said <= self._now + A_MINUTE_S
+
+
+def _bare(url: str) -> str:
+    """A URL without scheme, fragment and final slash."""
+    bare = url.partition("#")[0]
+    return bare.partition("://")[2].rstrip("/") if "://" in bare else bare.rstrip("/")
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _add_script(lines: _Lines, element: etree._Element) -> int:
+    """The JSON of a script; how many characters hold none."""
+    text, kind = element.text or "", element.get("type", "")
+    is_json = JSON_TYPE.search(kind) is not None
+    if not text or not (is_json or SCRIPT_TYPE.match(kind)):
+        return 0
+    n_read = 0
+    for name, value, n_chars in _json_values(text):
+        n_read += n_chars
+        for path, key, leaf in _leaves(value, name or element.get("id", "") or kind):
+            lines.add(path, key, leaf)
+    return 0 if is_json else len(text.strip()) - n_read
+
+
+def _json_values(script: str) -> Iterator[tuple[str, Any, int]]:
+    """JSON values of a script, each with the name it is given and its number of characters."""
+    at = rescanned = 0
+    while rescanned < MAX_RESCANNED and (begins := JSON_BEGINS.search(script, at)):
+        start = begins.end()
+        try:
+            value, at = _DECODER.raw_decode(script, start)
+        except (ValueError, RecursionError):
+            at = start + 1
+            rescanned += at
+        else:
+            before = script[max(0, begins.start() - MAX_NAME) : begins.start()]
+            name = GIVEN_NAME.search(before)
+            yield name[1] if name else "", value, at - start
+
+
+def _leaves(value: Any, name: str) -> Iterable[tuple[str, str, Any]]:
+    """Path, last key and value of each leaf; keys in order, whatever order they are sent in."""
+    left = [(name, name, value)]
+    while left:
+        path, key, value = left.pop()
+        if isinstance(value, dict):
+            keys = sorted(value, reverse=True)
+            left += ((f"{path}.{k}"[-MAX_PATH:], k, value[k]) for k in keys)
+        elif isinstance(value, list):
+            inside = f"{path}[]"[-MAX_PATH:]
+            left += ((inside, key, one) for one in reversed(value))
+        else:
+            yield path, key, value
+
+
+def _add_meta(lines: _Lines, element: etree._Element) -> None:
+    name = element.get("property") or element.get("name")
+    content = element.get("content")
+    if name and content and not TECHNICAL.fullmatch(name):
+        lines.add(f"meta.{name}", name, content)
+
+
+def _add_itemprop(lines: _Lines, element: etree._Element) -> None:
+    name = element.get("itemprop")
+    for attribute in VALUES_OF_ITEMPROP:
+        if value := element.get(attribute):
+            lines.add(f"itemprop.{name}", name, value)

@@ -1,0 +1,148 @@
+"""Page data: what a page says outside its text, line by line."""
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from lxml import html
+
+from scrapy_neardup.crawl.page_data import PageData, attribute_lines, page_data
+
+URL = "https://shop.example/p/12?size=M"
+
+
+def read(body: str) -> PageData:
+    return page_data(html.document_fromstring(f"<html><body>{body}</body></html>"), URL)
+
+
+@pytest.mark.parametrize(
+    ("markup", "lines"),
+    [
+        (
+            '<script>var data = {"b": 1, "a": [true, null, "x  y"]};</script>',
+            ["data.a[] true", "data.a[] null", "data.a[] x y", "data.b 1"],
+        ),
+        ("<script>window.__STATE__={};window.a=[1.50]</script>", ["window.a[] 1.50"]),
+        ('<script>self.push([1, {"k": "v"}])</script>', ["self.push[] 1", "self.push[].k v"]),
+        (
+            '<script id="__NEXT_DATA__" type="application/json">{"k": 1}</script>',
+            ["__NEXT_DATA__.k 1"],
+        ),
+        (
+            '<script type="application/ld+json"> [{"@type": "Store"}] </script>',
+            ["application/ld+json[].@type Store"],
+        ),
+        ("<script>f({unquoted: 1}); g = [1, }</script>", []),
+        ("<script>x = {broken: [1]}; y = [2]</script>", ["y[] 2"]),
+        ("<script src=/a.js></script><script type=text/template>a = [1]</script>", []),
+        (
+            '<meta name="description" content="A lamp"><meta name=viewport content=w>',
+            ["meta.description A lamp"],
+        ),
+        (
+            '<meta property="og:title" content="Lamp"><meta name="csrf-token" content=x>',
+            ["meta.og:title Lamp"],
+        ),
+        (
+            "<time itemprop=startDate datetime=2026-05-12>12 May</time><b itemprop=name>B</b>",
+            ["itemprop.startDate 2026-05-12"],
+        ),
+        ("<p>text <a href=/x>link</a>", []),
+    ],
+)
+def test_lines_are(markup: str, lines: list[str]) -> None:
+    assert read(markup).lines == lines
+
+
+def test_keys_sent_in_another_order_are_the_same_data() -> None:
+    one, other = (read(f"<script>a={s}</script>").lines for s in ('{"x":1,"y":2}', '{"y":2,"x":1}'))
+    assert one == other
+
+
+def test_heads_are_title_and_h1() -> None:
+    root = html.document_fromstring(
+        "<head><title> A  lamp </title></head><svg><title>no</title></svg><h1>The <b>lamp</b></h1>"
+    )
+    assert page_data(root, URL).heads == ["A lamp", "The lamp"]
+
+
+def now(**before: float) -> str:
+    return (datetime.now(UTC) - timedelta(**before)).isoformat()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("url", URL),
+        ("canonical", "http://shop.example/p/12?size=M#top"),
+        ("asPath", "/p/12?size=M"),
+        ("nonce", "r4nd0mr4nd0mr4nd0m"),
+        ("csrfToken", "r4nd0mr4nd0mr4nd0m"),
+        ("buildId", "r4nd0mr4nd0mr4nd0m"),
+        ("renderedAt", int(time.time())),
+        ("serverTime", int(time.time() * 1000)),
+        ("at", now(minutes=5)),
+        ("dateModified", "2026-05-12"),
+    ],
+)
+def test_what_echoes_the_visit_is_left_out(key: str, value: Any) -> None:
+    assert read(f"<script>a = {json.dumps({key: value})}</script>").lines == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("url", "https://shop.example/p/13"),
+        ("token", "BTC"),
+        ("tokenId", "r4nd0mr4nd0mr4nd0m"),
+        ("session", "Opening keynote in the large hall"),
+        ("sku", "r4nd0mr4nd0mr4nd0m"),
+        ("published", now(days=1)),
+        ("startsAt", now(minutes=-30)),
+        ("startDate", "2026-05-12"),
+    ],
+)
+def test_what_may_be_said_is_kept(key: str, value: str) -> None:
+    (line,) = read(f"<script>a = {json.dumps({key: value})}</script>").lines
+    assert line == f"a.{key} {value}"
+
+
+def test_scripts_without_json_are_counted() -> None:
+    assert read("<script>run(1)</script>").unread_chars == len("run(1)")
+    assert read("<script>a=[1, 2]</script>").unread_chars == len("a=")
+    assert read("<script type=application/json>{broken</script>").unread_chars == 0
+
+
+def test_attributes_of_elements_are_lines() -> None:
+    root = html.document_fromstring(
+        "<a href=/x>a</a><img src=/1.png alt=Lamp class=big><i data-id=7></i>"
+        "<input name=branch value=900><input name=csrf_token value=r4nd0mr4nd0mr4nd0m>"
+        "<script src=/a.js></script>"
+    )
+    assert attribute_lines(root, URL) == [
+        "a.href /x",
+        "img.src /1.png",
+        "img.alt Lamp",
+        "i.data-id 7",
+        "input.value 900",
+    ]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "=[" * 200_000,
+        '=["' * 200_000,
+        "=" + "[" * 200_000,
+        "a" * 400_000,
+        "=[1" * 100_000,
+        "=" + '{"a":' * 100_000,
+        "=(" * 200_000,
+        "= " * 200_000,
+        "=[" + "1" * 400_000,
+    ],
+)
+def test_a_hostile_script_takes_no_quadratic_time(script: str) -> None:
+    assert read(f"<script>{script}</script>").lines == []
