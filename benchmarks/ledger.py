@@ -69,7 +69,7 @@ def entries(urls: list[str], mix: dict[str, float], seed: int) -> Iterator[Entry
             yield Entry(url, "seen", "dropped", callback="parse_item")
             continue
         page = Entry(url, "new", "kept", None, None, fingerprint, words=812, size_bytes=31_234)
-        page = page._replace(latency_ms=123, callback="parse_item")
+        page = page._replace(latency_ms=123, callback="parse_item", title=fingerprint >> 33)
         if kind == "exact":
             page = page._replace(distance=0, sketch_distance=0, similarity=1.0)
         if kind == "near":

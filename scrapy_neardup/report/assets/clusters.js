@@ -30,7 +30,7 @@ function gauge(value, limit) {
 }
 
 function card(cluster, place) {
-  const measure = cluster.near
+  const measure = cluster.limit // of what was not kept
     ? element("div", {}, element("div", { class: "gauge-label" }, element("span", {}, `least alike: ${percent(cluster.least_alike)}`),
       element("span", { class: "num" }, `${Math.round(100 * cluster.limit)} % of the limit`)),
     gauge(cluster.limit, 1)) : null;
