@@ -251,3 +251,20 @@ def test_a_request_that_another_queue_kept_through_a_crash_is_dropped(
     outcome = crawl(Resumed, {"NEARDUP_STATE_DIR": str(tmp_path)})
     assert outcome.urls == [mock_site.url("/page/2")]
     assert outcome.stat("urls/stale") == 1
+
+
+# Scrapy closes no connections of a crawl that could not start.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_crawl_that_could_not_start_leaves_the_queue_as_it_was(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_branch(mock_site)
+    where = {"JOBDIR": str(tmp_path)}
+    first = crawl(Follower, where | {"CLOSESPIDER_ITEMCOUNT": 2}, seed=mock_site.url("/start"))
+    with pytest.raises(ValueError, match="tipo"):
+        crawl(Follower, where | {"NEARDUP_EXTRACTOR": "tipo"}, seed=mock_site.url("/start"))
+    second = crawl(Follower, where, seed=mock_site.url("/start"))
+    assert not (tmp_path / "requests.queue.crashed").exists()
+    assert len(set(first.urls) | set(second.urls)) == 5
+    assert mock_site.gets("/hub") == 1

@@ -119,6 +119,7 @@ class CrawlSession:
         try:
             self._open_resources()
             self._make_collaborators()
+            self.state.begin()
         except BaseException:
             self._is_open = False
             self._release()

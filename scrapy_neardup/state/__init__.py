@@ -82,6 +82,7 @@ class State:
         self._unkept: dict[int, bool] = {}
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="neardup-snapshot")
         self._writing: Future[bool] | None = None
+        self._in_use = False
 
     @classmethod
     def open(
@@ -116,6 +117,10 @@ class State:
                     urls.restore(under("urls.", arrays), factory.urls_from)
             state._restore(arrays, journalled)
         return state
+
+    def begin(self) -> None:
+        """A crawl goes on from here: unless it calls close(), it crashed."""
+        self._in_use = True
 
     def url_done(self, key: bytes) -> int:
         """A URL counts as seen from now on; what the filter's add_reporting says of it."""
@@ -199,10 +204,13 @@ class State:
         self.store.close(cleanly=saved is not None and saved.result())
 
     def release(self) -> None:
-        """Give back thread and folder, with what was recorded so far; after close(), nothing."""
+        """Give back thread and folder, with what was recorded so far; after close(), nothing.
+
+        Without begin() the folder is left as it was found: no crawl has run.
+        """
         self._writer.shutdown()
         if self.store is not None:
-            self.store.close()
+            self.store.close(cleanly=not self._in_use and not self.store.crashed)
 
     def _begin_writing(self, arrays: Arrays) -> Future[bool] | None:
         number = self.store.rotate() if self.store is not None else None
