@@ -110,6 +110,10 @@ STATE_TORN = key(
     "bytes of state files that could not be read and were set aside at the start",
 )
 STATE_UNFINISHED = key("state/unfinished_pages", "pages waiting for requests first found on them")
+STATE_UNDELIVERED = key(
+    "state/undelivered",
+    "pages, items and URLs that count as known only when feeds or other sinks have stored them",
+)
 
 BACKEND_ASKED = key("backend/asked", "questions to the server of NEARDUP_BACKEND")
 BACKEND_ROUND_TRIPS = key(

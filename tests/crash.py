@@ -5,12 +5,14 @@
 
 A campaign is one crawl, ended and resumed until it finishes. Each of its rounds is a process
 of its own, ended by SIGKILL, SIGTERM or SIGINT twice. The processes write down what happens to
-each page, a line at a time, so that the oracle can tell afterwards. In the manner of RocksDB's
-db_crashtest. --model: crash_model.py, which crashes no process but a model of a file system.
+each page, a line at a time, so that the oracle can tell afterwards; half of the campaigns write
+a feed, too, which has to have everything in the end. In the manner of RocksDB's db_crashtest.
+--model: crash_model.py, which crashes no process but a model of a file system.
 """
 
 import argparse
 import asyncio
+import json
 import os
 import random
 import select
@@ -176,11 +178,16 @@ class Campaign:
     folder: Path
     start: str
     in_jobdir: bool
+    has_feed: bool
     ends: Counter[str] = field(default_factory=Counter)
 
     @property
     def diary(self) -> Path:
         return self.folder / "diary"
+
+    @property
+    def feed(self) -> Path:
+        return self.folder / "items.jsonl"
 
     @property
     def state_folder(self) -> Path:
@@ -195,7 +202,9 @@ class Campaign:
             if self.in_jobdir
             else {"NEARDUP_STATE_DIR": str(self.state_folder)}
         )
-        process = AsyncCrawlerProcess(SETTINGS | where | {"DIARY": str(self.diary), "BEAT": beat})
+        feeds = {str(self.feed): {"format": "jsonlines"}} if self.has_feed else {}
+        here = {"DIARY": str(self.diary), "BEAT": beat, "FEEDS": feeds}
+        process = AsyncCrawlerProcess(SETTINGS | where | here)
         process.crawl(DemoSpider, start=self.start)
         process.start()
 
@@ -263,10 +272,29 @@ def check_diary(lines: list[str], plan: Plan) -> Counter[str]:
     # A crash may lose an original, which then is a copy itself, whose links are not followed.
     unkept = {original_of(url, copies) for url in copies} - kept
     assert not unkept, f"copies were dropped of pages that were never kept: {unkept}"
-    contents = {plan.page(path_of(url)).content for url in kept}
-    lost = {page.content for page in plan.pages.values()} - contents
+    lost = lost_contents(kept, plan)
     assert not lost, f"lost: {lost}"
     return Counter(line.split(" ", 1)[0] for line in lines)
+
+
+def lost_contents(urls: set[str], plan: Plan) -> set[str]:
+    """What the site has and none of these pages says."""
+    contents = {plan.page(path_of(url)).content for url in urls}
+    return {page.content for page in plan.pages.values()} - contents
+
+
+def check_feed(feed: Path, plan: Plan) -> Counter[str]:
+    """Every content is in the feed. How many lines it has, and how many of them a kill cut off."""
+    urls, counts = set(), Counter(lines=0, torn=0)
+    for line in feed.read_bytes().splitlines():
+        counts["lines"] += 1
+        try:
+            urls.add(json.loads(line)["url"])
+        except ValueError:
+            counts["torn"] += 1
+    lost = lost_contents(urls, plan)
+    assert not lost, f"not in the feed: {lost}"
+    return counts
 
 
 def original_of(url: str, copies: dict[str, str]) -> str:
@@ -284,7 +312,8 @@ def run(campaign: Campaign, rng: random.Random, plan: Plan) -> Counter[str]:
         Diary(str(campaign.diary)).write("round")
         campaign.round(rng, MAX_PAGES if campaign.ends.total() < MAX_ROUNDS else float("inf"))
         check_state(campaign.state_folder)
-    return check_diary(campaign.diary.read_text().splitlines(), plan)
+    counts = check_diary(campaign.diary.read_text().splitlines(), plan)
+    return counts + check_feed(campaign.feed, plan) if campaign.has_feed else counts
 
 
 def say(*words: object) -> None:
@@ -310,7 +339,8 @@ def main() -> None:
     ends: Counter[str] = Counter()
     try:
         while ends.total() - ends[""] < options.rounds:
-            campaign = Campaign(root / "crawl", server.root + "/", bool(rng.randrange(2)))
+            in_jobdir, has_feed = rng.random() < 0.5, rng.random() < 0.5
+            campaign = Campaign(root / "crawl", server.root + "/", in_jobdir, has_feed)
             counts = run(campaign, rng, plan)
             ends += campaign.ends
             say(dict(campaign.ends), dict(counts))

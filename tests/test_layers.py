@@ -24,7 +24,7 @@ RANKS = (
     {"detect", "urls", "ledger", "settings"},
     {"engines", "index"},
     {"kernels"},
-    {"errors", "stats"},
+    {"errors", "stats", "signals"},
 )
 RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
 # The front of the package, the crawl and what reads a request; the rest runs without Scrapy.

@@ -7,6 +7,7 @@ from typing import Any
 
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup import stats
+from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.seen_urls import SeenUrls
 from scrapy_neardup.detect.detector import Detector
@@ -20,7 +21,9 @@ from scrapy_neardup.urls.filters import load_filter
 logger = logging.getLogger(__name__)
 
 
-def sizes(state: State, urls: SeenUrls, lifecycle: PageLifecycle) -> dict[str, Any]:
+def sizes(
+    state: State, urls: SeenUrls, lifecycle: PageLifecycle, delivery: Delivery
+) -> dict[str, Any]:
     """How much is remembered, and what that takes."""
     fetched, queued = filters = urls.filters
     detector = state.detector
@@ -37,6 +40,7 @@ def sizes(state: State, urls: SeenUrls, lifecycle: PageLifecycle) -> dict[str, A
         stats.INDEX_LARGEST_BUCKET: detector.index.largest_bucket,
         stats.MEMORY_BYTES: filter_bytes + detector.nbytes,
         stats.STATE_UNFINISHED: len(lifecycle),
+        stats.STATE_UNDELIVERED: len(delivery),
     }
 
 

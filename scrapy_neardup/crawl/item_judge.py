@@ -125,14 +125,13 @@ class ItemJudge:
                 del page.offered[n]
                 return
 
-    def settled(self, page: CrawledPage) -> None:
-        """All items of a page are done: those that were offered and not withdrawn are kept."""
-        for offered in page.offered:
-            self._forget_offer(offered.data)
-            self._state.keep_item(offered.data)
+    def keep(self, items: list[KeptItem]) -> None:
+        """Items that were offered and not withdrawn are stored."""
+        for item in items:
+            self._forget_offer(item)
+            self._state.keep_item(item)
             if self._fleet is not None:
-                self._fleet.keep_item(offered.data)
-        page.offered.clear()
+                self._fleet.keep_item(item)
 
     def _forget_offer(self, item: KeptItem) -> None:
         offers = self._offered[item[:2]]

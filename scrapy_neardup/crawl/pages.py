@@ -12,8 +12,9 @@ from scrapy.http import Response
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.advice import Advice
+from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.effects import Effects
-from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.fail_open import Count
 from scrapy_neardup.crawl.item_judge import ItemJudge
 from scrapy_neardup.crawl.items import CrawledPage, HandedItems
 from scrapy_neardup.crawl.judge import PageJudge
@@ -39,7 +40,7 @@ class CrawledPages:
         item_judge: ItemJudge,
         recorder: Recorder,
         advice: Advice,
-        attempt: FailOpen,
+        delivery: Delivery,
         count: Count,
     ) -> None:
         self._lifecycle = lifecycle
@@ -49,7 +50,7 @@ class CrawledPages:
         self._item_judge = item_judge
         self._recorder = recorder
         self._advice = advice
-        self._attempt = attempt
+        self._delivery = delivery
         self._count = count
         self._items = HandedItems()
         self._pages: dict[int, CrawledPage] = {}  # by id in the lifecycle
@@ -156,7 +157,8 @@ class CrawledPages:
         """Nothing more can happen to a page's items: remember them, and record the page."""
         page = self._pages.pop(id_)
         del self._by_response[id(page.response)]
-        self._attempt("state", self._item_judge.settled, page)
+        if kept := [offered.data for offered in page.offered]:
+            self._delivery.put(self._item_judge.keep, kept)
         if n_replaced := self._items.forget(page):
             self._count(stats.ITEMS_REPLACED, n_replaced)
         if page.judged is not None:
@@ -166,8 +168,8 @@ class CrawledPages:
                 url, page.judged, action, page.response, text, page.differing
             )
             self._advice.page_done(url, page.judged.kind == "near" and action != "kept")
-        if not failed:
-            self._attempt("state", self._recorder.fetched, page.response)
+        if not failed and (wanted := self._recorder.wanted(page.response)):
+            self._delivery.put(self._recorder.fetched, wanted)
 
 
 def original_of(decision: Decision | None) -> int | None:

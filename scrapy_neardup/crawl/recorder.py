@@ -145,11 +145,15 @@ class Recorder:
         """Whether a person wants a URL fetched once more."""
         return self.overrides is not None and self.overrides.wants(url)
 
-    def fetched(self, response: Response) -> None:
-        """A page was handled: it is not fetched once more again. Raises OSError."""
-        if self.overrides is None:
-            return
-        for url in (response.url, *response.meta.get("redirect_urls", ())):
+    def wanted(self, response: Response) -> list[str]:
+        """The URLs of a response that a person wants fetched once more."""
+        urls = (response.url, *response.meta.get("redirect_urls", ()))
+        return [url for url in urls if self.wants(url)]
+
+    def fetched(self, urls: list[str]) -> None:
+        """A page was handled: its URLs are not fetched once more again. Raises OSError."""
+        assert self.overrides is not None
+        for url in urls:
             self.overrides.fetched(url)
 
     def requests(self, spider: Any) -> Iterator[Request]:

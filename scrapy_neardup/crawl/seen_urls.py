@@ -11,6 +11,7 @@ from scrapy.http import Request, Response
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup import stats
+from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
@@ -58,6 +59,7 @@ class SeenUrls:
         lifecycle: PageLifecycle,
         recorder: Recorder,
         fleet: FleetWorker | None,
+        delivery: Delivery,
         attempt: FailOpen,
         count: Count,
     ) -> None:
@@ -68,6 +70,8 @@ class SeenUrls:
         self._under_way = lifecycle
         self._recorder = recorder
         self._fleet = fleet
+        self._delivery = delivery
+        self._undelivered: set[bytes] = set()  # keys of pages that are done, but not delivered
         self._attempt = attempt
         self._count = count
         self._is_inspection = is_inspection(crawler)
@@ -160,8 +164,10 @@ class SeenUrls:
 
         Not if that cannot be told.
         """
-        return key in self._under_way or bool(
-            self._attempt("filter", self._fetched.__contains__, key)
+        return (
+            key in self._under_way
+            or key in self._undelivered
+            or bool(self._attempt("filter", self._fetched.__contains__, key))
         )
 
     def _knows(self, request: Request, key: bytes) -> bool:
@@ -190,7 +196,12 @@ class SeenUrls:
             self._starts[key] = parser
 
     def completed(self, key: bytes) -> None:
-        """A page is done: later crawls know its URL, and so do the other workers."""
+        """A page is done: once it is delivered, later crawls know its URL, and other workers."""
+        self._undelivered.add(key)
+        self._delivery.put(self._delivered, key)
+
+    def _delivered(self, key: bytes) -> None:
+        self._undelivered.discard(key)
         layer = self._state.url_done(key)
         if self._fleet is not None:
             self._fleet.mark(key)

@@ -11,6 +11,7 @@ from scrapy import Spider, signals
 from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.extensions.feedexport import FeedExporter
 from scrapy.utils.asyncio import AsyncioLoopingCall, create_looping_call
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
@@ -18,8 +19,10 @@ from scrapy.utils.misc import load_object
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import gauges
 from scrapy_neardup.crawl.advice import Advice
+from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import FailOpen
+from scrapy_neardup.crawl.feeds import Feeds
 from scrapy_neardup.crawl.item_judge import ItemJudge
 from scrapy_neardup.crawl.jobdir import set_queue_aside, state_folder
 from scrapy_neardup.crawl.judge import PageJudge
@@ -36,6 +39,7 @@ from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.seen_urls import SeenUrls, is_inspection
 from scrapy_neardup.factory import N_URL_FILTERS, make_state_factory, ttl_s
 from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.signals import items_delivered, items_held
 from scrapy_neardup.state import State
 
 if TYPE_CHECKING:
@@ -81,9 +85,10 @@ class CrawlSession:
         self.advice = Advice(self.settings, self._folder)
         self._saving: AsyncioLoopingCall | LoopingCall | None = None
         self._is_open = False
+        self._reason: str | None = None  # why the spider was closed
         crawler.signals.connect(self.spider_opened, signal=signals.spider_opened)
         crawler.signals.connect(self.spider_closed, signal=signals.spider_closed)
-        crawler.signals.connect(self.part_from_fleet, signal=signals.spider_closed)
+        crawler.signals.connect(self.feeds_closed, signal=signals.feed_exporter_closed)
 
     @classmethod
     def of(cls, crawler: Crawler) -> Self:
@@ -158,11 +163,13 @@ class CrawlSession:
         if state.under_way is not None:
             self.lifecycle.restore(state.under_way)
         effects = Effects(attempt)
+        self.delivery = delivery = Delivery(attempt)
+        self._feeds = self._wait_for_sinks() if state.store or fleet else None
         self.requests = RequestTracker(
             self.lifecycle, crawler, state.id, self._waits_for_links(), effects
         )
         self.urls = SeenUrls(
-            crawler, settings, state, self.lifecycle, recorder, fleet, attempt, count
+            crawler, settings, state, self.lifecycle, recorder, fleet, delivery, attempt, count
         )
         self.items = ItemJudge(settings, state, fleet, attempt, count)
         judge = PageJudge(settings, state, recorder, fleet, attempt, count)
@@ -175,17 +182,35 @@ class CrawlSession:
             self.items,
             recorder,
             self.advice,
-            attempt,
+            delivery,
             count,
         )
-        effects.subscribe(RowKept, state.keep)
+        effects.subscribe(RowKept, delivery.after(state.keep))
         effects.subscribe(RowForgotten, state.drop)
         effects.subscribe(RowForgotten, lambda row: count(stats.PAGES_FORGOTTEN))
         effects.subscribe(Completed, self.urls.completed)
         if fleet is not None:
-            effects.subscribe(RowKept, fleet.keep)
+            effects.subscribe(RowKept, delivery.after(fleet.keep))
             effects.subscribe(RowForgotten, fleet.drop)
             effects.subscribe(RowPending, fleet.drop)
+
+    def _wait_for_sinks(self) -> Feeds | None:
+        """Let later crawls and other workers know of no page whose items could still be lost."""
+        crawler, delivery = self._crawler, self.delivery
+        crawler.signals.connect(delivery.hold, signal=items_held)
+        crawler.signals.connect(delivery.stored, signal=items_delivered)
+        exporter = crawler.get_extension(FeedExporter)
+        if exporter is None:
+            return None
+        return Feeds(
+            exporter,
+            crawler,
+            delivery,
+            self.attempt,
+            sync=self.settings.fsync == "always",
+            # Others wait for the items of a page under way, but no longer than a minute.
+            only_local=self._fleet is not None,
+        )
 
     def _waits_for_links(self) -> bool:
         """Whether a crash could cut off what was found on a page that counts as seen.
@@ -215,6 +240,8 @@ class CrawlSession:
         logger.info("neardup: %s", ", ".join(f"{k.split('/', 1)[1]} {v}" for k, v in names.items()))
         self._saving = create_looping_call(self._save)
         self._saving.start(self.settings.snapshot_interval, now=False)
+        if self._feeds is not None:
+            self._feeds.begin()
 
     def _save(self) -> None:
         """Called every NEARDUP_SNAPSHOT_INTERVAL seconds."""
@@ -224,7 +251,7 @@ class CrawlSession:
         self._set_stats(self._gauges())
 
     def _gauges(self) -> dict[str, object]:
-        sizes = gauges.sizes(self.state, self.urls, self.lifecycle)
+        sizes = gauges.sizes(self.state, self.urls, self.lifecycle, self.delivery)
         return sizes | gauges.losses(self.state, self.recorder.ledger)
 
     def _set_stats(self, values: dict[str, object]) -> None:
@@ -232,23 +259,38 @@ class CrawlSession:
         for key, value in values.items():
             self._crawler.stats.set_value(key, value)
 
-    async def part_from_fleet(self) -> None:
-        """Called when the spider closes; waits for a server that is slow, but not long."""
-        if self._is_open and self._fleet is not None:
-            await self._fleet.close()
+    async def spider_closed(self, reason: str) -> None:
+        """The last pipeline is closed. Scrapy closes the feeds at the same signal, and waits."""
+        self._reason = reason
+        if self._is_open and (self._feeds is None or self._feeds.are_closed):
+            await self._close()
 
-    def spider_closed(self, reason: str) -> None:
-        """Save everything, give everything back, say how it went."""
-        if not self._is_open:
+    async def feeds_closed(self) -> None:
+        """Scrapy has closed the feeds, before or after our spider_closed()."""
+        if not self._is_open or self._feeds is None:
             return
+        self._feeds.close()
+        if self._reason is not None:
+            await self._close()
+
+    async def _close(self) -> None:
+        try:
+            self._save_and_report()
+        finally:
+            if self._fleet is not None:  # it may be slow, but not long
+                await self._fleet.close()
+
+    def _save_and_report(self) -> None:
+        """Save everything, give everything back, say how it went."""
         if self._saving is not None and self._saving.running:
             self._saving.stop()
         gauges.warn_of_full_filter(self.urls, self.settings.url_max_mb)
         gauges.warn_of_hot_bucket(self.state.detector.index, self.settings.scan_limit)
         self.recorder.close()
-        keeps_queue = job_dir(self._crawler.settings) is not None and reason != "finished"
+        keeps_queue = job_dir(self._crawler.settings) is not None and self._reason != "finished"
         under_way = self.lifecycle.arrays() if keeps_queue else None
-        self.attempt("state", self.state.close, under_way)
+        # Pages whose items were not stored have to be found again, as after a crash.
+        self.attempt("state", self.state.close, under_way, cleanly=not self.delivery)
         self.attempt("state", self.state.release)  # where the former failed
         self._set_stats(self._gauges() | gauges.engine_report(self.state.detector.engine))
         assert self._crawler.stats

@@ -190,18 +190,20 @@ class State:
         if self._writing is None or self._writing.done():
             self._begin_writing(self._frozen())
 
-    def close(self, under_way: Arrays | None = None) -> None:
+    def close(self, under_way: Arrays | None = None, cleanly: bool = True) -> None:
         """Save everything and give the folder back.
 
         under_way: what the next crawl is to go on with, which makes the requests that still
         wait (JOBDIR). Without it, the pages that led to them are read again.
+
+        cleanly: False where the next crawl is to take this one for crashed.
         """
         if self.store is None:
             return
         kept = {f"under_way.{name}": array for name, array in (under_way or {}).items()}
         saved = self._begin_writing(self._frozen() | kept)
         self._writer.shutdown()
-        self.store.close(cleanly=saved is not None and saved.result())
+        self.store.close(cleanly=saved is not None and saved.result() and cleanly)
 
     def release(self) -> None:
         """Give back thread and folder, with what was recorded so far; after close(), nothing.

@@ -1,0 +1,68 @@
+"""What makes pages known to later crawls waits here until the sinks have stored their items."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from scrapy_neardup.crawl.fail_open import FailOpen
+
+Action = Callable[..., object]
+
+FAILED_FEED = "a feed that could not be stored"
+
+
+class Delivery:
+    """A queue of actions, carried out in their order; one that is held holds all behind it.
+
+    Order matters: the page on which another was found counts as seen only after that one.
+    """
+
+    def __init__(self, attempt: FailOpen) -> None:
+        self._attempt = attempt
+        self._waiting: deque[tuple[Action, tuple[Any, ...]]] = deque()
+        self._n_put = 0
+        self._held_from: dict[Hashable, int] = {}  # batch → actions put before it was held
+        # Whether actions wait for release(), which is called when buffers have been flushed.
+        self.is_buffered = False
+
+    def put(self, action: Action, *args: object) -> None:
+        """Carry out an action when all items that left the pipelines so far are stored."""
+        self._waiting.append((action, args))
+        self._n_put += 1
+        if not self.is_buffered:
+            self.release()
+
+    def after(self, action: Action) -> Action:
+        """The action as one that waits when it is called."""
+
+        def put(*args: object) -> None:
+            self.put(action, *args)
+
+        return put
+
+    def hold(self, batch: Hashable) -> None:
+        """Items that leave the pipelines from now on may wait in a batch."""
+        self._held_from.setdefault(batch, self._n_put)
+
+    def stored(self, batch: Hashable) -> None:
+        """All items of a batch are stored."""
+        self._held_from.pop(batch, None)
+        if not self.is_buffered:
+            self.release()
+
+    def hold_for_good(self) -> None:
+        """Items were lost: carry out nothing more, so that the next crawl fetches them again."""
+        self._held_from.setdefault(FAILED_FEED, 0)
+
+    def release(self) -> None:
+        """Carry out what no batch holds."""
+        n_done = self._n_put - len(self._waiting)
+        for _ in range(min(self._held_from.values(), default=self._n_put) - n_done):
+            action, args = self._waiting.popleft()
+            self._attempt("state", action, *args)
+
+    def __len__(self) -> int:
+        """Actions that wait."""
+        return len(self._waiting)

@@ -1,0 +1,151 @@
+"""Scrapy's feed exports: which of their items are stored, so that their pages may be known."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.extensions.feedexport import (
+    FeedExporter,
+    FeedSlot,
+    FileFeedStorage,
+    StdoutFeedStorage,
+)
+from scrapy.utils.asyncio import create_looping_call
+
+from scrapy_neardup.crawl.delivery import Delivery
+from scrapy_neardup.crawl.fail_open import FailOpen
+
+logger = logging.getLogger(__name__)
+
+FLUSH_INTERVAL_S = 0.5
+FAILED = "feedexport/failed_count/{}"  # Scrapy's stat, by the class of a storage
+LINES = ("jsonlines", "jsonl", "jl")
+
+
+class Feeds:
+    """Flushes the feeds that are local files, and tells the delivery what is stored.
+
+    A local feed has an item once its buffer is flushed, every FLUSH_INTERVAL_S seconds. Any other
+    has it when Scrapy has closed and stored the slot (one file of the feed): storages that
+    upload, plugins that compress, exporters that write when they finish.
+
+    Connects to item_scraped before the session's pages do: a slot has to be held before the page
+    of its first item asks to be known.
+    """
+
+    def __init__(
+        self,
+        exporter: FeedExporter,
+        crawler: Crawler,
+        delivery: Delivery,
+        attempt: FailOpen,
+        *,
+        sync: bool,
+        only_local: bool,
+    ) -> None:
+        """sync: flushed means on the disk. only_local: wait for no other feeds."""
+        self._exporter = exporter
+        self._crawler = crawler
+        self._delivery = delivery
+        self._attempt = attempt
+        self._sync = sync
+        self._only_local = only_local
+        self._local: set[FeedSlot] = set()  # not closed yet, here and below
+        self._stored_at_end: set[FeedSlot] = set()
+        self._flushing = create_looping_call(lambda: self._attempt("feed", self.deliver))
+        self.are_closed = False
+        delivery.is_buffered = True
+        crawler.signals.connect(self.look, signal=signals.item_scraped)
+        crawler.signals.connect(self.slot_closed, signal=signals.feed_slot_closed)
+
+    def begin(self) -> None:
+        """The spider is opened, and so are the feeds."""
+        self.look()
+        for slot in self._stored_at_end:
+            logger.info(
+                "neardup: the pages of items in %s count as known only when Scrapy has stored that "
+                "file. A crash before fetches them again; FEED_EXPORT_BATCH_ITEM_COUNT stores "
+                "more often",
+                slot.uri,
+            )
+        self._flushing.start(FLUSH_INTERVAL_S, now=False)
+
+    def look(self) -> None:
+        """Take note of slots that were opened since; called for each item."""
+        # Each item ends at most one batch of a feed, so no slot comes and goes unseen.
+        for slot in self._exporter.slots:
+            if slot in self._local or slot in self._stored_at_end:
+                continue
+            if is_local(slot):
+                self._local.add(slot)
+                self._attempt("feed", end_torn_line, slot)
+            elif not self._only_local:
+                self._stored_at_end.add(slot)
+                self._delivery.hold(slot)
+
+    def slot_closed(self, slot: FeedSlot) -> None:
+        """Scrapy has stored a slot, or failed to: its signal does not say which, its stats do."""
+        assert self._crawler.stats
+        if self._crawler.stats.get_value(FAILED.format(type(slot.storage).__name__)):
+            logger.warning("neardup: %s was not stored: the next crawl fetches again", slot.uri)
+            self._delivery.hold_for_good()
+        elif self._sync and isinstance(slot.storage, FileFeedStorage):
+            with open(slot.storage.path, "ab") as file:  # Scrapy closed its own without a sync
+                os.fsync(file.fileno())
+        self._local.discard(slot)
+        self._stored_at_end.discard(slot)
+        self._delivery.stored(slot)
+
+    def deliver(self) -> None:
+        """Flush the local feeds; then let go what was waiting for them. Raises OSError."""
+        for slot in self._local:
+            if slot.file is not None:
+                if slot.file.closed:
+                    return  # whether that worked, slot_closed() will hear
+                slot.file.flush()
+                if self._sync and isinstance(slot.storage, FileFeedStorage):
+                    os.fsync(slot.file.fileno())
+        for slot in self._stored_at_end:
+            if not slot.itemcount:  # it holds nothing yet
+                self._delivery.stored(slot)
+                self._delivery.hold(slot)
+        self._delivery.release()
+
+    def close(self) -> None:
+        """Scrapy has closed all feeds."""
+        self.are_closed = True
+        if self._flushing.running:
+            self._flushing.stop()
+        self._attempt("feed", self.deliver)
+
+
+def is_local(slot: FeedSlot) -> bool:
+    """Whether all items of a slot are in a local file as soon as its buffer is flushed."""
+    exporter = slot.exporters[slot.format]
+    return (
+        type(slot.storage) in (FileFeedStorage, StdoutFeedStorage)
+        and "postprocessing" not in slot.feed_options
+        and exporter.export_item.__module__ == "scrapy.exporters"  # another may wait for the end
+    )
+
+
+def end_torn_line(slot: FeedSlot) -> None:
+    """End the last line of a file that is to be appended to, if a crash has cut it off.
+
+    Otherwise the first item of this crawl would be written behind half an item, and be lost.
+    """
+    if slot.format not in LINES or slot.file is not None:
+        return
+    if not isinstance(slot.storage, FileFeedStorage) or slot.storage.write_mode != "ab":
+        return
+    path = Path(slot.storage.path)
+    if not path.is_file() or not path.stat().st_size:
+        return
+    with path.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read() != b"\n":
+            file.write(b"\n")

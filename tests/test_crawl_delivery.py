@@ -1,0 +1,79 @@
+"""What waits for sinks is carried out in order, and never before it is stored."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_neardup.crawl.delivery import Delivery
+from scrapy_neardup.crawl.fail_open import FailOpen
+
+BATCHES = st.integers(0, 3)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["hold", "stored"]), BATCHES),
+        st.tuples(st.sampled_from(["put", "release"]), st.none()),
+    ),
+    max_size=60,
+)
+
+
+def new_delivery() -> tuple[Delivery, list[int], list[str]]:
+    """One that carries out nothing yet; what it has carried out; the stats it has counted."""
+    counted: list[str] = []
+    return Delivery(FailOpen(lambda key, n=1: counted.append(key))), [], counted
+
+
+@given(STEPS, st.booleans())
+def test_what_is_held_and_all_behind_it_waits(
+    steps: list[tuple[str, int | None]], is_buffered: bool
+) -> None:
+    delivery, done, _ = new_delivery()
+    delivery.is_buffered = is_buffered
+    held: dict[int | None, set[int]] = {}  # batch → actions put since it was held
+    n_put = 0
+    for step, batch in steps:
+        n_done = len(done)
+        if step == "put":
+            for actions in held.values():
+                actions.add(n_put)
+            delivery.put(done.append, n_put)
+            n_put += 1
+        elif step == "hold":
+            held.setdefault(batch, set())
+            delivery.hold(batch)
+        elif step == "stored":
+            held.pop(batch, None)
+            delivery.stored(batch)
+        else:
+            delivery.release()
+        free = min((min(actions) for actions in held.values() if actions), default=n_put)
+        assert done == list(range(len(done)))  # in order, each once
+        if len(done) > n_done:
+            assert len(done) <= free
+        if step == "release" or not is_buffered:
+            assert len(done) == max(n_done, free)
+        assert len(delivery) == n_put - len(done)
+
+
+def test_without_sinks_that_hold_back_nothing_waits() -> None:
+    delivery, done, _ = new_delivery()
+    delivery.after(done.append)(1)
+    assert done == [1]
+
+
+def test_after_a_failed_feed_nothing_is_carried_out_any_more() -> None:
+    delivery, done, _ = new_delivery()
+    delivery.is_buffered = True
+    delivery.put(done.append, 1)
+    delivery.hold_for_good()
+    delivery.put(done.append, 2)
+    delivery.release()
+    assert not done
+    assert len(delivery) == 2
+
+
+def test_an_action_that_fails_is_counted_and_keeps_back_no_other() -> None:
+    delivery, done, counted = new_delivery()
+    delivery.put(done.remove, 1)
+    delivery.put(done.append, 2)
+    assert done == [2]
+    assert counted == ["neardup/errors/state"]
