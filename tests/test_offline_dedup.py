@@ -310,7 +310,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     )
     assert done.returncode == INTERRUPTED
     assert done.stderr.splitlines() == [
-        "scrapy neardup: stopped; the same command goes on from the last minute",
+        "scrapy neardup: stopped; run the same command to resume, at most a minute back",
         "scrapy neardup: interrupted",
     ]
     assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0

@@ -31,7 +31,7 @@ DESCRIPTION = "See, explain and undo what scrapy_neardup decided; judge it on yo
 EPILOG = """\
 exit codes:
   0    done
-  1    nothing found: no such URL, no decision to undo; by check: something is damaged
+  1    nothing found: no such URL, no decision to undo; for check: damage found
   2    wrong use, or a file that cannot be read or written; the message says which
   130  interrupted by Ctrl-C
 
@@ -43,7 +43,7 @@ examples:
 
 
 def add_subcommands(parser: argparse.ArgumentParser, prog: str) -> None:
-    """Give a parser every subcommand; `prog` is what their usage lines begin with."""
+    """Add every subcommand to a parser; their usage lines begin with `prog`."""
     parser.description = DESCRIPTION
     parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -65,7 +65,7 @@ def add_subcommands(parser: argparse.ArgumentParser, prog: str) -> None:
 
 
 def run_subcommand(options: argparse.Namespace) -> int:
-    """Run what was parsed and give its exit code; what went wrong becomes one line."""
+    """Run the parsed subcommand and return its exit code; errors become one line."""
     try:
         exit_code: int = options.run_subcommand(options)
         sys.stdout.flush()
@@ -87,7 +87,7 @@ def run_subcommand(options: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command without Scrapy's front: parse, run, give the exit code."""
+    """The command without Scrapy's command line: parse, run, return the exit code."""
     prog = "python -m scrapy_neardup"
     parser = argparse.ArgumentParser(prog=prog)
     add_subcommands(parser, prog)

@@ -1,7 +1,7 @@
 """Propose limits for a site from a crawl's own pages.
 
-Likely pairs among the pages are compared exactly; the limits proposed are those that would
-have told near from distinct best, with the precision and recall to expect of them.
+Compares likely pairs of the pages exactly, and proposes the limits that separate near from
+distinct pairs best, with the precision and recall to expect.
 """
 
 from __future__ import annotations
@@ -24,12 +24,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """File, sizes and form."""
     parser.add_argument("file", metavar="PAGES", type=Path, help=PAGES_HELP)
     parser.add_argument(
-        "--pages", type=at_least(2), default=3_000, help="the first so many (3,000)"
+        "--pages",
+        type=at_least(2),
+        default=3_000,
+        help="read at most so many pages (default: 3,000)",
     )
     parser.add_argument(
-        "--pairs", type=at_least(1), default=2_000, help="compare about so many (2,000)"
+        "--pairs",
+        type=at_least(1),
+        default=2_000,
+        help="compare about so many pairs (default: 2,000)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the sample (0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample (default: 0)")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
 
 

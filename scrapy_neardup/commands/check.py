@@ -1,7 +1,7 @@
-"""Check a state folder: read every byte, and say what is sound and what is damaged.
+"""Check a state folder: read every byte, and list sound and damaged files.
 
-Changes nothing. Exit code 1 means damage that the next crawl recovers from by itself, and
-`repair` now. Refused while a crawl has the folder.
+Changes nothing. Exit code 1 means damage; the next crawl repairs it, or `repair` does so now.
+Refused while a crawl uses the folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Deduplicate files of pages: JSONL, CSV, WARC, Parquet, folders of HTML.
 
-The same detector as in a crawl, under the project's NEARDUP_* settings. A run that was cut off
-goes on where it stopped when the command is given again. Needs the extra:
+Uses the crawl's detector and the project's NEARDUP_* settings. To resume an interrupted run, run
+the same command again. Needs the extra:
 pip install 'scrapy-neardup[dedup]'.
 """
 
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
         with progress_bar(job) as watch:
             summary = dedup(job, watch)
     except (KeyboardInterrupt, OSError):
-        complain("stopped; the same command goes on from the last minute")
+        complain("stopped; run the same command to resume, at most a minute back")
         raise
     tell(summary, options.json)
     return 0

@@ -3,7 +3,7 @@
 Each pair is judged by itself, whatever sites its pages come from, by the limits of the
 default settings or those given. With --templates, what each host repeats on the pages of the
 file is learnt first. Pairs labelled neither near nor distinct are not scored.
-Intervals are Wilson's, 95 %. The sweep tells what other limits would have given.
+Intervals are Wilson's, 95 %. The sweep shows the results of other limits.
 """
 
 from __future__ import annotations

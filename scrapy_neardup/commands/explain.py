@@ -25,7 +25,7 @@ EXAMPLES = """\
 MAX_DUPLICATES_SHOWN = 20
 WHAT_HAPPENED = {
     "seen": "URL fetched before",
-    "new": "nothing before it said the same",
+    "new": "new: repeats no earlier page",
     "exact": "exact duplicate: the same words",
     "near": "near-duplicate",
     "too-short": "too short to be compared by likeness",
@@ -63,10 +63,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def otherwise(decided: Decided, rules: Mapping[str, object], first: str | None) -> list[str]:
-    """Settings each of which would have decided otherwise, with the nearest value that does.
+    """Each setting that would have changed the decision, with the nearest value that does.
 
-    For a near-duplicate it holds of this original: another page may be as near. `first` is the
-    spelling of a seen URL that was fetched, None where that is not on record.
+    For a near-duplicate this holds for this original only: another page may be as near. `first`
+    is the URL whose fetch made this one a seen URL; None if it was not recorded.
     """
     if decided.kind == "near":
         return list(_stricter_limits(decided, rules))
@@ -102,7 +102,7 @@ def _rules_that_merge(url: str, first: str, rules: Mapping[str, object]) -> list
 
 
 def fetched_as(reader: LedgerReader, decided: Decided) -> str | None:
-    """The URL by whose fetch a seen URL was known; None where none is on record."""
+    """The URL whose fetch made this a seen URL; None if none was recorded."""
     from scrapy_neardup.urls.key import url_key
 
     if decided.kind != "seen":
@@ -115,7 +115,7 @@ def fetched_as(reader: LedgerReader, decided: Decided) -> str | None:
 
 
 def url_rules(rules: Mapping[str, object]) -> UrlKeyRules:
-    """The rules for URLs of a run, as far as they are on record: not those of single sites."""
+    """The URL rules of a run, as recorded; rules of single sites are not recorded."""
     from scrapy_neardup.urls.key import UrlKeyRules
 
     recorded = {f.name: rules.get(_setting(f.name)) for f in fields(UrlKeyRules)}

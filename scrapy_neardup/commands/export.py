@@ -1,7 +1,7 @@
 """Write every decision as CSV, JSONL or Parquet.
 
-Fingerprints of different keys must not be compared; the column key_id tells keys apart
-without giving them away. Parquet needs pyarrow: pip install 'scrapy-neardup[dedup]'.
+Fingerprints made with different keys cannot be compared; the column key_id tells which have the
+same key, without revealing it. Parquet needs pyarrow: pip install 'scrapy-neardup[dedup]'.
 """
 
 from __future__ import annotations

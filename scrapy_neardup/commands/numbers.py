@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """What argparse takes for the type of a whole number that may not be smaller."""
+    """A type for argparse: a whole number with a minimum."""
 
     def whole(given: str) -> int:
         if int(given) < least:

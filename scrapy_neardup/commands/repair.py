@@ -1,8 +1,7 @@
-"""Repair a state folder: set aside what is damaged, so that everything left is sound.
+"""Repair a state folder: set damaged files aside, so that the rest is sound.
 
-The next crawl would do the same by itself; what only the damaged parts held, it fetches and
-keeps again. They stay in the folder under names ending in .damaged. Refused while a crawl has
-the folder.
+The next crawl would do the same. It fetches and keeps again what only the damaged files held.
+They stay in the folder under names that end in .damaged. Refused while a crawl uses the folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Write the FPGA core in Verilog, with its test bench and a sample.
 
-README.md in the folder says how to simulate, check and synthesise it; no tool is needed to
-write it.
+README.md in the folder says how to simulate, check and synthesise it. Writing it needs no tools.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Folder and form."""
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, required=True, help="folder; made if it is not there"
+        "--out", metavar="DIR", type=Path, required=True, help="folder to write; created if missing"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 

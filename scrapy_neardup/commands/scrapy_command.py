@@ -1,4 +1,4 @@
-"""The entry point that makes `scrapy neardup …` out of the subcommands.
+"""The entry point of `scrapy neardup …`.
 
 Scrapy loads it with every call of any command, so it imports nothing but Scrapy's own base.
 """

@@ -1,8 +1,8 @@
 """Deduplicate files of pages on Spark: JSONL, CSV, WARC, Parquet, folders of HTML.
 
 Writes DIR/decisions and DIR/clusters as Parquet. Decisions are those of `dedup` on records in
-the order of their URLs, with templates kept. Needs the extras: pip install
-'scrapy-neardup[spark,dedup]', and Java 17; on a cluster, start it through spark-submit.
+the order of their URLs, with templates kept. Needs Java 17 and the extras:
+pip install 'scrapy-neardup[spark,dedup]'. On a cluster, start it with spark-submit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text-field", metavar="NAME", help="default: text or content")
     parser.add_argument("--html-field", metavar="NAME", help="default: html or body")
     parser.add_argument("--scope", choices=("site", "all"), default="site", help="default: site")
-    parser.add_argument("--master", help="Spark's master (default: what Spark is set up with)")
+    parser.add_argument("--master", help="Spark's master (default: that of Spark's configuration)")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
 

@@ -1,4 +1,4 @@
-"""What commands write: free of control sequences, coloured only where a person reads it."""
+"""Output of commands: no control sequences from pages, colours only on a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COLOURS = {"red": 31, "green": 32, "yellow": 33, "bold": 1, "dim": 2}
 
 
 def clean(text: str) -> str:
-    """A text of crawled origin, safe to show: control and format characters become U+FFFD.
+    """Crawled text, safe to show on a terminal: control and format characters become U+FFFD.
 
     Otherwise a page's URL could move the cursor, recolour the screen or reverse the reading
     direction. Spaces of any kind become one space, and lone surrogates U+FFFD too.
@@ -22,7 +22,7 @@ def clean(text: str) -> str:
 
 
 def say(line: str = "") -> None:
-    """Write one line that holds nothing uncleaned but our own colours."""
+    """Write one line; every control sequence but our own colours is removed."""
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(line.encode(encoding, "replace").decode(encoding) + "\n")
 
@@ -38,7 +38,7 @@ def say_json(value: object) -> None:
 
 
 def colour(text: str, name: str) -> str:
-    """The text in a colour, or as it is where no person or no colour is wanted (NO_COLOR)."""
+    """The text in a colour on a terminal; unchanged elsewhere and under NO_COLOR."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text
     return f"\x1b[{COLOURS[name]}m{text}\x1b[0m"

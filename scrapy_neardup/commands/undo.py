@@ -1,7 +1,7 @@
 """Undo decisions: the next run fetches the URLs again and keeps their pages.
 
-PATTERN is a URL in which * stands for any characters; it is matched against the URLs of
-recorded drops. A URL without * is undone whether or not its drop is on record.
+In PATTERN, * matches any characters; it is compared with the URLs of recorded drops. A URL
+without * is undone whether or not its drop was recorded.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What several workers remember together, on a Valkey or Redis server."""
+"""URLs, pages and items that several workers share on a Valkey or Redis server."""

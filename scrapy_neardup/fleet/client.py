@@ -1,4 +1,4 @@
-"""The server itself: a client of redis-py, one round trip for many calls. Blocks; for threads."""
+"""The server, through redis-py: one round trip for many calls. Blocks; used in a thread."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from scrapy_neardup.fleet.protocol import Call
 from scrapy_neardup.state.secret import new_key
 
 CONNECT_S, ANSWER_S = 1.0, 2.0
-# Refusals that redis-py has no class for: the disk is full, replicas are missing, a script runs.
+# Passing errors that redis-py has no class for: disk full, replicas missing, a script running.
 PASSING_REFUSALS = ("MISCONF", "NOREPLICAS", "BUSY", "UNBLOCKED")
 
 
 def connect(url: str) -> Any:
-    """A client of redis-py for a URL, TLS and cluster included; a cluster is asked at once.
+    """A client of redis-py for a URL, TLS and cluster included; a cluster is contacted at once.
 
-    Raises FleetError where redis-py is missing.
+    Raises FleetError if redis-py is missing.
     """
     try:
         import redis
@@ -34,7 +34,7 @@ def connect(url: str) -> Any:
     options: dict[str, Any] = {
         "socket_connect_timeout": CONNECT_S,
         "socket_timeout": ANSWER_S,
-        "retry": Retry(NoBackoff(), 0),  # a link waits by itself
+        "retry": Retry(NoBackoff(), 0),  # Link backs off
     }
     scheme, _, rest = url.partition("://")
     if scheme.endswith("+cluster"):
@@ -44,9 +44,10 @@ def connect(url: str) -> Any:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What a client raises where the server fails, or refuses.
+    """What a client raises if the server fails or refuses.
 
-    That no node of a cluster answers, or no node has a slot, is no RedisError to redis-py.
+    redis-py raises RedisClusterException, which is no RedisError, if no node of a cluster answers
+    or a slot has no node.
     """
     from redis.exceptions import RedisClusterException, RedisError
 
@@ -56,7 +57,7 @@ def failures() -> tuple[type[Exception], ...]:
 def is_passing(error: Exception) -> bool:
     """Whether the same call may succeed later: the server is gone, slow, full, loading, moving.
 
-    Not so a wrong type, a missing permission or an error in a script.
+    False for a wrong type, a missing permission or an error in a script.
     """
     from redis import exceptions as raised
 
@@ -83,7 +84,7 @@ class Server:
         """Connects when first used. Raises FleetError where redis-py is missing."""
         self.n_round_trips = 0
         self._is_cluster = url.partition("://")[0].endswith("+cluster")
-        self._is_stale = False  # whether the cluster's slots are to be asked for again
+        self._is_stale = False  # whether to ask for the cluster's slots again
         self._url = url
         self._client = None if self._is_cluster else connect(url)
 
@@ -94,7 +95,7 @@ class Server:
         return int(client.get(name), 16)
 
     def agree(self, prefix: str, identity: Mapping[str, Any]) -> None:
-        """Hold every worker to the same specification. Raises FleetError."""
+        """Set the fleet's specification, or compare with it. Raises FleetError if it differs."""
         client, name = self._connected(), f"{{{prefix}}}:identity"
         client.set(name, json.dumps(dict(identity), sort_keys=True), nx=True)
         theirs = json.loads(client.get(name))
@@ -111,10 +112,10 @@ class Server:
             )
 
     def send(self, calls: Sequence[Call]) -> list[Any]:
-        """What the server says to each call, an exception where it failed or refused.
+        """The server's answer to each call; an exception if it failed or refused.
 
-        One round trip, in a cluster one for each node. Calls to one node are carried out in
-        order, but for those that merge.
+        One round trip; in a cluster, one for each node. Calls to one node are executed in order,
+        except those that merge.
         """
         answers: list[Any] = [None] * len(calls)
         try:
@@ -131,7 +132,7 @@ class Server:
         """Close every connection."""
         if self._client is None:
             return
-        if self._is_cluster:  # whose close() leaves them open where they came of a URL
+        if self._is_cluster:  # its close() leaves connections open if it was made from a URL
             self._client.disconnect_connection_pools()
         self._client.close()
 
@@ -165,7 +166,7 @@ class Server:
         groups = list(_merged(calls))
         got = self._piped(client, groups, by_name=True)
         if any(isinstance(answer, NoScriptError) for answer in got):
-            # The first call, or a server that was restarted. All again, to keep their order.
+            # First use of a script, or the server restarted. Send all again, to keep their order.
             got = self._piped(client, groups, by_name=False)
         for (call, places), answer in zip(groups, got, strict=True):
             is_shared = call.merges and not isinstance(answer, Exception)
@@ -191,7 +192,7 @@ def _name(script: str) -> str:
 
 
 def _merged(calls: Sequence[Call]) -> Iterator[tuple[Call, list[int]]]:
-    """The calls in as few as possible, and whose each one is."""
+    """The calls merged into as few as possible, each with the places of its originals."""
     groups: dict[Any, list[int]] = {}
     for place, call in enumerate(calls):
         group = (call.script, call.key) if call.merges else place

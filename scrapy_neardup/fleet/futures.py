@@ -1,4 +1,4 @@
-"""Waiting on the crawl's loop, whichever it is: for a thread's answer, or for a while."""
+"""Waiting without blocking the crawl's event loop, whichever it is: for a thread, or for time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def answer_of(future: Future[T]) -> T:
-    """What a thread puts into a future. Raises what it puts there."""
+    """The result of a future that a thread sets. Raises its exception."""
     if is_asyncio_available():
         return await asyncio.wrap_future(future)
     from twisted.internet import reactor
@@ -26,7 +26,7 @@ async def answer_of(future: Future[T]) -> T:
 
 
 async def pause(seconds: float) -> None:
-    """Let so much time pass."""
+    """Wait for this many seconds."""
     if is_asyncio_available():
         await asyncio.sleep(seconds)
         return

@@ -1,4 +1,10 @@
-"""The way to the server: one thread, one round trip for all that waits; fails open, replays."""
+"""The connection to the server: one thread that batches calls, fails open and resends.
+
+States: up; backing off after a failure (no question is sent until the pause is over); trying (the
+first round trip after a pause holds a single call); closing (sends what waits until a deadline);
+ended. `_changed` guards everything that both threads touch. A message leaves the queue only after
+the server has answered it, so one may be sent twice: every call is idempotent.
+"""
 
 from __future__ import annotations
 
@@ -32,21 +38,21 @@ class Unanswered(FleetError):
 class Link:
     """Questions and messages from the crawl's thread, sent by a thread of its own.
 
-    While one round trip is under way the next one gathers: the more workers ask at once, the
-    more questions share it. Questions go first. A message is kept until the server has it, in
-    order; beyond MAX_WAITING the newest is given up and counted. One that the server refuses
-    for good (wrong type, no permission) is given up, too, and counted.
+    While one round trip is under way, the next batch collects: the more is asked at once, the
+    more questions share a round trip. Questions go first. Messages are kept, in order, until the
+    server has them; beyond MAX_WAITING the newest is dropped and counted. A message that the
+    server refuses for good (wrong type, no permission) is dropped and counted as well.
 
-    Nothing waits for a server that failed: until its pause is over every question is
-    Unanswered at once. Then a single call finds out whether it is back, so that what took too
-    long together is not tried together again.
+    Nothing waits for a server that failed: until the pause is over, every question is
+    Unanswered at once. Then a single call tests the server, in case the batch was what took too
+    long; the size of a batch doubles again with every success.
 
-    n_lost     messages that were given up because there were too many, or no time was left
+    n_lost     messages dropped because too many waited, or no time was left
     n_refused  questions and messages that the server refused for good
     """
 
     def __init__(self, send: Send, beat: Call) -> None:
-        """send: carries out a round trip, see Server.send. beat: the sign of life."""
+        """send: makes a round trip, see Server.send. beat: the heartbeat."""
         self.n_lost = self.n_refused = 0
         self._send = send
         self._beat = beat
@@ -64,7 +70,7 @@ class Link:
         self._thread.start()
 
     def ask(self, call: Call) -> Future[Any]:
-        """The server's answer as call.read has it, to come; Unanswered if there is none."""
+        """A future of the server's answer, read by call.read; Unanswered if there is none."""
         answer: Future[Any] = Future()
         with self._changed:
             if self._ended or time.monotonic() < self._down_until:
@@ -84,7 +90,7 @@ class Link:
             self._changed.notify()
 
     def close(self, patience_s: float) -> None:
-        """Send what waits, for so many seconds at most; counts what is left as lost."""
+        """Send what waits, for at most patience_s seconds; count what is left as lost."""
         with self._changed:
             self._closing_at = time.monotonic() + patience_s
             self._changed.notify()
@@ -114,7 +120,7 @@ class Link:
             return asked, list(islice(self._waiting, self._most - len(asked)))
 
     def _rest(self) -> float:
-        """Seconds in which there is nothing to do."""
+        """Seconds until there is something to do."""
         if self._is_over():
             return 0
         due = time.monotonic() if self._asked or self._waiting else self._next_beat
@@ -142,7 +148,7 @@ class Link:
             _resolve(call, answer, got)
 
     def _cross_off(self, answers: list[Any]) -> None:
-        """Messages up to the first that has to be sent again: so they stay in order."""
+        """Remove messages up to the first that has to be sent again, so that order is kept."""
         with self._changed:
             for answer in answers:
                 if isinstance(answer, Exception) and is_passing(answer):
@@ -184,7 +190,7 @@ class Link:
 
 
 def _resolve(call: Call, answer: Future[Any], got: Any) -> None:
-    """Give the asker what came, unless it waits no longer."""
+    """Set the answer, unless the asker has cancelled it."""
     if not answer.set_running_or_notify_cancel():
         return
     if isinstance(got, Exception):
@@ -192,5 +198,5 @@ def _resolve(call: Call, answer: Future[Any], got: Any) -> None:
         return
     try:
         answer.set_result(call.read(got))
-    except Exception as error:  # for the asker, as if it had read the answer itself
+    except Exception as error:  # raised where the answer is awaited
         answer.set_exception(error)

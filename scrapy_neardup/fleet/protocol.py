@@ -1,4 +1,4 @@
-"""What a fleet asks and tells its server, as calls of scripts: one key, one shard each."""
+"""The questions and messages of a fleet, as calls of scripts; each touches one shard."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ N_SHARDS = 16  # of the URLs, each a slot of a cluster
 MAX_SLICE_BITS = 2**32 - 8  # a value on the server is at most 512 MB
 MAX_SLICES = 24
 WORKER_BYTES = 4
-LEASE_S = 4.0  # for which a worker is taken to live after a sign of life
+LEASE_S = 4.0  # for which a heartbeat counts
 _SECRET_BYTES = 8
 
 
 class Call(NamedTuple):
-    """One question or message. Sent twice, it does what it does when sent once."""
+    """One question or message. Idempotent: Link may send it twice."""
 
     script: str
     key: str
     arguments: tuple[Any, ...]
     read: Callable[[Any], Any]  # the server's answer → ours
-    merges: bool = False  # into one with others of its script and key, an answer for each
+    merges: bool = False  # with others of its script and key into one call
 
 
 class FilterSlice(NamedTuple):
@@ -58,7 +58,7 @@ class SharedPage:
 
     stamp: bytes
     kept: KeptPage
-    is_kept: bool = False  # whether an item of it left the pipelines
+    is_kept: bool = False  # whether one of its items left the pipelines
 
     @property
     def worker(self) -> bytes:
@@ -75,13 +75,13 @@ class IndexOptions(NamedTuple):
 
 
 class TooManyEntries(FleetError):
-    """A page's buckets hold more entries than one look-up may compare: it was kept uncompared."""
+    """Scan limit exceeded: the page was kept without being compared."""
 
 
 def filter_slices(capacity: int, error_rate: float) -> list[FilterSlice]:
     """The slices of one shard, each with twice the keys and half the error rate left.
 
-    Their rates add up to less than error_rate. Ends where a slice would exceed 512 MB.
+    Their rates add up to less than error_rate. No slice exceeds 512 MB.
     """
     made: list[FilterSlice] = []
     for n in range(MAX_SLICES):
@@ -103,7 +103,7 @@ class Questions:
     def __init__(
         self, prefix: str, key: int, *, capacity: int, error_rate: float, index: IndexOptions
     ) -> None:
-        """key: the fleet's secret, so that nobody outside can craft collisions of URLs.
+        """key: the fleet's secret, without which nobody can craft URLs that collide.
 
         capacity: URLs before the first growth, in all shards together.
         """
@@ -117,31 +117,31 @@ class Questions:
         self._forget, self._status = scripts.FORGET % index, scripts.STATUS % index
 
     def seen(self, key: bytes) -> Call:
-        """Whether a URL was marked by any worker; wrongly so at the error rate at most."""
+        """Whether any worker marked a URL; a false yes at most at the error rate."""
         return Call(self._seen, self._shard(key), self._hashes(key), bool, merges=True)
 
     def mark(self, key: bytes) -> Call:
-        """Mark a URL as seen, if the filter has room for it: 0, 1 where it was, 2 where full."""
+        """Mark a URL as seen: 0 if it was not marked, 1 if it was, 2 if the filter is full."""
         return Call(self._mark, self._shard(key), self._hashes(key), int, merges=True)
 
     def admit(self, page: SharedPage, compared: Sequence[bytes] = ()) -> Call:
-        """Remember a page, unless there are pages to compare it with first; then these.
+        """Remember a page and answer [], or answer the pages to compare it with first.
 
-        Of two workers that bring twins at the same moment, the later one is given the
-        earlier one's. Takes the place of an earlier page of its URL once that was compared.
+        If two workers bring near pages at the same moment, the later one is given the earlier
+        page. The page replaces an earlier one of its URL that is among `compared`.
 
-        compared: stamps of pages that need not be given again. Raises TooManyEntries.
+        compared: stamps of pages not to return again. Raises TooManyEntries.
         """
         record = b"u" + page.stamp + pack_page(page.kept)
         arguments = (self._id(page), record, *compared)
         return Call(self._admit, self._site(page), arguments, self._to_compare)
 
     def keep(self, page: SharedPage) -> Call:
-        """An item of the page was kept: from now on others may be dropped for it."""
+        """An item of the page was kept: pages that repeat it may be dropped from now on."""
         return self._about(self._keep, page, bool)
 
     def forget(self, page: SharedPage) -> Call:
-        """Nothing shall count as the page's repeat any more."""
+        """Forget the page: nothing counts as its repeat any more."""
         return self._about(self._forget, page, bool)
 
     def status(self, page: SharedPage) -> Call:
@@ -149,11 +149,11 @@ class Questions:
         return self._about(self._status, page, _status)
 
     def beat(self, worker: bytes) -> Call:
-        """A sign of life, good for LEASE_S."""
+        """A heartbeat: renews the worker's lease of LEASE_S."""
         return Call(scripts.BEAT, self._worker(worker), (int(1000 * LEASE_S),), bool)
 
     def is_alive(self, worker: bytes) -> Call:
-        """Whether a worker gave a sign of life in the last LEASE_S."""
+        """Whether a worker's lease has not expired."""
         return Call(scripts.IS_ALIVE, self._worker(worker), (), bool)
 
     def _worker(self, worker: bytes) -> str:
@@ -168,7 +168,7 @@ class Questions:
         return Call(scripts.TEACH, self._templates(host), (packed,), bool)
 
     def keep_item(self, item: KeptItem) -> Call:
-        """An item was kept: from now on others that say the same may be dropped."""
+        """An item was kept: items with the same data may be dropped from now on."""
         return Call(scripts.KEEP_ITEM, self._items(item.page), (pack_item(item),), bool)
 
     def items(self, page: int) -> Call:
@@ -187,7 +187,7 @@ class Questions:
     def _to_compare(self, answer: list[Any]) -> list[SharedPage]:
         if answer[0] == 2:
             limit = self._index.scan_limit
-            raise TooManyEntries(f"more than {limit:,} fingerprints share bits with a page")
+            raise TooManyEntries(f"more than {limit:,} fingerprints in the buckets of one page")
         return [_unpacked(page) for page in answer[1:]]
 
     def _shard(self, key: bytes) -> str:
@@ -199,12 +199,12 @@ class Questions:
         return f"{{{self._prefix}:p:{page.kept.page.site:016x}}}"
 
     def _id(self, page: SharedPage) -> bytes:
-        """Six bytes for a URL. Two URLs of a site that share them are taken for one page's."""
+        """Six bytes of a URL's digest. URLs of a site with the same six count as one page."""
         url = page.kept.page.url.encode("utf-8", "surrogatepass")
         return blake2b(url, digest_size=6, key=self._secret, person=b"neardup-page").digest()
 
     def _hashes(self, key: bytes) -> tuple[int, int]:
-        """Two numbers of 44 bits: their sums are exact in a double."""
+        """Two numbers of 44 bits: Lua's numbers are doubles, in which their sums are exact."""
         digest = blake2b(key, digest_size=16, key=self._secret, person=b"neardup-fleet").digest()
         low, high = struct.unpack("<QQ", digest)
         return low >> 20, high >> 20 | 1

@@ -1,4 +1,4 @@
-"""What the other workers know: asked of the server, remembered by this worker, too."""
+"""What the other workers know: asked of the server, and remembered here as well."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.records import KeptPage
 
-MAX_ENTRIES = 20_000  # that one look-up compares on the server
-MAX_ROUNDS = 8  # in which others may bring something new to compare a page with
-PATIENCE_S = 60.0  # until an item of a page has left the pipelines of a worker that lives
+MAX_ENTRIES = 20_000  # compared by one look-up on the server
+MAX_ROUNDS = 8  # of comparing with pages that others bring meanwhile; then undecided
+PATIENCE_S = 60.0  # to wait for a living worker's items to leave the pipelines
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.25  # between looks at the page
 TAUGHT_AT = frozenset(2**n for n in range(32))  # pages of a host
 CLOSING_S = 5.0  # to tell the server what it was not told yet
@@ -46,19 +46,19 @@ CLOSING_S = 5.0  # to tell the server what it was not told yet
 class FleetWorker:
     """The fleet as one worker sees it. Its methods are called on the loop's thread.
 
-    Where the server gives no answer, the worker's own memory decides; that is counted.
+    If the server does not answer, the worker decides by what it knows itself, and counts it.
     """
 
     def __init__(self, settings: NearDupSettings, stats_: StatsCollector) -> None:
         """Agrees with the fleet on secret and specification.
 
-        Raises SettingsError, FleetError where the others have another specification.
+        Raises SettingsError, or FleetError if the fleet has another specification.
         """
         assert settings.backend
         if settings.ttl is not None:
             raise SettingsError(
                 f"NEARDUP_TTL={settings.ttl}: a fleet forgets nothing by age. Unset it, or "
-                f"change NEARDUP_BACKEND_PREFIX when all is to be fetched again"
+                f"change NEARDUP_BACKEND_PREFIX to fetch everything again"
             )
         blocks = settings.blocks or settings.distance + 1
         self._server = Server(settings.backend)
@@ -79,8 +79,8 @@ class FleetWorker:
             index=IndexOptions(settings.distance, blocks, min(settings.scan_limit, MAX_ENTRIES)),
         )
         self._link = Link(self._server.send, self._questions.beat(self._worker))
-        # Gives back thread and connections at once, whatever the server was not told yet. Does
-        # not lead to the worker, and so not to its crawl: garbage can be given back by it.
+        # Ends thread and connections at once, without sending what waits. It holds no reference to
+        # the worker, and so none to the crawl: a finalizer can call it.
         self.release = partial(_give_back, self._link, self._server)
 
     def _agree(self, settings: NearDupSettings) -> int:
@@ -91,14 +91,14 @@ class FleetWorker:
         except failures() as error:
             if key is None:
                 raise SettingsError(
-                    f"NEARDUP_BACKEND gives no answer ({error}), and without NEARDUP_KEY the "
-                    f"fleet's secret is there. Start the server, or set NEARDUP_KEY to the same "
-                    f"64-bit number for all workers"
+                    f"NEARDUP_BACKEND does not answer ({error}). Without NEARDUP_KEY the "
+                    f"fleet's secret is stored there. Start the server, or set NEARDUP_KEY to the "
+                    f"same 64-bit number for all workers"
                 ) from error
         return key
 
     async def seen(self, key: bytes) -> bool:
-        """Whether any worker has handled a URL; not if the server gives no answer."""
+        """Whether any worker has handled a URL; False if the server does not answer."""
         return bool(await self._ask(self._questions.seen(key)))
 
     def mark(self, key: bytes) -> None:
@@ -108,12 +108,12 @@ class FleetWorker:
     async def decide(self, state: State, reading: PageReading, once: bool) -> tuple[Decision, bool]:
         """The decision about a page, and whether it is remembered from now on.
 
-        As the worker's own detector decides after it has read the other workers' pages that
-        are near: these are fetched from the server and kept in the worker's memory.
+        Fetches near pages of other workers from the server, remembers them, and then decides by
+        the worker's own detector.
 
-        once: whether the page's URL was to be fetched once. Then what another worker kept of
-        it, which fetched it at the same time, is what the page repeats; without it the page is
-        judged as one that is read again on purpose.
+        once: whether the URL was meant to be fetched once. If another worker fetched and kept it
+        at the same time, the page repeats that one. Without `once` it is judged as a page that is
+        fetched again on purpose.
         """
         detector = state.detector
         await self._be_taught(detector, reading.host)
@@ -128,13 +128,13 @@ class FleetWorker:
         return decision, is_new
 
     async def _bring_items(self, state: State, page: int) -> None:
-        """Know what all workers kept of the items of a page, and of its copies."""
+        """Fetch what all workers kept of the items of a page and of its copies."""
         for item in await self._ask(self._questions.items(page)) or ():
             state.items.add(item)
 
     @contextmanager
     def _forgotten_on_error(self, state: State, decision: Decision) -> Iterator[None]:
-        """A page whose comparison fails, or is cancelled, is as if it had never been seen."""
+        """Forget a page whose comparison fails or is cancelled, here and on the server."""
         try:
             yield
         except BaseException:
@@ -195,7 +195,7 @@ class FleetWorker:
 
     @contextmanager
     def _asked_about(self, page_id: int) -> Iterator[None]:
-        """Pages that repeat this one wait until it is known whether it is new."""
+        """Make pages that repeat this one wait until the server has said whether it is new."""
         self._asking.add(page_id)
         try:
             yield
@@ -205,7 +205,7 @@ class FleetWorker:
     async def _admitted(
         self, state: State, decision: Decision, compared: list[bytes]
     ) -> list[SharedPage] | None:
-        """Pages to compare with first, none if it was admitted; None: too many to look through."""
+        """Pages to compare with first; [] if it was admitted; None: scan limit exceeded."""
         assert decision.page_id is not None
         page = self._shared(state, decision)
         try:
@@ -214,7 +214,7 @@ class FleetWorker:
             self._stats.inc_value(stats.BACKEND_UNDECIDED)
             near = None
         else:
-            if near is None:  # no answer: others shall know it nevertheless
+            if near is None:  # no answer: tell the others about it later
                 self._link.tell(self._questions.admit(page, compared))
                 near = []
         if not near:
@@ -229,16 +229,16 @@ class FleetWorker:
         return SharedPage(stamp, KeptPage(state.detector.pages.page(decision.page_id), indexed))
 
     async def _is_settled(self, other: SharedPage, reading: PageReading, once: bool) -> bool:
-        """Whether a page may be the reason to drop another, waiting for its items if need be."""
+        """Whether a page may be the reason to drop another; waits for its items if necessary."""
         row = other.kept.page
         if row.url == reading.url and not (once and row.digest == reading.digest):
             return other.is_kept and row.digest == reading.digest
         if other.is_kept or other.worker == self._worker:
-            return other.is_kept  # an own one was compared already
+            return other.is_kept  # our own pages were compared already
         return await self._comes_to_be_kept(other)
 
     async def _comes_to_be_kept(self, other: SharedPage) -> bool:
-        """Wait for a page's items; the page is forgotten if its worker dies, or takes too long."""
+        """Wait for a page's items; forget it if its worker's lease expires or time is up."""
         end, rest = time.monotonic() + PATIENCE_S, FIRST_PAUSE_S
         is_alive: bool | None = True
         while is_alive is not False and time.monotonic() < end:
@@ -258,7 +258,7 @@ class FleetWorker:
             self._link.tell(self._questions.keep(page))
 
     def keep_item(self, item: KeptItem) -> None:
-        """An item of a page that repeats none, or that says something new, left the pipelines."""
+        """An item left the pipelines: of a page that repeats none, or with new data."""
         self._link.tell(self._questions.keep_item(item))
 
     def drop(self, page_id: int) -> None:
@@ -267,7 +267,7 @@ class FleetWorker:
             self._link.tell(self._questions.forget(page))
 
     async def close(self) -> None:
-        """Tell the server what it was not told yet, if it takes it in CLOSING_S."""
+        """Send what waits, for at most CLOSING_S, and report the counts."""
         await run_in_thread(self._link.close, CLOSING_S)
         self._server.close()
         counts = {
@@ -279,7 +279,7 @@ class FleetWorker:
             self._stats.set_value(key, n)
 
     async def _ask(self, *questions: Call) -> Any:
-        """The answer, or a list of them; None, counted, in place of one that does not come."""
+        """The answer, or a list of answers; None, counted, for one that does not come."""
         answers = [await self._answer(one) for one in [self._link.ask(q) for q in questions]]
         return answers if len(answers) > 1 else answers[0]
 

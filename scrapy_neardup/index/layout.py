@@ -1,4 +1,4 @@
-"""How permuted tables cut a signature: blocks, leading choices, what they cost; no data."""
+"""How permuted tables cut a signature into blocks, and what the tables cost; holds no data."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Layout:
     """`bits` cut into `blocks`, and a table for every choice of blocks - distance of them.
 
     Two signatures that differ in at most `distance` bits agree in at least blocks - distance
-    blocks, so at least one table finds the one by the leading blocks of the other (Manku, Jain,
-    Das Sarma 2007, section 3). Block 0 holds the most significant bits. Widths differ by at
+    blocks, so they share the leading blocks of at least one table (Manku, Jain, Das Sarma 2007,
+    section 3). Block 0 holds the most significant bits. Widths differ by at
     most one bit where `blocks` does not divide `bits`.
 
-    A leading choice of one block is its own directory; of several, they are hashed to one:
-    only equality matters. Raises SpecError.
+    The bits of one leading block index the directory themselves; several leading blocks are
+    hashed, because only their equality matters. Raises SpecError.
     """
 
     blocks: int
@@ -61,7 +61,7 @@ class Layout:
 
     @cached_property
     def edges(self) -> tuple[int, ...]:
-        """The blocks' borders, in bits from the least significant, highest first."""
+        """The borders of the blocks, as bits from the least significant, highest first."""
         return tuple(self.bits * i // self.blocks for i in range(self.blocks, -1, -1))
 
     def mask(self, block: int) -> int:
@@ -79,11 +79,11 @@ class Layout:
 
     @cached_property
     def leading_masks(self) -> tuple[int, ...]:
-        """The bits that lead in each table."""
+        """The leading bits of each table, as a mask."""
         return tuple(sum(self.mask(block) for block in leading) for leading in self.tables)
 
     def leading_bits(self, table: int) -> int:
-        """How many bits lead in a table."""
+        """The number of leading bits of a table."""
         return self.leading_masks[table].bit_count()
 
     @cached_property
@@ -96,9 +96,9 @@ class Layout:
 
     @cached_property
     def multipliers(self) -> U64Array:
-        """What masked words are multiplied with, so that the sum's high bits name a bucket.
+        """Factors of the masked words; the high bits of the products' sum number the bucket.
 
-        One block within a word is shifted to the top: its value is its place. Otherwise
+        A single block within one word is shifted to the top, so its value is the bucket. Otherwise
         odd numbers spread the leading bits (Fibonacci hashing). Shape (tables, words).
         """
         spread = [(GOLDEN * (2 * word + 1)) % 2**64 for word in range(self.bits // 64)]
@@ -113,8 +113,8 @@ class Layout:
     def windows(self) -> I64Array:
         """Where each table's entries take their 32 bits: (word, rotation to the right).
 
-        The window with the fewest leading bits, for these are equal anyway; among those the
-        first above the leading block. Shape (tables, 2).
+        The window with the fewest leading bits, because leading bits are equal within a bucket
+        and tell nothing; of several, the first above the leading block. Shape (tables, 2).
         """
         return np.array([self._window(mask) for mask in self.leading_masks], dtype=np.int64)
 
@@ -128,7 +128,7 @@ class Layout:
 
     @cached_property
     def kernel_tables(self) -> Tables:
-        """What kernels need to know."""
+        """The masks, multipliers and windows, as the kernels take them."""
         return Tables(self.masks, self.multipliers, self.windows)
 
     def directory_bits(self, n: int) -> int:
@@ -144,14 +144,14 @@ class Layout:
         return n * (8 * n_words + 4) + 8 * n * (n_tables - 1) + n_tables * directory
 
     def scanned(self, n: int) -> float:
-        """Entries that a query compares on average, if n fingerprints are random."""
+        """Average number of entries that a query compares among n random fingerprints."""
         directory = self.directory_bits(n)
         leading = (self.leading_bits(table) for table in range(len(self.tables)))
         return sum(n / (1 << min(bits, directory)) for bits in leading)
 
 
 class Proposal(NamedTuple):
-    """A number of blocks, what it costs, and why it and no other."""
+    """A number of blocks, its cost, and the reason for it."""
 
     blocks: int
     tables: int
@@ -162,8 +162,8 @@ class Proposal(NamedTuple):
 def propose_blocks(n: int, distance: int, memory_bytes: int, bits: int = 64) -> Proposal:
     """The blocks that answer fastest for n random fingerprints and fit in memory.
 
-    A look-up costs a cache miss a table and the comparison of what is in its buckets; more
-    blocks mean more tables with emptier buckets. Raises SpecError if nothing fits.
+    A look-up costs one cache miss a table and one comparison an entry of its buckets. More
+    blocks mean more tables with fewer entries a bucket. Raises SpecError if nothing fits.
     """
     layouts = [Layout(blocks, distance, bits) for blocks in _possible(distance, bits)]
     fitting = [layout for layout in layouts if layout.nbytes(n) <= memory_bytes]
@@ -183,7 +183,7 @@ def propose_blocks(n: int, distance: int, memory_bytes: int, bits: int = 64) -> 
 
 
 def _possible(distance: int, bits: int) -> list[int]:
-    """Blocks above the distance whose tables are not too many."""
+    """The numbers of blocks above the distance that take at most MAX_TABLES tables."""
     return [
         blocks
         for blocks in range(distance + 1, min(bits, distance + 16) + 1)
@@ -192,7 +192,7 @@ def _possible(distance: int, bits: int) -> list[int]:
 
 
 def _lookup_ns(layout: Layout, n: int) -> float:
-    """A look-up among n random fingerprints, as measured in bulk: misses, and entries compared."""
+    """Time of a look-up among n random fingerprints: cache misses and comparisons, as measured."""
     return 50 * len(layout.tables) + 0.9 * layout.scanned(n)
 
 

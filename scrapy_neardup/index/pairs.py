@@ -1,8 +1,8 @@
 """Batch mode: every near pair of a collection that fits on disk but not in memory; clusters.
 
-A table at a time: rows are sorted by its leading bits with an external sort, then rows of equal
-leading bits are compared with each other. A pair is reported by the first table that brings it
-together, so that nothing has to be remembered.
+Works one table at a time: an external sort orders the rows by the table's leading bits, then rows
+with equal leading bits are compared. Only the first table in which a pair has equal leading bits
+reports it, so pairs already reported need not be remembered.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SortedRun = Any  # of an external sort, on disk or in memory: an array of keyed_
 
 
 def keyed_row(bits: int) -> np.dtype[np.void]:
-    """A row by its leading bits in a table: key, row number, words of the signature."""
+    """The type of a row to sort: key (its leading bits in a table), row number, signature."""
     return np.dtype([("key", "u8"), ("row", "i8"), ("words", "u8", (bits // 64,))])
 
 
@@ -52,9 +52,10 @@ def all_pairs(
     """Every two rows that differ in at most `distance` bits, in pieces, in no order.
 
     fingerprints: uint64 of shape (n,) or (n, words), for example np.load(..., mmap_mode="r").
-    blocks: as for PermutedIndex, None for the fastest. memory_bytes: about what may be held in
-    memory, though rows whose leading bits are all equal are held together; (16 + 8 words) n
-    bytes go to a temporary folder inside `folder`. progress: a bar of tqdm (the extra "dedup").
+    blocks: as for PermutedIndex, None for the fastest. memory_bytes: approximate limit of memory,
+    exceeded if rows with the same leading bits take more, because these are compared at once.
+    (16 + 8 words) n bytes go to a temporary folder inside `folder`. progress: a bar of tqdm (the
+    extra "dedup").
     O(tables x n log n) plus the comparisons. Raises SpecError, SignatureError.
     """
     n = len(fingerprints)
@@ -91,9 +92,9 @@ def _runs(
 
 
 def _stretches(runs: Sequence[SortedRun], memory_bytes: int) -> Iterator[SortedRun]:
-    """The runs merged: stretches sorted by key that never cut through equal keys.
+    """The runs merged: stretches sorted by key; rows of one key are in one stretch.
 
-    Halved until one fits in memory or holds a single key.
+    Splits the range of keys in half until a part fits in memory or holds a single key.
     """
     runs = [run for run in runs if len(run)]
     if not runs:
@@ -111,7 +112,7 @@ def _stretches(runs: Sequence[SortedRun], memory_bytes: int) -> Iterator[SortedR
 
 
 def joined(stretch: SortedRun, tables: Tables, table: int, distance: int) -> Iterator[PairBatch]:
-    """Near pairs among rows of equal keys that no earlier table brings together, in pieces.
+    """Near pairs among rows of equal keys, less those that an earlier table reports, in pieces.
 
     stretch: sorted by key.
     """

@@ -1,7 +1,7 @@
 """Permuted tables cut into shards by ranges of leading bits, and one index over the shards.
 
-All tables laid end to end, each in the order of its leading bits, are one line of positions;
-a shard is a stretch of it: some whole tables and parts of others (simhash-py's README).
+All tables end to end, each in the order of its leading bits, form one line of positions. A shard
+is a range of it: some whole tables and parts of others (simhash-py's README).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SAMPLE = 1 << 16  # pairs that decide where to cut
 
 
 def positions(layout: Layout, table: int, rows: U64Array) -> I64Array:
-    """Where rows stand in a table, on the line of all tables."""
+    """The positions of rows in a table, on the line of all tables."""
     place, left = np.full(len(rows), table, dtype=np.int64), 32
     for block in layout.tables[table]:
         high, low = layout.edges[block], layout.edges[block + 1]
@@ -43,8 +43,8 @@ def positions(layout: Layout, table: int, rows: U64Array) -> I64Array:
 class Shard(PermutedIndex):
     """The pairs at positions low <= p < high of any table, with the tables that reach there.
 
-    whole: the layout that was cut. Answers what an index of all pairs would, for queries that
-    stand in the shard.
+    whole: the layout that was cut. For queries whose position lies in the shard it gives the
+    answers of the whole index.
     """
 
     whole: Layout
@@ -61,7 +61,7 @@ class Shard(PermutedIndex):
 
     @property
     def n_home(self) -> int:
-        """Pairs that stand here in the first table: over all shards, each pair once."""
+        """Pairs whose position in the first table is here; each pair is in one such shard."""
         return int(np.count_nonzero(stands(self, 0, self.pairs()[0])))
 
     def arrays(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Shard(PermutedIndex):
 
 
 class ShardLike(Protocol):
-    """What ShardedIndex asks of a shard: a Shard, or whatever speaks to one elsewhere."""
+    """What ShardedIndex asks of a shard: a Shard, or a proxy of one in another process."""
 
     whole: Layout
     low: int
@@ -92,7 +92,7 @@ class ShardLike(Protocol):
 
 
 def stands(shard: ShardLike, table: int, rows: U64Array) -> BoolArray:
-    """Which rows stand in the shard by one table."""
+    """Which rows have their position in one table in the shard."""
     if not shard.low < (table + 1) * TABLE or not table * TABLE < shard.high:
         return np.zeros(len(rows), dtype=bool)
     place = positions(shard.whole, table, rows)
@@ -101,7 +101,7 @@ def stands(shard: ShardLike, table: int, rows: U64Array) -> BoolArray:
 
 
 def concerns(shard: ShardLike, rows: U64Array) -> BoolArray:
-    """Which rows stand in the shard by any table: those it holds, and those to ask it for."""
+    """Which rows have a position in the shard, in any table: it stores and answers these."""
     found = np.zeros(len(rows), dtype=bool)
     for table in range(len(shard.whole.tables)):
         found |= stands(shard, table, rows)
@@ -133,12 +133,12 @@ def _ranges(layout: Layout, sample: U64Array, n: int) -> Iterator[tuple[int, int
     spread = np.sort(np.concatenate([*everything, np.arange(n_tables, dtype=np.int64) * TABLE]))
     edges = [0, *(int(spread[len(spread) * i // n]) for i in range(1, n)), n_tables * TABLE]
     for low, high in pairwise(edges):
-        if low < high:  # Where many pairs stand at one position, fewer shards hold them all.
+        if low < high:  # Many pairs at one position cannot be split: there are fewer shards.
             yield low, high
 
 
 class ShardedIndex(Removal):
-    """One index over shards, each asked only for queries that stand in it: at most one a table.
+    """One index over shards. A query goes to the shards of its positions: at most one a table.
 
     Shards must cover all positions of one layout without overlap; SpecError otherwise. They may
     live in other processes, behind objects with a Shard's methods; docs/indexes.md has an example.

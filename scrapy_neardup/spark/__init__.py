@@ -1,8 +1,8 @@
-"""Near-duplicates of a corpus on Spark: the local detector's decisions, whatever the partitions.
+"""Near-duplicates of a corpus on Spark: the local detector's decisions under any partitioning.
 
 Needs the extra `spark`. Read in this order: signatures (texts → rows of 300 bytes), cells (which
-fingerprints have to meet), candidates (rows → pairs within reach), components (pairs → groups
-that are linked), decisions (pairs → who is kept), records (files → texts).
+fingerprints are compared), candidates (rows → near pairs), components (pairs → clusters),
+decisions (pairs → which pages are kept), records (files → texts).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BROADCAST_BYTES = 1 << 26  # an index up to this size is sent to every executor
 
 @dataclass(frozen=True)
 class Deduplicated:
-    """What dedup found: every page's signatures, and all pairs within reach."""
+    """What dedup found: every page's signatures, and all near pairs."""
 
     rows: DataFrame
     pairs: DataFrame
@@ -31,7 +31,7 @@ class Deduplicated:
 
     @cached_property
     def decisions(self) -> DataFrame:
-        """A row a page: id, kind (new, exact, near, too-short), original, distance,
+        """A row for each page: id, kind (new, exact, near, too-short), original, distance,
         sketch_distance, similarity, words; as detector.Decision has them.
         """
         from scrapy_neardup.spark.decisions import decided
@@ -40,10 +40,10 @@ class Deduplicated:
 
     @cached_property
     def clusters(self) -> DataFrame:
-        """A row a page that a chain of repeats links to another: cluster, id.
+        """A row for each page that a chain of repeats links to another: cluster, id.
 
-        cluster is the id of the chain's first page, which is kept. Found in rounds of their
-        own, run when this is asked for (components.py).
+        cluster is the id of the chain's first page, which is kept. Computed when first used, in
+        rounds of Spark jobs (components.py).
         """
         from scrapy_neardup.spark.decisions import clustered
 
@@ -67,15 +67,14 @@ def dedup(
 ) -> Deduplicated:
     """Decide for every row whether an earlier one says the same.
 
-    Rows come one after the other by `order`, then by `id` (by `id` alone without it): of pages
-    that say the same the first is kept, and it is the best copy by that rule. Decisions are
-    those of a local Detector that reads the rows in this order with admit="novel" and
-    boilerplate="keep" (templates are learnt page by page, which nobody can do in parallel);
-    `elsewhere` is not computed. id: a string, a URL under scope="site"; rows that share one are
-    pages of their own. text: visible text, null for none.
+    Rows are ordered by `order`, then by `id` (by `id` alone without it); of pages that say the
+    same the first is kept. Decisions are those of a local Detector that reads the rows in this
+    order with admit="novel" and boilerplate="keep" (templates are learnt page by page, which
+    cannot be done in parallel); `elsewhere` is not computed. id: a string, a URL under
+    scope="site"; rows with the same id are separate pages. text: visible text, null for none.
 
-    Candidates are found by an index that is sent to every executor while it takes at most
-    `broadcast_bytes`, by a shuffle of slices beyond. No text is shuffled.
+    If the index takes at most `broadcast_bytes`, it is sent to every executor; otherwise
+    slices are shuffled. No text is shuffled.
     """
     from scrapy_neardup.spark.candidates import Reach, confirmed_pairs
     from scrapy_neardup.spark.decisions import first_of_each_text

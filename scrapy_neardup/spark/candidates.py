@@ -1,4 +1,4 @@
-"""Rows of signatures → pairs within reach: by an index sent to everyone, or by a shuffle."""
+"""Rows of signatures → near pairs: by an index sent to every executor, or by a shuffle."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ COLUMNS = (*INDEXED, "beside")
 MEASURED = ("site", "sketch", "level", "odd_row", "beside")
 INDEX_BYTES_A_ROW = 200  # at distance 6: seven table entries, and what confirms a match
 SLIM = ("n", "site", "fingerprint", "check")
-SAMPLED = 100  # rows of a sample that tell a cell as large as is compared at once
-SAMPLE = 1 << 14  # rows that tell how crowded cells are
+SAMPLED = 100  # rows that the sample has of a cell of cell_rows rows
+SAMPLE = 1 << 14  # rows from which the sizes of cells are estimated
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How unlike two pages may be, and how much one machine is given at once.
+    """How different two near pages may be, and how much one machine handles at once.
 
     broadcast_bytes  an index up to this size is sent to every executor
-    cell_rows        rows that are compared all with all; larger cells are cut
+    cell_rows        rows that are compared all with all; larger cells are split
     """
 
     distance: int
@@ -51,14 +51,14 @@ class Reach:
 
     @property
     def limits(self) -> Limits:
-        """What two pages within reach keep to."""
+        """The limits of two near pages."""
         return Limits(self.distance, self.confirm_distance, self.similarity)
 
 
 def confirmed_pairs(
     rows: DataFrame, signatures: DataFrame, min_words: int, reach: Reach
 ) -> DataFrame:
-    """Every two rows of a site within reach: PAIRS, by their places n.
+    """Every two near rows of a site: PAIRS, by their places n.
 
     Only first rows of a text that has `min_words` words or more take part.
     """
@@ -72,7 +72,7 @@ def confirmed_pairs(
 
 
 def by_broadcast(signatures: DataFrame, reach: Reach) -> DataFrame:
-    """Send one index to every executor and scan it with the rows where they are: no shuffle."""
+    """Send one index to every executor and look up the rows in it in place: no shuffle."""
     index = index_bytes(signatures.select(*INDEXED).toArrow(), reach.distance)
     sent = signatures.sparkSession.sparkContext.broadcast(index)
     rows = signatures.select(*COLUMNS)
@@ -80,9 +80,9 @@ def by_broadcast(signatures: DataFrame, reach: Reach) -> DataFrame:
 
 
 def index_bytes(table: pa.Table, distance: int) -> bytes:
-    """An index of a table's fingerprints with all that confirms a match, as one string of bytes.
+    """An index of a table's fingerprints with what confirms a match, serialised.
 
-    table: INDEXED, and others that are left out. Read without a copy (index_arrays).
+    table: the columns INDEXED; others are ignored. index_arrays reads it without a copy.
     """
     known = {"ns": numbers_of(table, "n"), **measures_of(table.select(list(INDEXED)))}
     index = PermutedIndex(blocks=distance + 1, distance=distance)
@@ -109,7 +109,7 @@ def index_arrays(index: bytes) -> Columns:
 def scan(batches: Batches, index: bytes, reach: Reach) -> Batches:
     """Batches of rows → batches of their pairs with earlier rows of the index.
 
-    Knows no Spark: any engine that hands out Arrow batches can call it.
+    Independent of Spark: anything that has Arrow batches can call it.
     """
     known = index_arrays(index)
     finder = PermutedIndex.from_arrays(
@@ -143,7 +143,7 @@ def pairs_batch(
     """
     (rows, i), (others, j) = one, other
     sketch = np.bitwise_count(rows["sketches"][i] ^ others["sketches"][j]).sum(axis=1, dtype="i8")
-    # Measured only where the sketches confirm: most candidates of a crowded cell are far apart.
+    # Measured only if the sketches confirm: most candidates of a large cell are far apart.
     wanted = (rows["sites"][i] == others["sites"][j]) & (sketch <= reach.confirm_distance)
     similar = np.zeros(len(i))
     similar[wanted] = similarities(rows, i[wanted], others, j[wanted])
@@ -181,15 +181,15 @@ def measures_of(table: pa.Table | pa.RecordBatch, prefix: str = "") -> Columns:
 
 
 def by_shuffle(slim: DataFrame, signatures: DataFrame, reach: Reach) -> DataFrame:
-    """Bring fingerprints together that may be near (cells.py), then what confirms those that are.
+    """Bring together fingerprints that may be near (cells.py), then confirm the near pairs.
 
-    Only fingerprints and places go to all cells of theirs; sketches go where pairs are.
+    Only fingerprints and places go to every cell of a row; sketches are joined to pairs only.
     """
     return confirmed_of(candidate_pairs(slim, reach), signatures, reach)
 
 
 def confirmed_of(found: DataFrame, signatures: DataFrame, reach: Reach) -> DataFrame:
-    """Those of CANDIDATES that are confirmed, as PAIRS."""
+    """The confirmed ones of CANDIDATES, as PAIRS."""
     from pyspark.sql import functions as fn
 
     later = signatures.select(fn.col("n").alias("later"), *named(MEASURED, "later_"))
@@ -214,8 +214,8 @@ def candidate_pairs(slim: DataFrame, reach: Reach) -> DataFrame:
 
 
 def plan_of(slim: DataFrame, reach: Reach) -> CellPlan:
-    """How rows go to cells. What is in a cell is counted in a sample of the rows: a cell that is
-    cut where it need not be, or is not where it should, gives the same pairs.
+    """How rows go to cells. Sizes of cells are estimated from a sample. An error costs time only:
+    a cell gives the same pairs whether or not it is split.
     """
     from pyspark.sql import functions as fn
 
@@ -236,7 +236,7 @@ def plan_of(slim: DataFrame, reach: Reach) -> CellPlan:
 
 
 def collected(counts: DataFrame) -> tuple[U64Array, I64Array]:
-    """Keys, ascending, and how often each is there."""
+    """Keys, ascending, and the count of each."""
     table = counts.toArrow()
     keys, n = (column.to_numpy().astype(np.int64) for column in table.columns)
     order = np.argsort(keys.view(np.uint64))

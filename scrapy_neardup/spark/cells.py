@@ -1,10 +1,10 @@
-"""Fingerprints → cells: what a shuffle has to bring together, and the pairs in it. No Spark here.
+"""Fingerprints → cells, the groups of rows that are compared, and their pairs. No Spark here.
 
-A site of few rows is one cell. Of a larger one every table of a layout makes cells of equal
-leading blocks, as in an index on disk (index/pairs.py); the more rows, the more blocks. A cell of
-more rows than are compared at once is cut into parts, and every two parts meet in a cell of their
-own. An entry is a row in a cell, with as much of its sketch as turns most pairs away that only
-their fingerprints bring together. Entries travel as bytes, many to a row of Spark's.
+A site of few rows is one cell. In a larger site, each table of a layout makes one cell of all rows
+with equal leading blocks, as in index/pairs.py; the more rows, the more blocks. A cell of more rows
+than are compared at once is split into parts, and every two parts meet in a cell of their own. An
+entry is a row in a cell. It carries the beginning of the row's sketch, which rejects most pairs
+that are near by fingerprint only. Many entries are packed into one row of Spark's.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ PACKED = "task long, entries binary"
 COUNTED = "cell long, n long"
 CANDIDATES = "later long, earlier long, distance long"
 
-CHECK_WORDS = 2  # of the sketch: unlike texts differ in 64 bits of 128, with a deviation of 6
+CHECK_WORDS = 2  # of the sketch: different texts differ in 64 bits of 128, with a deviation of 6
 PLACED = keyed_row(64)
 ENTRY = np.dtype([*PLACED.descr, ("check", "u8", (CHECK_WORDS,))])  # row: n << PART_BITS | part
 Entries = Any
 ENTRIES_A_TASK = 1 << 21  # 80 MB, and three times that while they are sorted
-ENTRIES_AT_ONCE = 1 << 21  # collected before they are sent: rows of fewer bytes cost more
+ENTRIES_AT_ONCE = 1 << 21  # collected before they are sent: short rows of Spark's cost more
 ROWS_AT_ONCE = 2_000
 SMALL_SITE = 1_000  # rows; smaller ones are never cut
-# What layouts are chosen by, on one core: an entry made, packed, sorted and copied, without what
-# Spark does to move it; a pair compared by the compiled kernel.
+# Costs by which a layout is chosen, on one core: making, packing, sorting and copying an entry,
+# without Spark's own part; comparing a pair in the compiled kernel.
 ENTRY_NS, PAIR_NS = 600, 0.4
 
-# A cell's key: its table, numbered among those of all layouts, then bits of a hash.
+# A cell's key: the number of its table among those of all layouts, then bits of a hash.
 TABLE_BITS = 10
 _TABLE_SHIFT = np.uint64(64 - TABLE_BITS)
-# Which part of its cell an entry is: the only one, or the first or second of two.
+# The part of its cell that an entry is in: the only one, or the first or second of two.
 PART_BITS, PART_MASK = 2, 3
 WHOLE, FIRST, SECOND = 0, 1, 2
 
 
 class Choice(NamedTuple):
-    """One way to cut a site: its tables, numbered from `start` on among those of all ways."""
+    """One way to cut a site into cells: its tables, numbered from `start` on."""
 
     tables: Tables
     start: int
     leading_bits: tuple[int, ...]
 
     def nanoseconds(self, n_rows: int, crowding: F64Array, cell_rows: int) -> float:
-        """What a row of a site of so many costs. crowding: of all tables, see crowding_of."""
+        """Cost of a row of a site of n_rows rows. crowding: of all tables, see crowding_of."""
         cells = n_rows * crowding[self.start : self.start + len(self.leading_bits)]
         return float((ENTRY_NS * np.maximum(1, cells / cell_rows) + PAIR_NS * cells / 2).sum())
 
 
 @cache
 def choices(distance: int) -> tuple[Choice, ...]:
-    """Ways to cut a site: not at all, then by ever more blocks, while TABLE_BITS tell all apart."""
+    """Ways to cut a site: not at all, then by ever more blocks, up to 2**TABLE_BITS tables."""
     everything = Tables(
         np.zeros((1, 1), np.uint64), np.ones((1, 1), np.uint64), np.zeros((1, 2), np.int64)
     )
@@ -78,10 +78,10 @@ def choices(distance: int) -> tuple[Choice, ...]:
 
 
 def crowding_of(distance: int, fingerprints: U64Array) -> F64Array:
-    """For each table how probably two rows share a cell, told from a sample of their fingerprints.
+    """For each table the probability that two rows share a cell, estimated from a sample.
 
-    Never less than for random ones. Those of language are far from random: common words are on
-    most pages.
+    At least that of random fingerprints. Those of natural language share many more bits,
+    because common words are on most pages.
     """
     found = []
     for way in choices(distance):
@@ -94,10 +94,10 @@ def crowding_of(distance: int, fingerprints: U64Array) -> F64Array:
 
 @dataclass(frozen=True)
 class CellPlan:
-    """How the rows of a corpus go to cells, and cells to tasks.
+    """How rows are assigned to cells, and cells to tasks.
 
     sites, cuts  numbers of the sites that are cut, ascending, and by which of choices()
-    hot, parts   cells of more than cell_rows rows, ascending, and into how many parts they go
+    hot, parts   cells of more than cell_rows rows, ascending, and how many parts each is split into
     """
 
     distance: int
@@ -242,7 +242,8 @@ def candidates(batches: Batches, distance: int, confirm_distance: int) -> Batche
         for found in pairs_of(entries, distance):
             one, other = rows[found.left], rows[found.right]
             differ = np.bitwise_count(checks[found.left] ^ checks[found.right]).sum(axis=1)
-            # Rows of two parts meet in one cell, rows of one part in each that theirs goes to.
+            # Rows of different parts meet in one cell only. Rows of the same part meet in every
+            # cell of that part, so their pair is taken from the WHOLE cell only.
             part = one & PART_MASK
             wanted = (part == WHOLE) | (part != other & PART_MASK)
             wanted &= differ <= confirm_distance

@@ -13,18 +13,18 @@ MAX_ROUNDS = 64
 def connected_components(edges: DataFrame) -> DataFrame:
     """Every vertex of `edges` (u, v) with the smallest vertex of its component: vertex, component.
 
-    Large-star and small-star by turns (Kiveris et al., Connected Components in MapReduce and
-    Beyond, 2014, section 3): O(log**2 n) rounds, as a rule about six. Raises RuntimeError after
-    MAX_ROUNDS, which no graph of fewer than 2**8 … 2**64 vertices is known to need.
+    Alternates large-star and small-star (Kiveris et al., Connected Components in MapReduce and
+    Beyond, 2014, section 3): O(log**2 n) rounds, usually about six. Raises RuntimeError after
+    MAX_ROUNDS.
     """
     from pyspark.sql import functions as fn
 
-    # Each star reads its edges several times: without a checkpoint they would be made as often.
+    # Each star reads its edges several times; without a checkpoint Spark would recompute them.
     edges = edges.where("u <> v").select("u", "v").distinct().localCheckpoint()
     before = None
     for _ in range(MAX_ROUNDS):
         edges = small_star(large_star(edges).localCheckpoint()).localCheckpoint()
-        # A round only lowers the centres that vertices are linked to, or the number of links.
+        # Every round lowers the sum of the centres or the number of links until nothing changes.
         after = edges.agg(fn.count("*"), fn.sum(fn.col("v").cast("decimal(38,0)"))).first()
         if after == before:
             return edges.union(edges.select("v", "v")).toDF("vertex", "component").distinct()

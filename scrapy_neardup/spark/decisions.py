@@ -1,4 +1,4 @@
-"""Pairs → decisions, as the local detector would, one page after the other; and clusters."""
+"""Pairs → the decisions that the local detector would make page by page; and clusters."""
 
 from __future__ import annotations
 
@@ -65,10 +65,9 @@ def decided(rows: DataFrame, pairs: DataFrame, min_words: int) -> DataFrame:
 def near_a_kept_page(pairs: DataFrame) -> DataFrame:
     """For each page that is near a kept earlier one, the nearest such page and how near.
 
-    Whether a page is kept depends on those of its site before it, so one task goes through all
-    pairs of a site in order: about a million a second, in a bit of memory for each page.
+    Whether a page is kept depends on the earlier pages of its site. So one task goes through all
+    pairs of a site in order: about a million a second, with one bit of memory for each page.
     """
-
     preference = ["earlier" if column == "id" else column for column in ORDER]
     by_site = pairs.repartition("site").sortWithinPartitions("n", *preference)
     in_order = by_site.select(*PAIR_COLUMNS)

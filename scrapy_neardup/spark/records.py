@@ -49,7 +49,7 @@ def pages_of(batches: Batches, fields: Fields) -> Batches:
 
 
 def row_of(record: PageRecord | Damage, source: Input) -> tuple[str, str | None, str | None]:
-    """url, text and damage of a record; a page that breaks its parser is kept, without text."""
+    """url, text and damage of a record. If extraction fails, the page is kept without text."""
     place = f"{source.path}#{record.position}"
     if isinstance(record, Damage):
         return place, None, record.error

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def session(master: str | None) -> Iterator[SparkSession]:
-    """The session there is, or a new one while the block runs.
+    """The active session, or a new one for the duration of the block.
 
-    Raises InputError where Spark is not installed.
+    Raises InputError if Spark is not installed.
     """
     try:
         from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Texts → rows of signatures, in Arrow batches; nothing here knows Spark but the last two."""
+"""Texts → rows of signatures, in Arrow batches; only the last two functions use Spark."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from scrapy_neardup.engines import FingerprintSpec, load_engine
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Of every page also the odd sketches at the levels beside its own: of two pages that are much
-# alike the later is measured at the earlier one's level, and that is at most one step away.
+# Levels, relative to a page's own, at which it also has an odd sketch. The later of two pages is
+# measured at the earlier one's level, which for near pages is at most one step away.
 BESIDE = (-1, 1)
 
 Batches = Iterator[pa.RecordBatch]
@@ -81,7 +81,7 @@ def signed(
     spec: FingerprintSpec,
     sketch_spec: FingerprintSpec,
 ) -> DataFrame:
-    """Every row's signatures, with what orders it as `rank`."""
+    """Every row's signatures; `rank` is the value that orders the rows."""
     from pyspark.sql import functions as fn
 
     rank = fn.lit(0) if order is None else fn.col(order)
@@ -93,12 +93,12 @@ def signed(
 def numbered(rows: DataFrame) -> DataFrame:
     """The rows with their place `n` in the order, from 0; sorts signatures, not texts.
 
-    Rows of one id go by their digest, so that partitions play no part in the order.
+    Rows of the same id are ordered by digest, so that partitioning does not affect the order.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions as fn
 
-    # Read twice: a sample tells which rows go where.
+    # Read twice: sorting first samples the rows to choose the ranges of its partitions.
     rows = rows.persist(StorageLevel.DISK_ONLY)
     ordered = rows.sort("rank", "id", "digest").withColumn(
         "place", fn.monotonically_increasing_id()

@@ -1,8 +1,12 @@
 """Offline deduplication: files of pages through the same Detector as a crawl.
 
-One process reads records and decides, in the order of the input; workers extract and
-fingerprint. Memory holds what the detector remembers of kept pages, and a bounded number of
-records on their way.
+One process reads records and decides, in the order of the input; worker processes extract text
+and compute fingerprints. Memory holds the detector's kept pages and a bounded number of records
+that wait for the workers.
+
+The order of writes makes a run resumable after kill -9: a checkpoint first syncs all output, then
+writes the detector's snapshot, then replaces progress.json, which names both. On restart, output
+written after the checkpoint is removed and its records are read again.
 """
 
 from __future__ import annotations
@@ -29,12 +33,12 @@ from scrapy_neardup.state.snapshot import open_snapshot, write_snapshot
 
 CHECKPOINT_S = 60.0
 
-# Called as a run goes on: bytes of the input that were read, and what was counted so far.
+# Called during a run with the bytes of the input read so far and the counts so far.
 Watcher = Callable[[int, "dict[str, int]"], None]
 
 
 class DedupJob(NamedTuple):
-    """What to deduplicate, how, and where to."""
+    """What to deduplicate, with which settings, and the output folder."""
 
     inputs: list[Input]
     out: Path
@@ -52,7 +56,7 @@ class Task:
 
 
 def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[str, Any]:
-    """Deduplicate, from where an earlier run over the same files stopped; the summary.
+    """Deduplicate and return the summary; resumes where a run over the same files stopped.
 
     Writes `kept/` (records in their own formats), `duplicates.jsonl` (each with its original
     and the distances), `damaged.jsonl` and `summary.json`. Raises InputError, SnapshotError,
@@ -104,7 +108,7 @@ class DedupRun:
         return (self.job.out / name).open("ab")
 
     def go(self) -> None:
-        """Take every record that is left through to its output."""
+        """Process every remaining record."""
         with Readers(self.job.settings, self.key, self.job.jobs) as readers:
             for task, reading in readers.in_order(self._tasks()):
                 self._enter_input(task.number)
@@ -117,7 +121,7 @@ class DedupRun:
         self._save()
 
     def _tasks(self) -> Iterator[tuple[Task, Sheet]]:
-        """Records that are not done yet, each with what a worker needs of it."""
+        """Remaining records, each with what a worker needs of it."""
         first, position = self.progress.number, self.progress.position
         sizes = [n_bytes for _, n_bytes in self.progress.inputs]
         for number in range(first, len(self.job.inputs)):
@@ -135,7 +139,7 @@ class DedupRun:
             self._end_input(number)
 
     def _end_input(self, number: int) -> None:
-        """Close the output of the input that is done, and begin another."""
+        """Close the output of a finished input, and begin the next input."""
         self._close_part()
         self.progress.number, self.progress.position, self.progress.part = number, 0, 0
 
@@ -195,7 +199,7 @@ class DedupRun:
             self.progress.part += 1
 
     def _save(self) -> None:
-        """Bring everything to the disk, then say how far it goes."""
+        """Write a checkpoint. progress.json comes last: it counts only on what the disk has."""
         self._close_part()
         progress, old = self.progress, self.progress.snapshot
         for file in (self.duplicates, self.damaged):
@@ -215,8 +219,8 @@ class DedupRun:
 
 
 def sheet_of(number: int, record: PageRecord | Damage) -> Sheet:
-    """What a worker gets. The fragment makes the name one record's: two records of one URL
-    are two pages here, and may repeat each other."""
+    """What a worker gets of a record. The fragment makes its name unique: two records of one
+    URL are two pages here, and may repeat each other."""
     if isinstance(record, Damage):
         return Sheet("", "", None, None, "")
     name = f"{record.url}#{number}:{record.position}"
@@ -224,7 +228,7 @@ def sheet_of(number: int, record: PageRecord | Damage) -> Sheet:
 
 
 def write_summary(job: DedupJob, progress: Progress) -> dict[str, Any]:
-    """Write and give the totals of a run."""
+    """Write summary.json and return its totals."""
     counts = dict(sorted(progress.counts.items()))
     summary = {
         "inputs": len(job.inputs),

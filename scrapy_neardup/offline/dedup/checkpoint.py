@@ -1,4 +1,4 @@
-"""Where a run of dedup stands, on disk: a run that was cut off goes on from here."""
+"""The progress of a run of dedup, on disk: an interrupted run resumes from it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FILE = "progress.json"
 
 @dataclass(slots=True)
 class Progress:
-    """What is done: everything before a record of an input, and the output that belongs to it."""
+    """How far a run has come: everything before one record of one input, and its output."""
 
-    inputs: list[list[Any]]  # path and size of each, so that a run goes on with the same files
+    inputs: list[list[Any]]  # path and size of each: a run resumes only with the same files
     number: int = 0  # of the input
     position: int = 0  # of the next record in it
     part: int = 0  # next part of its output
@@ -35,33 +35,35 @@ class Progress:
 def begun(out: Path, inputs: list[Input]) -> Progress:
     """The progress in an output folder, new in an empty one.
 
-    Raises InputError for a folder of something else, or of a run over other files.
+    Raises InputError if the folder holds anything else, or a run over other files.
     """
     names = [[str(source.path), source.n_bytes] for source in inputs]
     path = out / FILE
     if not path.exists():
         if out.exists() and any(out.iterdir()):
-            raise InputError(f"{out}: is not empty and no run of dedup; name a new folder by --out")
+            raise InputError(
+                f"{out}: is not empty and holds no run of dedup; name a new folder with --out"
+            )
         return Progress(names)
     try:
         stored = json.loads(path.read_text("utf-8"))
         progress = Progress(**{**stored, "counts": Counter(stored["counts"])})
     except (ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path}: is damaged ({error}); name a new folder by --out") from error
+        raise InputError(f"{path}: is damaged ({error}); name a new folder with --out") from error
     if progress.inputs != names:
-        raise InputError(f"{out}: holds a run over other files; name a new folder by --out")
+        raise InputError(f"{out}: holds a run over other files; name a new folder with --out")
     return progress
 
 
 def save(out: Path, progress: Progress) -> None:
-    """Make the progress what a later run goes on from; on disk when this returns."""
+    """Replace the stored progress, atomically; on disk when this returns."""
     # Not asdict(): it makes another Counter of a Counter's pairs.
     values = {f.name: getattr(progress, f.name) for f in fields(progress)}
     write_atomically(out / FILE, [json.dumps(values).encode()], mode=0o644)
 
 
 def drop_later_output(out: Path, progress: Progress) -> None:
-    """Remove what was written behind the progress."""
+    """Remove output written after the checkpoint: its records will be read again."""
     for path in (out / "kept").glob("*"):
         number, *_, part = path.name.split(".")[0].split("-")
         if (int(number), int(part)) >= (progress.number, progress.part):
@@ -76,5 +78,5 @@ def drop_later_output(out: Path, progress: Progress) -> None:
 
 
 def snapshot_path(out: Path, number: int) -> Path:
-    """Where the detector's snapshot of a number is."""
+    """The path of the detector's snapshot with this number."""
     return out / f"detector-{number}.snapshot"

@@ -1,4 +1,4 @@
-"""Files of pages → records, one after the other; what is damaged is told and passed over."""
+"""Files of pages → records, one after the other; damaged ones are reported and skipped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARQUET_ROWS = 500
 
 
 class Fields(NamedTuple):
-    """Columns of JSONL, CSV and Parquet; None: the first there is of the usual names."""
+    """Columns of JSONL, CSV and Parquet; None: the first usual name that exists."""
 
     url: str = "url"
     text: str | None = None
@@ -45,7 +45,7 @@ class Input(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Its size on disk; of a folder, that of its HTML files."""
+        """Size on disk; for a folder, the size of its HTML files."""
         if self.kind == "html":
             return sum(path.stat().st_size for path in html_files(self.path))
         return self.path.stat().st_size
@@ -61,7 +61,7 @@ KINDS = {
 
 
 def find_inputs(paths: list[Path]) -> list[Input]:
-    """The inputs that paths name, in order; folders are searched. Raises InputError."""
+    """The inputs that the paths name, in order; folders are searched. Raises InputError."""
     found = [one for path in paths for one in _inputs_of(path)]
     if not found:
         raise InputError(f"{', '.join(map(str, paths))}: no file of a known format: {known()}")
@@ -118,12 +118,12 @@ def records(
     except InputError:
         raise
     except Exception as error:
-        # Every format's parser has errors of its own; what came before stands.
+        # Each format's parser has its own errors. Records read before the error stay valid.
         yield Damage(position + 1, f"the rest of the file: {type(error).__name__}: {error}")
 
 
 def opened(source: Input) -> tuple[IO[bytes], IO[bytes]]:
-    """The file unpacked, and the file as it is."""
+    """The file decompressed, and the file as stored (to report progress)."""
     packed = source.path.open("rb")
     if source.packing == ".gz":
         return gzip.GzipFile(fileobj=packed), packed  # type: ignore[return-value]
@@ -243,7 +243,9 @@ def _warc(
     source: Input, fields: Fields, progress: Callable[[int], None]
 ) -> Iterator[PageRecord | Damage]:
     if source.packing == ".zst":
-        raise InputError(f"{source.path}: WARC as .zst is not read; unpack it, or pack it as .gz")
+        raise InputError(
+            f"{source.path}: WARC as .zst is not supported; decompress it, or compress it as .gz"
+        )
     try:
         yield from warc_records(source.path, source.packing == ".gz", progress)
     except ImportError as error:

@@ -1,4 +1,8 @@
-"""Kept records → files of their own format, in parts that a crash cannot tear."""
+"""Kept records → files of their own format, in parts.
+
+A checkpoint closes and syncs the part, and a restart deletes parts begun after the checkpoint: no
+part is ever appended to, so a crash leaves no torn file.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ COPY_BYTES = 2**20
 
 
 class Part:
-    """One file of kept records of one input; on disk, whole, once closed."""
+    """One file of kept records of one input; complete and on disk once closed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,7 +51,7 @@ class Part:
 
 
 class JsonlPart(Part):
-    """Lines, as they were, packed by gzip."""
+    """The lines unchanged, gzipped."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -63,7 +67,7 @@ class JsonlPart(Part):
 
 
 class CsvPart(JsonlPart):
-    """The header and rows, packed by gzip."""
+    """The header and rows, gzipped."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -84,7 +88,7 @@ class CsvPart(JsonlPart):
 
 
 class WarcPart(Part):
-    """Records byte by byte as they were, packed or not."""
+    """The records byte by byte, compressed or not."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -134,7 +138,7 @@ class ParquetPart(Part):
 
 
 class HtmlPart(Part):
-    """A folder with the files, under the names that they had."""
+    """A folder with the files under their names."""
 
     def write(self, raw: Any) -> None:
         name, body = raw

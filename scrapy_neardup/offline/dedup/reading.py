@@ -24,7 +24,7 @@ from scrapy_neardup.settings import NearDupSettings
 
 BATCH = 32
 BATCH_BYTES = 4 * 2**20
-AHEAD = 4  # batches that wait for each worker: the reader must not run away from the workers
+AHEAD = 4  # batches that wait for each worker; bounds what the reader reads ahead
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class Sheet(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """Why a record was not compared: "without_text", "too_long" or "failed"."""
+    """A record that is not compared, and why: "without_text", "too_long" or "failed"."""
 
     reason: str
 
@@ -58,16 +58,16 @@ class Worker:
 
 
 def start_worker(settings: NearDupSettings, key: int) -> None:
-    """Give this process its detector, and an end when its parent has come to one."""
+    """Give this process its detector, and end it when its parent ends."""
     threading.Thread(target=_exit_with_parent, daemon=True).start()
-    # Ctrl-C reaches all processes of a terminal; the parent says what there is to say.
+    # Ctrl-C reaches all processes of a terminal; only the parent reports it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Worker.settings = settings
     Worker.detector = make_detector(settings, key)
 
 
 def _exit_with_parent() -> None:
-    # A killed parent closes nothing: its workers would wait for work for ever.
+    # A killed parent closes no pipe, so its workers would wait for work for ever.
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -80,7 +80,7 @@ def read_batch(sheets: list[Sheet]) -> list[PageReading | Unread]:
 
 
 def read_one(sheet: Sheet) -> PageReading | Unread:
-    """The reading of one record; whatever a page does to a parser, the record is kept."""
+    """The reading of one record. Any error of a parser leaves it unread, and so kept."""
     if sheet.body is not None and len(sheet.body) > Worker.settings.max_page_bytes:
         return Unread("too_long")
     try:
@@ -119,8 +119,8 @@ class Batch(NamedTuple, Generic[T]):
 class Readers:
     """Worker processes that read sheets in batches; a context.
 
-    A page that ends its worker, as a crash in a parser's C code or the system's want of memory
-    would, costs only itself: the workers are started anew and the page is left unread.
+    If a page ends its worker (a crash in a parser's C code, no memory left), the workers are
+    started again and only that page is left unread.
     """
 
     def __init__(self, settings: NearDupSettings, key: int, jobs: int) -> None:
@@ -135,7 +135,7 @@ class Readers:
         self._pool.shutdown(cancel_futures=True)
 
     def _started(self) -> ProcessPoolExecutor:
-        # Spawned: a fork would take along the locks of whatever threads libraries run.
+        # Spawned: a forked process would inherit locks held by threads of libraries.
         return ProcessPoolExecutor(self._jobs, get_context("spawn"), start_worker, self._start)
 
     def in_order(
@@ -143,7 +143,7 @@ class Readers:
     ) -> Iterator[tuple[T, PageReading | Unread]]:
         """Each thing with the reading of its sheet, in order.
 
-        At most AHEAD batches a worker wait, and AHEAD * BATCH_BYTES a worker beside the longest.
+        At most AHEAD batches and AHEAD * BATCH_BYTES bytes a worker wait, plus one batch.
         """
         waiting: deque[Batch[T]] = deque()
         for things, sheets in batches(pairs):

@@ -1,4 +1,4 @@
-"""What the readers of all formats give: records, and damage in their place."""
+"""What the readers of all formats yield: records, or damage in their place."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 
 class PageRecord(NamedTuple):
-    """One record. Without text and body it is not a page to compare."""
+    """One record of an input. One without text and body is kept without being compared."""
 
-    position: int  # in its file, from 0
+    position: int  # number of the record in its file, from 0
     url: str
     text: str | None = None
     body: bytes | None = None
     content_type: str = ""
-    raw: Any = None  # as the output of its format takes it
+    raw: Any = None  # as the output of its format writes it
 
 
 class Damage(NamedTuple):

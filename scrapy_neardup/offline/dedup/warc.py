@@ -1,7 +1,7 @@
-"""WARC files → records, each found and checked here, so that damage costs what is damaged only.
+"""WARC files → records, each located and checked here, so that damage costs one record only.
 
-warcio parses a record but does not find it: in damaged gzip it goes on with what it has, and a
-page that was cut short would pass for a whole one.
+warcio parses records but does not locate them: in damaged gzip it goes on with the bytes it has,
+and would pass a truncated page off as a whole one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 
 from scrapy_neardup.offline.dedup.record import Damage, PageRecord
 
-# Longer records (films, archives) are kept without being looked at.
+# Longer records (films, archives) are kept without being compared.
 MAX_RECORD_BYTES = 64 * 2**20
 MAX_HEAD_BYTES = 2**16
 BLOCK_BYTES = 2**16
@@ -29,7 +29,7 @@ RECORD_END = b"\r\n\r\n"
 
 
 class BrokenRecord(ValueError):
-    """What stands at a place in a file is no WARC record, or not a whole one."""
+    """The bytes at this place of a file are no WARC record, or only part of one."""
 
 
 class Frame(NamedTuple):
@@ -43,9 +43,9 @@ class Frame(NamedTuple):
 def warc_records(
     path: Path, packed: bool, progress: Callable[[int], None]
 ) -> Iterator[PageRecord | Damage]:
-    """Records of a file, in order; behind a damaged one, from where the next one begins.
+    """Records of a file, in order; after a damaged one, reading resumes at the next record.
 
-    Of a gzipped file each record must be a gzip member of its own, as the standard has it.
+    In a gzipped file each record must be a gzip member of its own, as the standard says.
     Raises ImportError without warcio.
     """
     from warcio.archiveiterator import ArchiveIterator
@@ -82,7 +82,7 @@ def packed_frame(file: IO[bytes], begin: int, size: int) -> Frame:
         raise BrokenRecord(f"{head + length - n_bytes:,} bytes of it are missing")
     if n_bytes <= MAX_RECORD_BYTES and content[head + length :].strip(LINE_ENDS):
         raise BrokenRecord(
-            "its gzip member holds more than one record; pack the file anew: "
+            "its gzip member holds more than one record; compress the file again: "
             "warcio recompress OLD NEW"
         )
     end = file.tell() - len(unpacker.unused_data)
@@ -90,7 +90,7 @@ def packed_frame(file: IO[bytes], begin: int, size: int) -> Frame:
 
 
 def plain_frame(file: IO[bytes], begin: int, size: int) -> Frame:
-    """The record at a place of a file that is not packed, with the line ends behind it."""
+    """The record at a place of an uncompressed file, with the line ends after it."""
     file.seek(begin)
     head, length = head_of(file.read(MAX_HEAD_BYTES))
     end = begin + head + length
@@ -119,10 +119,10 @@ def head_of(content: bytes) -> tuple[int, int]:
 
 
 def parsed(frame: Frame, archive_iterator: Any) -> PageRecord:
-    """The record of a frame. What warcio cannot take apart is kept without being compared."""
+    """The record of a frame. If warcio cannot parse it, it is kept without being compared."""
     if frame.content is None:
         return PageRecord(0, "")
-    # It writes what it finds wrong with a body's encoding to the error stream, block by block.
+    # warcio prints errors in a body's encoding to the error stream, block by block.
     with redirect_stderr(io.StringIO()):
         try:
             return page_of(next(archive_iterator(io.BytesIO(frame.content))))
@@ -142,7 +142,7 @@ def page_of(record: Any) -> PageRecord:
 
 
 def next_mark(file: IO[bytes], start: int, mark: bytes) -> int | None:
-    """Where bytes that look like a record's beginning stand next; None if nowhere."""
+    """The next place with bytes that look like the beginning of a record; None if there is none."""
     file.seek(start)
     carried = b""
     while block := file.read(2**20):
