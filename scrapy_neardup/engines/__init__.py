@@ -28,7 +28,7 @@ SIPHASH = 2  # as kernels know it; 0 and 1 are sdbm without and with the mix
 
 @dataclass(frozen=True, slots=True)
 class FingerprintSpec:
-    """What exactly a fingerprint is; two of different specs must never be compared.
+    """How a fingerprint is computed; fingerprints of different specs are never compared.
 
     bits       width: a multiple of 64, 64 to 1,024
     shingle    words in a feature, 1 to 16; a shorter text is one feature
@@ -76,7 +76,7 @@ class FingerprintSpec:
 
     @property
     def n_words(self) -> int:
-        """uint64 words that a fingerprint takes."""
+        """Number of uint64 words of a fingerprint."""
         return self.bits // 64
 
     @property
@@ -107,14 +107,14 @@ def siphash_key(key: int) -> int:
 
 
 def key_id(key: int) -> str:
-    """A name for a key that does not give the key away; "none" for 0."""
+    """A name of a key that does not reveal the key; "none" for 0."""
     if not key:
         return "none"
     return blake2b(key.to_bytes(8, "little"), digest_size=6, person=b"neardup-key-id").hexdigest()
 
 
 class Signatures(NamedTuple):
-    """What one pass over a page's words gives."""
+    """The results of one pass over a page's words."""
 
     fingerprint: int
     sketch: U64Array  # shape (sketch.n_words,), least significant word first

@@ -15,7 +15,7 @@ LITTLE = np.dtype("<u8")
 
 
 class ArraysEngine:
-    """Fingerprints by the NumPy kernels, whichever kernels the rest of the package runs on."""
+    """Fingerprints by the NumPy kernels, whichever kernels the rest of the package uses."""
 
     kernel: ModuleType = numpy_kernel
 

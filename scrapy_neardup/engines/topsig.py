@@ -1,4 +1,4 @@
-"""TopSig signatures: wide ones, whose words weigh what they tell about a page (Geva 2011)."""
+"""TopSig: wide signatures; a word weighs by its excess over the collection (Geva 2011)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class TopSig:
         self._strata = np.arange(0, bits, density)
 
     def signature(self, words: bytes) -> int:
-        """The signature of one normalised text, 0 for one without telling words."""
+        """The signature of one normalised text; 0 if no word exceeds its share."""
         return int.from_bytes(self.signature_many([words]).tobytes(), "little")
 
     def signature_many(self, texts: Sequence[bytes]) -> U64Array:
@@ -120,7 +120,7 @@ class TopSig:
         return sums
 
     def _touched(self, features: U64Array) -> tuple[I64Array, Floats]:
-        """Each word's bits, one a stratum, and their signs."""
+        """Each word's bits, one in each stratum, and their signs."""
         steps = np.arange(1, len(self._strata) + 1, dtype=np.uint64) * np.uint64(GOLDEN)
         random = fmix64(features[:, None] + steps)
         widths = np.minimum(self.density, self.bits - self._strata)

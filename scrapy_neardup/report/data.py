@@ -1,4 +1,4 @@
-"""What the report's page gets: totals of all decisions, and the newest of them row by row."""
+"""The data of the report's page: totals of all decisions, and rows of the newest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_COLUMNS = 96  # of the chart over time
 
 
 class Collected:
-    """A summary and the newest rows, gathered in one pass; goes on where it stopped."""
+    """A summary and the newest rows, read in one pass; each update resumes where the last ended."""
 
     def __init__(self, state: Path, rows: int = ROWS) -> None:
         self.state = state
@@ -33,7 +33,7 @@ class Collected:
         self.newest: deque[Decided] = deque(maxlen=rows)
 
     def refresh(self) -> None:
-        """Take in the decisions that were added since the last time."""
+        """Read the decisions that were added since the last update."""
         runs = self.reader.runs()
         self.summary.rules = runs[-1].rules if runs else {}
         for decided in self.reader.decisions(self.summary.last):
@@ -75,7 +75,7 @@ class Collected:
         }
 
     def _rows(self, clusters: list[Cluster]) -> list[Decided]:
-        """The newest decisions, and older ones where the first clusters need them."""
+        """The newest decisions, and older ones that belong to the first clusters."""
         rows = {decided.position: decided for decided in self.newest}
         if len(rows) < self.summary.total.kinds.total():
             for cluster in clusters[:CLUSTERS_WITH_TEXT]:
@@ -100,7 +100,7 @@ class Collected:
 
 
 def columns(rows: list[Decided]) -> dict[str, object]:
-    """Rows as columns, originals as places in a list: half the size, and quick to read."""
+    """Rows as columns, originals as indices of a list: half the size, and fast to parse."""
     targets: dict[str, int] = {}
     for decided in rows:
         for url in (decided.original, decided.elsewhere):

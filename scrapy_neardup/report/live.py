@@ -31,7 +31,7 @@ HOSTS = frozenset({"127.0.0.1", "localhost"})
 
 
 class Server(ThreadingHTTPServer):
-    """Serves MAX_CLIENTS at once; a further one takes the place of the oldest."""
+    """Serves MAX_CLIENTS connections at once; one more closes the oldest."""
 
     daemon_threads = True
 
@@ -65,14 +65,14 @@ class Server(ThreadingHTTPServer):
         self._free.release()
 
     def _close_oldest(self) -> None:
-        """End the connection that is open longest; its thread sees the end and is gone."""
+        """Close the oldest connection; its thread then ends."""
         with self._lock, suppress(StopIteration, OSError):
             oldest = next(iter(self._open))
             del self._open[oldest]
             oldest.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log a failure, in the crawl's log instead of on stderr; clients that go are none."""
+        """Log a failure in the crawl's log instead of on stderr; a client that leaves is none."""
         if not isinstance(sys.exception(), OSError):
             logger.exception("neardup: the live view failed to answer")
 
@@ -97,7 +97,7 @@ class LiveView:
         thread.start()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -151,7 +151,7 @@ class LiveView:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Nothing: the crawl's log is the crawl's."""
+                """Log no requests: they do not belong in the crawl's log."""
 
         return Handler
 

@@ -24,7 +24,7 @@ UNSAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def write_report(state: Path, output: Path, rows: int = ROWS) -> int:
-    """Write the report of a state folder; how many bytes. Raises LedgerError, OSError."""
+    """Write the report of a state folder; returns its bytes. Raises LedgerError, OSError."""
     collected = Collected(state, rows)
     collected.refresh()
     page = render(collected.as_dict())
@@ -32,7 +32,7 @@ def write_report(state: Path, output: Path, rows: int = ROWS) -> int:
 
 
 def render(data: dict[str, object], live_s: float = 0) -> bytes:
-    """The page of some data; with live_s it asks its server for new data so often."""
+    """The page of the data; with live_s it asks its server for new data every live_s seconds."""
     style, script = asset("style.css"), program()
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
@@ -50,12 +50,12 @@ def render(data: dict[str, object], live_s: float = 0) -> bytes:
 
 
 def as_json_in_html(value: object) -> str:
-    """JSON that may stand inside a script element, whatever strings it holds."""
+    """JSON that is safe inside a script element, whatever strings it holds."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(UNSAFE)
 
 
 def program() -> str:
-    """The page's scripts as one, in a scope of its own."""
+    """The page's scripts as one, in their own scope."""
     body = "\n".join(asset(f"{name}.js") for name in SCRIPTS)
     return f'"use strict";\n(() => {{\n{body}\n}})();\n'
 

@@ -1,4 +1,4 @@
-"""URL → the pattern it follows: numbers, dates and ids collapsed, so that like counts with like."""
+"""URL → its pattern: numbers, dates and ids collapsed, so that similar URLs count together."""
 
 from __future__ import annotations
 

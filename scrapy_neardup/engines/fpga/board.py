@@ -1,4 +1,4 @@
-"""Board: the paper's machine, 8 engines on each of 4 FPGAs, and what its time is made of."""
+"""Board: the paper's machine, 8 engines on each of 4 FPGAs, and how its time is spent."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Order = Literal["as given", "longest first"]
 
 
 class Board:
-    """The cycles of all engines, from the documents' lengths, as they come.
+    """The cycles of all engines, computed from the documents' lengths as they come.
 
     Ideal memory and every document resident, as in the paper. Counts from cycle 0 as if
-    the whole crawl had been loaded before the start: a price, not a forecast.
+    the whole crawl had been loaded before the start: not a forecast of a crawl's time.
     """
 
     def __init__(self, design: Design) -> None:
@@ -42,8 +42,8 @@ class Board:
     def add_collection(self, lengths: Sequence[int], order: Order = "as given") -> None:
         """A whole collection as the paper splits it: one contiguous part for each FPGA.
 
-        Parts are equal in padded words; within a part documents go round the engines.
-        "longest first" deals the documents out to all engines by falling length instead.
+        Parts are equal in padded words; within a part, documents go to the engines in turn.
+        "longest first" instead goes through all engines by decreasing length.
         """
         if order == "longest first":
             for length in sorted(lengths, reverse=True):

@@ -11,7 +11,7 @@ N_BITS = 64
 
 
 def plain(word_hash: int) -> int:
-    """The paper's: sdbm as it is."""
+    """The paper's: sdbm without a mix."""
     return word_hash
 
 
@@ -26,7 +26,7 @@ def light(h: int) -> int:
 
 
 def rotated(h: int, bits: int) -> int:
-    """64 bits turned to the left."""
+    """A rotation of 64 bits to the left."""
     return (h << bits | h >> 64 - bits) & MASK
 
 

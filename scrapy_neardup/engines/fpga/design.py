@@ -1,4 +1,4 @@
-"""What is built: the parameters of core and engine, the document layout, the fixed delays.
+"""The parameters of core and engine, the layout of documents, and the fixed delays.
 
 Every choice that the paper leaves open is made here; docs/fpga.md has them as a table.
 """
@@ -105,7 +105,7 @@ class Design:
 
 
 def design_for(spec: FingerprintSpec) -> Design:
-    """The design that computes a spec's fingerprints. Raises SpecError where none can."""
+    """The design that computes a spec's fingerprints. Raises SpecError if there is none."""
     if (spec.bits, spec.shingle, spec.weighting, spec.hash) != (64, 1, "count", "sdbm"):
         raise SpecError(
             f"the FPGA core counts single words into 64 bits; it cannot compute bits={spec.bits}, "
@@ -116,12 +116,12 @@ def design_for(spec: FingerprintSpec) -> Design:
 
 
 def padded_length(length: int) -> int:
-    """Characters before the NUL: the floor keeps results of a lane a rotation apart."""
+    """Characters before the NUL, at least seven, so that a lane's results are a rotation apart."""
     return max(length, FLOOR)
 
 
 def channel_words(length: int) -> int:
-    """64-bit words that a document of so many bytes takes, its NUL and padding included."""
+    """64-bit words of a document of this many bytes, with its NUL and padding."""
     return padded_length(length) // WORD_BYTES + 1
 
 

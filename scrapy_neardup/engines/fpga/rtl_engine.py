@@ -1,4 +1,4 @@
-"""The core in Verilog: written out for a user, and simulated by Verilator as an engine."""
+"""The core in Verilog: written to a folder for users, and simulated by Verilator."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def find_tool(name: str) -> str:
 
 
 def run_tool(name: str, *arguments: str) -> str:
-    """What a program prints. Raises EngineUnavailable if it is missing or fails."""
+    """The output of a program. Raises EngineUnavailable if it is missing or fails."""
     command = [find_tool(name), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_S)  # noqa: S603 - no shell; the arguments are ours

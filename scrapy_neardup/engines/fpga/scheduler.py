@@ -79,7 +79,7 @@ class Scheduler:
         return self.design.ready(fetch + self.design.nul_after(length), lane)
 
     def _drive(self, until: int | None) -> list[Emission]:
-        """Let the output run, up to but without a cycle."""
+        """Let the output run up to a cycle, exclusive."""
         emitted = []
         while self._wait(until):
             while self._ready and self._ready[0][0] <= self._clock:
@@ -91,7 +91,7 @@ class Scheduler:
         return emitted
 
     def _wait(self, until: int | None) -> bool:
-        """Move the clock to the next cycle with something to drive, if it comes before `until`."""
+        """Move the clock to the next cycle with output, if it comes before `until`."""
         if not self._latched:
             if not self._ready:
                 return False
