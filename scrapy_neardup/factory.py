@@ -111,6 +111,7 @@ def detector_options(settings: NearDupSettings) -> dict[str, Any]:
         "min_words": settings.min_words,
         "scope": settings.scope,
         "boilerplate": settings.boilerplate,
+        "facts": settings.facts,
         "admit": settings.index_admit,
     }
 
@@ -131,4 +132,5 @@ def make_identity(settings: NearDupSettings, key: int) -> Identity:
         "blocks": settings.blocks or settings.distance + 1,
         "scope": settings.scope,
         "exact": EXACT,
+        "facts": settings.facts,
     }

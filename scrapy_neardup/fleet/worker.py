@@ -15,7 +15,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import run_in_thread
 
 from scrapy_neardup import stats
-from scrapy_neardup.detect.detector import Decision, Detector, PageReading
+from scrapy_neardup.detect.detector import INDEXED, Decision, Detector, PageReading
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.templates import Host
 from scrapy_neardup.errors import SettingsError
@@ -225,7 +225,7 @@ class FleetWorker:
         """A page as the server gets it."""
         assert decision.page_id is not None
         stamp = self._worker + next(self._numbers).to_bytes(WORKER_BYTES, "big")
-        indexed = decision.kind in ("new", "near")
+        indexed = decision.kind in INDEXED
         return SharedPage(stamp, KeptPage(state.detector.pages.page(decision.page_id), indexed))
 
     async def _is_settled(self, other: SharedPage, reading: PageReading, once: bool) -> bool:

@@ -11,11 +11,14 @@ from typing import Literal, NamedTuple
 from scrapy_neardup.errors import LedgerError
 
 Policy = Literal["all", "duplicates", "off"]
-EntryKind = Literal["seen", "new", "exact", "near", "too-short", "undecided"]
+EntryKind = Literal["seen", "new", "exact", "near", "too-short", "undecided", "near-but-differs"]
 Action = Literal["kept", "dropped", "tagged", "counted"]
 
 POLICIES: tuple[Policy, ...] = ("all", "duplicates", "off")
-KINDS: tuple[EntryKind, ...] = ("seen", "new", "exact", "near", "too-short", "undecided")
+KINDS: tuple[EntryKind, ...] = (
+    *("seen", "new", "exact", "near", "too-short", "undecided"),
+    "near-but-differs",
+)
 ACTIONS: tuple[Action, ...] = ("kept", "dropped", "tagged", "counted")
 DUPLICATE_KINDS: frozenset[EntryKind] = frozenset({"seen", "exact", "near"})
 

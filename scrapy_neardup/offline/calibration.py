@@ -53,7 +53,7 @@ def calibrate(
     their 5-word shingles: near at Jaccard 0.9 and more, distinct at 0.5 and less, in between
     neither. Plain values. O(max_pages²) comparisons of sketches. Raises InputError.
     """
-    detector = Detector(load_engine("auto"), load_index("scan"))
+    detector = Detector(load_engine("auto"), load_index("scan"), facts="ignore")
     readings = distinct(list(read_pages(pages, detector, limit=max_pages).values()))
     if len(readings) < 2:
         raise InputError(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from scrapy_neardup.detect.detector import Detector, PageReading
+from scrapy_neardup.detect.detector import Detector, FactRule, PageReading
 from scrapy_neardup.detect.near import Limits, Measured, near, own_parts_agree
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import InputError
@@ -93,6 +93,7 @@ class MeasuredPairs(NamedTuple):
     n_words: I64Array  # of the shorter page
     own_words: I64Array  # of the second page, outside its host's templates
     own_similarity: F64Array  # of what they leave; NaN where templates are not known
+    differs: BoolArray  # in a fact
     measured: Measured
 
     def duplicates(self, limits: Limits) -> BoolArray:
@@ -103,7 +104,7 @@ class MeasuredPairs(NamedTuple):
         own = self.own_words, self.own_similarity
         agree = own_parts_agree(*own, limits) | np.isnan(self.own_similarity)
         found = near(self.measured, limits, lambda places: agree[places])
-        return found & (self.n_words >= limits.min_words) | self.exact
+        return found & ~self.differs & (self.n_words >= limits.min_words) | self.exact
 
     def where(self, wanted: BoolArray) -> MeasuredPairs:
         """Those of the pairs that are wanted."""
@@ -112,6 +113,7 @@ class MeasuredPairs(NamedTuple):
             self.n_words[wanted],
             self.own_words[wanted],
             self.own_similarity[wanted],
+            self.differs[wanted],
             self.measured.where(wanted),
         )
 
@@ -119,8 +121,8 @@ class MeasuredPairs(NamedTuple):
 def measure(detector: Detector, pairs: Iterable[tuple[PageReading, PageReading]]) -> MeasuredPairs:
     """What a detector sees when the second page of each pair comes after the first."""
     rows = [_measure(detector, first, second) for first, second in pairs]
-    columns = zip(*rows, strict=True) if rows else ((),) * 7
-    exact, n_words, own_words, own, distances, bits, similar = columns
+    columns = zip(*rows, strict=True) if rows else ((),) * 8
+    exact, n_words, own_words, own, differs, distances, bits, similar = columns
     measured = Measured(
         np.array(distances, dtype=np.int64),
         np.array(bits, dtype=np.int64),
@@ -131,26 +133,31 @@ def measure(detector: Detector, pairs: Iterable[tuple[PageReading, PageReading]]
         np.array(n_words, dtype=np.int64),
         np.array(own_words, dtype=np.int64),
         np.array(own, dtype=np.float64),
+        np.array(differs, dtype=bool),
         measured,
     )
 
 
 def _measure(
     detector: Detector, first: PageReading, second: PageReading
-) -> tuple[bool, int, int, float, int, int, float]:
+) -> tuple[bool, int, int, float, bool, int, int, float]:
     one, other = first.signatures, second.signatures
     row, own_words, own = first.sketch.reshape(1, -1), second.n_words, nan
     if not detector.is_cold(second):
-        own_words, similar = detector.compare_own(second, row)
-        own = float(similar[0])
+        own_words, left = detector.compare_own(second, row)
+        own = float(left[0])
+    similar = detector.compare(second, row)[1]
+    stored = detector.stored_row(first).reshape(1, -1)
+    differs = bool(detector.compare_facts(second, stored, similar)[0])
     return (
         first.digest == second.digest and one.n_words > 0,
         min(one.n_words, other.n_words),
         own_words,
         own,
+        differs,
         (one.fingerprint ^ other.fingerprint).bit_count(),
         int(np.bitwise_count(one.sketch ^ other.sketch).sum()),
-        float(detector.compare(second, row)[1][0]),
+        float(similar[0]),
     )
 
 
@@ -173,16 +180,23 @@ def sweep(
     return [Sweep(other, Score.of(pairs.duplicates(other), labels, weights)) for other in tried]
 
 
-def evaluate(pages: Path, pairs: Path, limits: Limits, templates: bool = False) -> dict[str, Any]:
+def evaluate(
+    pages: Path,
+    pairs: Path,
+    limits: Limits,
+    templates: bool = False,
+    facts: FactRule = "compare",
+) -> dict[str, Any]:
     """The score of files of pages and labelled pairs, of each stratum, and of other limits.
 
-    templates: learn them first, from all pages of the file; else every word counts.
+    templates: learn them first, from all pages of the file; else every word counts. facts: see
+    Detector.
 
     Plain values: precision, recall and f1 under `limits` at the top, then the rest. Raises
     InputError.
     """
     labelled = read_pairs(pairs)
-    measured = _measured(pages, labelled, templates)
+    measured = _measured(pages, labelled, templates, facts)
     labels = np.array([pair.near for pair in labelled], dtype=bool)
     strata = np.array([pair.stratum for pair in labelled], dtype=object)
     found = measured.duplicates(limits)
@@ -200,8 +214,8 @@ def evaluate(pages: Path, pairs: Path, limits: Limits, templates: bool = False) 
     }
 
 
-def _measured(pages: Path, labelled: list[Pair], templates: bool) -> MeasuredPairs:
-    detector = Detector(load_engine("auto"), load_index("scan"))
+def _measured(pages: Path, labelled: list[Pair], templates: bool, facts: FactRule) -> MeasuredPairs:
+    detector = Detector(load_engine("auto"), load_index("scan"), facts=facts)
     wanted = {id for pair in labelled for id in (pair.first, pair.second)}
     readings = read_pages(pages, detector, None if templates else wanted)
     for reading in readings.values() if templates else ():

@@ -160,6 +160,12 @@ class NearDupSettings:
         "`learn`: learn the menus, notices and footers of each site, and compare pages without "
         "them as well. `keep`: compare whole pages only.",
     )
+    facts: str = setting(
+        "compare",
+        one_of("compare", "ignore"),
+        "`compare`: keep a page that is near another where a fact differs: title, heading, number, "
+        "symbol or negation. `ignore`: drop it all the same.",
+    )
     index_admit: str = setting(
         "novel",
         one_of("novel", "all"),

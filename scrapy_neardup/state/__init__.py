@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from scrapy_neardup.detect.detector import Decision, Detector, PageReading
+from scrapy_neardup.detect.detector import INDEXED, Decision, Detector, PageReading
 from scrapy_neardup.detect.item_table import ItemTable, KeptItem
 from scrapy_neardup.errors import BrokenInvariant, JournalError, SnapshotError
 from scrapy_neardup.state import records
@@ -143,7 +143,7 @@ class State:
             raise
         if decision.page_id is None or decision.page_id < n_rows:
             return decision, False
-        self._unkept[decision.page_id] = decision.kind in ("new", "near")
+        self._unkept[decision.page_id] = decision.kind in INDEXED
         return decision, True
 
     def keep(self, page_id: int) -> None:
