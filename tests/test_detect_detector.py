@@ -129,7 +129,9 @@ def test_near_text_with_other_data_is_new() -> None:
 
 def test_equal_text_under_another_title_is_kept() -> None:
     known = detector(boilerplate="keep")
-    for n, (title, kind) in enumerate([("Lamp", "new"), ("Lamp", "exact"), ("Desk", "near-but-differs")]):
+    for n, (title, kind) in enumerate(
+        [("Lamp", "new"), ("Lamp", "exact"), ("Desk", "near-but-differs")]
+    ):
         content = PageContent(text(600, 1), heads=[title])
         assert known.decide(known.read(f"http://a.example/{n}", content)).kind == kind
 

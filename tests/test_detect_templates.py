@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_neardup.detect.templates import (
-    ALL_OF,
     MAX_BLOCKS_OF_A_HOST,
-    ONE_IN,
     Host,
     HostTemplates,
 )
@@ -126,16 +124,6 @@ def test_lines_without_words_are_no_blocks() -> None:
     assert blocks.n_words.tolist() == [2, 2]
     assert blocks.hashes[0] == blocks.hashes[1]
     assert len(blocks_of("").hashes) == 0
-
-
-def test_of_many_pages_a_sample_is_learnt_from() -> None:
-    templates = HostTemplates()
-    wanted = 0
-    for i in range(1000):
-        if templates.wants(HOST, bytes([i % 256])):
-            wanted += 1
-            templates.learn(HOST, page(f"text {i}"))
-    assert wanted == ALL_OF + (1000 - ALL_OF) // ONE_IN
 
 
 def test_what_follows_very_many_lines_is_one_block() -> None:

@@ -41,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="learn the templates of each host first, from all pages of the file",
     )
     parser.add_argument(
-        "--facts", choices=("compare", "ignore"), default="compare", help="as NEARDUP_FACTS"
+        "--facts",
+        choices=("compare", "ignore"),
+        help="as NEARDUP_FACTS; without it, facts are compared where templates are learnt",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
 

@@ -30,7 +30,7 @@ from scrapy_neardup.detect.near import (
 )
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
-from scrapy_neardup.detect.templates import NOTHING, HostTemplates
+from scrapy_neardup.detect.templates import NOTHING, Host, HostTemplates
 from scrapy_neardup.detect.text import Blocks, exact_text, words_and_blocks
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import BrokenInvariant, EngineFailed, ScanLimitReached
@@ -81,6 +81,14 @@ class PageReading:
     def n_words(self) -> int:
         """How many words the page has."""
         return sum(self.blocks.n_words.tolist())
+
+    def words_of(self, wanted: BoolArray) -> bytes:
+        """The words of some of its blocks, in order."""
+        spaces = np.flatnonzero(np.frombuffer(self.words, dtype=np.uint8) == ord(" "))
+        ends = np.append(spaces, len(self.words))[np.cumsum(self.blocks.n_words) - 1].tolist()
+        starts = [0, *(end + 1 for end in ends[:-1])]
+        spans = zip(starts, ends, wanted.tolist(), strict=True)
+        return b" ".join(self.words[start:end] for start, end, is_wanted in spans if is_wanted)
 
     @property
     def blocks_and_heads(self) -> Blocks:
@@ -209,7 +217,7 @@ class Detector:
     ) -> None:
         self.engine = engine
         self.index = index
-        width = DATA_WORDS + engine.sketch_spec.n_words + ROW_WORDS + FACT_WORDS
+        width = DATA_WORDS + engine.sketch_spec.n_words + 2 * ROW_WORDS + FACT_WORDS
         self.pages = PageTable(width)
         self.templates = HostTemplates()
         self.limits = Limits(distance, confirm_distance, similarity, min_words)
@@ -405,17 +413,22 @@ class Detector:
         n_candidates = len(ids)
         same_data = stored[:, 0] == np.uint64(reading.data)
         ids, distances, stored = ids[same_data], distances[same_data], stored[same_data]
-        rows = stored[:, :-FACT_WORDS]
+        rows = stored[:, : -ROW_WORDS - FACT_WORDS]
         bits, similar = self.compare(reading, rows, within=limits.confirm_distance)
         measured = Measured(distances, bits, similar)
         learns = self.boilerplate == "learn"
+        own_similar = self.compare_own_parts(reading, stored)
         confirmed = near(
             measured,
             limits,
             (lambda places: self._own_parts_agree(reading, rows[places])) if learns else None,
+            own_similar,
         )
+        measured = measured._replace(similarity=np.maximum(similar, own_similar))
         ids, measured = ids[confirmed], measured.where(confirmed)
-        reasons = self.compare_facts(reading, stored[confirmed], measured.similarity)
+        reasons = self.compare_facts(
+            reading, stored[confirmed], similar[confirmed], own_similar[confirmed]
+        )
         order = in_order(ids, measured)
         columns = (column[order].tolist() for column in (ids, *measured))
         differ = [(None, *REASONS)[reason] for reason in reasons[order].tolist()]
@@ -423,23 +436,61 @@ class Detector:
         return found, n_candidates - len(ids)
 
     def stored_row(self, reading: PageReading) -> U64Array:
-        """What the page table keeps of a page: its sketch, then its facts (facts.py)."""
-        return np.concatenate([reading.sketch, self._facts_row(reading)])
+        """What the page table keeps of a page: sketch, odd sketch of its own part, facts."""
+        return np.concatenate([reading.sketch, self._own_row(reading), self._facts_row(reading)])
+
+    def _known(self, reading: PageReading) -> Host:
+        """What is known of the page's host, nothing where templates do not count."""
+        known = self.templates.known(reading.host)
+        counts = self.boilerplate == "learn" and not self.is_cold(reading)
+        return known if known is not None and counts else NOTHING
 
     def _facts_row(self, reading: PageReading) -> U64Array:
-        known = self.templates.known(reading.host)
-        if known is None or self.boilerplate == "keep" or self.is_cold(reading):
-            known = NOTHING
-        return packed(reading.facts, known.template, reading.blocks.hashes)
+        return packed(reading.facts, self._known(reading).template, reading.blocks.hashes)
 
-    def compare_facts(self, reading: PageReading, stored: U64Array, similar: F64Array) -> I64Array:
+    def _own_row(self, reading: PageReading) -> U64Array:
+        """The odd sketch of what templates leave; that of the whole page if they leave all."""
+        is_own = ~self._known(reading).template(reading.blocks.hashes)
+        if is_own.all():
+            return reading.odd_row
+        words, n_words = reading.words_of(is_own), int(reading.blocks.n_words[is_own].sum())
+        level = odd_sketch.level_of(n_words)
+        return odd_sketch.odd_row(words, level, self.engine.sketch_spec.key)
+
+    def compare_own_parts(self, reading: PageReading, stored: U64Array) -> F64Array:
+        """How similar the own part of a page is to those of others; shape (n,).
+
+        stored: their stored_row(), shape (n, words). -1 where one is too short, or sampled
+        otherwise, or where templates do not count.
+        """
+        similar = np.full(len(stored), -1.0)
+        if self._known(reading) is NOTHING or not len(stored):
+            return similar
+        row = self._own_row(reading)
+        rows = np.ascontiguousarray(stored[:, -ROW_WORDS - FACT_WORDS : -FACT_WORDS])
+        least = max(1, self.limits.min_words - odd_sketch.SHINGLE + 1)
+        long_enough = odd_sketch.sizes_of(rows) >= least
+        if odd_sketch.sizes_of(row.reshape(1, -1))[0] >= least:
+            found = odd_sketch.compare(row, rows)[1]
+            usable = long_enough & ~np.isnan(found)
+            similar[usable] = found[usable]
+        return similar
+
+    def compare_facts(
+        self, reading: PageReading, stored: U64Array, similar: F64Array, own_similar: F64Array
+    ) -> I64Array:
         """In what facts a page differs from others: as facts.differences; shape (n,).
 
-        stored: their stored_row(), shape (n, words); similar: how similar the page is to them.
+        stored: their stored_row(), shape (n, words); similar, own_similar: as compare() and
+        compare_own_parts() tell.
         """
         if self.facts == "ignore" or not len(stored):
             return np.zeros(len(stored), dtype=np.int64)
-        n_differing = odd_sketch.n_differing(stored[:, :-FACT_WORDS], reading.odd_row, similar)
+        whole, own = stored[:, : -ROW_WORDS - FACT_WORDS], stored[:, :-FACT_WORDS]
+        n_differing = np.minimum(
+            odd_sketch.n_differing(whole, reading.odd_row, similar),
+            odd_sketch.n_differing(own, self._own_row(reading), own_similar),
+        )
         return differences(self._facts_row(reading), stored[:, -FACT_WORDS:], n_differing)
 
     def compare(
@@ -521,11 +572,11 @@ class Detector:
         )
 
     def learn(self, reading: PageReading) -> bool:
-        """Learn the host's templates from a page; whether it is one to learn from.
+        """Learn the host's templates from a page; whether templates are learnt.
 
         Not for exact repeats: read under many URLs, a page would become a template.
         """
-        wanted = self.boilerplate == "learn" and self.templates.wants(reading.host, reading.digest)
+        wanted = self.boilerplate == "learn"
         if wanted:
             self.templates.learn(reading.host, reading.blocks_and_heads)
         return wanted

@@ -61,21 +61,28 @@ TemplateRule = Callable[[I64Array], BoolArray]
 
 
 def near(
-    measured: Measured, limits: Limits, template_rule: TemplateRule | None = None
+    measured: Measured,
+    limits: Limits,
+    template_rule: TemplateRule | None = None,
+    own_similarity: F64Array | None = None,
 ) -> BoolArray:
-    """Which candidates are near; shape (n,).
+    """Which candidates are near, as a whole or in their own parts; shape (n,).
 
+    own_similarity: of what each page had left when it was read, without the templates known then;
+    -1 where that is too little. It suffices, whatever the templates are.
     template_rule: asked only about candidates that are near as a whole, and only where sketches
     confirm. Without it every word counts. O(n).
     """
-    found: BoolArray = measured.distances <= limits.distance
+    candidates: BoolArray = measured.distances <= limits.distance
     if limits.confirm_distance is None:
-        return found
-    found &= measured.sketch_distances <= limits.confirm_distance
+        return candidates
+    found: BoolArray = candidates & (measured.sketch_distances <= limits.confirm_distance)
     found &= measured.similarity >= limits.similarity
     places = np.flatnonzero(found)
     if len(places) and template_rule is not None:
         found[places] = template_rule(places)
+    if own_similarity is not None:
+        found |= candidates & (own_similarity >= limits.similarity)
     return found
 
 

@@ -52,12 +52,20 @@ def levels_of(rows: U64Array) -> I64Array:
 def n_differing(rows: U64Array, row: U64Array, similar: F64Array) -> F64Array:
     """How many shingles one page has and the other has not, by their similarity; shape (n,).
 
-    rows: as compare() takes them, shape (n, words); row: the page's odd_row().
+    rows: as compare() takes them, shape (n, words); row: the page's odd_row(). Without end where
+    the similarity is below 0, which means that it is not known.
     """
-    sizes = (rows[:, -ROW_WORDS] & _SIZE).astype(np.float64)
-    both = np.ldexp(sizes, levels_of(rows)) + np.ldexp(float(row[0] & _SIZE), int(row[0] >> _HALF))
-    differing: F64Array = both * (1 - similar) / (1 + similar)
+    both = sizes_of(rows) + sizes_of(row.reshape(1, -1))[0]
+    known = np.where(similar < 0, -1, similar)
+    with np.errstate(divide="ignore"):
+        differing: F64Array = np.where(known < 0, np.inf, both * (1 - known) / (1 + known))
     return differing
+
+
+def sizes_of(rows: U64Array) -> F64Array:
+    """About how many shingles pages have, by rows that end as odd_row() makes them; shape (n,)."""
+    taken = (rows[:, -ROW_WORDS] & _SIZE).astype(np.float64)
+    return np.ldexp(taken, levels_of(rows))
 
 
 @cache

@@ -15,8 +15,6 @@ from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64
 MAX_BLOCKS = 2**21  # of all hosts
 MAX_BLOCKS_OF_A_HOST = 2048
 WARM = 4  # pages of a host from which on its templates are trusted
-ALL_OF = 64  # pages of a host that are all learnt from; of later ones, one in ONE_IN
-ONE_IN = 8
 
 
 class Host(NamedTuple):
@@ -110,14 +108,6 @@ class HostTemplates:
     def __init__(self) -> None:
         self._hosts: OrderedDict[int, Host] = OrderedDict()
         self._n_blocks = 0
-
-    def wants(self, host: int, digest: bytes) -> bool:
-        """Whether a page, known by its digest, is to be learnt from.
-
-        Each of the first ALL_OF pages of a host, then a sample: it tells as much, for less.
-        """
-        known = self._hosts.get(host)
-        return known is None or known.n_pages < ALL_OF or digest[0] % ONE_IN == 0
 
     def learn(self, host: int, blocks: Blocks) -> None:
         """Count the blocks of a page, each once."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from scrapy_neardup.errors import LedgerError
 from scrapy_neardup.ledger.schema import (
+    DUPLICATE_KINDS,
     KINDS,
     CrawlRun,
     Decided,
@@ -67,7 +68,8 @@ class LedgerReader:
 
     def duplicates_of(self, url: str) -> list[Decided]:
         """What was judged a duplicate of a URL, oldest first."""
-        return self._everywhere(DUPLICATES_OF, url_id(url), url_hash(url), storable(url))
+        found = self._everywhere(DUPLICATES_OF, url_id(url), url_hash(url), storable(url))
+        return [decided for decided in found if decided.kind in DUPLICATE_KINDS]
 
     def pages_read(self) -> Iterator[str]:
         """URLs of the pages that were fetched and decided on, oldest first."""

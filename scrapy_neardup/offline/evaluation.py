@@ -93,6 +93,7 @@ class MeasuredPairs(NamedTuple):
     n_words: I64Array  # of the shorter page
     own_words: I64Array  # of the second page, outside its host's templates
     own_similarity: F64Array  # of what they leave; NaN where templates are not known
+    own_parts: F64Array  # similarity of what each page had left, -1 where too little
     differs: BoolArray  # in a fact
     measured: Measured
 
@@ -103,7 +104,7 @@ class MeasuredPairs(NamedTuple):
         """
         own = self.own_words, self.own_similarity
         agree = own_parts_agree(*own, limits) | np.isnan(self.own_similarity)
-        found = near(self.measured, limits, lambda places: agree[places])
+        found = near(self.measured, limits, lambda places: agree[places], self.own_parts)
         return found & ~self.differs & (self.n_words >= limits.min_words) | self.exact
 
     def where(self, wanted: BoolArray) -> MeasuredPairs:
@@ -113,6 +114,7 @@ class MeasuredPairs(NamedTuple):
             self.n_words[wanted],
             self.own_words[wanted],
             self.own_similarity[wanted],
+            self.own_parts[wanted],
             self.differs[wanted],
             self.measured.where(wanted),
         )
@@ -121,8 +123,8 @@ class MeasuredPairs(NamedTuple):
 def measure(detector: Detector, pairs: Iterable[tuple[PageReading, PageReading]]) -> MeasuredPairs:
     """What a detector sees when the second page of each pair comes after the first."""
     rows = [_measure(detector, first, second) for first, second in pairs]
-    columns = zip(*rows, strict=True) if rows else ((),) * 8
-    exact, n_words, own_words, own, differs, distances, bits, similar = columns
+    columns = zip(*rows, strict=True) if rows else ((),) * 9
+    exact, n_words, own_words, own, own_parts, differs, distances, bits, similar = columns
     measured = Measured(
         np.array(distances, dtype=np.int64),
         np.array(bits, dtype=np.int64),
@@ -133,6 +135,7 @@ def measure(detector: Detector, pairs: Iterable[tuple[PageReading, PageReading]]
         np.array(n_words, dtype=np.int64),
         np.array(own_words, dtype=np.int64),
         np.array(own, dtype=np.float64),
+        np.array(own_parts, dtype=np.float64),
         np.array(differs, dtype=bool),
         measured,
     )
@@ -140,7 +143,7 @@ def measure(detector: Detector, pairs: Iterable[tuple[PageReading, PageReading]]
 
 def _measure(
     detector: Detector, first: PageReading, second: PageReading
-) -> tuple[bool, int, int, float, bool, int, int, float]:
+) -> tuple[bool, int, int, float, float, bool, int, int, float]:
     one, other = first.signatures, second.signatures
     row, own_words, own = first.sketch.reshape(1, -1), second.n_words, nan
     if not detector.is_cold(second):
@@ -148,12 +151,14 @@ def _measure(
         own = float(left[0])
     similar = detector.compare(second, row)[1]
     stored = detector.stored_row(first).reshape(1, -1)
-    differs = bool(detector.compare_facts(second, stored, similar)[0])
+    own_parts = detector.compare_own_parts(second, stored)
+    differs = bool(detector.compare_facts(second, stored, similar, own_parts)[0])
     return (
         first.digest == second.digest and one.n_words > 0,
         min(one.n_words, other.n_words),
         own_words,
         own,
+        float(own_parts[0]),
         differs,
         (one.fingerprint ^ other.fingerprint).bit_count(),
         int(np.bitwise_count(one.sketch ^ other.sketch).sum()),

@@ -2,7 +2,7 @@
 
 const NAMES = {
   seen: "repeated URL", new: "new", exact: "exact copy", near: "near-duplicate",
-  "too-short": "too short", undecided: "undecided",
+  "too-short": "too short", undecided: "undecided", "near-but-differs": "near, but a fact differs",
 };
 
 function element(tag, attributes = {}, ...children) {
