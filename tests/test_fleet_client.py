@@ -59,7 +59,7 @@ def test_without_a_server_the_worker_decides_alone_and_tells_later(server: Runni
     assert worker.decide("https://site.example/2", prose(1)).kind == "exact"
     assert not worker.seen(b"site.example/9")
     worker.fleet.mark(b"site.example/1")
-    assert worker.stat("backend/unanswered") == 2
+    assert worker.stat("backend/unanswered") == 3  # a page, a copy's items, a URL
     server.start()
     worker.close()  # sends what waits
     assert worker.stat("backend/lost") == 0
