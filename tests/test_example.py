@@ -104,11 +104,12 @@ def test_demo_is_decided_alike_by_every_engine(
         assert re.search(r"'neardup/fpga/cycles': [1-9]", log)
 
 
-def test_demo_saves_fetches_leaves_the_calendar_and_obeys_robots(printed: tuple[str, str]) -> None:
+def test_demo_saves_fetches_keeps_the_months_and_obeys_robots(printed: tuple[str, str]) -> None:
     report, _ = printed
     rows = read_table(report)
     assert rows[Kind.SESSION]["never"] + rows[Kind.TRACKING]["never"] > 0
-    assert 0 < rows[Kind.MONTH]["fetched"] < 10
+    # A month's date is a fact, so DEPTH_LIMIT ends the calendar, not the plugin.
+    assert 0 < rows[Kind.MONTH]["fetched"] < 60
     assert f"{DISALLOWED_LINKS[0]} linked on every page, fetched 0 times" in report
 
 

@@ -5,8 +5,8 @@ SPIDER_MODULES = ["example.spiders"]
 EXTENSIONS = {"example.scorecard.Scorecard": 500}
 
 ADDONS = {"scrapy_neardup.NearDupAddon": 500}
-# The site has an endless calendar. Its empty months are near-duplicates of one another, so the
-# crawl leaves it by itself; DEPTH_LIMIT would end it even with the plugin switched off.
+# Links are not followed out of copies. The site's endless calendar is none: every month shows
+# another date, and a date is a fact. DEPTH_LIMIT ends it.
 NEARDUP_FOLLOW_DUPLICATES = False
 DEPTH_LIMIT = 30
 
