@@ -216,20 +216,20 @@ def test_the_row_is_kept_before_the_url_is_completed() -> None:
     lifecycle = PageLifecycle()
     page = with_item(lifecycle, b"a", 1, None)
     effects = ended(lifecycle, page, Fate.KEPT)
-    assert effects == [RowKept(1), Settled(page, False, False), Completed(b"a")]
+    assert effects == [Settled(page, False), RowKept(1), Completed(b"a")]
 
 
 def test_a_page_of_which_no_item_was_kept_is_forgotten() -> None:
     lifecycle = PageLifecycle()
     page = with_item(lifecycle, b"a", 1, None)
     effects = ended(lifecycle, page, Fate.DROPPED)
-    assert effects == [RowForgotten(1), Settled(page, False, False), Completed(b"a")]
+    assert effects == [Settled(page, False), RowForgotten(1), Completed(b"a")]
 
 
 def test_a_page_that_failed_is_never_completed() -> None:
     lifecycle = PageLifecycle()
     page = with_item(lifecycle, b"a", 1, None)
-    assert ended(lifecycle, page, Fate.FAILED) == [RowForgotten(1), Settled(page, False, True)]
+    assert ended(lifecycle, page, Fate.FAILED) == [Settled(page, True), RowForgotten(1)]
     assert lifecycle.stage(page) is Stage.FAILED
     assert b"a" in lifecycle
 
@@ -238,9 +238,9 @@ def test_a_copy_is_completed_when_its_original_is_kept() -> None:
     lifecycle = PageLifecycle()
     original = with_item(lifecycle, b"a", 1, None)
     copy = with_item(lifecycle, b"b", None, 1)
-    assert ended(lifecycle, copy, Fate.DROPPED) == [Settled(copy, True, False)]
+    assert ended(lifecycle, copy, Fate.DROPPED) == [Settled(copy, False)]
     assert ended(lifecycle, original, Fate.KEPT) == [
-        *(RowKept(1), Completed(b"b"), Settled(original, False, False), Completed(b"a"))
+        *(Settled(original, False), RowKept(1), Completed(b"b"), Completed(b"a"))
     ]
 
 

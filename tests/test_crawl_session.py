@@ -237,6 +237,7 @@ def test_a_crawl_that_is_cancelled_gives_everything_back(
 def test_a_fleets_worker_gives_back_thread_and_sockets(
     mock_site: MockSite, server: RunningServer
 ) -> None:
+    pytest.importorskip("redis", reason="the extra `redis` is not installed")
     fleet = {"NEARDUP_BACKEND": server.url, "LOG_ENABLED": False}
     run(mock_site, fleet)
     fails(mock_site, fleet | {"ITEM_PIPELINES": {RaisesAtOnce: 999}})
