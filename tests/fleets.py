@@ -233,7 +233,7 @@ async def bring(worker: Worker, number: int, pages: range) -> list[int]:
     """
 
     async def one(page: int) -> list[int]:
-        text = f"{prose(page, n_words=600)} worker{number if page % 2 else ''}"
+        text = f"{prose(page, n_words=600)} worker{'abc'[number] if page % 2 else ''}"
         decision = await worker.judge(f"https://site.example/{number}/{page}", text, keep=False)
         if decision.is_duplicate:
             return []

@@ -437,7 +437,9 @@ def test_near_pages_brought_at_once_on_a_new_site_are_told(server: RunningServer
 
     async def bring_all() -> list[Decision]:
         brought = (
-            worker.judge(f"https://site.example/{edit}", prose(1, n_words=600) + f" edit{edit}")
+            worker.judge(
+                f"https://site.example/{edit}", prose(1, n_words=600) + f" edit{chr(97 + edit)}"
+            )
             for edit, worker in enumerate(workers * 4)
         )
         return await asyncio.gather(*brought)
