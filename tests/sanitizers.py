@@ -44,7 +44,16 @@ def run(kind: str, areas: list[str]) -> int:
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", "*.so", "__pycache__"))
         build(kind, copy, Path(folder, "build"))
         tests = [f"tests/test_kernels_{area}.py" for area in areas]
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--capture=sys",
+            *tests,
+        ]
         return subprocess.run(command, cwd=copy, env=environment(kind, copy)).returncode
 
 
