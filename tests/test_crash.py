@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROUNDS = 100
+ROUNDS = 15
 ROOT = Path(__file__).resolve().parents[1]
 
 
