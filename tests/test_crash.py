@@ -1,4 +1,4 @@
-"""A crawl of the demo site is ended a hundred times before its time, and loses nothing."""
+"""A crawl of the demo site is ended many times before its time, and loses nothing."""
 
 import subprocess
 import sys
