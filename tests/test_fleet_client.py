@@ -250,7 +250,7 @@ def test_a_cluster_that_was_gone_as_a_whole_is_told_what_it_missed() -> None:
 
 
 USER = "worker on >Pass/word1 ~{neardup* +@connection +eval +evalsha +get +set +del +exists"
-USER += " +hget +hset +hdel +getbit +setbit +bitfield"
+USER += " +hget +hset +hdel +getbit +setbit +bitfield +sadd +scard +srandmember"
 
 
 def test_tls_and_a_user_with_few_permissions_will_do(tmp_path: Path) -> None:

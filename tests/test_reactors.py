@@ -40,7 +40,8 @@ def test_a_crawl_keeps_each_page_once(mode: str, mock_site: MockSite, tmp_path: 
     links = [mock_site.add(f"/long/{n}", long_page) for n in range(2)]
     links += [mock_site.url(p) for p in ("/page/1", "/copy/1", "/near/1", "/flaky", "/moved")]
     root = mock_site.add("/root", page(prose("root"), *links))
-    items, log = run(root, tmp_path, MODES[mode])
+    # A site of so few pages has no templates that could be known yet.
+    items, log = run(root, tmp_path, MODES[mode] | {"NEARDUP_BOILERPLATE": "keep"})
     kept = sorted(url.removeprefix(mock_site.root).split("/")[1] for url in items)
     assert len(items) == 5, log
     assert {"flaky", "moved", "long", "root"} < set(kept)
