@@ -111,6 +111,7 @@ def detector_options(settings: NearDupSettings) -> dict[str, Any]:
         "min_words": settings.min_words,
         "scope": settings.scope,
         "boilerplate": settings.boilerplate,
+        "template_bytes": settings.template_mb * 1_000_000,
         "facts": settings.facts,
         "admit": settings.index_admit,
     }

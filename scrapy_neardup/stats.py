@@ -62,6 +62,13 @@ PAGES_COLD = key(
     "pages kept although they look like another, because too little is known of their host's "
     "templates",
 )
+TEMPLATES_HOSTS = key("templates/hosts", "hosts whose templates are known")
+TEMPLATES_BYTES = key("templates/bytes", "bytes of what is known of templates")
+TEMPLATES_WITHOUT_ROOM = key(
+    "templates/pages_without_room",
+    "pages of which nothing was learnt because their host's templates find no room in "
+    "NEARDUP_TEMPLATE_MB; of such a host only exact repeats are dropped",
+)
 PAGES_ELSEWHERE = key(
     "pages/elsewhere",
     "pages that repeat a page of another site; kept unless NEARDUP_SCOPE is `all`",

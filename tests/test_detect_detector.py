@@ -440,6 +440,22 @@ def test_templates_are_learnt_from_pages_that_are_dropped_too() -> None:
     assert known.templates.own_words(reading.host, reading.blocks) == 0
 
 
+def test_near_pages_are_found_on_every_host_that_has_room_for_its_templates() -> None:
+    hosts, known = [f"h{i}.example" for i in range(30)], detector(template_bytes=20 * 1800)
+    chrome = {host: text(300, n, line=4) for n, host in enumerate(hosts)}  # 75 lines
+    for i in range(6):
+        for n, host in enumerate(hosts):
+            page = f"{chrome[host]}\n{text(60, 100 * n + i)}"
+            assert decide(known, f"http://{host}/{i}", page).kind == "new"
+    copies = [f"{chrome[host]}\n{text(60, 100 * n + 5)}\nlater" for n, host in enumerate(hosts)]
+    kinds = [
+        decide(known, f"http://{host}/copy", copy).kind
+        for host, copy in zip(hosts, copies, strict=True)
+    ]
+    assert 15 <= kinds.count("near") < 30
+    assert set(kinds) == {"near", "new"}
+
+
 def test_products_of_a_shop_with_a_heavy_template_are_all_kept() -> None:
     header, footer = text(700, 1, line=3), text(300, 2)
     shop = detector()

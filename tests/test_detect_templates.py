@@ -77,20 +77,102 @@ def test_memory_is_bounded_and_frequent_blocks_stay() -> None:
     assert templates.own_words(HOST, page("new")) == 1
 
 
-def test_the_host_that_was_unused_longest_is_forgotten_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("scrapy_neardup.detect.templates.MAX_BLOCKS", 10)
-    templates = HostTemplates()
-    for host in range(6):
-        for _ in range(4):
-            templates.learn(host, page())
-        templates.own_words(0, page())
-        templates.check()
-    assert len(templates) == 5
-    assert templates.is_warm(0)
+def learnt_in_turn(templates: HostTemplates, n_hosts: int, n_lines: int = 100) -> float:
+    """Share of hosts that are warm after six rounds of a page of each, with a template of lines."""
+    chrome = [" ".join(f"menu {i}" for i in range(n_lines)).replace(" menu", "\nmenu")]
+    for n in range(6):
+        for host in range(n_hosts):
+            templates.learn(host, blocks_of("\n".join([*chrome, f"text {n} of {host}"])))
+    templates.check()
+    return sum(map(templates.is_warm, range(n_hosts))) / n_hosts
+
+
+def test_more_hosts_than_fit_cost_no_other_host_its_templates() -> None:
+    room_for = 40
+    shares = {}
+    for n_hosts in (30, 44, 60, 80):
+        templates = HostTemplates(room_for * (12 * 102 + 512))
+        shares[n_hosts] = learnt_in_turn(templates, n_hosts)
+        assert templates.nbytes <= templates.max_bytes
+        assert (templates.n_without_room > 0) == (shares[n_hosts] < 1)
+    assert shares[30] == 1
+    assert all(share >= 0.85 * room_for / n for n, share in shares.items() if n >= room_for)
+
+
+def test_lines_of_single_pages_make_room_before_a_host_is_refused() -> None:
+    templates = HostTemplates(200_000)
+    for i in range(100):
+        for host in range(10):
+            templates.learn(host, page(*(f"line {j} of page {i}" for j in range(30))))
+    templates.learn(10, page())
+    templates.check()
+    assert 10 in templates
+    assert templates.n_without_room == 0
+    assert all(templates.own_words(host, page("new")) == 1 for host in range(10))
+
+
+def test_a_section_is_learnt_though_memory_is_short() -> None:
+    templates = HostTemplates(200_000)
+    for i in range(400):
+        for host in range(5):
+            lines = (f"line {j} of page {i}" for j in range(30))
+            templates.learn(host, page(f"section {i % 5}", *lines))
+    assert templates.own_words(0, page("section 3", "more")) == 1
+
+
+def test_a_host_that_has_no_room_to_grow_is_forgotten_itself() -> None:
+    templates = HostTemplates(20_000)
+    for i in range(4):
+        templates.learn(HOST, page(f"text number {i}"))
+    for _ in range(4):
+        templates.learn(1, blocks_of("\n".join(f"line {i}" for i in range(1700))))
+    templates.check()
     assert 1 not in templates
+    assert templates.is_warm(HOST)
+    assert templates.n_without_room == 4
+
+
+def test_a_host_of_which_no_page_came_for_long_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scrapy_neardup.detect.templates.UNUSED_PAGES", 10)
+    templates = HostTemplates(5 * 600)
+    for i in range(20):
+        templates.learn(i, page())
+        templates.learn(HOST + 100, page())
+        templates.check()
+    assert 17 in templates
+    assert 0 not in templates
+    assert templates.is_warm(HOST + 100)
     HostTemplates.from_arrays(templates.arrays()).check()
+
+
+def test_a_template_of_more_lines_than_half_the_bound_is_known_whole() -> None:
+    templates = HostTemplates()
+    chrome = "\n".join(f"menu {i}" for i in range(1500))
+    for i in range(60):
+        own = "\n".join(f"line {j} of page {i}" for j in range(40))
+        templates.learn(HOST, blocks_of(f"{chrome}\n{own}"))
+    templates.check()
+    assert templates.own_words(HOST, blocks_of(f"{chrome}\nthree new words")) == 3
+
+
+def test_a_host_whose_template_has_too_many_lines_is_never_warm() -> None:
+    templates = HostTemplates()
+    chrome = "\n".join(f"menu {i}" for i in range(MAX_BLOCKS_OF_A_HOST + 1))
+    for _ in range(10):
+        templates.learn(HOST, blocks_of(chrome))
+        templates.check()
+        assert not templates.is_warm(HOST)
+
+
+def test_a_snapshot_of_more_than_the_bound_is_read_and_made_smaller() -> None:
+    templates = HostTemplates()
+    learnt_in_turn(templates, 40)
+    again = HostTemplates.from_arrays(templates.arrays(), max_bytes=20_000)
+    again.check()
+    assert again.is_warm(3)
+    again.learn(99, page())
+    again.check()
+    assert 99 not in again
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 30), max_size=8))))

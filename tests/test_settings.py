@@ -45,6 +45,7 @@ GIVEN: dict[str, tuple[Any, str]] = {
     "MIN_WORDS": (0, "0"),
     "SCOPE": ("all", "all"),
     "BOILERPLATE": ("keep", "keep"),
+    "TEMPLATE_MB": (7, "7"),
     "INDEX_ADMIT": ("all", "all"),
     "URL_FILTER": ("exact", "exact"),
     "COMPARE": ("page", "page"),

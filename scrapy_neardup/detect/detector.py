@@ -30,7 +30,7 @@ from scrapy_neardup.detect.near import (
 )
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
-from scrapy_neardup.detect.templates import NOTHING, Host, HostTemplates
+from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, Host, HostTemplates
 from scrapy_neardup.detect.text import Blocks, exact_text, words_and_blocks
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import BrokenInvariant, EngineFailed, ScanLimitReached
@@ -189,6 +189,7 @@ class Detector:
                  min_words of it must be left. Of the first pages of a host (templates.WARM), and
                  where its templates were forgotten, none is near. It can only keep more pages.
                  "keep": every word counts
+    template_bytes  memory for what is learnt of all hosts; a host without room is never warm
     facts        "compare": a page is no copy where title, heading, number, symbol or negation
                  differ from the page that it is near (facts.py); "ignore": they may
     scope        "site": only pages of the same registrable domain count, others are named in
@@ -214,12 +215,13 @@ class Detector:
         admit: Admit = "novel",
         boilerplate: Templates = "learn",
         facts: FactRule = "compare",
+        template_bytes: int = TEMPLATE_BYTES,
     ) -> None:
         self.engine = engine
         self.index = index
         width = DATA_WORDS + engine.sketch_spec.n_words + 2 * ROW_WORDS + FACT_WORDS
         self.pages = PageTable(width)
-        self.templates = HostTemplates()
+        self.templates = HostTemplates(template_bytes)
         self.limits = Limits(distance, confirm_distance, similarity, min_words)
         self.scope = scope
         self.admit = admit
@@ -365,7 +367,8 @@ class Detector:
         """The detector that arrays() described; `rules` are the keywords of the class."""
         detector = cls(engine, index.from_arrays(_under("index.", arrays)), **rules)
         detector.pages = PageTable.from_arrays(_under("pages.", arrays))
-        detector.templates = HostTemplates.from_arrays(_under("templates.", arrays))
+        learnt, max_bytes = _under("templates.", arrays), detector.templates.max_bytes
+        detector.templates = HostTemplates.from_arrays(learnt, max_bytes)
         return detector
 
     def check(self) -> None:

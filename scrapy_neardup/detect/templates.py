@@ -12,17 +12,25 @@ from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.errors import BrokenInvariant
 from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
 
-MAX_BLOCKS = 2**21  # of all hosts
+TEMPLATE_BYTES = 25_000_000  # of all hosts
 MAX_BLOCKS_OF_A_HOST = 2048
 WARM = 4  # pages of a host from which on its templates are trusted
+BYTES_OF_A_BLOCK, BYTES_OF_A_HOST = 12, 512  # a hash and a count; two arrays and their places
+UNUSED_PAGES = 100_000  # read since a host's last page: then it gives way to another host
+PATIENCE = 1000  # pages until dropping blocks is tried again, where it made little room
 
 
 class Host(NamedTuple):
-    """What is known of a host: on how many of its pages each block stood."""
+    """What is known of a host: on how many of its pages each block stood.
+
+    A count is too low by one for each time that blocks were dropped after they were seen once.
+    """
 
     n_pages: int
     hashes: U64Array  # ascending
     counts: U32Array
+    trimmed_at: int = 0  # how many pages were known when blocks seen once were dropped last
+    used_at: int = 0  # how many pages of all hosts had been read when the last of these was
 
     @property
     def threshold(self) -> int:
@@ -34,19 +42,52 @@ class Host(NamedTuple):
         return min(self.n_pages, ceil(2 * sqrt(self.n_pages)))
 
     def with_page(self, hashes: U64Array) -> Host:
-        """The host after one more page, whose blocks come once and ascend.
-
-        Of too many blocks the rarest are forgotten.
-        """
+        """The host after one more page, whose blocks come once and ascend."""
         places, known = located(hashes, self.hashes)
         counts, new = self.counts.copy(), ~known
         counts[places[known]] += np.uint32(1)
         merged = np.insert(self.hashes, places[new], hashes[new])
         counts = np.insert(counts, places[new], 1)
-        if len(merged) > MAX_BLOCKS_OF_A_HOST:
-            kept = np.sort(np.argsort(counts, kind="stable")[-MAX_BLOCKS_OF_A_HOST // 2 :])
-            merged, counts = merged[kept], counts[kept]
-        return Host(self.n_pages + 1, merged, counts)
+        return self._replace(n_pages=self.n_pages + 1, hashes=merged, counts=counts)
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether it has more blocks than are kept of one host."""
+        return len(self.hashes) > MAX_BLOCKS_OF_A_HOST
+
+    def bounded(self) -> Host:
+        """The host without its rarest blocks if it has too many; never without a template's.
+
+        One whose templates are too many is as if its pages had not been read.
+        """
+        if not self.is_too_large:
+            return self
+        n_templates = int((self.counts >= self.threshold).sum())
+        if n_templates > MAX_BLOCKS_OF_A_HOST and self.n_pages >= WARM:
+            return NOTHING
+        n_kept = max(n_templates, MAX_BLOCKS_OF_A_HOST // 2)
+        return self._only(np.sort(np.argsort(self.counts, kind="stable")[-n_kept:]))
+
+    @property
+    def may_be_trimmed(self) -> bool:
+        """Whether its pages have doubled since it was trimmed.
+
+        So counts are too low by log2(n_pages) at most, where a template's are 2 sqrt(n_pages).
+        """
+        return self.n_pages >= max(WARM, 2 * self.trimmed_at)
+
+    def trimmed(self) -> Host:
+        """The host without blocks seen once, most of which no other page will have."""
+        kept = self._only(np.flatnonzero(self.counts > 1))
+        return kept._replace(trimmed_at=self.n_pages)
+
+    def _only(self, kept: I64Array) -> Host:
+        return self._replace(hashes=self.hashes[kept], counts=self.counts[kept])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, about."""
+        return BYTES_OF_A_HOST + BYTES_OF_A_BLOCK * len(self.hashes)
 
     def pack(self) -> bytes:
         """All of it, for another worker."""
@@ -69,8 +110,9 @@ class Host(NamedTuple):
         """Blocks ascend, counts are within the pages. Raises BrokenInvariant."""
         ascending = bool(np.all(self.hashes[1:] > self.hashes[:-1]))
         counted = bool(np.all((self.counts >= 1) & (self.counts <= self.n_pages)))
-        whole = len(self.hashes) == len(self.counts) <= MAX_BLOCKS_OF_A_HOST
-        if not (ascending and counted and whole):
+        whole = len(self.hashes) == len(self.counts)
+        bounded = self.n_pages < WARM or not self.is_too_large
+        if not (ascending and counted and whole and bounded):
             raise BrokenInvariant("the templates of a host are damaged")
 
     def template(self, hashes: U64Array) -> BoolArray:
@@ -100,38 +142,89 @@ NOTHING = Host(0, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32))
 class HostTemplates:
     """Learns the template blocks of every host from the pages that are read, one at a time.
 
-    Bounded: MAX_BLOCKS_OF_A_HOST and MAX_BLOCKS in all, 25 MB; the host that was unused longest
-    is forgotten first. A block that appears late, as after a new design, becomes a template's
-    once it has stood on enough pages; nothing is ever re-read.
+    Bounded by max_bytes, and fair: no host makes another one forget. Where memory is short,
+    blocks seen once are dropped, those of the largest hosts first; then a host that is not known
+    yet is refused, and one that has no room to grow is forgotten itself. Only hosts of which none
+    of the last UNUSED_PAGES pages was give way. A host that was refused or forgotten is not warm.
+
+    A block that appears late, as after a new design, becomes a template's once it has stood on
+    enough pages; nothing is ever re-read.
     """
 
-    def __init__(self) -> None:
-        self._hosts: OrderedDict[int, Host] = OrderedDict()
-        self._n_blocks = 0
+    def __init__(self, max_bytes: int = TEMPLATE_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self.nbytes = 0
+        self.n_without_room = 0  # pages whose host was refused or forgotten
+        self._n_read = 0
+        self._trim_from = 0  # pages read
+        self._hosts: OrderedDict[int, Host] = OrderedDict()  # in the order of their last use
 
     def learn(self, host: int, blocks: Blocks) -> None:
         """Count the blocks of a page, each once."""
+        self._n_read += 1
         self.adopt(host, self._hosts.get(host, NOTHING).with_page(each_once(blocks.hashes)))
 
     def known(self, host: int) -> Host | None:
         """What is known of a host."""
         return self._hosts.get(host)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a host that is not known yet would be taken in."""
+        return self._has_room(BYTES_OF_A_HOST, is_known=False)
+
     def adopt(self, host: int, learnt: Host) -> None:
         """Take what was learnt of a host, here or elsewhere, for all that is known of it."""
-        known = self._hosts.pop(host, NOTHING)
-        self._hosts[host] = learnt
-        self._n_blocks += len(learnt.hashes) - len(known.hashes)
-        while self._n_blocks > MAX_BLOCKS:
-            _, forgotten = self._hosts.popitem(last=False)
-            self._n_blocks -= len(forgotten.hashes)
+        is_known = host in self._hosts
+        self.forget(host)
+        learnt = learnt.bounded()._replace(used_at=self._n_read)
+        if learnt.n_pages and self._has_room(learnt.nbytes, is_known):
+            self._hosts[host] = learnt
+            self.nbytes += learnt.nbytes
+        else:
+            self.n_without_room += 1
+
+    def forget(self, host: int) -> None:
+        """Forget what is known of a host."""
+        known = self._hosts.pop(host, None)
+        self.nbytes -= known.nbytes if known is not None else 0
+
+    def _has_room(self, n_bytes: int, is_known: bool) -> bool:
+        """Whether so many bytes more are within the bounds; makes room.
+
+        The last eighth is for hosts that are known.
+        """
+        room = (self.max_bytes if is_known else self.max_bytes // 8 * 7) - n_bytes
+        if self.nbytes > room:
+            self._forget_unused(room)
+        if self.nbytes > room and self._n_read >= self._trim_from:
+            self._trim()
+        return self.nbytes <= room
+
+    def _forget_unused(self, room: int) -> None:
+        while self._hosts and self.nbytes > room:
+            host, known = next(iter(self._hosts.items()))
+            if known.used_at > self._n_read - UNUSED_PAGES:
+                return
+            self.forget(host)
+
+    def _trim(self) -> None:
+        """Drop blocks seen once, of the largest hosts first, until a quarter is free."""
+        before = self.nbytes
+        for host, known in sorted(self._hosts.items(), key=lambda pair: -len(pair[1].hashes)):
+            if self.nbytes <= self.max_bytes // 4 * 3:
+                break
+            if known.may_be_trimmed:
+                self._hosts[host] = trimmed = known.trimmed()
+                self.nbytes -= known.nbytes - trimmed.nbytes
+        if before - self.nbytes < self.max_bytes // 16:
+            self._trim_from = self._n_read + PATIENCE
 
     def own_words(self, host: int, blocks: Blocks) -> int:
         """How many words of a page stand outside the templates of its host."""
         known = self._hosts.get(host)
         if known is None:
             return int(blocks.n_words.sum())
-        self._hosts.move_to_end(host)
         return int(blocks.n_words[~known.template(blocks.hashes)].sum())
 
     def __contains__(self, host: int) -> bool:
@@ -146,40 +239,45 @@ class HostTemplates:
         """Hosts known."""
         return len(self._hosts)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        return sum(host.hashes.nbytes + host.counts.nbytes for host in self._hosts.values())
-
     def arrays(self) -> dict[str, Any]:
         """The state as named arrays, hosts in the order of their last use; fresh arrays."""
         hosts = list(self._hosts.values())
         return {
+            "n_read": np.array([self._n_read], dtype=np.int64),
             "hosts": np.array(list(self._hosts), dtype=np.uint64),
             "n_pages": np.array([host.n_pages for host in hosts], dtype=np.int64),
+            "trimmed_at": np.array([host.trimmed_at for host in hosts], dtype=np.int64),
+            "used_at": np.array([host.used_at for host in hosts], dtype=np.int64),
             "ends": np.cumsum([len(host.hashes) for host in hosts], dtype=np.int64),
             "hashes": _joined([host.hashes for host in hosts], np.uint64),
             "counts": _joined([host.counts for host in hosts], np.uint32),
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, Any]) -> Self:
-        """What arrays() described; keeps views of the arrays and never writes to them."""
-        templates, start = cls(), 0
-        columns = (arrays[name].tolist() for name in ("hosts", "n_pages", "ends"))
-        for number, n_pages, end in zip(*columns, strict=True):
+    def from_arrays(cls, arrays: dict[str, Any], max_bytes: int = TEMPLATE_BYTES) -> Self:
+        """What arrays() described; keeps views of the arrays and never writes to them.
+
+        If it takes more than max_bytes, room is made when the next page is learnt from.
+        """
+        templates, start = cls(max_bytes), 0
+        templates._n_read = int(arrays["n_read"][0])
+        names = "hosts", "n_pages", "ends", "trimmed_at", "used_at"
+        columns = (arrays[name].tolist() for name in names)
+        for number, n_pages, end, trimmed_at, used_at in zip(*columns, strict=True):
             hashes, counts = arrays["hashes"][start:end], arrays["counts"][start:end]
-            templates._hosts[number] = Host(n_pages, hashes, counts)
-            start = templates._n_blocks = end
+            host = Host(n_pages, hashes, counts, trimmed_at, used_at)
+            templates._hosts[number] = host
+            templates.nbytes += host.nbytes
+            start = end
         return templates
 
     def check(self) -> None:
-        """Blocks ascend, counts are within the pages, bounds are held. Raises BrokenInvariant."""
+        """Blocks ascend, counts are within the pages, bytes are counted. Raises BrokenInvariant."""
         for host in self._hosts.values():
             host.check()
-        n_blocks = sum(len(host.hashes) for host in self._hosts.values())
-        if n_blocks != self._n_blocks or n_blocks > MAX_BLOCKS:
-            raise BrokenInvariant(f"{n_blocks} template blocks, counted as {self._n_blocks}")
+        nbytes = sum(host.nbytes for host in self._hosts.values())
+        if nbytes != self.nbytes:
+            raise BrokenInvariant(f"templates of {nbytes} bytes, counted as {self.nbytes}")
 
 
 def _joined(arrays: list[Any], dtype: Any) -> Any:

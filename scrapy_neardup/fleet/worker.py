@@ -147,6 +147,8 @@ class FleetWorker:
         """Know a new host's templates from the others: without, near pages cannot be told."""
         if detector.boilerplate == "keep" or host in detector.templates:
             return
+        if not detector.templates.has_room:
+            return
         packed = await self._ask(self._questions.templates(host))
         if packed is not None and host not in detector.templates:
             detector.templates.adopt(host, Host.unpack(packed))

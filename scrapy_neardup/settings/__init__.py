@@ -9,6 +9,7 @@ from typing import Any, Self
 from scrapy.settings import BaseSettings
 
 from scrapy_neardup.detect.near import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, SIMILARITY
+from scrapy_neardup.detect.templates import TEMPLATE_BYTES
 from scrapy_neardup.settings.readers import (
     PREFIX,
     Reader,
@@ -159,6 +160,12 @@ class NearDupSettings:
         one_of("learn", "keep"),
         "`learn`: learn the menus, notices and footers of each site, and compare pages without "
         "them as well. `keep`: compare whole pages only.",
+    )
+    template_mb: int = setting(
+        TEMPLATE_BYTES // 1_000_000,
+        whole(1, 1_000_000, "MB"),
+        "Memory for the templates of all hosts, in MB. Of a host that finds no room in it, only "
+        "exact repeats are dropped.",
     )
     facts: str = setting(
         "compare",
