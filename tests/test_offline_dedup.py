@@ -17,10 +17,12 @@ from mock_site import page, prose
 from scrapy_neardup.commands import INTERRUPTED, WRONG_USE, main
 from scrapy_neardup.offline.dedup import DedupJob, dedup
 from scrapy_neardup.offline.dedup import warc as warc_module
-from scrapy_neardup.offline.dedup.inputs import Fields, find_inputs, records
+from scrapy_neardup.offline.dedup.columns import Fields
+from scrapy_neardup.offline.dedup.inputs import find_inputs, records
 from scrapy_neardup.offline.dedup.reading import BATCH, Sheet, batches
 from scrapy_neardup.offline.dedup.record import Damage, PageRecord
 from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state.lock import FolderLock
 
 warcio = pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
 pa = pytest.importorskip("pyarrow", reason="the extra [dedup] is not installed")
@@ -177,12 +179,115 @@ def test_two_records_of_one_url_are_two_pages(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_compared_is_kept_and_counted(tmp_path: Path) -> None:
-    odd: list[dict[str, Any]] = [{"id": 0}, {"id": 1, "text": 7}, {"id": 2, "html": ""}]
+    odd: list[dict[str, Any]] = [
+        {"id": 0, "url": URL.format(0)},
+        {"id": 1, "url": URL.format(1), "text": 7},
+        {"id": 2, "url": URL.format(2), "html": ""},
+    ]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in odd))
     assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
     assert kept(tmp_path / "out", unpacked_lines) == [0, 1, 2]
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["others"]["not_compared/without_text"] == 2
+
+
+@pytest.mark.parametrize("url", [None, "", 7, "page.html", "http://"])
+def test_a_record_whose_site_nobody_knows_is_kept_and_counted(tmp_path: Path, url: Any) -> None:
+    same = [{"id": i, "url": url, "text": TEXTS[0]} for i in range(2)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*same, *rows()]))
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
+    assert kept(tmp_path / "out", unpacked_lines) == [0, 1, *KEPT]
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["others"]["not_compared/without_url"] == 2
+
+
+@pytest.mark.parametrize("name", ["link", "WARC-Target-URI", "URL", "metadata.url"])
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_the_url_columns_of_common_tools_are_known(tmp_path: Path, name: str, kind: str) -> None:
+    import pyarrow.parquet as pq
+
+    table = [
+        {"id": i, "text": row["text"], **nested(name, f"http://s{i}.example/")}
+        for i, row in enumerate(rows())
+    ]
+    path = tmp_path / f"a.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(table), path)
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in table))
+    else:
+        write_csv(
+            path,
+            [{name: f"http://s{i}.example/", "text": row["text"]} for i, row in enumerate(table)],
+        )
+    assert run(tmp_path / "out", path) == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["kept"] == len(TEXTS), "each is on a site of its own"
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    first, _, rest = path.partition(".")
+    return {first: nested(rest, value) if rest else value}
+
+
+def write_csv(path: Path, table: list[dict[str, Any]], encoding: str = "utf-8") -> None:
+    with path.open("w", encoding=encoding, newline="") as file:
+        writer = csv.DictWriter(file, list(table[0]))
+        writer.writeheader()
+        writer.writerows(table)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"a.{kind}"
+    content = FORMATS[f"pages.{kind}"][0]
+    path.write_bytes(b"\xef\xbb\xbf" + content.replace(b"id,url,text", b"url,id,text"))
+    if kind == "csv":
+        write_csv(path, [{"url": r["url"], "text": r["text"]} for r in rows()], "utf-8-sig")
+    assert run(tmp_path / "out", path) == 0
+    assert len(lines(tmp_path / "out" / "duplicates.jsonl")) == 2
+
+
+def test_a_missing_column_is_an_error_that_names_those_that_are_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = [{"address": row["url"], "prose": row["text"], "n": {"m": 1}} for row in rows()]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table))
+    command = ["dedup", str(tmp_path / "a.jsonl"), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    assert main(command) == WRONG_USE
+    assert "no column holds text or HTML; its columns are: address, prose, n, n.m." in (
+        capsys.readouterr().err
+    )
+    assert main([*command, "--text", "prose"]) == WRONG_USE
+    assert "no column holds URLs; its columns are: address, prose" in capsys.readouterr().err
+    assert main([*command, "--text", "prose", "--url", "adress"]) == WRONG_USE
+    assert "has no column 'adress'" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert main([*command, "--text", "prose", "--url", "address"]) == 0
+    assert len(lines(tmp_path / "out" / "duplicates.jsonl")) == 2
+
+
+def test_without_urls_all_records_are_of_one_site(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        "".join(json.dumps({"id": i, "text": t}) + "\n" for i, t in enumerate(TEXTS))
+    )
+    command = ["dedup", str(tmp_path / "a.jsonl"), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    assert main([*command, "--no-url"]) == 0
+    assert kept(tmp_path / "out", unpacked_lines) == KEPT
+
+
+def test_two_runs_do_not_share_an_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    out = tmp_path / "out"
+    out.mkdir()
+    lock = FolderLock(out)
+    assert run(out, tmp_path / "a.jsonl") == WRONG_USE
+    assert "--out" in capsys.readouterr().err
+    lock.close()
+    assert run(out, tmp_path / "a.jsonl") == 0
+    assert kept(out, unpacked_lines) == KEPT
 
 
 def test_damaged_lines_are_listed_and_passed_over(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scrapy_neardup.commands.columns import add_columns
 from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.terminal import complain, say, say_json
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   scrapy neardup dedup crawl.jsonl.gz --out deduped
   scrapy neardup dedup warcs/ --out deduped --jobs 8
-  scrapy neardup dedup pages.parquet --url-field link --html-field source --out deduped
+  scrapy neardup dedup pages.parquet --url metadata.url --html source --out deduped
 """
 
 
@@ -32,9 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Inputs, output, columns and form."""
     parser.add_argument("inputs", metavar="INPUT", type=Path, nargs="+", help="file or folder")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder to write")
-    parser.add_argument("--url-field", metavar="NAME", default="url", help="default: url")
-    parser.add_argument("--text-field", metavar="NAME", help="default: text or content")
-    parser.add_argument("--html-field", metavar="NAME", help="default: html or body")
+    add_columns(parser)
     parser.add_argument(
         "--jobs", type=at_least(1), help="processes that read pages (default: all cores)"
     )
@@ -47,13 +46,14 @@ def run(options: argparse.Namespace) -> int:
 
     from scrapy_neardup.kernels.cores import cores
     from scrapy_neardup.offline.dedup import DedupJob, dedup
-    from scrapy_neardup.offline.dedup.inputs import Fields, find_inputs
+    from scrapy_neardup.offline.dedup.columns import Fields
+    from scrapy_neardup.offline.dedup.inputs import find_inputs
     from scrapy_neardup.settings import NearDupSettings
 
     settings = NearDupSettings.from_settings(
         getattr(options, "scrapy_settings", None) or get_project_settings()
     )
-    fields = Fields(options.url_field, options.text_field, options.html_field)
+    fields = Fields(options.url, options.text, options.html, not options.no_url)
     jobs = max(1, options.jobs or cores())
     job = DedupJob(find_inputs(options.inputs), options.out, settings, fields, jobs)
     try:

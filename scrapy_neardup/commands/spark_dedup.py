@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from scrapy_neardup.commands.columns import add_columns
 from scrapy_neardup.commands.terminal import say, say_json
 
 EXAMPLES = """\
@@ -22,9 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Inputs, output, columns, master and form."""
     parser.add_argument("inputs", metavar="IN", type=Path, nargs="+", help="file or folder")
     parser.add_argument("out", metavar="OUT", type=Path, help="folder to write")
-    parser.add_argument("--url-field", metavar="NAME", default="url", help="default: url")
-    parser.add_argument("--text-field", metavar="NAME", help="default: text or content")
-    parser.add_argument("--html-field", metavar="NAME", help="default: html or body")
+    add_columns(parser)
     parser.add_argument("--scope", choices=("site", "all"), default="site", help="default: site")
     parser.add_argument("--master", help="Spark's master (default: that of Spark's configuration)")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
@@ -32,12 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Deduplicate and print how many pages of each kind there were."""
-    from scrapy_neardup.offline.dedup.inputs import Fields
+    from scrapy_neardup.offline.dedup.columns import Fields
     from scrapy_neardup.spark import dedup
     from scrapy_neardup.spark.records import read_pages
     from scrapy_neardup.spark.session import session
 
-    fields = Fields(options.url_field, options.text_field, options.html_field)
+    fields = Fields(options.url, options.text, options.html, not options.no_url)
     with session(options.master) as spark:
         rows = read_pages(spark, options.inputs, fields).persist()
         pages = rows.where("damage is null").select("url", "text")

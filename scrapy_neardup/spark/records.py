@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from scrapy_neardup.offline.dedup.inputs import Fields, Input, find_inputs, records
+from scrapy_neardup.offline.dedup.columns import Fields
+from scrapy_neardup.offline.dedup.inputs import Input, find_inputs, records
 from scrapy_neardup.offline.dedup.reading import Sheet, text_of
 from scrapy_neardup.offline.dedup.record import Damage, PageRecord
 

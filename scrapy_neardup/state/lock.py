@@ -11,6 +11,10 @@ from scrapy_neardup.state.files import O_NOFOLLOW
 
 # Past any content: on Windows a locked byte cannot be read, and others must read the pid.
 _LOCKED_BYTE = 1 << 30
+STATE_ADVICE = (
+    "A state serves one crawl at a time: wait for that crawl, stop it, or set another "
+    "NEARDUP_STATE_DIR or JOBDIR"
+)
 
 
 def _lock(fd: int) -> None:
@@ -33,17 +37,14 @@ class FolderLock:
     two files of one name.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, advice: str = STATE_ADVICE) -> None:
         path = folder / "lock"
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | O_NOFOLLOW, 0o600)
         try:
             _lock(self._fd)
         except (BlockingIOError, PermissionError) as error:
             os.close(self._fd)
-            raise StateLocked(
-                f"{folder} is in use by process {_holder(path)}: a state serves one crawl at a "
-                f"time. Wait for that crawl, stop it, or set another NEARDUP_STATE_DIR or JOBDIR"
-            ) from error
+            raise StateLocked(f"{folder} is in use by process {_holder(path)}. {advice}") from error
         self._write_pid()
 
     def _write_pid(self) -> None:

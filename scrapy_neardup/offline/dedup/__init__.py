@@ -23,11 +23,13 @@ from scrapy_neardup.detect.detector import Decision, Detector, PageReading
 from scrapy_neardup.factory import make_detector, make_identity, restored_detector
 from scrapy_neardup.offline.dedup import checkpoint
 from scrapy_neardup.offline.dedup.checkpoint import Progress, snapshot_path
-from scrapy_neardup.offline.dedup.inputs import Fields, Input, records
+from scrapy_neardup.offline.dedup.columns import Fields
+from scrapy_neardup.offline.dedup.inputs import Input, columns_of, records
 from scrapy_neardup.offline.dedup.outputs import Part, part_path
 from scrapy_neardup.offline.dedup.reading import Readers, Sheet, Unread
 from scrapy_neardup.offline.dedup.record import Damage, PageRecord
 from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state.lock import FolderLock
 from scrapy_neardup.state.secret import kept_key
 from scrapy_neardup.state.snapshot import open_snapshot, write_snapshot
 
@@ -62,8 +64,20 @@ def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[
     and the distances), `damaged.jsonl` and `summary.json`. Raises InputError, SnapshotError,
     OSError.
     """
-    progress = checkpoint.begun(job.out, job.inputs)
+    for source in job.inputs:
+        columns_of(source, job.fields)  # an error in the last input is told before the first
+    checkpoint.begun(job.out, job.inputs)  # refuses folders of something else
     job.out.mkdir(parents=True, exist_ok=True)
+    lock = FolderLock(job.out, "Wait for that run, or name another folder with --out")
+    try:
+        return deduplicated(job, watch)
+    finally:
+        lock.close()
+
+
+def deduplicated(job: DedupJob, watch: Watcher) -> dict[str, Any]:
+    """Deduplicate into a folder that is this process's own."""
+    progress = checkpoint.begun(job.out, job.inputs)
     if not progress.done:
         checkpoint.save(job.out, progress)
         checkpoint.drop_later_output(job.out, progress)
@@ -224,7 +238,7 @@ def sheet_of(number: int, record: PageRecord | Damage) -> Sheet:
     if isinstance(record, Damage):
         return Sheet("", "", None, None, "")
     name = f"{record.url}#{number}:{record.position}"
-    return Sheet(name, record.url, record.text, record.body, record.content_type)
+    return Sheet(name, record.url, record.text, record.body, record.content_type, record.has_site)
 
 
 def write_summary(job: DedupJob, progress: Progress) -> dict[str, Any]:

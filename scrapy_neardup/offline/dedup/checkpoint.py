@@ -40,7 +40,7 @@ def begun(out: Path, inputs: list[Input]) -> Progress:
     names = [[str(source.path), source.n_bytes] for source in inputs]
     path = out / FILE
     if not path.exists():
-        if out.exists() and any(out.iterdir()):
+        if out.exists() and any(path.name != "lock" for path in out.iterdir()):
             raise InputError(
                 f"{out}: is not empty and holds no run of dedup; name a new folder with --out"
             )

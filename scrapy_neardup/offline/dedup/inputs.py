@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -10,26 +11,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from scrapy_neardup.detect.detector import host_of
 from scrapy_neardup.errors import InputError
+from scrapy_neardup.offline.dedup.columns import (
+    Columns,
+    Fields,
+    columns_among,
+    names_in,
+    value_at,
+)
 from scrapy_neardup.offline.dedup.record import Damage, PageRecord
 from scrapy_neardup.offline.dedup.warc import warc_records
 
 HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 PACKINGS = (".gz", ".zst")
-TEXT_FIELDS = ("text", "content")
-HTML_FIELDS = ("html", "body")
 
 # Longer ones are damage: a file without line ends would be read into memory whole.
 MAX_LINE_BYTES = 256 * 2**20
 PARQUET_ROWS = 500
-
-
-class Fields(NamedTuple):
-    """Columns of JSONL, CSV and Parquet; None: the first usual name that exists."""
-
-    url: str = "url"
-    text: str | None = None
-    html: str | None = None
+PROBED_LINES = 1_000  # of a JSONL file, for its columns
 
 
 class Input(NamedTuple):
@@ -106,14 +106,16 @@ def records(
 ) -> Iterator[PageRecord | Damage]:
     """Everything in an input, in order, in constant memory.
 
-    progress is called with the bytes of the file that have been read so far.
+    progress is called with the bytes of the file that have been read so far. Raises InputError
+    where a column is missing.
     """
+    columns = columns_of(source, fields)
     readers = {
         "jsonl": _jsonl, "csv": _csv, "warc": _warc, "parquet": _parquet, "html": _html,
     }  # fmt: skip
     position = -1
     try:
-        for position, record in enumerate(readers[source.kind](source, fields, progress)):
+        for position, record in enumerate(readers[source.kind](source, columns, progress)):
             yield record._replace(position=position)
     except InputError:
         raise
@@ -136,15 +138,60 @@ def opened(source: Input) -> tuple[IO[bytes], IO[bytes]]:
     return packed, packed
 
 
+def columns_of(source: Input, fields: Fields) -> Columns:
+    """The columns of an input that are to be read. Raises InputError where one is missing.
+
+    A file that cannot be read has them all: it will be listed as damaged.
+    """
+    probes = {"jsonl": _json_names, "csv": _csv_names, "parquet": _parquet_names}
+    if source.kind not in probes:
+        return Columns(None, (), ())
+    try:
+        names = probes[source.kind](source)
+    except InputError:
+        raise
+    except Exception:
+        names = []
+    return columns_among(names, fields, source.path) if names else Columns(None, (), ())
+
+
+def _json_names(source: Input) -> list[str]:
+    """The names in the first lines."""
+    lines, packed = opened(source)
+    names: dict[str, None] = {}
+    with lines, packed:
+        stream = io.BufferedReader(lines) if source.packing == ".zst" else lines  # type: ignore[type-var]
+        for _ in range(PROBED_LINES):
+            try:
+                row = json.loads(stream.readline(MAX_LINE_BYTES).removeprefix(codecs.BOM_UTF8))
+            except (ValueError, RecursionError):
+                continue
+            names.update(dict.fromkeys(names_in(row) if isinstance(row, dict) else ()))
+    return list(names)
+
+
+def _csv_names(source: Input) -> list[str]:
+    unpacked, packed = opened(source)
+    with packed, io.TextIOWrapper(unpacked, "utf-8-sig", "replace", newline="") as text:
+        return next(csv.reader(text), [])
+
+
+def _parquet_names(source: Input) -> list[str]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(source.path) as file:
+        return [*file.schema_arrow.names, *(column.path for column in file.schema)]
+
+
 def _needs(what: str, error: ImportError) -> str:
     return f"needs {what}: pip install 'scrapy-neardup[dedup]' ({error})"
 
 
-def _page_of(row: dict[str, Any], fields: Fields, raw: Any) -> PageRecord:
+def _page_of(row: dict[str, Any], columns: Columns, raw: Any) -> PageRecord:
     """The record of a row of named columns."""
-    url = row.get(fields.url)
-    text = _first(row, (fields.text,) if fields.text else TEXT_FIELDS)
-    html = _first(row, (fields.html,) if fields.html else HTML_FIELDS) if text is None else None
+    url = "" if columns.url is None else value_at(row, columns.url)
+    text = _first(row, columns.text)
+    html = _first(row, columns.html) if text is None else None
     body = html.encode("utf-8", "replace") if isinstance(html, str) else html
     kind = "text/html; charset=utf-8" if isinstance(html, str) else "text/html"
     return PageRecord(
@@ -153,16 +200,18 @@ def _page_of(row: dict[str, Any], fields: Fields, raw: Any) -> PageRecord:
         text if isinstance(text, str) else None,
         body if isinstance(body, bytes) else None,
         kind,
+        columns.url is None or (isinstance(url, str) and bool(host_of(url))),
         raw,
     )
 
 
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:
-    return next((row[name] for name in names if row.get(name) is not None), None)
+    values = (value_at(row, name) for name in names)
+    return next((value for value in values if value is not None), None)
 
 
 def _jsonl(
-    source: Input, fields: Fields, progress: Callable[[int], None]
+    source: Input, columns: Columns, progress: Callable[[int], None]
 ) -> Iterator[PageRecord | Damage]:
     lines, packed = opened(source)
     with lines, packed:
@@ -173,7 +222,7 @@ def _jsonl(
                 yield Damage(0, f"a line of {MAX_LINE_BYTES:,} bytes or more")
                 _skip_line(stream)
             elif line.strip():
-                yield _json_record(line, fields)
+                yield _json_record(line, columns)
 
 
 def _skip_line(stream: Any) -> None:
@@ -181,21 +230,21 @@ def _skip_line(stream: Any) -> None:
         continue
 
 
-def _json_record(line: bytes, fields: Fields) -> PageRecord | Damage:
+def _json_record(line: bytes, columns: Columns) -> PageRecord | Damage:
     try:
-        row = json.loads(line)
+        row = json.loads(line.removeprefix(codecs.BOM_UTF8))
     except (ValueError, RecursionError) as error:
         return Damage(0, f"not JSON: {error}")
     if not isinstance(row, dict):
         return Damage(0, f"a JSON {type(row).__name__} instead of an object")
-    return _page_of(row, fields, line if line.endswith(b"\n") else line + b"\n")
+    return _page_of(row, columns, line if line.endswith(b"\n") else line + b"\n")
 
 
 def _csv(
-    source: Input, fields: Fields, progress: Callable[[int], None]
+    source: Input, columns: Columns, progress: Callable[[int], None]
 ) -> Iterator[PageRecord | Damage]:
     unpacked, packed = opened(source)
-    with packed, io.TextIOWrapper(unpacked, "utf-8", "replace", newline="") as text:
+    with packed, io.TextIOWrapper(unpacked, "utf-8-sig", "replace", newline="") as text:
         csv.field_size_limit(MAX_LINE_BYTES)
         rows = csv.reader(text)
         header = next(rows, None)
@@ -204,11 +253,11 @@ def _csv(
             if header is None or len(row) != len(header):
                 yield Damage(0, f"{len(row)} cells under {len(header or ())} names")
             else:
-                yield _page_of(dict(zip(header, row, strict=True)), fields, (header, row))
+                yield _page_of(dict(zip(header, row, strict=True)), columns, (header, row))
 
 
 def _parquet(
-    source: Input, fields: Fields, progress: Callable[[int], None]
+    source: Input, columns: Columns, progress: Callable[[int], None]
 ) -> Iterator[PageRecord | Damage]:
     try:
         import pyarrow.parquet as pq
@@ -218,13 +267,13 @@ def _parquet(
         done, total, n_bytes = 0, max(1, file.metadata.num_rows), source.n_bytes
         for batch in file.iter_batches(PARQUET_ROWS):
             for row in batch.to_pylist():
-                yield _page_of(row, fields, (file.schema_arrow, row))
+                yield _page_of(row, columns, (file.schema_arrow, row))
             done += batch.num_rows
             progress(n_bytes * done // total)
 
 
 def _html(
-    source: Input, fields: Fields, progress: Callable[[int], None]
+    source: Input, columns: Columns, progress: Callable[[int], None]
 ) -> Iterator[PageRecord | Damage]:
     done = 0
     for path in html_files(source.path):
@@ -236,11 +285,11 @@ def _html(
             continue
         done += len(body)
         progress(done)
-        yield PageRecord(0, name, None, body, "text/html", (name, body))
+        yield PageRecord(0, name, None, body, "text/html", raw=(name, body))
 
 
 def _warc(
-    source: Input, fields: Fields, progress: Callable[[int], None]
+    source: Input, columns: Columns, progress: Callable[[int], None]
 ) -> Iterator[PageRecord | Damage]:
     if source.packing == ".zst":
         raise InputError(

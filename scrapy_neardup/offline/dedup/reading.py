@@ -37,6 +37,7 @@ class Sheet(NamedTuple):
     text: str | None
     body: bytes | None
     content_type: str
+    has_site: bool = True  # whether its URL tells whose pages it is compared with
 
     @property
     def n_bytes(self) -> int:
@@ -45,7 +46,8 @@ class Sheet(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A record that is not compared, and why: "without_text", "too_long" or "failed"."""
+    """A record that is not compared, and why: "without_text", "without_url", "too_long" or
+    "failed"."""
 
     reason: str
 
@@ -83,6 +85,8 @@ def read_one(sheet: Sheet) -> PageReading | Unread:
     """The reading of one record. Any error of a parser leaves it unread, and so kept."""
     if sheet.body is not None and len(sheet.body) > Worker.settings.max_page_bytes:
         return Unread("too_long")
+    if not sheet.has_site and Worker.settings.scope == "site":
+        return Unread("without_url")
     try:
         said = sheet.text if sheet.body is None else content_of(sheet)
         return Unread("without_text") if said is None else Worker.detector.read(sheet.name, said)

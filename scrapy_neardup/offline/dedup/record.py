@@ -13,6 +13,7 @@ class PageRecord(NamedTuple):
     text: str | None = None
     body: bytes | None = None
     content_type: str = ""
+    has_site: bool = True  # False: nobody can say with whose pages to compare it
     raw: Any = None  # as the output of its format writes it
 
 

@@ -14,6 +14,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from scrapy_neardup.detect.detector import host_of
 from scrapy_neardup.offline.dedup.record import Damage, PageRecord
 
 # Longer records (films, archives) are kept without being compared.
@@ -138,7 +139,9 @@ def page_of(record: Any) -> PageRecord:
         return PageRecord(0, url)
     kind = record.http_headers.get_header("Content-Type") or ""
     body = record.content_stream().read(MAX_RECORD_BYTES + 1)
-    return PageRecord(0, url, None, body if len(body) <= MAX_RECORD_BYTES else None, kind)
+    return PageRecord(
+        0, url, None, body if len(body) <= MAX_RECORD_BYTES else None, kind, bool(host_of(url))
+    )
 
 
 def next_mark(file: IO[bytes], start: int, mark: bytes) -> int | None:

@@ -1,0 +1,111 @@
+"""Which columns of a record hold its URL, its text and its HTML; paths lead into nested ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from scrapy_neardup.errors import InputError
+
+# Scrapy and most feeds; exports of browsers and forums; WARC, WAT, OSCAR and Common Crawl;
+# datatrove, Dolma and RedPajama. The first that is there counts.
+URL_NAMES = (
+    *("url", "page_url", "link", "source_url", "uri"),
+    *("WARC-Target-URI", "warc_target_uri", "target_uri", "warc_headers.warc-target-uri"),
+    *("Envelope.WARC-Header-Metadata.WARC-Target-URI", "metadata.WARC-Target-URI"),
+    *("metadata.url", "meta.url", "metadata.source_url", "source.url"),
+)
+TEXT_NAMES = ("text", "content", "raw_content")
+HTML_NAMES = ("html", "body", "raw_html")
+MAX_NAMES_TOLD = 30
+MAX_DEPTH = 6  # of nested columns that are told by name
+
+
+class Fields(NamedTuple):
+    """Columns as the user names them, paths such as `metadata.url` into nested ones.
+
+    None: the first usual name that is there. has_url: False takes all records for one site's.
+    """
+
+    url: str | None = None
+    text: str | None = None
+    html: str | None = None
+    has_url: bool = True
+
+
+class Columns(NamedTuple):
+    """Columns as an input spells them. url: None takes all records for one site's."""
+
+    url: str | None
+    text: tuple[str, ...]
+    html: tuple[str, ...]
+
+
+def columns_among(names: Iterable[str], fields: Fields, where: object) -> Columns:
+    """The columns to read, of those that are there. Raises InputError.
+
+    names: dotted names of all columns. where: the input, for the message.
+    """
+    there = list(dict.fromkeys(names))
+    text = _found(there, fields.text, () if fields.html else TEXT_NAMES)
+    html = _found(there, fields.html, () if fields.text else HTML_NAMES)
+    wanted = [("--text", fields.text, text), ("--html", fields.html, html)]
+    for option, name, found in wanted:
+        if name and not found:
+            raise InputError(f"{where}: has no column {name!r} ({option}); {told(there)}")
+    if not text and not html:
+        raise InputError(
+            f"{where}: no column holds text or HTML; {told(there)}. Name one with --text or --html"
+        )
+    return Columns(_url_among(there, fields, where), text, html)
+
+
+def _url_among(there: list[str], fields: Fields, where: object) -> str | None:
+    if not fields.has_url:
+        return None
+    found = _found(there, fields.url, URL_NAMES)
+    if not found:
+        what = "no column holds URLs" if fields.url is None else f"has no column {fields.url!r}"
+        raise InputError(
+            f"{where}: {what}; {told(there)}. Name it with --url: only pages of one site are "
+            f"compared. --no-url takes all records for pages of one site"
+        )
+    return found[0]
+
+
+def _found(there: list[str], name: str | None, usual: tuple[str, ...]) -> tuple[str, ...]:
+    """The named column, or the usual ones that are there, whatever their case."""
+    if name is not None:
+        return (name,) if name in there else ()
+    spelled = {column.casefold(): column for column in reversed(there)}
+    return tuple(spelled[n.casefold()] for n in usual if n.casefold() in spelled)
+
+
+def told(names: list[str]) -> str:
+    """The columns that are there, in words."""
+    shown = ", ".join(names[:MAX_NAMES_TOLD]) or "none"
+    more = len(names) - MAX_NAMES_TOLD
+    return f"its columns are: {shown}{f' and {more} more' if more > 0 else ''}"
+
+
+def names_in(row: Mapping[str, Any], prefix: str = "", depth: int = MAX_DEPTH) -> Iterator[str]:
+    """Dotted names of a row's columns, nested ones after those that hold them."""
+    for name, value in row.items():
+        yield f"{prefix}{name}"
+        if isinstance(value, Mapping) and depth:
+            yield from names_in(value, f"{prefix}{name}.", depth - 1)
+
+
+def value_at(row: Any, path: str) -> Any:
+    """The value under a name, or at a path of names and list places; None where there is none."""
+    if isinstance(row, Mapping) and path in row:
+        return row[path]
+    value = row
+    for step in path.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
