@@ -40,6 +40,8 @@ def difference(one: U64Array, other: U64Array, n_differing: float = FAR) -> str 
         ("outside it is -5 °C", "outside it is 5 °C"),
         ("978-0-00-1", "979-1-23-4"),
         ("★", "★★★"),
+        ("written in C by hand", "written in C++ by hand"),
+        ("T-shirt, size M", "T-shirt, size L"),
         ("from 5 to 7 km", "from 7 to 5 km"),
         ("it weighs 1.000 kg", "it weighs 1,000 kg"),
         ("a\nlot 5 of wood\nb", "a\nlot 6 of wood\nb"),
@@ -67,12 +69,28 @@ def test_what_is_added_or_set_otherwise_is_none(one: str, other: str) -> None:
 
 
 def test_one_sided_facts_count_where_all_else_is_equal() -> None:
-    plain, plus = row("written in C by hand"), row("written in C++ by hand")
+    plain, plus = row("grade A by hand"), row("grade A+ by hand")
     assert difference(plain, plus, 2) == "number or symbol"
     assert difference(plain, plus, 3) is None
     is_, is_not = row("it is waterproof"), row("it isn't waterproof")
     assert difference(is_, is_not, 16) == "negation"
     assert difference(is_, is_not, 17) is None
+
+
+def test_a_negation_is_told_by_the_word_after_it() -> None:
+    one = row("you may not call it\nand it holds")
+    assert (
+        difference(
+            one,
+            row(
+                "one may never have, and you may not\ncall it",
+            ),
+            16,
+        )
+        == "negation"
+    )
+    assert difference(one, row("that is why nobody may not call it now\nand it holds"), 16) is None
+    assert difference(one, row("you may call it\nand it may not hold"), 16) == "negation"
 
 
 def test_heads_differ_where_each_has_what_the_other_lacks() -> None:
@@ -86,7 +104,8 @@ def test_heads_differ_where_each_has_what_the_other_lacks() -> None:
 def test_any_text_has_facts_that_equal_its_own(text: str) -> None:
     facts = facts_of(text)
     assert len(facts.word_lines) == len(words_and_blocks(text)[1].hashes)
-    assert len(facts.lines) == len(facts.masks) == len(facts.values) == len(facts.negated)
+    assert len(facts.lines) == len(facts.masks) == len(facts.values)
+    assert len(facts.negation_lines) == len(facts.negations)
     stored = row(text)
     assert stored.shape == (FACT_WORDS,)
     assert difference(stored, row(text), 0) is None

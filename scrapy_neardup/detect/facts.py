@@ -15,7 +15,7 @@ A page's facts are stored in FACT_WORDS words of 64 bits:
            the upper 4 bits, the sum of their values modulo 4096 in the lower 12
     2      title and first headings: four 16-bit hashes each
     1      sum of hashes of the facts that are in no template
-    1      the same of its negations
+    1      the same of its negations, each with the word after it
 
 A cell whose entries are equally many and whose sums differ holds a fact that was replaced. Where
 the numbers differ, facts were added or are gone, or a template was learnt meanwhile.
@@ -44,6 +44,9 @@ ONE_SIDED_NEGATION = 16  # the same of "not" and its like: it changes five shing
 EDGE = frozenset(".,;:!?¡¿\"'`´‘’“”„«»‹›()[]{}…·•–—|¶")  # punctuation around a word
 ENDERS = frozenset(".!?;:。！？")  # of sentences, where a space follows
 ASCII_SYMBOLS = frozenset("#%&@*+=^~-−/\\")
+# Letters that are facts where they stand alone: C (or C++), size M, vitamin D. The others are words
+# of some language: a, i, e, y, Polish w and z, Czech k and v.
+LONE_LETTERS = frozenset("bcdfghjlmnpqrstx")
 SYMBOL_CATEGORIES = frozenset({"Sc", "Sm", "So", "No", "Nl"})
 NO_SYMBOLS = frozenset("<>|")  # "Map<K, V>" says the same wherever its line is broken
 JOINERS = frozenset("\u200c\u200d")  # the only format characters that change what is read
@@ -58,7 +61,7 @@ NEGATIONS = frozenset(
 TITLE_PARTS = re.compile(r"\s+[-–—|·:]\s+|[|–—·»:()]")
 
 # Bits of what a character is.
-SPACE, FEED, WORD, DIGIT, SYMBOL, EDGES, ENDS, FORMAT, KNOWN = (1 << i for i in range(9))
+SPACE, FEED, WORD, DIGIT, SYMBOL, EDGES, ENDS, FORMAT, LETTER, KNOWN = (1 << i for i in range(10))
 
 # A hash of characters c0 c1 … is c0 r^0 + c1 r^1 + … modulo 2^64, so that those of all words of a
 # page are differences of one running sum. Not keyed: who forges equal hashes writes the page.
@@ -74,12 +77,13 @@ class Facts(NamedTuple):
     lines: I64Array  # of the text, from 0; shape (n,)
     masks: U64Array
     values: U64Array
-    negated: BoolArray
+    negation_lines: I64Array  # of each negation
+    negations: U64Array  # with the word after it; shape (negations,)
     titles: U64Array  # hashes of the title's parts
     headings: U64Array
 
 
-Sentences = tuple[I64Array, I64Array, U64Array, U64Array, BoolArray]  # as Facts has them
+Sentences = tuple[I64Array, I64Array, U64Array, U64Array, I64Array, U64Array]  # as Facts has them
 
 
 def facts_of(text: str, heads: Sequence[str] = ()) -> Facts:
@@ -131,6 +135,7 @@ def _kind(char: str) -> int:
         kind |= SPACE
     elif category in WORD_CATEGORIES:
         kind |= DIGIT if category == "Nd" else WORD
+        kind |= LETTER if char in LONE_LETTERS else 0
     elif category == "Cf" and char not in JOINERS:
         kind |= FORMAT
     elif char in EDGE:
@@ -141,7 +146,7 @@ def _kind(char: str) -> int:
 
 
 def _sentences(codes: U64Array) -> Sentences:
-    """Lines with words; line, mask, value and whether it negates, of each sentence with facts."""
+    """Lines with words; line, mask and value of each sentence with facts; negations."""
     if not len(codes):
         return _none(np.empty(0, np.int64))
     kinds = _kinds()[codes.astype(np.int64)]
@@ -155,6 +160,7 @@ def _sentences(codes: U64Array) -> Sentences:
     is_fact = _any_within(kinds & DIGIT != 0, starts, ends) | (
         ((kinds[starts] | kinds[ends - 1]) & SYMBOL) != 0
     )
+    is_fact |= (ends - starts == 1) & (kinds[starts] & LETTER != 0)
     starts, ends = starts[is_fact], ends[is_fact]
 
     words = _runs(kinds & (WORD | DIGIT) != 0)
@@ -171,12 +177,11 @@ def _sentences(codes: U64Array) -> Sentences:
         return _none(word_lines)
     event = np.concatenate([_hashes(sums, starts, ends), hashes[negates]])
     order = np.argsort(at, kind="stable")
-    at, event, is_negation = at[order], event[order], order >= len(starts)
+    at, event = at[order], event[order]
     found = np.searchsorted(sentence_starts, at)
     first = np.flatnonzero(np.append(True, found[1:] != found[:-1]))
     place = np.arange(len(at)) - np.repeat(first, np.diff(np.append(first, len(at))))
     values = np.add.reduceat(_mixed(event + _mixed(place.astype(np.uint64) + _u(1))), first)
-    negated = np.logical_or.reduceat(is_negation, first)
 
     rest = ~in_fact & ~negates
     around = np.append(_u(0), np.cumsum(_mixed(hashes[rest]), dtype=np.uint64))
@@ -193,12 +198,14 @@ def _sentences(codes: U64Array) -> Sentences:
         high = np.searchsorted(of_fact[alone], stated[bare], "right")
         masks[bare] = sums[high] - sums[low]
     lines = np.searchsorted(line_ends, at[first])
-    return word_lines, lines, _mixed(masks), _mixed(values), negated
+    negation_lines = np.searchsorted(line_ends, words[0][negates])
+    negations = _mixed(hashes[negates] + _mixed(np.append(hashes[1:], _u(0))[negates]))
+    return word_lines, lines, _mixed(masks), _mixed(values), negation_lines, negations
 
 
 def _none(word_lines: I64Array) -> Sentences:
-    numbers = np.empty(0, np.uint64)
-    return word_lines, np.empty(0, np.int64), numbers, numbers, np.empty(0, bool)
+    none, numbers = np.empty(0, np.int64), np.empty(0, np.uint64)
+    return word_lines, none, numbers, numbers, none, numbers
 
 
 def _each_once(ascending: I64Array) -> I64Array:
@@ -337,11 +344,9 @@ def packed(
         return row
     within = (facts.lines >= own_lines[0]) & (facts.lines <= own_lines[-1])
     row[:TABLE_WORDS] = _table(facts.masks[within], facts.values[within])
-    places = np.searchsorted(own_lines, facts.lines).clip(max=len(own_lines) - 1)
-    is_own = own_lines[places] == facts.lines
-    entries = _mixed(facts.masks + _mixed(facts.values))
-    row[-2] = entries[is_own].sum(dtype=np.uint64)
-    row[-1] = entries[is_own & facts.negated].sum(dtype=np.uint64)
+    own = located(facts.lines, own_lines)[1]
+    row[-2] = _mixed(facts.masks + _mixed(facts.values))[own].sum(dtype=np.uint64)
+    row[-1] = facts.negations[located(facts.negation_lines, own_lines)[1]].sum(dtype=np.uint64)
     return row
 
 

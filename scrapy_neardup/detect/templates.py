@@ -120,11 +120,14 @@ class Host(NamedTuple):
         return located(hashes, self.hashes[self.counts >= self.threshold])[1]
 
 
-def located(hashes: U64Array, known: U64Array) -> tuple[I64Array, BoolArray]:
-    """Where each hash stands among the known ones, which ascend, or would; and whether it does."""
-    places = known.searchsorted(hashes)
+def located(numbers: U64Array | I64Array, known: U64Array | I64Array) -> tuple[I64Array, BoolArray]:
+    """Where each number stands among the known ones, which ascend, or would; and whether it does.
+
+    Both of one dtype.
+    """
+    places = known.searchsorted(numbers)
     found: BoolArray = places < len(known)
-    found[found] = known[places[found]] == hashes[found]
+    found[found] = known[places[found]] == numbers[found]
     return places, found
 
 
