@@ -13,6 +13,9 @@ from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.detect.detector import Decision
 
+# Of a page with fewer words of its own, its links may be what it says.
+FEW_WORDS = 50
+
 
 class NearDuplicateSpiderMiddleware:
     """Reads a page once, when its first item comes, and lets all its items share the verdict.
@@ -79,6 +82,9 @@ class NearDuplicateSpiderMiddleware:
         await self.session.pages.judge(page)
         decision = page.decision
         if decision is None or not decision.is_duplicate or self.repeats_itself(page, decision):
+            return False
+        if self.session.pages.own_words(page) < FEW_WORDS:
+            self.session.count(stats.LINKS_SPARED)
             return False
         self.session.count(stats.LINKS_PRUNED)
         return True

@@ -149,6 +149,11 @@ LEDGER_RECORDED = key("ledger/recorded", "decisions written to the ledger")
 LEDGER_LOST = key("ledger/lost", "decisions that could not be written to the ledger")
 
 LINKS_PRUNED = key("links/pruned", "links on near-duplicate pages that were not followed")
+LINKS_SPARED = key(
+    "links/spared",
+    "links on near-duplicate pages that were followed because the page has fewer than 50 words of "
+    "its own",
+)
 BYTES_SAVED = key("bytes_saved", "bytes of pages whose items were dropped")
 ERRORS = key(
     "errors/{}",

@@ -241,6 +241,47 @@ def test_an_endless_trap_of_equal_pages_ends_when_its_links_are_pruned(
     assert sum(mock_site.gets(f"/trap/{n}") for n in range(30)) == 2
 
 
+class Gallery(PagesSpider):
+    """Shelves of links, and an item of each page that they lead to."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(css="a", callback=self.parse_linked)
+
+    def parse_linked(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+def shelf(text: str, *links: str, menu: str = "") -> bytes:
+    images = "".join(f"<a href='{link}'><img src='{link}.png'></a>" for link in links)
+    return f"<html><body><nav>{menu}</nav><p>{text}</p>{images}</body></html>".encode()
+
+
+def test_links_that_nobody_has_seen_are_followed_out_of_pages_of_few_words(
+    mock_site: MockSite,
+) -> None:
+    for n in range(6):
+        mock_site.add(f"/shelf/{n}", shelf(prose("one text", 30), f"/page/{n}"))
+    shelves = [f"/shelf/{n}" for n in range(6)]
+    outcome = pages(mock_site, Gallery, *shelves, FOLLOW_DUPLICATES=False)
+    assert sorted(outcome.urls) == [mock_site.url(f"/page/{n}") for n in range(6)]
+    assert outcome.stat("links/pruned") == 0
+    assert outcome.stat("links/spared") == 5
+
+
+def test_words_of_a_template_do_not_prune_links(mock_site: MockSite) -> None:
+    menu = prose("menu", 300)
+    for n in range(6):
+        mock_site.add(f"/intro/{n}", shelf(prose(f"intro {n}", 80), f"/story/{n}", menu=menu))
+        mock_site.add(f"/shelf/{n}", shelf(prose("one text", 30), f"/story/{n + 6}", menu=menu))
+    for n in range(12):
+        mock_site.add(f"/story/{n}", shelf(prose(f"story {n}", 80), menu=menu))
+    paths = [f"/{kind}/{n}" for kind in ("intro", "shelf") for n in range(6)]
+    settings = {"FOLLOW_DUPLICATES": False, "BOILERPLATE": "learn"}
+    outcome = pages(mock_site, Gallery, *paths, **settings)
+    assert len(outcome.urls) == 12
+    assert outcome.stat("links/spared") == 5
+
+
 class Invalid(PagesSpider):
     def parse(self, response: Response) -> Iterator[Any]:
         yield {"url": response.url, "valid": "copy" in response.url}

@@ -64,6 +64,11 @@ class PageJudge:
         if judged is not None:
             page.judged, page.decision = judged, self.spare(page.response.url, judged)
 
+    def own_words(self, page: CrawledPage) -> int:
+        """How many words of a page are its own, not its host's; 0 where that is not known."""
+        reading = self._read(page)
+        return 0 if reading is None else self._state.detector.own_words(reading)
+
     # --- reading
 
     async def _reading(self, page: CrawledPage) -> PageReading | None:

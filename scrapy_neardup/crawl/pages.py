@@ -81,6 +81,12 @@ class CrawledPages:
         row = page.judged.page_id if page.judged is not None and page.is_new else None
         self._lifecycle.judged(page.id, row, original_of(page.decision))
 
+    def own_words(self, page: CrawledPage) -> int:
+        """How many words of a page are its own, not its host's; 0 where that is not known."""
+        if page.own_words is None:
+            page.own_words = self._judge.own_words(page)
+        return page.own_words
+
     def hand_over(self, item: Any, page: CrawledPage) -> None:
         """The callback yielded an item: let the pipeline find its page."""
         if self._lifecycle.item_out(page.id):

@@ -536,6 +536,14 @@ class Detector:
         """
         return not self.templates.is_warm(reading.host)
 
+    def own_words(self, reading: PageReading) -> int:
+        """How many words of a page are its own, not its host's; 0 while that is not known."""
+        if self.boilerplate == "keep":
+            return reading.n_words
+        return (
+            0 if self.is_cold(reading) else self.templates.own_words(reading.host, reading.blocks)
+        )
+
     def compare_own(self, reading: PageReading, rows: U64Array) -> tuple[int, F64Array]:
         """Words of a page outside its host's templates, and how similar others are in these."""
         own_words = self.templates.own_words(reading.host, reading.blocks)

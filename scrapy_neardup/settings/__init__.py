@@ -72,7 +72,10 @@ class NearDupSettings:
         "Compare the text of these item fields, item by item, instead of the page's text.",
     )
     follow_duplicates: bool = setting(
-        True, flag, "False: do not follow links found on near-duplicate pages."
+        True,
+        flag,
+        "False: do not follow links found on near-duplicate pages that have at least 50 words of "
+        "their own.",
     )
     extractor: str | type | None = setting(
         None,
