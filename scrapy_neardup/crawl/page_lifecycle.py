@@ -32,8 +32,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scrapy_neardup.errors import BrokenInvariant
+from scrapy_neardup.errors import BrokenInvariant, SnapshotError
+from scrapy_neardup.stored_arrays import check_arrays, check_starts
 
+WHAT = "pages under way"  # in a snapshot
 NOBODY = -1  # no page, where a page id is expected
 
 
@@ -378,13 +380,27 @@ class PageLifecycle:
         }
 
     def restore(self, arrays: dict[str, Any]) -> None:
-        """Wait for what arrays() described."""
+        """Wait for what arrays() described. Raises SnapshotError."""
         names = ("ids", "parents", "twins", "n_open")
+        _check(names, arrays)
         columns = (arrays[name].tolist() for name in names)
         for id, found_on, twin, n_open, key in zip(*columns, _keys(arrays), strict=True):
             self._pages[id] = _Page(key or None, found_on, twin, n_open, Stage.WAITING)
             if key:
                 self._ids_by_key[key] = id
+
+
+def _check(names: tuple[str, ...], arrays: dict[str, Any]) -> None:
+    """Raises SnapshotError unless no page, and no key, is there twice, and each waits."""
+    check_arrays(WHAT, arrays, {"key_bytes": (np.uint8, (None,)), "ids": (np.int64, (None,))})
+    columns = (*names, "key_ends")
+    check_arrays(WHAT, arrays, dict.fromkeys(columns, (np.int64, arrays["ids"].shape)))
+    ends = np.concatenate([np.zeros(1, np.int64), arrays["key_ends"]])
+    check_starts(f"{WHAT}, key_ends", ends, len(arrays["key_bytes"]))
+    keys = [key for key in _keys(arrays) if key]
+    ids = arrays["ids"].tolist()
+    if len(set(keys)) < len(keys) or len(set(ids)) < len(ids) or (arrays["n_open"] < 1).any():
+        raise SnapshotError(f"{WHAT}: a page or a key stands twice, or waits for nothing")
 
 
 def _keys(arrays: dict[str, Any]) -> Iterator[bytes]:

@@ -33,9 +33,10 @@ from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_nu
 from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, Host, HostTemplates
 from scrapy_neardup.detect.text import Blocks, exact_text, words_and_blocks
 from scrapy_neardup.engines import Engine, Signatures
-from scrapy_neardup.errors import BrokenInvariant, EngineFailed, ScanLimitReached
+from scrapy_neardup.errors import BrokenInvariant, EngineFailed, ScanLimitReached, SnapshotError
 from scrapy_neardup.index import Index
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
+from scrapy_neardup.stored_arrays import check_below
 
 DecisionKind = Literal["new", "exact", "near", "near-but-differs", "too-short", "undecided"]
 INDEXED: frozenset[DecisionKind] = frozenset(
@@ -365,8 +366,16 @@ class Detector:
         cls, arrays: dict[str, Any], engine: Engine, index: type[Index], **rules: Any
     ) -> Self:
         """The detector that arrays() described; `rules` are the keywords of the class."""
-        detector = cls(engine, index.from_arrays(_under("index.", arrays)), **rules)
+        stored = _under("index.", arrays)
+        detector = cls(engine, index.from_arrays(stored), **rules)
+        if detector.index.bits != engine.spec.bits:
+            raise SnapshotError(f"an index of {detector.index.bits} bits for {engine.spec.bits}")
+        n_words = detector.pages.sketch_words
         detector.pages = PageTable.from_arrays(_under("pages.", arrays))
+        if detector.pages.sketch_words != n_words:
+            raise SnapshotError(f"sketches of {detector.pages.sketch_words} words, not {n_words}")
+        for name in stored.keys() & {"ids", "live_ids"}:  # of our indexes, not of others
+            check_below(f"index, {name}", stored[name], detector.pages.n_rows)
         learnt, max_bytes = _under("templates.", arrays), detector.templates.max_bytes
         detector.templates = HostTemplates.from_arrays(learnt, max_bytes)
         return detector

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from scrapy_neardup.detect.page_table import Column, IdTable
+from scrapy_neardup.detect.page_table import Column, IdTable, map_columns
 from scrapy_neardup.errors import BrokenInvariant
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+from scrapy_neardup.stored_arrays import check_arrays, check_below
 
 NO_TEXT = -1
 
@@ -53,6 +54,12 @@ class ItemTable:
         self._sketch_rows = Column("<i4")
         self._sketches = Column("<u8", sketch_words)
         self._by_key = IdTable()
+
+    @property
+    def sketch_words(self) -> int:
+        """Words of a sketch of long text."""
+        (n_words,) = self._sketches.shape
+        return n_words
 
     def __len__(self) -> int:
         """Items remembered."""
@@ -138,10 +145,17 @@ class ItemTable:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:
-        """The table that arrays() described; maps read-only arrays and never writes to them."""
+        """The table that arrays() described; maps read-only arrays and never writes to them.
+
+        O(items): places are checked. Raises SnapshotError.
+        """
+        what = "item table"
+        check_arrays(what, arrays, {"sketches": (np.uint64, (None, None))})
         table = cls(arrays["sketches"].shape[1])
-        table._adopt(arrays)
-        table._by_key = IdTable(arrays["by_key"])
+        n = map_columns(what, table._columns(), arrays, apart="sketches")
+        places = arrays["sketch_rows"].astype(np.int64) - NO_TEXT
+        check_below(f"{what}, sketch_rows", places, len(arrays["sketches"]) - NO_TEXT)
+        table._by_key = IdTable.stored(what, arrays, "by_key", n)
         return table
 
     def check(self) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from scrapy_neardup.errors import BrokenInvariant
+from scrapy_neardup.errors import BrokenInvariant, SnapshotError
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+from scrapy_neardup.stored_arrays import check_arrays, check_below, check_starts
 
+MIN_SLOTS = 64  # of an id table
 FREE, REMOVED = 2**32 - 1, 2**32 - 2  # what a slot of an id table holds besides ids
 
 
@@ -64,7 +66,9 @@ class Column:
         return self._base[row] if row_live < 0 else self._live[row_live]
 
     def append(self, value: Any) -> None:
-        """Append a row."""
+        """Append a row. Raises ValueError for one of another shape, which NumPy would repeat."""
+        if np.shape(value) != self.shape:
+            raise ValueError(f"a row of shape {np.shape(value)}: take {self.shape}")
         self._make_room(1)
         self._live[self._n_live] = value
         self._n_live += 1
@@ -121,9 +125,31 @@ class Column:
         return self._live.dtype
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row."""
+        shape: tuple[int, ...] = self._live.shape[1:]
+        return shape
+
+    @property
     def nbytes(self) -> int:
         """Bytes held, spare room and mapped rows included."""
         return int(self._base.nbytes + self._live.nbytes)
+
+
+def map_columns(
+    what: str, columns: Mapping[str, Column], arrays: Mapping[str, Any], apart: str
+) -> int:
+    """Start columns over from the arrays of a snapshot; how many rows they have.
+
+    apart: the one that has rows of its own number. Raises SnapshotError.
+    """
+    check_arrays(what, arrays, {n: (c.dtype, (None, *c.shape)) for n, c in columns.items()})
+    lengths = {len(arrays[name]) for name in columns if name != apart}
+    if len(lengths) != 1:
+        raise SnapshotError(f"{what}: columns of {sorted(lengths)} rows")
+    for name, column in columns.items():
+        column.map(arrays[name])
+    return lengths.pop()
 
 
 class IdTable:
@@ -134,7 +160,7 @@ class IdTable:
     """
 
     def __init__(self, slots: Any = None) -> None:
-        self.slots = np.full(64, FREE, dtype=np.uint32) if slots is None else slots
+        self.slots = np.full(MIN_SLOTS, FREE, dtype=np.uint32) if slots is None else slots
         self._used = int(np.count_nonzero(self.slots != FREE))
 
     def candidates(self, key: int) -> list[int]:
@@ -190,6 +216,19 @@ class IdTable:
         self._fill(ids, keys_of(ids))
 
     @classmethod
+    def stored(cls, what: str, arrays: Mapping[str, Any], name: str, n: int) -> Self:
+        """The table of a snapshot, of ids below n. O(table). Raises SnapshotError."""
+        check_arrays(what, arrays, {name: (np.uint32, (None,))})
+        table = cls(arrays[name])
+        n_slots, ids = len(table.slots), table.ids()
+        check_below(f"{what}, {name}", ids, n)
+        # At most half full, so that there is a free slot at which every look-up ends.
+        sized = n_slots >= MIN_SLOTS and not n_slots & (n_slots - 1) and 2 * table._used <= n_slots
+        if not sized or (ids[1:] == ids[:-1]).any():
+            raise SnapshotError(f"{what}: {name} is no table of {table._used} ids, each once")
+        return table
+
+    @classmethod
     def of(cls, keys: U64Array) -> Self:
         """The table of ids 0 to n - 1 under keys of shape (n,)."""
         table = cls()
@@ -197,7 +236,7 @@ class IdTable:
         return table
 
     def _fill(self, ids: I64Array, keys: U64Array) -> None:
-        size = max(64, 1 << (3 * len(ids)).bit_length())
+        size = max(MIN_SLOTS, 1 << (3 * len(ids)).bit_length())
         self.slots = np.full(size, FREE, dtype=np.uint32)
         self._used = len(ids)
         slots = (keys & np.uint64(size - 1)).astype(np.int64)
@@ -228,6 +267,12 @@ class PageTable:
         self._by_digest = IdTable()
         self._by_url = IdTable()
         self._n_alive = 0
+
+    @property
+    def sketch_words(self) -> int:
+        """Words of a page's sketch."""
+        (n_words,) = self.sketches.shape
+        return n_words
 
     def __len__(self) -> int:
         """Pages that are not forgotten."""
@@ -286,11 +331,12 @@ class PageTable:
 
     def with_url(self, url: str) -> int | None:
         """The id of the page that was last stored under a URL, None where there is none."""
-        key = _number(url.encode("utf-8", "surrogatepass"), b"neardup-url")
+        encoded = url.encode("utf-8", "surrogatepass")
+        key = _number(encoded, b"neardup-url")
         found = [
             id
             for id in self._by_url.candidates(key)
-            if int(self._url_keys[id]) == key and self.url(id) == url
+            if int(self._url_keys[id]) == key and self._url(id) == encoded
         ]
         return max(found, default=None)
 
@@ -306,9 +352,16 @@ class PageTable:
 
     def url(self, id: int) -> str:
         """A page's URL."""
+        url = self._url(id)
+        try:
+            return url.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:  # nothing that add() has stored
+            return url.decode("utf-8", "replace")
+
+    def _url(self, id: int) -> bytes:
         start = int(self._url_ends[id - 1]) if id else 0
         url: bytes = self._url_bytes.span(start, int(self._url_ends[id])).tobytes()
-        return url.decode("utf-8", "surrogatepass")
+        return url
 
     def page(self, id: int) -> Page:
         """A row. Raises IndexError."""
@@ -357,12 +410,18 @@ class PageTable:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:
-        """The table that arrays() described; maps read-only arrays and never writes to them."""
+        """The table that arrays() described; maps read-only arrays and never writes to them.
+
+        O(pages): places are checked. Raises SnapshotError.
+        """
+        what = "page table"
+        check_arrays(what, arrays, {"sketches": (np.uint64, (None, None))})
         table = cls(arrays["sketches"].shape[1])
-        for name, column in table._columns().items():
-            column.map(arrays[name])
-        table._by_digest = IdTable(arrays["by_digest"])
-        table._by_url = IdTable(arrays["by_url"])
+        n = map_columns(what, table._columns(), arrays, apart="url_bytes")
+        ends = np.concatenate([np.zeros(1, np.uint64), arrays["url_ends"]])
+        check_starts(f"{what}, url_ends", ends, len(arrays["url_bytes"]))
+        table._by_digest = IdTable.stored(what, arrays, "by_digest", n)
+        table._by_url = IdTable.stored(what, arrays, "by_url", n)
         table._n_alive = len(table.ids())
         return table
 

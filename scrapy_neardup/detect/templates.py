@@ -9,9 +9,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from scrapy_neardup.detect.text import Blocks
-from scrapy_neardup.errors import BrokenInvariant
+from scrapy_neardup.errors import BrokenInvariant, SnapshotError
 from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
+from scrapy_neardup.stored_arrays import check_arrays, check_below, check_starts
 
+WHAT = "templates"
+MAX_PAGES = 2**31
 TEMPLATE_BYTES = 25_000_000  # of all hosts
 MAX_BLOCKS_OF_A_HOST = 2048
 WARM = 4  # pages of a host from which on its templates are trusted
@@ -261,7 +264,9 @@ class HostTemplates:
         """What arrays() described; keeps views of the arrays and never writes to them.
 
         If it takes more than max_bytes, room is made when the next page is learnt from.
+        O(blocks): all are checked. Raises SnapshotError.
         """
+        _check(arrays)
         templates, start = cls(max_bytes), 0
         templates._n_read = int(arrays["n_read"][0])
         names = "hosts", "n_pages", "ends", "trimmed_at", "used_at"
@@ -281,6 +286,24 @@ class HostTemplates:
         nbytes = sum(host.nbytes for host in self._hosts.values())
         if nbytes != self.nbytes:
             raise BrokenInvariant(f"templates of {nbytes} bytes, counted as {self.nbytes}")
+
+
+def _check(arrays: dict[str, Any]) -> None:
+    """Raises SnapshotError where Host.check() would raise; of all hosts at once."""
+    some = (None,)
+    check_arrays(WHAT, arrays, {"n_read": (np.int64, (1,)), "hosts": (np.uint64, some)})
+    check_arrays(WHAT, arrays, {"hashes": (np.uint64, some), "counts": (np.uint32, some)})
+    hosts, hashes, counts = arrays["hosts"], arrays["hashes"], arrays["counts"]
+    of_hosts = dict.fromkeys(("n_pages", "ends", "trimmed_at", "used_at"), (np.int64, hosts.shape))
+    check_arrays(WHAT, arrays, of_hosts | {"counts": (np.uint32, hashes.shape)})
+    for name in ("n_read", "n_pages", "trimmed_at", "used_at"):
+        check_below(f"{WHAT}, {name}", arrays[name], MAX_PAGES)
+    starts = np.concatenate([np.zeros(1, np.int64), arrays["ends"]])
+    check_starts(f"{WHAT}, ends", starts, len(hashes))
+    host_of = np.repeat(np.arange(len(hosts)), np.diff(starts))
+    n_pages, falls = arrays["n_pages"][host_of], hashes[1:] <= hashes[:-1]
+    if (falls & (host_of[1:] == host_of[:-1])).any() or (counts - 1 >= n_pages).any():
+        raise SnapshotError(f"{WHAT}: blocks of a host do not ascend, or stand on 0 pages or all")
 
 
 def _joined(arrays: list[Any], dtype: Any) -> Any:

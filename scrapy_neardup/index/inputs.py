@@ -11,10 +11,10 @@ from scrapy_neardup.errors import (
     DistanceTooLarge,
     IdError,
     SignatureError,
-    SnapshotError,
     SpecError,
 )
 from scrapy_neardup.kernels.numpy_twin import U32Array, U64Array
+from scrapy_neardup.stored_arrays import check_arrays, check_below
 
 MAX_BITS = 1024
 MAX_ID = 2**32 - 2
@@ -80,19 +80,18 @@ def ids_of(ids: Any, n: int) -> U32Array:
     return wide.astype(np.uint32)
 
 
-def check_arrays(
-    what: str, arrays: Mapping[str, Any], expected: Mapping[str, tuple[type, tuple[int, ...]]]
-) -> None:
-    """Raises SnapshotError unless each array has its dtype and shape."""
-    for name, (dtype, shape) in expected.items():
-        found = arrays[name]
-        if (found.dtype, found.shape) != (np.dtype(dtype), shape):
-            raise SnapshotError(
-                f"{what}: array {name} is {found.dtype}{found.shape}, not {np.dtype(dtype)}{shape}"
-            )
+def n_stored(what: str, arrays: Mapping[str, Any], n_words: int) -> int:
+    """How many pairs a frozen segment in a snapshot holds; the rest of it has as many.
 
-
-def check_marks(what: str, removed: Any, n: int) -> None:
-    """Raises SnapshotError unless there is a mark for each of n pairs, or none at all."""
-    if removed.dtype != np.uint8 or removed.shape not in ((0,), (n,)):
-        raise SnapshotError(f"{what}: marks {removed.dtype}{removed.shape} for {n} pairs")
+    Raises SnapshotError unless its rows, ids and tombstones, and the pairs of memtables, have
+    their dtypes and shapes, and ids are below the largest.
+    """
+    pair = {"rows": (np.uint64, (None, n_words)), "ids": (np.uint32, (None,))}
+    check_arrays(what, arrays, pair | {f"live_{name}": each for name, each in pair.items()})
+    for rows, ids in (("rows", "ids"), ("live_rows", "live_ids")):
+        check_arrays(what, arrays, {ids: (np.uint32, (len(arrays[rows]),))})
+        check_below(f"{what}, {ids}", arrays[ids], MAX_ID + 1)
+    n = len(arrays["ids"])
+    n_marks = n if len(arrays["removed"].reshape(-1)) else 0  # none at all: nothing is removed
+    check_arrays(what, arrays, {"removed": (np.uint8, (n_marks,))})
+    return n

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -9,24 +10,20 @@ import numpy as np
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.errors import ScanLimitReached, SnapshotError
 from scrapy_neardup.index import BulkMatches, Matches
-from scrapy_neardup.index.inputs import (
-    check_arrays,
-    check_distance,
-    check_marks,
-    rows_of,
-    signature_bytes,
-)
+from scrapy_neardup.index.inputs import check_distance, n_stored, rows_of, signature_bytes
 from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.parallel import in_parallel
 from scrapy_neardup.index.segments import SegmentedIndex, SegmentStore
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.hamming import SegmentArrays
 from scrapy_neardup.kernels.numpy_twin.segments import LIMIT, Deal, in_turn
+from scrapy_neardup.stored_arrays import check_arrays, check_below, check_starts
 
 if TYPE_CHECKING:
     from scrapy_neardup.index.sharded import Shard
 
 VERSION = 1
+WHAT = "permuted index"
 NO_LIMIT = 2**62
 
 
@@ -148,29 +145,37 @@ class PermutedIndex(SegmentedIndex):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:
+        """The index that arrays() described. O(n): places are checked. Raises SnapshotError."""
+        check_arrays(WHAT, arrays, {"layout": (np.int64, (None,))})
         index = cls.of_layout(_layout_of(arrays["layout"]))
+        index._check(arrays)
         own = SegmentArrays(*(arrays[name] for name in SegmentArrays._fields))
-        index._check_shapes(own, arrays["removed"])
         index._open(kernels.hamming.Segment(index._tables, own), arrays)
         return index
 
-    def _check_shapes(self, arrays: SegmentArrays, removed: Any) -> None:
-        n, n_tables, n_words = len(arrays.ids), *self._tables.masks.shape
+    def _check(self, arrays: dict[str, Any]) -> None:
+        n_tables, n_words = self._tables.masks.shape
+        n = n_stored(WHAT, arrays, n_words)
         expected = {
-            "rows": (np.uint64, (n, n_words)),
-            "ids": (np.uint32, (n,)),
             "offsets": (np.uint32, (n_tables, 2 ** self.layout.directory_bits(n) + 1)),
             "windows": (np.uint32, (n_tables - 1, n)),
             "slots": (np.uint32, (n_tables - 1, n)),
         }
-        check_arrays("permuted index", arrays._asdict(), expected)
-        check_marks("permuted index", removed, n)
+        check_arrays(WHAT, arrays, expected)
+        check_starts(f"{WHAT}, offsets", arrays["offsets"], n)
+        check_below(f"{WHAT}, slots", arrays["slots"], n)
 
 
 def _layout_of(identity: I64Array) -> Layout:
-    version, bits, blocks, distance, *leading = (int(x) for x in identity)
+    if len(identity) < 4:
+        raise SnapshotError(f"{WHAT}: a layout of {len(identity)} numbers")
+    version, bits, blocks, distance, *leading = identity.tolist()
     if version != VERSION:
-        raise SnapshotError(f"permuted index of version {version}: this one reads {VERSION}")
-    each = blocks - distance
+        raise SnapshotError(f"{WHAT} of version {version}: this one reads {VERSION}")
+    each = max(1, blocks - distance)
     tables = tuple(tuple(leading[i : i + each]) for i in range(0, len(leading), each))
-    return Layout(blocks, distance, bits, tables)
+    layout = Layout(blocks, distance, bits, tables)  # without tables: all choices
+    possible = set(combinations(range(blocks), each))
+    if not tables or len(tables) > len(possible) or not possible.issuperset(tables):
+        raise SnapshotError(f"{WHAT}: tables of other blocks than a choice of {each} of {blocks}")
+    return layout

@@ -7,9 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError
+from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached
 from scrapy_neardup.index import BulkMatches, Matches
 from scrapy_neardup.index.inputs import (
+    MAX_ID,
     check_bits,
     check_distance,
     checked_id,
@@ -18,6 +19,7 @@ from scrapy_neardup.index.inputs import (
 )
 from scrapy_neardup.index.removal import Removal
 from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
+from scrapy_neardup.stored_arrays import check_arrays, check_below
 
 
 class ScanIndex(Removal):
@@ -153,9 +155,10 @@ class ScanIndex(Removal):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:
+        check_arrays("scan index", arrays, {"rows": (np.uint64, (None, None))})
         rows, ids = arrays["rows"], arrays["ids"]
-        if rows.dtype != np.uint64 or rows.ndim != 2 or ids.shape != rows.shape[:1]:
-            raise SnapshotError(f"scan index: rows {rows.dtype}{rows.shape}, ids {ids.shape}")
+        check_arrays("scan index", arrays, {"ids": (np.uint32, (len(rows),))})
+        check_below("scan index, ids", ids, MAX_ID + 1)
         index = cls(bits=64 * rows.shape[1])
         index._rows, index._ids, index._n = rows, ids, len(ids)
         return index

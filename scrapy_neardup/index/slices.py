@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import comb
 from typing import Any, Literal, NamedTuple, Self
 
@@ -12,21 +13,17 @@ import numpy as np
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.errors import ScanLimitReached, SnapshotError, SpecError
 from scrapy_neardup.index import BulkMatches, Matches
-from scrapy_neardup.index.inputs import (
-    check_arrays,
-    check_bits,
-    check_distance,
-    check_marks,
-    rows_of,
-)
+from scrapy_neardup.index.inputs import check_bits, check_distance, n_stored, rows_of
 from scrapy_neardup.index.parallel import in_parallel
 from scrapy_neardup.index.permuted import NO_LIMIT
 from scrapy_neardup.index.segments import SegmentedIndex, SegmentStore
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.segments import LIMIT, Deal, in_turn
 from scrapy_neardup.kernels.numpy_twin.slices import ALL, BOUNDS, SCORE, SegmentArrays, Slices
+from scrapy_neardup.stored_arrays import check_arrays, check_below, check_starts
 
 VERSION = 1
+WHAT = "slice index"
 MAX_WIDTH = 26
 MAX_SLICES = 255  # a candidate's account of slices seen is a byte
 MAX_EXPAND = 8
@@ -304,22 +301,26 @@ class SliceIndex(SegmentedIndex):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:
-        version, bits, slice_width, slices, expand = (int(x) for x in arrays["layout"])
+        """The index that arrays() described. O(n): places are checked. Raises SnapshotError."""
+        check_arrays(WHAT, arrays, {"layout": (np.int64, (5,))})
+        version, bits, slice_width, slices, expand = arrays["layout"].tolist()
         if version != VERSION:
-            raise SnapshotError(f"slice index of version {version}: this one reads {VERSION}")
+            raise SnapshotError(f"{WHAT} of version {version}: this one reads {VERSION}")
+        # Before anything is made: the lists of wide slices take gigabytes.
+        _check(SliceLayout(bits, slice_width, slices), arrays)
         index = cls(bits, slice_width, expand, slices)
         own = SegmentArrays(*(arrays[name] for name in SegmentArrays._fields))
-        index._check_shapes(own, arrays["removed"])
         index._open(kernels.slices.Segment(index.layout.cut, own), arrays)
         return index
 
-    def _check_shapes(self, arrays: SegmentArrays, removed: Any) -> None:
-        n = len(arrays.ids)
-        expected = {
-            "rows": (np.uint64, (n, self.bits // 64)),
-            "ids": (np.uint32, (n,)),
-            "offsets": (np.uint32, (int(self.layout.cut.bases[-1]),)),
-            "postings": (np.uint32, (self.layout.n_slices, n)),
-        }
-        check_arrays("slice index", arrays._asdict(), expected)
-        check_marks("slice index", removed, n)
+
+def _check(layout: SliceLayout, arrays: dict[str, Any]) -> None:
+    n = n_stored(WHAT, arrays, layout.bits // 64)
+    expected = {
+        "offsets": (np.uint32, (int(layout.cut.bases[-1]),)),
+        "postings": (np.uint32, (layout.n_slices, n)),
+    }
+    check_arrays(WHAT, arrays, expected)
+    for start, end in pairwise(layout.cut.bases.tolist()):
+        check_starts(f"{WHAT}, offsets", arrays["offsets"][start:end], n)
+    check_below(f"{WHAT}, postings", arrays["postings"], n)

@@ -6,6 +6,7 @@ in between is in memory only: a crash forgets it, and it is fetched again.
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,10 +26,14 @@ from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Fsync, JournalRecord
 from scrapy_neardup.state.secret import new_key
 from scrapy_neardup.state.store import Store
+from scrapy_neardup.stored_arrays import check_arrays
 from scrapy_neardup.urls.filters import UrlFilter
 from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter, under
 
 Arrays = dict[str, Any]
+
+# What reading may raise where a file with right checksums was made by somebody else.
+MADE_UP = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,10 @@ class State:
             if arrays:
                 with _refused_if_broken(folder):
                     urls.restore(under("urls.", arrays), factory.urls_from)
-            state._restore(arrays, journalled)
+                    state._restore(arrays)
+            with _refused_if_made_up(folder):
+                state._replay(journalled)
+            state.expire()
         return state
 
     def begin(self) -> None:
@@ -237,16 +245,17 @@ class State:
         self.detector.check()
         self.items.check()
 
-    def _restore(self, arrays: Arrays, journalled: Iterable[JournalRecord]) -> None:
-        """Replay the journal on what the snapshot restored."""
-        if arrays:
-            self.items = ItemTable.from_arrays(under("items.", arrays))
-            for page_id in arrays["unkept"].tolist():
-                self.detector.forget(page_id)
-        self._replay(journalled)
+    def _restore(self, arrays: Arrays) -> None:
+        """What a snapshot holds besides URLs and the detector."""
+        n_words = self.items.sketch_words
+        self.items = ItemTable.from_arrays(under("items.", arrays))
+        if self.items.sketch_words != n_words:
+            raise SnapshotError(f"sketches of {self.items.sketch_words} words, not {n_words}")
+        check_arrays("state", arrays, {"unkept": (np.int64, (None,))})
+        for page_id in arrays["unkept"].tolist():
+            self.detector.forget(page_id)
         if "under_way.ids" in arrays and not self.crashed:
             self.under_way = under("under_way.", arrays)
-        self.expire()
 
     def _replay(self, journalled: Iterable[JournalRecord]) -> None:
         keys, times = [], []
@@ -260,7 +269,7 @@ class State:
             elif record.kind == records.ITEM:
                 self.items.add(records.unpack_item(record.payload))
             else:
-                raise JournalError(f"a record of unknown kind {record.kind}")
+                raise ValueError(f"a record of unknown kind {record.kind}")
         self.urls.add_at(keys, times)
 
 
@@ -284,8 +293,19 @@ def _closed_on_error(store: Store) -> Iterator[None]:
 def _refused_if_broken(folder: Path) -> Iterator[None]:
     try:
         yield
-    except (BrokenInvariant, KeyError, ValueError) as error:
+    except (BrokenInvariant, SnapshotError, *MADE_UP) as error:
         raise SnapshotError(
             f"the snapshot in {folder} is whole but makes no sense ({error!r}): delete the folder "
             f"to start afresh, and report the message"
+        ) from error
+
+
+@contextmanager
+def _refused_if_made_up(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (struct.error, *MADE_UP) as error:
+        raise JournalError(
+            f"a journal in {folder} is whole but holds what nobody writes ({error!r}): delete the "
+            f"folder to start afresh, and report the message"
         ) from error

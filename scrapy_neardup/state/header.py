@@ -65,8 +65,20 @@ def _read_fields(data: memoryview, n_bytes: int, path: Path) -> dict[str, Any]:
     (expected,) = _CRC.unpack_from(data, _FIXED.size)
     if found != expected:
         raise DamagedFile(damaged(path, _FIXED.size, f"CRC {found:08x}", f"{expected:08x}"))
-    fields: dict[str, Any] = json.loads(text)
-    return fields
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        fields = None
+    if not _are_sound(fields):
+        raise DamagedFile(damaged(path, _PREFIX_BYTES, ascii(text[:40]), "a header's fields"))
+    return fields  # type: ignore[no-any-return]
+
+
+def _are_sound(fields: Any) -> bool:
+    """Whether there is what every header has: a right checksum does not say who made it."""
+    if not isinstance(fields, dict) or not isinstance(fields.get("identity"), dict):
+        return False
+    return type(fields.get("state")) is int and 0 <= fields["state"] < 2**63
 
 
 def damaged(path: Path, offset: int, found: str, expected: str) -> str:

@@ -7,7 +7,9 @@ then the arrays, each at a multiple of 64 bytes and filled up with zeros that it
 from __future__ import annotations
 
 import mmap
+import re
 from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -22,6 +24,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 MAGIC = b"NEARDUPS"
 PLAIN_KINDS = "biufSU"  # No objects: their bytes would have to be run to be read.
+PLAIN_DTYPE = re.compile(f"[<>|=][{PLAIN_KINDS}][1-9][0-9]{{0,5}}")
+MAX_DIMENSIONS, MAX_LENGTH = 8, 2**48
 
 
 class Snapshot(NamedTuple):
@@ -78,19 +82,31 @@ def open_snapshot(path: Path, identity: Identity | None) -> Snapshot:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     data = memoryview(mapped)
     fields, at = read_header(data, MAGIC, identity, path, SnapshotError)
-    arrays = {}
-    for entry in fields["arrays"]:
+    entries, arrays = fields.get("arrays"), {}
+    if not isinstance(entries, list) or not all(map(_is_sound, entries)):
+        raise DamagedFile(damaged(path, 0, ascii(entries)[:80], "a list of arrays"))
+    for entry in entries:
         arrays[entry["name"]], at = _open_array(entry, data, at, path)
     if at != len(data):
         raise DamagedFile(damaged(path, at, f"{len(data)} bytes", f"{at} bytes"))
     return Snapshot(fields["state"], fields["identity"], arrays)
 
 
+def _is_sound(entry: Any) -> bool:
+    """Whether an entry names an array of plain numbers or text, of any length."""
+    try:
+        name, text, shape, crc = (entry[key] for key in ("name", "dtype", "shape", "crc"))
+        # Not the whole language of dtypes, in which a name of a few letters takes no bytes or all.
+        dtype = np.dtype(text) if PLAIN_DTYPE.fullmatch(text) else None
+        whole = all(type(number) is int and 0 <= number < MAX_LENGTH for number in (crc, *shape))
+    except (KeyError, TypeError, ValueError):
+        return False
+    return isinstance(name, str) and dtype is not None and whole and len(shape) <= MAX_DIMENSIONS
+
+
 def _open_array(entry: dict[str, Any], data: memoryview, at: int, path: Path) -> tuple[Array, int]:
     dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
-    if dtype.kind not in PLAIN_KINDS:
-        raise DamagedFile(damaged(path, at, f"an array of dtype {dtype}", "plain numbers"))
-    n_bytes = dtype.itemsize * int(np.prod(shape, dtype=np.uint64))
+    n_bytes = dtype.itemsize * prod(shape)
     end = at + n_bytes + -n_bytes % ALIGNMENT
     if end > len(data):
         raise DamagedFile(damaged(path, at, f"{len(data)} bytes", f"{end} or more"))

@@ -10,11 +10,19 @@ import numpy as np
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.errors import BrokenInvariant, SettingsError
 from scrapy_neardup.kernels.numpy_twin import U64Array
+from scrapy_neardup.stored_arrays import check_arrays
 from scrapy_neardup.urls.filters.growing import GrowingFilter
 
 MAX_LOAD = 0.8
 MIN_PLACES = 1024
 BEST_RATE = 2.0**-32
+STORED = {
+    "seed": (np.uint64, (2,)),
+    "error_rate": (np.float64, (1,)),
+    "limits": (np.uint64, (1,)),
+    "n_keys": (np.uint64, (1,)),
+    "places": (np.uint64, (None,)),
+}
 
 
 class ExactUrlFilter(GrowingFilter):
@@ -172,17 +180,22 @@ class ExactUrlFilter(GrowingFilter):
         Takes a read-only and memory-mapped table as it is; it is copied when the first key
         is added. Raises BrokenInvariant.
         """
+        check_arrays("URL filter", arrays, STORED)
         places = arrays["places"]
         size = len(places)
-        if places.dtype != np.uint64 or places.ndim != 1 or size < 2 or size & (size - 1):
-            raise BrokenInvariant(f"a table of type {places.dtype} and shape {places.shape}")
+        if size < MIN_PLACES or size & (size - 1):
+            raise BrokenInvariant(
+                f"a table of {size} places: not a power of two, {MIN_PLACES} or more"
+            )
         filter_ = cls.__new__(cls)
         filter_.max_bytes = int(arrays["limits"][0]) or None
         filter_.error_rate = float(arrays["error_rate"][0])
         filter_.n_refused = 0
         filter_._seed = np.array(arrays["seed"], np.uint64)
         filter_._n_keys = np.array(arrays["n_keys"], np.uint64)
-        if len(filter_) > size * MAX_LOAD:
-            raise BrokenInvariant(f"{len(filter_)} keys in {size} places")
+        # Without a free place, a look-up of an unknown key would not end.
+        n_taken = int(np.count_nonzero(places))
+        if n_taken != len(filter_) or n_taken > size * MAX_LOAD:
+            raise BrokenInvariant(f"{n_taken} of {size} places taken, {len(filter_)} counted")
         filter_._bind(places)
         return filter_

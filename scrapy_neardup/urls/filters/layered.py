@@ -11,12 +11,19 @@ import numpy as np
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.errors import BrokenInvariant, SettingsError
 from scrapy_neardup.kernels.numpy_twin import U64Array
+from scrapy_neardup.stored_arrays import check_arrays
 from scrapy_neardup.urls.filters.growing import GrowingFilter
 from scrapy_neardup.urls.filters.scalable import Chain, Slice
 from scrapy_neardup.urls.filters.sizing import MAX_HASHES, MIN_BITS, BloomShape
 
 NO_LIMIT = 2**63
 MAX_LAYERS = 8
+STORED = {
+    "seed": (np.uint64, (2,)),
+    "error_rate": (np.float64, (1,)),
+    "sizes": (np.uint64, (3,)),
+    "slices": (np.uint64, (None, 6)),
+}
 MIN_RATE = 1e-15
 
 # A directory wrongly taken for known costs nothing but a wrong count of new ones.
@@ -209,7 +216,8 @@ class LayeredBloomFilter(GrowingFilter):
         Takes read-only and memory-mapped words as they are; the newest slice of each layer
         is copied when the first key is added. Raises BrokenInvariant.
         """
-        capacity, layers, max_bytes = (int(value) for value in arrays["sizes"])
+        check_arrays("URL filter", arrays, STORED)
+        capacity, layers, max_bytes = arrays["sizes"].tolist()
         error_rate = float(arrays["error_rate"][0])
         try:
             check_settings(capacity, error_rate, layers)
@@ -221,7 +229,8 @@ class LayeredBloomFilter(GrowingFilter):
         for i, row in enumerate(arrays["slices"].tolist()):
             if not 1 <= row[0] <= layers + 1:
                 raise BrokenInvariant(f"a slice of layer {row[0]}, but there are {layers + 1}")
-            filter_._chains[row[0] - 1].slices.append(read_slice(row, arrays[f"words{i}"]))
+            layer = filter_._chains[row[0] - 1]
+            layer.slices.append(read_slice(row, arrays[f"words{i}"], layer.capacity))
         if not all(layer.slices for layer in filter_._chains):
             raise BrokenInvariant(f"a layer of {layers + 1} has no bits")
         filter_._bind()
@@ -251,12 +260,17 @@ def check_settings(capacity: int, error_rate: float, layers: int) -> None:
         raise SettingsError(f"layers={layers}: take 0 to {MAX_LAYERS}")
 
 
-def read_slice(row: list[int], words: U64Array) -> Slice:
-    """A slice from its row in arrays(). Raises BrokenInvariant."""
+def read_slice(row: list[int], words: U64Array, least: int) -> Slice:
+    """A slice from its row in arrays(), for `least` keys or more. Raises BrokenInvariant."""
     _, capacity, n_hashes, blocked, n_keys, n_set = row
     if words.dtype != np.uint64 or words.ndim != 1 or not words.flags.c_contiguous:
         raise BrokenInvariant(f"bits of type {words.dtype} and shape {words.shape}")
     if len(words) * 64 < MIN_BITS or not 1 <= n_hashes <= MAX_HASHES:
         raise BrokenInvariant(f"a slice of {len(words)} words and {n_hashes} hashes")
+    # A key takes more than a bit; the next slice will be as much larger as the capacity says.
+    if not least <= capacity <= len(words) * 64 or not n_set <= len(words) * 64:
+        raise BrokenInvariant(
+            f"a slice for {capacity} keys with {n_set} bits set of {len(words)} words"
+        )
     shape = BloomShape(len(words) * 64, n_hashes, bool(blocked))
     return Slice(capacity, shape, np.array([n_keys, n_set], np.uint64), words)

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scrapy_neardup.errors import SnapshotError
+from scrapy_neardup.stored_arrays import check_arrays
 from scrapy_neardup.urls.filters import UrlFilter
 
 N_GENERATIONS = 8
@@ -129,7 +131,10 @@ class RotatingUrlFilter:
     def restore(
         self, arrays: Mapping[str, Any], from_arrays: Callable[[dict[str, Any]], UrlFilter]
     ) -> None:
-        """Hold what arrays() described, and nothing else."""
+        """Hold what arrays() described, and nothing else. Raises SnapshotError."""
+        check_arrays("URL filter", arrays, {"starts": (np.float64, (None,))})
+        if not np.isfinite(arrays["starts"]).all():
+            raise SnapshotError("URL filter: a generation without a time")
         self._generations = [
             Generation(start, from_arrays(under(f"{number}.", arrays)))
             for number, start in enumerate(arrays["starts"].tolist())
