@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from scrapy_neardup import kernels
-from scrapy_neardup.factory import make_parts
+from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from tests.mock_site import prose
@@ -23,7 +23,7 @@ def key_of(number: int) -> bytes:
 
 def opened(folder: Path, index: str) -> State:
     settings = NearDupSettings(index=index, key=5, url_capacity=1_000, boilerplate="keep")
-    return State.open(folder / index, make_parts(settings), key=settings.key, fsync="no")
+    return State.open(folder / index, make_state_factory(settings), key=settings.key, fsync="no")
 
 
 def write(folder: Path, index: str) -> str:

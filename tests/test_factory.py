@@ -1,0 +1,100 @@
+"""scrapy_neardup/factory.py: settings become parts, and a state knows whose it is."""
+
+from dataclasses import replace
+
+import pytest
+
+from scrapy_neardup import factory
+from scrapy_neardup.engines import SKETCH
+from scrapy_neardup.index.permuted import PermutedIndex
+from scrapy_neardup.index.scan import ScanIndex
+from scrapy_neardup.index.slices import SliceIndex
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.urls.filters.exact import ExactUrlFilter
+from scrapy_neardup.urls.filters.layered import LayeredBloomFilter
+from tests.mock_site import prose
+
+DEFAULTS = NearDupSettings(url_capacity=1_000, engine="numpy")
+# Settings under which the states of one crawl say nothing to another.
+IDENTITY = {
+    "shingle": 2,
+    "mix": False,
+    "weighting": "set",
+    "tie": "ge",
+    "url_filter": "exact",
+    "index": "scan",
+    "distance": 3,
+    "blocks": 9,
+    "scope": "all",
+    "facts": "ignore",
+    "url_ignore_params": ("sid",),
+}
+# Settings that a crawl may change from run to run.
+FREE = {
+    "confirm_distance": 20,
+    "similarity": 0.9,
+    "min_words": 5,
+    "boilerplate": "keep",
+    "scan_limit": 100,
+    "url_capacity": 2_000,
+    "url_error_rate": 1e-4,
+    "ttl": 3.0,
+    "action": "tag",
+}
+
+
+def test_two_filters_and_all_generations_share_the_error_rate():
+    settings = replace(DEFAULTS, url_error_rate=1e-3, ttl=7.0)
+    assert factory.make_urls(settings).error_rate == pytest.approx(1e-3 / 2 / 8)
+    assert factory.make_urls(replace(settings, ttl=None)).error_rate == pytest.approx(1e-3 / 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("layered", LayeredBloomFilter), ("exact", ExactUrlFilter)]
+)
+def test_the_url_filter_is_the_one_named(name, kind):
+    assert isinstance(factory.make_urls(replace(DEFAULTS, url_filter=name)), kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("permuted", PermutedIndex), ("slices", SliceIndex), ("scan", ScanIndex)]
+)
+def test_the_index_is_the_one_named_and_reaches_the_distance(name, kind):
+    settings = replace(DEFAULTS, index=name, distance=5, scan_limit=77)
+    index = factory.make_detector(settings, key=1).index
+    assert isinstance(index, kind)
+    assert index.scan_limit == 77
+    index.add(0b11111, 1)
+    assert index.first_within(0, 5) == 1
+
+
+def test_the_key_reaches_fingerprint_and_sketch():
+    engine = factory.make_engine(DEFAULTS, key=99)
+    assert engine.spec.key == 99
+    assert engine.sketch_spec == replace(SKETCH, key=99)
+
+
+def test_the_papers_plain_hash_takes_no_key():
+    assert factory.make_engine(replace(DEFAULTS, mix=False), key=99).spec.key == 0
+
+
+@pytest.mark.parametrize("name", IDENTITY)
+def test_a_state_of_other_specifications_is_another_one(name):
+    other = replace(DEFAULTS, **{name: IDENTITY[name]})
+    assert factory.make_identity(other, 1) != factory.make_identity(DEFAULTS, 1)
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_thresholds_may_change_from_run_to_run(name):
+    other = replace(DEFAULTS, **{name: FREE[name]})
+    assert factory.make_identity(other, 1) == factory.make_identity(DEFAULTS, 1)
+
+
+def test_a_restored_detector_knows_its_pages_and_has_the_new_thresholds():
+    detector = factory.make_detector(replace(DEFAULTS, boilerplate="keep"), key=1)
+    text = prose("known")
+    detector.decide(detector.read("http://a.example/1", text))
+    changed = replace(DEFAULTS, boilerplate="keep", scan_limit=55, similarity=0.95)
+    restored = factory.restored_detector(changed, 1, detector.arrays())
+    assert restored.index.scan_limit == 55
+    assert restored.decide(restored.read("http://a.example/2", text)).kind == "exact"
