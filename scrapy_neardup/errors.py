@@ -37,6 +37,10 @@ class ItemTooLarge(NearDupError, ValueError):
     """An item holds more values, or nests deeper, than is looked at; the caller keeps it."""
 
 
+class ItemUnreadable(NearDupError, TypeError):
+    """An item holds a value that cannot be looked into, such as a generator; it is kept."""
+
+
 class InputError(NearDupError, ValueError):
     """A file or folder given to a command is missing, or not what the command takes."""
 

@@ -103,6 +103,10 @@ ITEMS_KEPT_BY_DATA = key(
 ITEMS_TOO_LARGE = key(
     "items/too_large", "items kept without a look at their data, which are too many or too deep"
 )
+ITEMS_UNREADABLE = key(
+    "items/unreadable",
+    "items kept without a look at their data, of which a value cannot be looked into",
+)
 ITEMS_WITHOUT_PAGE = key("items/without_page", "items kept because they came from no page")
 ITEMS_WITHOUT_FIELDS = key(
     "items/without_fields", "items kept because they have none of NEARDUP_ITEM_FIELDS"

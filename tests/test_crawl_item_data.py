@@ -1,20 +1,25 @@
 """scrapy_neardup/crawl/item_data.py: what of an item is data, and what only echoes the visit."""
 
+import array
 import dataclasses
+import threading
+from collections import deque
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
 import scrapy
 from hypothesis import given
 from hypothesis import strategies as st
-from scrapy import Request
+from scrapy import Request, Selector
 from scrapy.http import HtmlResponse
 
 from scrapy_neardup.crawl.item_data import LONG_CHARS, MAX_VALUES, ItemData, Visit, item_data
-from scrapy_neardup.errors import ItemTooLarge
+from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.urls.key import DEFAULT_RULES
 
 NOW = datetime(2026, 5, 4, 12, 30, tzinfo=UTC).timestamp()
@@ -128,11 +133,52 @@ def test_the_page_itself_is_an_echo() -> None:
 
 
 def test_long_text_is_left_for_comparison() -> None:
-    text = "a description of something " * 20
+    text = "a description of something " * 50
     one, other = data({"n": 1, "text": text}), data({"n": 1, "text": text + "more"})
     assert one.values == other.values
     assert one.text == text
     assert one.fields["text"] != other.fields["text"]
+
+
+def test_of_two_long_texts_only_the_longer_one_is_compared_as_text() -> None:
+    long, short = "the terms of the shop " * 500, "a description of something " * 50
+    one, other = (data({"terms": long, "about": short + end}) for end in ("", "more"))
+    assert one.text == other.text == long
+    assert one.values != other.values
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("is waterproof", "is not waterproof"), ("does", "doesn’t"), ("有货", "没有货"), ("5", "-5")],
+)
+def test_long_texts_that_differ_in_a_fact_are_not_the_same(one: str, other: str) -> None:
+    text = "many words around it " * 100
+    assert data({"text": text + one}).values != data({"text": text + other}).values
+
+
+@pytest.mark.parametrize(
+    "value",
+    [(n for n in ()), lambda: 5, Selector(text="<p>words</p>").css("p"), threading.Lock()],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_that_cannot_be_looked_into_is_refused(value: Any) -> None:
+    with pytest.raises(ItemUnreadable):
+        data({"nested": [value]})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        deque,
+        np.array,
+        lambda values: array.array("i", values),
+        lambda values: SimpleNamespace(values=values),
+    ],
+)
+def test_objects_are_compared_by_what_they_hold(make: Any) -> None:
+    one, same, other = (data({"value": make([1, n])}).values for n in (2, 2, 3))
+    assert one == same
+    assert one != other
 
 
 def test_ignored_fields_say_nothing_at_any_depth() -> None:

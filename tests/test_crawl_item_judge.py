@@ -75,7 +75,7 @@ def test_the_ledger_says_by_which_fields_items_were_kept(
     ]
 
 
-TEXT = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(120))
+TEXT = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(200))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ TEXT = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(120)
         (TEXT[::-1], 2),
         (TEXT + " for 19 euros", 2),
     ],
-    ids=["the same", "one word in 120", "another text", "a price more"],
+    ids=["the same", "one word in 200", "another text", "a price more"],
 )
 def test_long_text_is_compared_as_pages_are(mock_site: MockSite, other: str, n_kept: int) -> None:
     outcome = products(mock_site, {"text": TEXT}, {"text": other})

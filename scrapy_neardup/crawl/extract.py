@@ -70,6 +70,25 @@ def visible_text_of_html(html: str) -> str:
     return visible_text(_response(html, "about:blank")) or ""
 
 
+# Of these elements no reader of a page sees the text.
+HIDDEN = frozenset({"script", "noscript", "template", "svg", "title", "textarea"})
+
+
+def text_and_markup_of_html(html: str) -> tuple[str, list[str]]:
+    """What a reader sees, and what tells two pieces of HTML apart that read alike.
+
+    The latter are all attributes, and the text of elements that is not seen. O(len(html)).
+    """
+    root = _tree(_response(html, "about:blank"))
+    markup = [
+        f"{element.tag}.{name}={value}"
+        for element in root.iter(etree.Element)
+        for name, value in element.attrib.items()
+    ]
+    markup += ["".join(element.itertext()) for element in root.iter(*HIDDEN)]
+    return kernels.markup.visible_text(root), markup
+
+
 def content_of_html(html: str, url: str) -> PageContent | str:
     """What a page says, as page_content takes it from a response."""
     return page_content(_response(html, url)) or ""

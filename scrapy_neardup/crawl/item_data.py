@@ -7,31 +7,39 @@ URL that was asked for, the page itself, the time of the crawl.
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from hashlib import blake2b
+from types import FunctionType
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from itemadapter.adapter import ItemAdapter
 from itemadapter.utils import is_item
 from scrapy.http import Response, TextResponse
 
-from scrapy_neardup.crawl.extract import visible_text_of_html
-from scrapy_neardup.errors import ItemTooLarge
+from scrapy_neardup.crawl.extract import text_and_markup_of_html
+from scrapy_neardup.detect.facts import NEGATIONS
+from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
 
-LONG_CHARS = 200  # a longer string is compared as text, a shorter one has to be equal
+LONG_CHARS = 1000  # a longer string may be compared as text, a shorter one has to be equal
+MIN_PAGE_CHARS = 200  # a shorter string is never taken for the page as a whole
 MAX_VALUES = 10_000  # of one item; more are not looked at: the item is kept
 MAX_DEPTH = 32  # also ends values that hold themselves
 CLOCK_SLACK_S = 2.0  # a spider's clock may round to seconds
 
-# Pictures in a piece of HTML: they are not in its visible text.
-SOURCE = re.compile(r"""\bsrc\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
+LONGEST_NEGATION = max(map(len, NEGATIONS))
+UNSPACED_NEGATION = re.compile("ない|不|没|无")  # between words without spaces
+# Of these, str() says all that they hold.
+PLAIN = frozenset({Decimal, Fraction, complex, time, timedelta, UUID})
+MAX_TIME = 10**15  # milliseconds since the epoch; a larger number is no time
 EDGES = ".,;:!?'\"()[]{}<>|…–—"
 
 # What stands for a value that echoes the visit. No encoded value begins with these bytes.
@@ -41,9 +49,9 @@ SAME_URL, SAME_PAGE, SAME_TIME = b"=url", b"=page", b"=time"
 class ItemData(NamedTuple):
     """An item's own data.
 
-    values  64-bit digest of all short values and where they stand
+    values  64-bit digest of all that has to be equal, and where it stands
     fields  64-bit digest of each top-level field, long text included; to name what differs
-    text    the long values, in the order of their fields, a line each; "" where there are none
+    text    the long strings of the field with the longest text, a line each; "" where none has any
     """
 
     values: int
@@ -92,20 +100,34 @@ def item_data(
 
     visit: None where the item came from no page. ignored: names of fields, at any depth.
     key: keys the digests, at most 64 bytes, so that nobody can craft two items that share one.
-    Raises ItemTooLarge for an item of more than MAX_VALUES values or MAX_DEPTH levels.
+    Raises ItemTooLarge for an item of more than MAX_VALUES values or MAX_DEPTH levels,
+    ItemUnreadable for a value that cannot be looked into.
     """
     reader = _Reader(visit, rules, ignored)
     encoded = {name: reader.field(value) for name, value in _fields(item, ignored)}
     in_order = sorted(encoded.items())
-    values = _joined([part for name, field in in_order for part in (_text(name), field.values)])
-    fields = {name: _digest(_joined([f.values, *map(_raw, f.texts)]), key) for name, f in in_order}
-    text = "\n".join(text for _, field in in_order for text in field.texts)
+    whole = {name: field.whole for name, field in in_order}
+    longest = max(in_order, key=lambda pair: sum(map(len, pair[1].texts)), default=("", None))[0]
+    # A short text beside a long one would hardly count: so one field's text alone is compared.
+    parts = [
+        part
+        for name, field in in_order
+        for part in (_text(name), field.values if name == longest else whole[name])
+    ]
+    values = _joined(parts)
+    fields = {name: _digest(field, key) for name, field in whole.items()}
+    text = "\n".join(encoded[longest].texts) if encoded else ""
     return ItemData(_digest(values, key), fields, text)
 
 
 class _Field(NamedTuple):
-    values: bytes
+    values: bytes  # what has to be equal
     texts: list[str]
+
+    @property
+    def whole(self) -> bytes:
+        """All of the field, its long texts included, whitespace apart."""
+        return _joined([self.values, *(_raw(" ".join(text.split())) for text in self.texts)])
 
 
 def _fields(item: Any, ignored: AbstractSet[str]) -> Iterator[tuple[str, Any]]:
@@ -150,7 +172,24 @@ class _Reader:
             return b"S" + _joined(sorted(self._encoded(part, depth + 1) for part in value))
         if isinstance(value, (list, tuple)):
             return b"L" + _joined([self._encoded(part, depth + 1) for part in value])
-        return b"O" + _text(f"{type(value).__qualname__} {value}")
+        if type(value) in PLAIN:
+            return b"O" + _text(f"{type(value).__qualname__} {value}")
+        return self._object(value, depth)
+
+    def _object(self, value: Any, depth: int) -> bytes:
+        """Any other object: by what pickle would write of it. What str() says may be less."""
+        if isinstance(value, (type, FunctionType)) and "<" not in value.__qualname__:
+            return b"C" + _text(f"{value.__module__} {value.__qualname__}")
+        try:
+            if isinstance(value, FunctionType):
+                raise TypeError("a lambda or an inner function may hold values of its own")
+            reduced = value.__reduce_ex__(4)
+        except Exception as error:
+            raise ItemUnreadable(f"a {type(value).__qualname__} cannot be looked into") from error
+        if isinstance(reduced, str):
+            return b"C" + _text(f"{type(value).__module__} {reduced}")
+        parts = [list(p) if isinstance(p, Iterator) else p for p in reduced]
+        return b"P" + _joined([self._encoded(part, depth + 1) for part in parts])
 
     def _mapping(self, value: Any, depth: int) -> bytes:
         parts = [
@@ -160,11 +199,13 @@ class _Reader:
         return b"D" + _joined(parts)
 
     def _number(self, value: float | None) -> bytes:
+        if isinstance(value, int) and abs(value) > MAX_TIME:
+            return b"N" + hex(value).encode()  # str() refuses thousands of digits
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             # Milliseconds are as common as seconds.
             if self._is_now(float(value)) or self._is_now(value / 1000):
                 return SAME_TIME
-            if isinstance(value, float) and value.is_integer() and math.isfinite(value):
+            if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_TIME:
                 value = int(value)
         return b"N" + str(value).encode()
 
@@ -193,11 +234,10 @@ class _Reader:
 
     def _string(self, value: str) -> bytes:
         visit = self._visit
-        if len(value) > LONG_CHARS:
-            if visit is not None and visit.is_page(value):
-                return SAME_PAGE
-            if not value.startswith(("http://", "https://", "data:")):
-                return self._long_text(value)
+        if visit is not None and len(value) > MIN_PAGE_CHARS and visit.is_page(value):
+            return SAME_PAGE
+        if len(value) > LONG_CHARS and not value.startswith(("http://", "https://", "data:")):
+            return self._long_text(value)
         if value.startswith(("http://", "https://", "//")):
             return self._url(value)
         if visit is not None and (moment := _moment(value)) is not None:
@@ -206,12 +246,11 @@ class _Reader:
 
     def _long_text(self, value: str) -> bytes:
         """Leave a text for comparison; what must be equal are its facts."""
-        sources = []
+        markup: list[str] = []
         if "</" in value:
-            sources = SOURCE.findall(value)
-            value = visible_text_of_html(value)
+            value, markup = text_and_markup_of_html(value)
         self._texts.append(value)
-        return b"W" + _joined([_raw(fact) for fact in [*sources, *facts_of(value)]])
+        return b"W" + _joined([_raw(fact) for fact in [*markup, *facts_of(value)]])
 
     def _url(self, url: str) -> bytes:
         key = url_key(url, self._rules)
@@ -224,14 +263,18 @@ def facts_of(text: str) -> list[str]:
     """The words of a text that are facts, in order: those with a digit or with a symbol at an end.
 
     Prices, dates, identifiers, `C++`, `-5`, `★★★`: texts that differ in one of them are not copies.
+    Nor are those of which one says "not".
     """
     words = (word.strip(EDGES) for word in text.split())
-    return [word for word in words if word and _is_fact(word)]
+    facts = [word for word in words if word and _is_fact(word)]
+    return facts if text.isascii() else facts + UNSPACED_NEGATION.findall(text)
 
 
 def _is_fact(word: str) -> bool:
     if word.isalpha():  # most words, told without a look at each character
-        return False
+        return len(word) <= LONGEST_NEGATION and word.casefold() in NEGATIONS
+    if word.endswith(("n't", "n’t")):
+        return True
     return not (word[0].isalpha() and word[-1].isalpha()) or any(map(str.isdigit, word))
 
 

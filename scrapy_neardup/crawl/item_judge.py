@@ -12,7 +12,7 @@ from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.item_data import ItemData, Visit, item_data
 from scrapy_neardup.crawl.items import CrawledPage, OfferedItem
 from scrapy_neardup.detect.item_table import KeptItem, says_the_same
-from scrapy_neardup.errors import ItemTooLarge
+from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.factory import make_rules
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
@@ -94,6 +94,9 @@ class ItemJudge:
             data = item_data(item, page.visit, self._rules, self._ignored, self._key)
         except ItemTooLarge:
             self._count(stats.ITEMS_TOO_LARGE)
+            return None
+        except ItemUnreadable:
+            self._count(stats.ITEMS_UNREADABLE)
             return None
         return data, self._with_text(KeptItem(name, data.values), data.text)
 

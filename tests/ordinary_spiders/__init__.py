@@ -7,6 +7,7 @@ from . import (
     repeats,
     several_requests,
     small_differences,
+    unusual_values,
     ways_to_fetch,
 )
 from .cases import CASES
@@ -19,5 +20,6 @@ __all__ = [
     "repeats",
     "several_requests",
     "small_differences",
+    "unusual_values",
     "ways_to_fetch",
 ]
