@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from scrapy_neardup.index.slices import SliceIndex
     from scrapy_neardup.pipeline import NearDuplicate, NearDuplicatePipeline
     from scrapy_neardup.spidermiddleware import NearDuplicateSpiderMiddleware
+    from scrapy_neardup.squeues import DurableFifoQueue, DurableLifoQueue
     from scrapy_neardup.urls.filters import UrlFilter, load_filter
     from scrapy_neardup.urls.filters.exact import ExactUrlFilter
     from scrapy_neardup.urls.filters.layered import BloomFilter, LayeredBloomFilter
@@ -45,6 +46,8 @@ _MODULES = {
     "NearDuplicatePipeline": "pipeline",
     "NearDuplicate": "pipeline",
     "LayeredBloomDupeFilter": "dupefilter",
+    "DurableLifoQueue": "squeues",
+    "DurableFifoQueue": "squeues",
     "QuickRequestFingerprinter": "urls.request_fingerprinter",
     #
     "url_key": "urls.key",
@@ -84,6 +87,8 @@ __all__ = [
     "BloomFilter",
     "Decision",
     "Detector",
+    "DurableFifoQueue",
+    "DurableLifoQueue",
     "Engine",
     "ExactUrlFilter",
     "FingerprintSpec",

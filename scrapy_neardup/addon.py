@@ -9,6 +9,7 @@ from scrapy_neardup.downloadermiddleware import SeenUrlMiddleware
 from scrapy_neardup.dupefilter import LayeredBloomDupeFilter
 from scrapy_neardup.pipeline import NearDuplicatePipeline
 from scrapy_neardup.spidermiddleware import NearDuplicateSpiderMiddleware
+from scrapy_neardup.squeues import DurableFifoQueue, DurableLifoQueue
 from scrapy_neardup.urls.request_fingerprinter import COMPARED_WITH, QuickRequestFingerprinter
 
 COMPONENTS = (
@@ -22,8 +23,8 @@ class NearDupAddon:
     """Adds the three components where they belong; a user's own entries, None included, win.
 
     Scrapy's request fingerprints are made quicker, byte for byte the same. With JOBDIR it
-    replaces Scrapy's dupefilter, which remembers a URL when it is queued: after a crash those
-    that were waiting would be dropped for ever.
+    replaces Scrapy's queues on disk, which a crash tears, and its dupefilter, which remembers a
+    URL when it is queued: after a crash those that were waiting would be dropped for ever.
     """
 
     def update_settings(self, settings: BaseSettings) -> None:
@@ -32,6 +33,8 @@ class NearDupAddon:
             settings.setdefault_in_component_priority_dict(name, component, order)
         if settings.get("JOBDIR"):
             replace_default(settings, "DUPEFILTER_CLASS", LayeredBloomDupeFilter)
+            replace_default(settings, "SCHEDULER_DISK_QUEUE", DurableLifoQueue)
+            replace_default(settings, "SCHEDULER_START_DISK_QUEUE", DurableFifoQueue)
         if version_info[:2] <= COMPARED_WITH:  # a later Scrapy may tell requests apart by more
             replace_default(settings, "REQUEST_FINGERPRINTER_CLASS", QuickRequestFingerprinter)
 

@@ -10,7 +10,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl.request_tracker import is_of_spider
+from scrapy_neardup.crawl.request_tracker import is_of_spider, is_only_leased
 from scrapy_neardup.crawl.session import CrawlSession
 
 
@@ -68,6 +68,8 @@ class SeenUrlMiddleware:
         if is_of_spider(request):
             key = self.session.urls.answered(request, response)
             self.session.requests.answered(request, response, key)
+        elif is_only_leased(request):
+            self.session.requests.answered(request, response, None)
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:

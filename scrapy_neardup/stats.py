@@ -120,7 +120,14 @@ STATE_TORN = key(
     "state/torn_bytes",
     "bytes of state files that could not be read and were set aside at the start",
 )
-STATE_UNFINISHED = key("state/unfinished_pages", "pages waiting for requests first found on them")
+REQUESTS_LOST = key(
+    "requests/lost",
+    "requests that the scheduler's queue failed to take or to give; the crawl ends as "
+    "`requests_lost`, not as `finished`",
+)
+STATE_UNFINISHED = key(
+    "state/unfinished_pages", "pages that are not done, and requests that failed: made again later"
+)
 STATE_UNDELIVERED = key(
     "state/undelivered",
     "pages, items and URLs that count as known only when feeds or other sinks have stored them",

@@ -16,7 +16,8 @@ PACKAGE = Path(scrapy_neardup.__file__).parent
 # Highest first. A folder, or a module of the root, imports from its own rank and those below.
 RANKS = (
     {"addon", "commands"},
-    {"downloadermiddleware", "spidermiddleware", "pipeline", "dupefilter", "offline", "spark"},
+    {"downloadermiddleware", "spidermiddleware", "pipeline", "dupefilter", "squeues"}
+    | {"offline", "spark"},
     {"crawl"},
     {"fleet"},
     {"factory"},
@@ -29,7 +30,8 @@ RANKS = (
 RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
 # The front of the package, the crawl and what reads a request; the rest runs without Scrapy.
 IMPORTS_SCRAPY = {
-    *("addon", "downloadermiddleware", "spidermiddleware", "pipeline", "dupefilter", "settings"),
+    *("addon", "downloadermiddleware", "spidermiddleware", "pipeline", "dupefilter", "squeues"),
+    "settings",
     *("crawl", "commands.scrapy_command", "commands.dedup", "offline.dedup.reading"),
     *("fleet.futures", "fleet.worker"),
     *("urls.key", "urls.request_fingerprinter"),

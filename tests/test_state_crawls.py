@@ -228,10 +228,10 @@ def test_a_queue_that_a_crash_left_is_set_aside(
     state.store.close()  # as the end of its process would
     queue = tmp_path / "requests.queue"
     queue.mkdir()
-    (queue / "active.json").write_text('{"127.0.0.1": [0]}')
+    (queue / "0").write_bytes(b"torn")
     outcome = crawl(Follower, {"JOBDIR": str(tmp_path)}, seed=mock_site.url("/start"))
     assert len(outcome.items) == 5
-    assert (tmp_path / "requests.queue.crashed" / "active.json").exists()
+    assert (tmp_path / "requests.queue.crashed" / "0").exists()
     assert "what waited in it is found again" in caplog.text
 
 

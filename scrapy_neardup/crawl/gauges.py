@@ -16,6 +16,7 @@ from scrapy_neardup.index import Index
 from scrapy_neardup.ledger.writer import LedgerWriter
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
+from scrapy_neardup.state.frontier import Frontier
 from scrapy_neardup.urls.filters import load_filter
 
 logger = logging.getLogger(__name__)
@@ -47,11 +48,12 @@ def sizes(
     }
 
 
-def losses(state: State, ledger: LedgerWriter | None) -> dict[str, int]:
+def losses(state: State, frontier: Frontier | None, ledger: LedgerWriter | None) -> dict[str, int]:
     """What could not be written."""
     told: dict[str, int] = {}
     if state.store is not None:
-        told |= {stats.STATE_ERRORS: state.store.errors, stats.STATE_TORN: state.store.torn_bytes}
+        errors = state.store.errors + (frontier.errors if frontier is not None else 0)
+        told |= {stats.STATE_ERRORS: errors, stats.STATE_TORN: state.store.torn_bytes}
     if ledger is not None:
         told |= {stats.LEDGER_RECORDED: ledger.recorded, stats.LEDGER_LOST: ledger.lost}
     return told

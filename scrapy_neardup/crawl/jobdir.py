@@ -1,39 +1,31 @@
-"""JOBDIR: where a job's state is, and what to do with the queue that its crash left behind."""
+"""JOBDIR: where a job's state is, and what queue of requests it goes on with."""
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
+from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
+from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue, _path_safe
 from scrapy.utils.job import job_dir
+from scrapy.utils.misc import load_object
 
+from scrapy_neardup.crawl.pickle_queues import DamagedQueue, read_queue
+from scrapy_neardup.errors import SettingsError, StateError
 from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import State
+from scrapy_neardup.state.files import write_atomically
+from scrapy_neardup.state.frontier import Frontier
 
 logger = logging.getLogger(__name__)
 
-
-def set_queue_aside(folder: Path | None, crawler: Crawler) -> None:
-    """Do without the queue that a crash left in JOBDIR, if the state is that job's own.
-
-    Scrapy can neither trust nor always open it (queuelib writes its sizes in close() only).
-    The pages that led to what waited in it are not done, so that all of it is found again.
-    """
-    job = job_dir(crawler.settings)
-    queue = Path(job or "") / "requests.queue"
-    if job is None or folder != Path(job) / "neardup" or not queue.exists():
-        return
-    aside = queue.with_name("requests.queue.crashed")
-    shutil.rmtree(aside, ignore_errors=True)
-    queue.rename(aside)
-    queue.mkdir()  # where Scrapy's scheduler, which is made already, writes what it queues
-    logger.warning(
-        "neardup: the last crawl of %s crashed. Its queue of requests is now %s; what waited in it "
-        "is found again on the pages that led to it",
-        job,
-        aside.name,
-    )
+ACTIVE = "active.json"  # in which Scrapy keeps which queues it has, from a clean stop to the next
+COPIED_AT_ONCE = 10_000  # requests of an old queue that are in memory together
 
 
 def state_folder(settings: NearDupSettings, crawler: Crawler) -> Path | None:
@@ -42,3 +34,155 @@ def state_folder(settings: NearDupSettings, crawler: Crawler) -> Path | None:
         return Path(settings.state_dir)
     job = job_dir(crawler.settings)
     return Path(job) / "neardup" if job else None
+
+
+def is_of_job(folder: Path | None, crawler: Crawler) -> bool:
+    """Whether a state folder is that of the crawl's JOBDIR."""
+    job = job_dir(crawler.settings)
+    return job is not None and folder == Path(job) / "neardup"
+
+
+def queue_folder(crawler: Crawler) -> Path:
+    """Where Scrapy keeps the queue of a job."""
+    return Path(job_dir(crawler.settings) or "") / "requests.queue"
+
+
+def open_frontier(folder: Path, crawler: Crawler, state: State) -> Frontier | None:
+    """The frontier of a job, with what waits in it; None where the job has queues of its own.
+
+    A queue of Scrapy's is taken over, or set aside if it cannot be relied on: then what the
+    state says is under way is forgotten. Raises StateError, SettingsError.
+    """
+    path = folder / "frontier.sqlite"
+    if not uses_frontier(crawler):
+        refuse_to_leave(path)
+        if state.crashed:
+            set_queue_aside(crawler)
+        return None
+    frontier = Frontier(path)
+    try:
+        if not take_over_queue(frontier, crawler, state.crashed):
+            state.under_way = None
+        write_active(frontier, crawler)
+    except BaseException:
+        frontier.release()
+        raise
+    return frontier
+
+
+def uses_frontier(crawler: Crawler) -> bool:
+    """Whether all that decides about the queue of a job is ours, or Scrapy's own."""
+    settings = crawler.settings
+    queues = [settings["SCHEDULER_DISK_QUEUE"], settings["SCHEDULER_START_DISK_QUEUE"]]
+    ours = [getattr(load_object(queue), "keeps_requests", False) for queue in queues if queue]
+    # Not issubclass(): to Scrapy, whatever has a scheduler's methods is a subclass.
+    is_scrapys = Scheduler in load_object(settings["SCHEDULER"]).__mro__
+    return all(ours) and is_scrapys and priorities_of(crawler) is not None
+
+
+def priorities_of(crawler: Crawler) -> type | None:
+    """Which of the two priority queues whose files we can write for it the crawl has."""
+    found = load_object(crawler.settings["SCHEDULER_PRIORITY_QUEUE"])
+    known = (DownloaderAwarePriorityQueue, ScrapyPriorityQueue)
+    return next((one for one in known if one in found.__mro__), None)
+
+
+def refuse_to_leave(path: Path) -> None:
+    """Raise SettingsError if requests wait where this crawl does not look for them."""
+    if not path.exists():
+        return
+    frontier = Frontier(path)
+    n_waiting = frontier.n_rows
+    frontier.close()
+    if n_waiting:
+        raise SettingsError(
+            f"{n_waiting:,} requests of this job wait in {path}, and this crawl has a scheduler or "
+            f"queue of its own. Go on without SCHEDULER, SCHEDULER_PRIORITY_QUEUE and "
+            f"SCHEDULER_…DISK_QUEUE, or set another JOBDIR"
+        )
+
+
+def set_queue_aside(crawler: Crawler) -> None:
+    """Do without a queue of Scrapy's that a crash left in JOBDIR.
+
+    It can neither be trusted nor always opened (queuelib writes its sizes in close() only). The
+    pages that led to what waited in it are not done, so that all of it is found again.
+    """
+    queue = queue_folder(crawler)
+    if not queue.exists() or not any(queue.iterdir()):
+        return
+    aside = queue.with_name("requests.queue.crashed")
+    shutil.rmtree(aside, ignore_errors=True)
+    queue.rename(aside)
+    queue.mkdir()  # where Scrapy's scheduler, which is made already, writes what it queues
+    logger.warning(
+        "neardup: the last crawl of %s crashed. Its queue of requests is now %s; what waited in it "
+        "is found again on the pages that led to it",
+        queue.parent,
+        aside.name,
+    )
+
+
+def take_over_queue(frontier: Frontier, crawler: Crawler, crashed: bool) -> bool:
+    """Move what waits in Scrapy's queue files into the frontier; False if they were set aside."""
+    folder = queue_folder(crawler)
+    old = [path for path in folder.glob("*") if path.name != ACTIVE]
+    if not any(path.is_file() for top in old for path in (top, *top.rglob("*"))):
+        return True
+    if crashed:
+        set_queue_aside(crawler)
+        return False
+    try:
+        for name, slot in queue_files(folder):
+            copy_queue(folder / name, frontier, name, slot)
+    except (DamagedQueue, OSError, ValueError) as error:
+        logger.warning("neardup: %s", error)
+        set_queue_aside(crawler)
+        return False
+    for path in old:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return True
+
+
+def queue_files(folder: Path) -> Iterator[tuple[str, str]]:
+    """Where Scrapy has queues after a clean stop: path in the folder, and downloader slot."""
+    active = json.loads((folder / ACTIVE).read_bytes())
+    if not isinstance(active, dict):
+        active = {"": active}
+    for slot, priorities in active.items():
+        below = f"{_path_safe(slot)}/" if slot else ""
+        for priority in priorities:
+            yield from ((f"{below}{priority}{kind}", slot) for kind in ("", "s"))
+
+
+def copy_queue(path: Path, frontier: Frontier, name: str, slot: str) -> None:
+    """Copy a queue file's requests. Raises DamagedQueue, OSError."""
+    queue = frontier.queue(name, newest_first=True)
+    for n_copied, request in enumerate(read_queue(path), 1):
+        queue.push(request, slot)
+        if n_copied % COPIED_AT_ONCE == 0:
+            frontier.flush()
+    queue.close()
+    frontier.flush()
+    if frontier.errors:
+        raise StateError(f"the requests in {path} cannot be copied into {frontier.path}")
+
+
+def write_active(frontier: Frontier, crawler: Crawler) -> None:
+    """Tell Scrapy which queues there are: its own file is as old as the last clean stop.
+
+    Raises SettingsError where requests wait in queues of another SCHEDULER_PRIORITY_QUEUE.
+    """
+    by_slot: defaultdict[str, set[int]] = defaultdict(set)
+    for name, slot in frontier.names():
+        folder, _, last = name.rpartition("/")
+        by_slot[slot if folder else ""].add(int(last.removesuffix("s")))
+    by_slots = priorities_of(crawler) is DownloaderAwarePriorityQueue
+    if by_slot and by_slots is ("" in by_slot):
+        raise SettingsError(
+            f"the requests in {frontier.path} were queued under another SCHEDULER_PRIORITY_QUEUE: "
+            f"go on with that one, or set another JOBDIR"
+        )
+    lists = {slot: sorted(priorities) for slot, priorities in by_slot.items()}
+    text = json.dumps(lists if by_slots else lists.get("", []))
+    write_atomically(queue_folder(crawler) / ACTIVE, [text.encode()])

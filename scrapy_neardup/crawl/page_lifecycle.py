@@ -15,6 +15,10 @@ and carries out the effects that they return, in their order.
 A callback or a pipeline that raised leads to FAILED instead of WAITING: such a page is never
 completed, so the next crawl reads it again.
 
+A request that a queue on disk keeps until its page is completed has a *lease*: it enters as
+REQUESTED, and its page takes its place. One that comes to nothing goes from there to COMPLETED.
+Other requests are only counted, by the page that they were found on.
+
 Apart from the page itself there is its *row* in the page table, by which later pages are taken
 for its copies. It is kept when an item of the page has left the pipelines; forgotten when none
 did. A page that brought no item at all leaves its row pending: the first copy that brings one
@@ -42,7 +46,7 @@ NOBODY = -1  # no page, where a page id is expected
 class Stage(Enum):
     """Where a page stands."""
 
-    REQUESTED = "asked for; only counted, by the page that the request was found on"
+    REQUESTED = "asked for; a queue on disk keeps the request until its page is completed"
     ANSWERED = "its final response came; its callback may be running"
     READING = "its words are being read"
     JUDGED = "it was compared with the pages before it"
@@ -53,6 +57,7 @@ class Stage(Enum):
 
 
 NEXT = {
+    Stage.REQUESTED: {Stage.ANSWERED, Stage.COMPLETED},
     Stage.ANSWERED: {Stage.READING, Stage.ITEMS_OUT, Stage.WAITING, Stage.FAILED},
     Stage.READING: {Stage.JUDGED, Stage.ITEMS_OUT, Stage.WAITING, Stage.FAILED},
     Stage.JUDGED: {Stage.ITEMS_OUT, Stage.WAITING, Stage.FAILED},
@@ -104,7 +109,16 @@ class Completed(NamedTuple):
     key: bytes
 
 
-Effect = RowKept | RowForgotten | RowPending | Settled | Completed
+class LeaseEnded(NamedTuple):
+    """All that a request led to is done: the queue on disk need not keep it.
+
+    Comes after the Completed of its page.
+    """
+
+    lease: int
+
+
+Effect = RowKept | RowForgotten | RowPending | Settled | Completed | LeaseEnded
 
 
 @dataclass(slots=True, eq=False)
@@ -132,6 +146,7 @@ class _Page:
     n_open: int = 1  # what it waits for; its own handling is one
     stage: Stage = Stage.ANSWERED
     items: _Items | None = None  # until they are settled
+    lease: int = NOBODY  # by which a queue on disk knows its request
 
 
 class PageLifecycle:
@@ -156,6 +171,17 @@ class PageLifecycle:
 
     # --- events: requests and responses
 
+    def leased(self, lease: int, found_on: int | None) -> int:
+        """A queue on disk gave a request that it keeps until LeaseEnded; the id of its page.
+
+        found_on: the page that waits for the request, if there is one.
+        """
+        id = next(self._ids)
+        found_on = found_on if found_on in self._pages else None
+        found_on = NOBODY if found_on is None else found_on
+        self._pages[id] = _Page(None, found_on, NOBODY, stage=Stage.REQUESTED, lease=lease)
+        return id
+
     def requested(self, page: int) -> None:
         """The page gave a request, which has to come to an end before the page is completed."""
         self._pages[page].n_open += 1
@@ -168,20 +194,28 @@ class PageLifecycle:
         """A final response came; the id of its page.
 
         key       of its URL, None where the URL is not to count as seen
-        found_on  the page that its request was found on, if known: what waited for the
-                  request waits for this page from now on
+        found_on  the page that its request was found on, or that leased() gave, if known: what
+                  waited for the request waits for this page from now on
 
         A key is completed when every page of it is.
         """
-        id = next(self._ids)
-        found_on, twin = NOBODY if found_on is None else found_on, NOBODY
+        id, page = self._begun(NOBODY if found_on is None else found_on)
         if key is not None and key in self._ids_by_key:
-            twin, key = self._ids_by_key[key], None
-            self.requested(twin)
+            page.twin = self._ids_by_key[key]
+            self.requested(page.twin)
         elif key is not None:
+            page.key = key
             self._ids_by_key[key] = id
-        self._pages[id] = _Page(key, found_on, twin)
         return id
+
+    def _begun(self, found_on: int) -> tuple[int, _Page]:
+        leased = self._pages.get(found_on)
+        if leased is not None and leased.stage is Stage.REQUESTED:
+            self._move(leased, Stage.ANSWERED)
+            return found_on, leased
+        id = next(self._ids)
+        page = self._pages[id] = _Page(None, found_on, NOBODY)
+        return id, page
 
     # --- events: reading and deciding
 
@@ -338,6 +372,8 @@ class PageLifecycle:
                 if entry.key is not None:
                     del self._ids_by_key[entry.key]
                     effects.append(Completed(entry.key))
+                if entry.lease != NOBODY:
+                    effects.append(LeaseEnded(entry.lease))
         return effects
 
     def _move(self, entry: _Page, stage: Stage) -> None:

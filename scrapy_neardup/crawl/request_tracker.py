@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -21,8 +22,9 @@ from scrapy_neardup.crawl.page_lifecycle import NOBODY, PageLifecycle
 # asked_fleet  whether the fleet was asked for the URL, which is to be fetched once
 # state, page  which page of which state's crawls the request was found on, else NO_STATE, NOBODY
 #
-# The final response's page takes its place: (asked_fleet, page). That is taken out when the
-# callback begins, so that copies of meta repeat nothing.
+# Requests of others have it only while a queue of ours keeps them on disk, without the first
+# number. The final response's page takes its place: (asked_fleet, page). That is taken out when
+# the callback begins, so that copies of meta repeat nothing.
 TRACE = "neardup_trace"
 NO_STATE = -1
 
@@ -80,6 +82,13 @@ class RequestTracker:
         page = self._found_on(request)
         return page is not None and not self._lifecycle.is_under_way(page)
 
+    def leased(self, request: Request, lease: int) -> None:
+        """A queue on disk gave a request, which it keeps until the lifecycle ends the lease."""
+        trace = request.meta.get(TRACE, ())
+        flags = trace[:-2] if len(trace) > 2 else (0,)
+        page = self._lifecycle.leased(lease, self._found_on(request))
+        request.meta[TRACE] = (*flags, self._state_id, page)
+
     def scheduled(self, request: Request, spider: Spider) -> None:
         """A request is about to be scheduled; OffsiteMiddleware drops at that signal, unsaid."""
         if self._found_on(request) is None or request.dont_filter or self._offsite is None:
@@ -95,13 +104,12 @@ class RequestTracker:
         """A request was dropped on purpose: its page need not wait for it."""
         page = self._found_on(request)
         if page is not None:
-            dont_filter, asked_fleet, _, _ = request.meta[TRACE]
-            request.meta[TRACE] = (dont_filter, asked_fleet, NO_STATE, NOBODY)
+            request.meta[TRACE] = nobodys(request.meta[TRACE])
             self._effects.of(self._lifecycle.request_ended, page)
 
     def answered(self, request: Request, response: Response, key: bytes | None) -> None:
         """The final response came; key: of its URL, if that is to count as seen."""
-        _, asked_fleet, _, _ = request.meta[TRACE]
+        asked_fleet = request.meta[TRACE][-3]
         if is_transient(response.status):  # what waits for the request goes on waiting
             del request.meta[TRACE]
             return
@@ -111,7 +119,7 @@ class RequestTracker:
     def _found_on(self, request: Request) -> int | None:
         """The page the request was found on, if a crawl of this state found it."""
         trace = request.meta.get(TRACE, ())  # not by trace_of(): asked two times for each link
-        return trace[3] if len(trace) == 4 and trace[2] == self._state_id else None
+        return trace[-1] if len(trace) > 2 and trace[-2] == self._state_id else None
 
     def page_of(self, response: Response) -> tuple[int | None, bool]:
         """The page that answered() began, and whether the fleet was asked; told once."""
@@ -126,9 +134,25 @@ def trace_of(request: Request) -> tuple[int, int, int, int]:
     return dont_filter, asked_fleet, state, page
 
 
+def nobodys(trace: tuple[int, ...]) -> tuple[int, ...]:
+    """The trace of a request for which no page waits."""
+    return (*trace[:-2], NO_STATE, NOBODY)
+
+
+def meta_without_page(meta: dict[str, Any]) -> dict[str, Any]:
+    """Meta for a queue that outlives the crawl, and with it the pages that wait."""
+    trace = meta.get(TRACE, ())
+    return meta | {TRACE: nobodys(trace)} if len(trace) > 2 else meta
+
+
 def is_of_spider(request: Request) -> bool:
     """Whether the spider yielded a request that is not answered yet, and not past us."""
     return len(request.meta.get(TRACE, ())) == 4
+
+
+def is_only_leased(request: Request) -> bool:
+    """Whether all that we know of a request is that a queue of ours keeps it."""
+    return len(request.meta.get(TRACE, ())) == 3
 
 
 def had_dont_filter(request: Request) -> bool:

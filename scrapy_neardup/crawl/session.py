@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
@@ -20,14 +21,17 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl import gauges
 from scrapy_neardup.crawl.advice import Advice
 from scrapy_neardup.crawl.delivery import Delivery
+from scrapy_neardup.crawl.disk_queues import COMMIT_INTERVAL_S, DiskQueues
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.feeds import Feeds
 from scrapy_neardup.crawl.item_judge import ItemJudge
-from scrapy_neardup.crawl.jobdir import set_queue_aside, state_folder
+from scrapy_neardup.crawl.jobdir import is_of_job, open_frontier, state_folder
 from scrapy_neardup.crawl.judge import PageJudge
+from scrapy_neardup.crawl.lost_requests import LostRequests
 from scrapy_neardup.crawl.page_lifecycle import (
     Completed,
+    LeaseEnded,
     PageLifecycle,
     RowForgotten,
     RowKept,
@@ -62,6 +66,7 @@ class CrawlSession:
     pages     pages on their way through the spider and the pipelines
     recorder  the ledger, the live view and the overrides
     advice    what the log tells the person who runs the crawl
+    disk_queues  the frontier, where the crawl's queue is ours
 
     A crawl that is cut off without a signal gives back lock, threads, files and sockets when
     its crawler is garbage, or the process ends.
@@ -70,6 +75,7 @@ class CrawlSession:
     urls: SeenUrls
     requests: RequestTracker
     pages: CrawledPages
+    disk_queues: DiskQueues | None
 
     def __init__(self, crawler: Crawler) -> None:
         """Checks the settings. Raises NotConfigured, SettingsError."""
@@ -83,7 +89,7 @@ class CrawlSession:
         self._folder = None if is_inspection(crawler) else state_folder(self.settings, crawler)
         self.recorder = Recorder(self.settings, self._folder)
         self.advice = Advice(self.settings, self._folder)
-        self._saving: AsyncioLoopingCall | LoopingCall | None = None
+        self._timers: list[AsyncioLoopingCall | LoopingCall] = []
         self._is_open = False
         self._reason: str | None = None  # why the spider was closed
         crawler.signals.connect(self.spider_opened, signal=signals.spider_opened)
@@ -124,6 +130,7 @@ class CrawlSession:
         try:
             self._open_resources()
             self._make_collaborators()
+            self._lost_requests = LostRequests(self._crawler, self.count)
             self.state.begin()
         except BaseException:
             self._is_open = False
@@ -142,8 +149,11 @@ class CrawlSession:
         )
         self._resources.callback(self.state.release)
         self._resources.callback(self.recorder.close)
-        if self.state.crashed:
-            set_queue_aside(self._folder, crawler)
+        self._frontier = None
+        if self._folder is not None and is_of_job(self._folder, crawler):
+            self._frontier = open_frontier(self._folder, crawler, self.state)
+        if self._frontier is not None:
+            self._resources.callback(self._frontier.release)
 
     def _join_fleet(self) -> FleetWorker | None:
         if self.settings.backend is None or is_inspection(self._crawler):
@@ -171,6 +181,13 @@ class CrawlSession:
         self.urls = SeenUrls(
             crawler, settings, state, self.lifecycle, recorder, fleet, delivery, attempt, count
         )
+        self.disk_queues = None
+        if self._frontier is not None:
+            asked = self.urls if queues_by_us(crawler) else None
+            self.disk_queues = DiskQueues(
+                self._frontier, crawler, self.requests, asked, delivery, attempt
+            )
+            effects.subscribe(LeaseEnded, delivery.after(self._frontier.done))
         self.items = ItemJudge(settings, state, fleet, attempt, count)
         judge = PageJudge(settings, state, recorder, fleet, attempt, count)
         self.pages = CrawledPages(
@@ -238,10 +255,16 @@ class CrawlSession:
         names = gauges.names(self.settings, detector)
         self._set_stats(names | self._gauges())
         logger.info("neardup: %s", ", ".join(f"{k.split('/', 1)[1]} {v}" for k, v in names.items()))
-        self._saving = create_looping_call(self._save)
-        self._saving.start(self.settings.snapshot_interval, now=False)
+        self._repeat(self._save, self.settings.snapshot_interval)
+        if self.disk_queues is not None:
+            self._repeat(self.disk_queues.commit, COMMIT_INTERVAL_S)
         if self._feeds is not None:
             self._feeds.begin()
+
+    def _repeat(self, action: Callable[[], None], interval_s: float) -> None:
+        timer = create_looping_call(action)
+        timer.start(interval_s, now=False)
+        self._timers.append(timer)
 
     def _save(self) -> None:
         """Called every NEARDUP_SNAPSHOT_INTERVAL seconds."""
@@ -252,7 +275,7 @@ class CrawlSession:
 
     def _gauges(self) -> dict[str, object]:
         sizes = gauges.sizes(self.state, self.urls, self.lifecycle, self.delivery)
-        return sizes | gauges.losses(self.state, self.recorder.ledger)
+        return sizes | gauges.losses(self.state, self._frontier, self.recorder.ledger)
 
     def _set_stats(self, values: dict[str, object]) -> None:
         assert self._crawler.stats
@@ -282,21 +305,30 @@ class CrawlSession:
 
     def _save_and_report(self) -> None:
         """Save everything, give everything back, say how it went."""
-        if self._saving is not None and self._saving.running:
-            self._saving.stop()
+        for timer in self._timers:
+            if timer.running:
+                timer.stop()
         gauges.warn_of_full_filter(self.urls, self.settings.url_max_mb)
         gauges.warn_of_hot_bucket(self.state.detector.index, self.settings.scan_limit)
         self.recorder.close()
-        keeps_queue = job_dir(self._crawler.settings) is not None and self._reason != "finished"
-        under_way = self.lifecycle.arrays() if keeps_queue else None
-        # Pages whose items were not stored have to be found again, as after a crash.
-        self.attempt("state", self.state.close, under_way, cleanly=not self.delivery)
+        under_way = self.lifecycle.arrays() if self._keeps_queue() else None
+        if self.disk_queues is not None:
+            self.attempt("frontier", self.disk_queues.close)
+        # Pages whose items were not stored have to be found again, as after a crash, and so has
+        # what a queue of Scrapy's lost.
+        cleanly = not self.delivery and not self._lost_requests.n
+        self.attempt("state", self.state.close, under_way, cleanly=cleanly)
         self.attempt("state", self.state.release)  # where the former failed
         self._set_stats(self._gauges() | gauges.engine_report(self.state.detector.engine))
         assert self._crawler.stats
         counts = self._crawler.stats.get_stats()
         logger.info("neardup stats:\n%s", stats.table(counts))
         self.attempt("advice", self.advice.closed, counts, self.items.only_difference)
+
+    def _keeps_queue(self) -> bool:
+        """Whether Scrapy's queue goes on waiting for pages that the next crawl has to know."""
+        job = job_dir(self._crawler.settings)
+        return job is not None and self._reason != "finished" and self.disk_queues is None
 
 
 def queues_by_us(crawler: Crawler) -> bool:

@@ -1,0 +1,111 @@
+"""Scrapy's queues of requests under JOBDIR, kept in the frontier, where no crash loses them."""
+
+from __future__ import annotations
+
+import pickle
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.http import Request
+from scrapy.utils.request import request_from_dict
+
+from scrapy_neardup.crawl.delivery import Delivery
+from scrapy_neardup.crawl.fail_open import FailOpen
+from scrapy_neardup.crawl.jobdir import queue_folder
+from scrapy_neardup.crawl.request_tracker import RequestTracker, meta_without_page
+from scrapy_neardup.crawl.seen_urls import SeenUrls
+from scrapy_neardup.state.frontier import Frontier, Row, RowQueue
+
+COMMIT_INTERVAL_S = 0.25
+
+
+class DiskQueues:
+    """What the queues of one crawl share.
+
+    A page need not wait for a request found on it once the frontier has committed that: so its
+    being done waits, in the delivery, for the commit. A request that was taken stays in the
+    frontier until its page is done.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        crawler: Crawler,
+        requests: RequestTracker,
+        urls: SeenUrls | None,
+        delivery: Delivery,
+        attempt: FailOpen,
+    ) -> None:
+        """urls: whom to ask about requests of an earlier crawl; None where Scrapy's is asked."""
+        self.frontier = frontier
+        self.attempt = attempt
+        self._crawler = crawler
+        self._requests = requests
+        self._urls = urls
+        self._delivery = delivery
+        self._folder = str(queue_folder(crawler))
+
+    def name(self, key: str) -> str:
+        """What Scrapy would call a queue's file, from the path that it would give it."""
+        return key.removeprefix(self._folder + "/")
+
+    def push(self, queue: RowQueue, request: Request) -> None:
+        """Add a request. Raises ValueError for one that cannot be serialised, as Scrapy's do."""
+        assert self._crawler.engine
+        slot = self._crawler.engine.downloader.get_slot_key(request)
+        queue.push(self._packed(request), slot)
+        self._delivery.hold((self.frontier, self.frontier.batch))
+        self._requests.ended(request)
+
+    def _packed(self, request: Request) -> bytes:
+        fields = request.to_dict(spider=self._crawler.spider)
+        fields["meta"] = meta_without_page(fields["meta"])
+        try:
+            return pickle.dumps(fields, protocol=4)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ValueError(str(error)) from error
+
+    def pop(self, queue: RowQueue) -> Request | None:
+        """Take the next request that is still wanted.
+
+        One that cannot be read, say because its callback is gone, stays for the next crawl.
+        """
+        while (row := queue.pop()) is not None:
+            request = self.attempt("frontier", self.unpacked, row)
+            if request is None:
+                continue
+            self._requests.leased(request, row.id)
+            if not self._is_repeated(row, request):
+                return request
+            self._crawler.signals.send_catch_log(
+                signals.request_dropped, request=request, spider=self._crawler.spider
+            )
+        return None
+
+    def unpacked(self, row: Row) -> Request:
+        """The request of a row."""
+        fields = pickle.loads(row.request)  # noqa: S301  # as Scrapy does: JOBDIR is the user's own
+        return request_from_dict(fields, spider=self._crawler.spider)
+
+    def _is_repeated(self, row: Row, request: Request) -> bool:
+        """Whether a request of an earlier crawl was found again by this one before its turn."""
+        if self._urls is None or request.dont_filter or not self.frontier.is_reopened(row.id):
+            return False
+        return self._urls.is_not_to_be_queued(request)
+
+    def commit(self) -> None:
+        """To be called every COMMIT_INTERVAL_S seconds."""
+        self._committed(self.frontier.commit())
+
+    def flush(self) -> None:
+        """Wait for the disk, and let pages be done whose requests are safe now."""
+        self._committed(self.frontier.flush())
+
+    def close(self) -> None:
+        """Save everything and close the file."""
+        self.flush()
+        self.frontier.close()
+
+    def _committed(self, batches: list[int]) -> None:
+        for batch in batches:
+            self._delivery.stored((self.frontier, batch))

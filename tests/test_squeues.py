@@ -1,0 +1,282 @@
+"""The queues of a job: in Scrapy's order, kept through crashes, taken over from older jobs."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Request
+from scrapy.http import Response
+
+from scrapy_neardup.crawl.session import CrawlSession
+from scrapy_neardup.errors import SettingsError
+from tests.crawls import Outcome, PagesSpider, crawl
+from tests.mock_site import MockSite, page, prose
+from tests.test_state_crawls import ROOT, Follower, add_branch
+
+SCRAPYS = {
+    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleLifoDiskQueue",
+    "SCHEDULER_START_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+}
+ONE_QUEUE = {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}
+OLDEST_FIRST = {"SCHEDULER_DISK_QUEUE": "scrapy_neardup.DurableFifoQueue"}
+SCRAPYS_OLDEST_FIRST = SCRAPYS | {"SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue"}
+
+
+class Wide(PagesSpider):
+    """Starts with four pages, and finds twelve on each, of several priorities and slots."""
+
+    async def start(self) -> Any:
+        for number in range(4):
+            yield Request(self.root + f"/start/{number}", priority=number % 2)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        if "/start/" in response.url:
+            rng = random.Random(response.url[-1])
+            for number in range(12):
+                meta = {"download_slot": rng.choice("ab")}
+                url = self.root + f"/leaf/{response.url[-1]}/{number}"
+                yield Request(url, priority=rng.randrange(-1, 2), meta=meta)
+
+
+def add_wide(site: MockSite) -> None:
+    for number in range(4):
+        site.add(f"/start/{number}", page(prose(f"start {number}")))
+        for leaf in range(12):
+            site.add(f"/leaf/{number}/{leaf}", page(prose(f"leaf {number} {leaf}")))
+
+
+def wide(site: MockSite, folder: Path, settings: dict[str, Any]) -> list[str]:
+    """The paths that a job fetches, in their order."""
+    urls = crawl(Wide, {"JOBDIR": str(folder)} | settings, root=site.url("")).urls
+    return [url.removeprefix(site.url("")) for url in urls]
+
+
+@pytest.mark.parametrize(
+    ("ours", "scrapys"),
+    [
+        ({}, SCRAPYS),
+        (ONE_QUEUE, SCRAPYS | ONE_QUEUE),
+        (OLDEST_FIRST, SCRAPYS_OLDEST_FIRST),
+        ({"SCHEDULER_START_DISK_QUEUE": None}, SCRAPYS | {"SCHEDULER_START_DISK_QUEUE": None}),
+    ],
+)
+def test_requests_come_in_scrapys_order(
+    mock_site: MockSite, tmp_path: Path, ours: dict[str, Any], scrapys: dict[str, Any]
+) -> None:
+    add_wide(mock_site)
+    paths = wide(mock_site, tmp_path / "a", ours)
+    assert len(paths) == 4 + 4 * 12
+    assert paths == wide(mock_site, tmp_path / "b", scrapys)
+
+
+@pytest.mark.parametrize("settings", [{}, ONE_QUEUE, OLDEST_FIRST])
+def test_a_job_that_was_stopped_goes_on_with_what_waits(
+    mock_site: MockSite, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    add_wide(mock_site)
+    settings = settings | {"CLOSESPIDER_ITEMCOUNT": 9}
+    paths: list[str] = []
+    for _ in range(9):
+        paths += wide(mock_site, tmp_path, settings)
+    leaves = [path for path in paths if "/leaf/" in path]
+    assert len(leaves) == len(set(leaves)) == 4 * 12
+
+
+def test_a_queue_that_an_older_job_left_is_taken_over(mock_site: MockSite, tmp_path: Path) -> None:
+    add_wide(mock_site)
+    first = wide(mock_site, tmp_path, SCRAPYS | {"CLOSESPIDER_ITEMCOUNT": 9})
+    assert [path for path in (tmp_path / "requests.queue").rglob("*") if path.name == "0"]
+    rest = wide(mock_site, tmp_path, {})
+    assert {path for path in first + rest if "/leaf/" in path} == {
+        f"/leaf/{number}/{leaf}" for number in range(4) for leaf in range(12)
+    }
+    assert not set(first) & {path for path in rest if "/leaf/" in path}
+    files = [path for path in (tmp_path / "requests.queue").rglob("*") if path.is_file()]
+    assert [path.name for path in files] == ["active.json"]
+
+
+def test_a_queue_of_an_older_job_that_cannot_be_read_is_found_again(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    add_branch(mock_site)
+    where = {"JOBDIR": str(tmp_path)}
+    stopped = where | SCRAPYS | {"CLOSESPIDER_ITEMCOUNT": 2, "CONCURRENT_REQUESTS": 1}
+    first = crawl(Follower, stopped, seed=mock_site.url("/start"))
+    (queue,) = (tmp_path / "requests.queue").glob("*/0")
+    queue.write_bytes(queue.read_bytes()[:-1])
+    second = crawl(Follower, where, seed=mock_site.url("/start"))
+    assert len(set(first.urls + second.urls)) == 5
+    assert "was not closed, or is damaged" in caplog.text
+    assert (tmp_path / "requests.queue.crashed").exists()
+
+
+def test_a_job_with_waiting_requests_is_not_left_for_another_queue(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_branch(mock_site)
+    where = {"JOBDIR": str(tmp_path)}
+    crawl(Follower, where | {"CLOSESPIDER_ITEMCOUNT": 2}, seed=mock_site.url("/start"))
+    with pytest.raises(SettingsError, match="requests of this job wait in"):
+        crawl(Follower, where | SCRAPYS, seed=mock_site.url("/start"))
+    with pytest.raises(SettingsError, match="another SCHEDULER_PRIORITY_QUEUE"):
+        crawl(Follower, where | ONE_QUEUE, seed=mock_site.url("/start"))
+    outcome = crawl(Follower, where, seed=mock_site.url("/start"))
+    assert len(outcome.urls) >= 3
+
+
+class Killed(Follower):
+    """Dies after so many pages, with everything on the disk that was to be there by then."""
+
+    n_pages = 0
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        queues = CrawlSession.of(self.crawler).disk_queues
+        assert queues is not None
+        queues.flush()
+        queues.flush()  # what the former let be done
+        self.n_pages += 1
+        if self.n_pages > self.lives:
+            os._exit(9)
+        yield from super().parse(response)
+
+
+CRAWL = """
+import sys
+from tests.test_squeues import Killed, crawl
+crawl(Killed, {"JOBDIR": sys.argv[1]}, seed=sys.argv[2], lives=int(sys.argv[3]))
+"""
+
+
+def killed(site: MockSite, folder: Path, lives: int) -> None:
+    command = [sys.executable, "-c", CRAWL, str(folder), site.url("/start"), str(lives)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 9, done.stderr
+
+
+@pytest.mark.parametrize("lives", [1, 2, 3, 4])
+def test_a_killed_job_reads_again_what_was_under_way_and_nothing_else(
+    mock_site: MockSite, tmp_path: Path, lives: int
+) -> None:
+    add_branch(mock_site)
+    killed(mock_site, tmp_path, lives)
+    before = {path: mock_site.gets(path) for path in ("/hub", "/leaf/0", "/leaf/1", "/leaf/2")}
+    outcome = crawl(Follower, {"JOBDIR": str(tmp_path)}, seed=mock_site.url("/start"))
+    after = {path: mock_site.gets(path) for path in before}
+    assert all(after.values())
+    assert sum(after.values()) <= len(after) + 1  # the one under way
+    assert before["/hub"] == 0 or after["/hub"] <= 2
+    assert outcome.stat("state/unfinished_pages") == 0
+    assert not (tmp_path / "neardup" / "frontier.sqlite").exists()
+
+
+def test_waiting_pages_take_no_memory(mock_site: MockSite, tmp_path: Path) -> None:
+    """One page of many links: it is done when they are on the disk."""
+    unfinished: list[int] = []
+
+    class Watching(Killed):
+        lives = 1000
+
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield from super().parse(response)
+            unfinished.append(len(CrawlSession.of(self.crawler).lifecycle))
+
+    mock_site.add("/start", page(prose("start"), "/hub/0"))
+    for number in range(20):
+        links = [f"/hub/{number + 1}", *(f"/leaf/{number}/{leaf}" for leaf in range(5))]
+        mock_site.add(f"/hub/{number}", page(prose(f"hub {number}"), *links[::-1]))
+    crawl(
+        Watching,
+        {"JOBDIR": str(tmp_path), "HTTPERROR_ALLOW_ALL": True},
+        seed=mock_site.url("/start"),
+    )
+    assert len(unfinished) > 20
+    assert max(unfinished) <= 2
+
+
+def test_a_request_that_failed_waits_for_the_next_crawl(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    mock_site.add("/start", page(prose("start"), "/hub"))
+    mock_site.add("/hub", page(prose("hub"), "/page/1", "/flaky"))
+    where = {"JOBDIR": str(tmp_path), "RETRY_TIMES": 0}
+    first = crawl(Follower, where, seed=mock_site.url("/start"))
+    assert mock_site.url("/flaky") not in first.urls
+    assert first.stat("state/unfinished_pages") == 1
+    for _ in range(2):
+        last = crawl(Follower, where, seed=mock_site.url("/start"))
+    assert mock_site.url("/flaky") in last.urls
+    assert mock_site.gets("/hub") == 1
+
+
+def test_requests_that_cannot_be_serialised_stay_in_memory_and_their_page_waits(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    class Lambdas(Follower):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield {"url": response.url}
+            for link in response.css("a::attr(href)").getall():
+                yield response.follow(link, callback=lambda response: self.parse(response))
+
+    add_branch(mock_site)
+    where = {"JOBDIR": str(tmp_path)}
+    stopped = where | {"CLOSESPIDER_ITEMCOUNT": 2}
+    first = crawl(Lambdas, stopped, seed=mock_site.url("/start"))
+    assert first.stats["scheduler/unserializable"]
+    second = crawl(Lambdas, where, seed=mock_site.url("/start"))
+    assert len(set(first.urls + second.urls)) == 5
+
+
+def test_a_request_whose_callback_is_gone_is_counted_and_kept(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Renamed(Follower):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield {"url": response.url}
+            for link in response.css("a::attr(href)").getall():
+                yield response.follow(link, callback=self.parse_leaf)
+
+        def parse_leaf(self, response: Response) -> Iterator[Any]:
+            yield from self.parse(response)
+
+    add_branch(mock_site)
+    where = {"JOBDIR": str(tmp_path)}
+    first = crawl(Renamed, where | {"CLOSESPIDER_ITEMCOUNT": 2}, seed=mock_site.url("/start"))
+    second = crawl(Follower, where, seed=mock_site.url("/start"))
+    assert second.stat("errors/frontier") > 0
+    third = crawl(Renamed, where, seed=mock_site.url("/start"))
+    assert {mock_site.url(f"/leaf/{number}") for number in range(3)} <= set(first.urls + third.urls)
+    assert third.stat("errors/frontier") == 0
+
+
+def test_what_a_frontier_holds_can_be_peeked_at(mock_site: MockSite, tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    class Peeking(Follower):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield from super().parse(response)
+            scheduler = self.crawler.engine._slot.scheduler
+            seen.append(scheduler.dqs.peek() if scheduler.dqs else None)
+
+    add_branch(mock_site)
+    crawl(Peeking, {"JOBDIR": str(tmp_path)}, seed=mock_site.url("/start"))
+    assert seen[-1] is None
+    assert any(isinstance(request, Request) for request in seen)
+
+
+def test_a_single_pages_command_leaves_the_job_alone(mock_site: MockSite, tmp_path: Path) -> None:
+    outcome: Outcome = crawl(
+        PagesSpider,
+        {"JOBDIR": str(tmp_path), "KEEP_ALIVE": True},
+        seed=mock_site.url("/page/1"),
+        requests=lambda: iter(()),
+    )
+    assert outcome.stats["scheduler/dequeued/disk"] == 1
+    assert not (tmp_path / "neardup").exists()
+    assert json.loads((tmp_path / "requests.queue" / "active.json").read_text()) in ({}, [])

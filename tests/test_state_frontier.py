@@ -1,0 +1,216 @@
+"""The frontier: queues of requests in one file, and what of them outlives a crash."""
+
+import random
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from scrapy_neardup.errors import StateError
+from scrapy_neardup.state.frontier import CHUNK, Frontier, RowQueue
+
+
+def numbered(number: int) -> bytes:
+    return b"request %d" % number
+
+
+def filled(path: Path, n_requests: int, newest_first: bool) -> tuple[Frontier, RowQueue]:
+    frontier = Frontier(path)
+    queue = frontier.queue("0", newest_first)
+    for number in range(n_requests):
+        queue.push(numbered(number), "")
+    return frontier, queue
+
+
+def popped(queue: RowQueue) -> list[bytes]:
+    requests = []
+    while (row := queue.pop()) is not None:
+        requests.append(row.request)
+    return requests
+
+
+def copy_of(path: Path, to: Path) -> Path:
+    """The files as a crash would leave them now."""
+    for file in path.parent.glob(path.name + "*"):
+        shutil.copy(file, to.with_name(file.name.replace(path.name, to.name)))
+    return to
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("reopened", [False, True])
+def test_requests_come_in_the_order_of_their_pushes_or_the_other_way_round(
+    tmp_path: Path, newest_first: bool, reopened: bool
+) -> None:
+    frontier, queue = filled(tmp_path / "f", 10 * CHUNK, newest_first)
+    if reopened:
+        queue.close()
+        frontier.close()
+        frontier = Frontier(tmp_path / "f")
+        queue = frontier.queue("0", newest_first)
+    assert len(queue) == 10 * CHUNK
+    requests = [numbered(number) for number in range(10 * CHUNK)]
+    assert popped(queue) == (requests[::-1] if newest_first else requests)
+    frontier.release()
+
+
+def test_what_was_taken_and_not_done_waits_again_after_a_crash(tmp_path: Path) -> None:
+    frontier, queue = filled(tmp_path / "f", 3, newest_first=True)
+    frontier.flush()
+    done, under_way = queue.pop(), queue.pop()
+    assert done is not None
+    assert under_way is not None
+    frontier.done(done.id)
+    frontier.flush()
+    crashed = Frontier(copy_of(tmp_path / "f", tmp_path / "g"))
+    assert popped(crashed.queue("0", newest_first=True)) == [numbered(1), numbered(0)]
+    assert crashed.is_reopened(under_way.id)
+    for one in (frontier, crashed):
+        one.release()
+
+
+def test_a_request_counts_as_kept_only_when_its_commit_has_succeeded(tmp_path: Path) -> None:
+    frontier, queue = filled(tmp_path / "f", 1, newest_first=True)
+    first = frontier.batch
+    assert frontier.commit() == []  # begins
+    queue.push(b"later", "")
+    assert frontier.batch > first
+    assert frontier.flush() == [first, first + 1]
+    crashed = Frontier(copy_of(tmp_path / "f", tmp_path / "g"))
+    assert len(crashed.queue("0", newest_first=True)) == 2
+    for one in (frontier, crashed):
+        one.release()
+
+
+def test_a_full_disk_is_said_once_and_written_to_again_when_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    frontier, queue = filled(tmp_path / "f", 5, newest_first=True)
+    frontier._db.execute("PRAGMA max_page_count = 5")  # SQLite's own full disk
+    queue.push(bytes(100_000), "")
+    assert frontier.flush() == []
+    queue.push(b"more", "")
+    assert frontier.flush() == []
+    assert frontier.errors == 2
+    assert caplog.text.count("cannot be written") == 1
+    assert len(queue) == 7
+    frontier._db.execute("PRAGMA max_page_count = 1000")
+    assert frontier.flush() == [1, 2, 3]
+    crashed = Frontier(copy_of(tmp_path / "f", tmp_path / "g"))
+    assert len(crashed.queue("0", newest_first=True)) == 7
+    for one in (frontier, crashed):
+        one.release()
+
+
+def test_memory_holds_a_part_of_what_waits(tmp_path: Path) -> None:
+    frontier, queue = filled(tmp_path / "f", 0, newest_first=True)
+    for _ in range(20):
+        for number in range(CHUNK):
+            queue.push(numbered(number), "")
+        frontier.flush()
+    queue.push(b"last", "")
+    assert len(queue._next) <= 2 * CHUNK
+    assert len(queue) == 20 * CHUNK + 1
+    assert len(popped(queue)) == 20 * CHUNK + 1
+    frontier.release()
+
+
+def test_a_file_without_requests_is_removed(tmp_path: Path) -> None:
+    frontier, queue = filled(tmp_path / "f", 3, newest_first=True)
+    while (row := queue.pop()) is not None:
+        frontier.done(row.id)
+    frontier.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(bytes(range(256)) * 40)
+    with pytest.raises(StateError, match="cannot be opened"):
+        Frontier(tmp_path / "f")
+
+
+def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
+    db = sqlite3.connect(tmp_path / "f")
+    db.execute("PRAGMA user_version = 9")
+    db.close()
+    with pytest.raises(StateError, match="version 9 found, 1 expected"):
+        Frontier(tmp_path / "f")
+
+
+class Crashes(RuleBasedStateMachine):
+    """Two queues, pushed and popped at random, crashed at random, against plain deques."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="neardup-frontier-"))
+        self.number = self.n_crashes = 0
+        # As a crash would leave it: (queue, request) by row; and as it is now.
+        self.committed: dict[int, tuple[bool, bytes]] = {}
+        self.rows: dict[int, tuple[bool, bytes]] = {}
+        self.out: set[int] = set()
+        self.open()
+
+    def open(self) -> None:
+        self.frontier = Frontier(self.folder / f"f{self.n_crashes}")
+        self.queues = {way: self.frontier.queue(str(way), way) for way in (False, True)}
+
+    @rule(way=st.booleans(), n=st.integers(1, 2 * CHUNK))
+    def push(self, way: bool, n: int) -> None:
+        for _ in range(n):
+            self.number += 1
+            self.queues[way].push(numbered(self.number), "")
+            self.rows[self.frontier._last] = (way, numbered(self.number))
+
+    @rule(way=st.booleans(), n=st.integers(1, 2 * CHUNK))
+    def pop(self, way: bool, n: int) -> None:
+        for _ in range(n):
+            waiting = [row for row in self.rows if self.rows[row][0] is way and row not in self.out]
+            found = self.queues[way].pop()
+            if not waiting:
+                assert found is None
+                return
+            expected = max(waiting) if way else min(waiting)
+            assert found == (expected, self.rows[expected][1])
+            self.out.add(expected)
+
+    @rule(data=st.randoms(use_true_random=False))
+    def done(self, data: random.Random) -> None:
+        for row in [row for row in self.out if data.random() < 0.5]:
+            self.frontier.done(row)
+            self.out.discard(row)
+            del self.rows[row]
+
+    @rule()
+    def commit(self) -> None:
+        self.frontier.flush()
+        self.committed = dict(self.rows)
+
+    @rule()
+    def crash(self) -> None:
+        old = self.folder / f"f{self.n_crashes}"
+        self.n_crashes += 1
+        copy_of(old, self.folder / f"f{self.n_crashes}")
+        self.frontier.release()
+        self.rows, self.out = dict(self.committed), set()
+        self.open()
+
+    @invariant()
+    def lengths(self) -> None:
+        for way, queue in getattr(self, "queues", {}).items():
+            waiting = [row for row in self.rows if self.rows[row][0] is way and row not in self.out]
+            assert len(queue) == len(waiting)
+
+    def teardown(self) -> None:
+        if hasattr(self, "frontier"):
+            self.frontier.release()
+            shutil.rmtree(self.folder)
+
+
+Crashes.TestCase.settings = hypothesis_settings(
+    max_examples=40, stateful_step_count=25, deadline=None
+)
+TestCrashes = Crashes.TestCase
