@@ -90,6 +90,13 @@ def test_explain_tells_of_an_original_what_repeats_it(
         ),
         (near(COPY, ORIGINAL), {"NEARDUP_COMPARE": "page"}, ["NEARDUP_COMPARE=page"]),
         (
+            near(
+                COPY, ORIGINAL, kind="near-but-differs", action="kept", differs="number or symbol"
+            ),
+            {},
+            ["a number or symbol, among equal words", "NEARDUP_FACTS='ignore'"],
+        ),
+        (
             near(COPY, ORIGINAL, title=2),
             {"NEARDUP_ITEM_FIELDS": ["name"]},
             ["NEARDUP_ITEM_FIELDS=['name']", "another than the original's"],

@@ -1,6 +1,7 @@
 """The decision ledger gives back what went in, rotates, survives damage, and never holds up."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from scrapy_neardup.errors import LedgerError
 from scrapy_neardup.ledger import writer
 from scrapy_neardup.ledger.reader import LedgerReader
-from scrapy_neardup.ledger.schema import ACTIONS, KINDS, Entry, ledger_files
+from scrapy_neardup.ledger.schema import ACTIONS, KINDS, SCHEMA, Entry, ledger_files
 from scrapy_neardup.ledger.writer import LedgerWriter
 
 RULES = {"distance": 3, "confirm_distance": 40}
@@ -30,6 +31,9 @@ NEAR = Entry(
     callback="parse_item",
     title=7,
     data_differ="price, name",
+)
+DIFFERS = NEAR._replace(
+    url="http://a.example/3", kind="near-but-differs", action="kept", differs="number or symbol"
 )
 NEW = Entry("http://a.example/1", "new", "kept", fingerprint=5, words=500, title=8)
 
@@ -71,6 +75,7 @@ def test_decisions_come_back_as_they_went_in(tmp_path: Path) -> None:
             callback=st.none() | st.sampled_from(["parse", "parse_item"]),
             title=st.none() | st.integers(0, 2**31 - 1),
             data_differ=st.none() | st.text(),
+            differs=st.sampled_from([None, "title", "negation"]),
             text=st.text(),
         ),
         max_size=20,
@@ -91,6 +96,41 @@ def test_any_text_and_any_fingerprint_is_stored(
 def test_duplicates_policy_leaves_out_pages_that_were_kept(tmp_path: Path) -> None:
     write(tmp_path, NEW, NEAR, Entry("http://a.example/1", "seen", "dropped"), policy="duplicates")
     assert [d.kind for d in LedgerReader(tmp_path).decisions()] == ["near", "seen"]
+
+
+def test_the_fact_that_kept_a_page_comes_back(tmp_path: Path) -> None:
+    write(tmp_path, NEW, NEAR, DIFFERS)
+    assert [d.differs for d in LedgerReader(tmp_path).decisions()] == [
+        None,
+        None,
+        "number or symbol",
+    ]
+
+
+def as_format_3(path: Path) -> None:
+    """Make a file what the version before would have made of it."""
+    columns = "CAST(decision.differs AS TEXT) AS differs, "
+    with closing(sqlite3.connect(path)) as file:
+        assert columns in SCHEMA
+        (view,) = file.execute("SELECT sql FROM sqlite_master WHERE name = 'decisions'").fetchone()
+        file.execute("DROP VIEW decisions")
+        file.execute("ALTER TABLE decision DROP COLUMN differs")
+        file.execute(view.replace(columns, ""))
+        file.execute("PRAGMA user_version = 3")
+        file.commit()
+
+
+def test_a_ledger_of_the_format_before_is_read_and_goes_on_in_a_new_file(tmp_path: Path) -> None:
+    write(tmp_path, NEW, NEAR)
+    (old,) = ledger_files(tmp_path / "ledger")
+    as_format_3(old)
+    before = old.read_bytes()
+    assert [d.kind for d in LedgerReader(tmp_path).decisions()] == ["new", "near"]
+    write(tmp_path, DIFFERS)
+    assert old.read_bytes() == before
+    reader = LedgerReader(tmp_path)
+    assert [d.differs for d in reader.decisions()] == [None, None, "number or symbol"]
+    assert [d.url for d in reader.duplicates_of(NEW.url)] == [NEAR.url]
 
 
 def test_off_opens_nothing(tmp_path: Path) -> None:

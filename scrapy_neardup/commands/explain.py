@@ -26,11 +26,17 @@ MAX_DUPLICATES_SHOWN = 20
 WHAT_HAPPENED = {
     "seen": "URL fetched before",
     "new": "new: repeats no earlier page",
-    "exact": "exact duplicate: the same words",
+    "exact": "exact duplicate: the same text, symbols included",
     "near": "near-duplicate",
-    "near-but-differs": "nearly the original, but a number, symbol, negation or head differs",
+    "near-but-differs": "near its original, kept because a fact differs",
     "too-short": "too short to be compared by likeness",
     "undecided": "undecided: too many pages look like it",
+}
+DIFFERS = {
+    "title": "its title",
+    "heading": "its first headings",
+    "number or symbol": "a number or symbol, among equal words",
+    "negation": "a negation, among equal words",
 }
 ACTION_COLOURS = {"dropped": "red", "kept": "green", "tagged": "yellow", "counted": "yellow"}
 
@@ -178,7 +184,7 @@ def tell(reader: LedgerReader, decided: Decided) -> None:
     if texts:
         say("  what differs, original to page:")
         say_differences(*texts)
-    elif decided.kind == "near":
+    elif decided.kind in ("near", "near-but-differs"):
         say("  the texts were not kept; NEARDUP_KEEP_TEXT=True keeps them, to show what differs")
 
 
@@ -195,6 +201,8 @@ def facts(
     if decided.kind == "near" and decided.sketch_distance is not None:
         limit = _limit(rules, "NEARDUP_CONFIRM_DISTANCE")
         yield "sketch", f"{decided.sketch_distance} bits apart, {limit}"
+    if decided.kind == "near-but-differs":
+        yield "differs in", DIFFERS.get(decided.differs or "", decided.differs or "not recorded")
     if decided.similarity is not None:
         limit = f", {_limit(rules, 'NEARDUP_SIMILARITY')}" if decided.kind == "near" else ""
         yield "similarity", f"about {decided.similarity:.3f} of the 5-word shingles{limit}"
@@ -219,7 +227,8 @@ def _rules_for_items(decided: Decided, rules: Mapping[str, object]) -> Iterator[
     elif "NEARDUP_COMPARE" in rules:
         yield "items", _what_data_said(decided)
         yield "ignored fields", f"NEARDUP_IGNORE_FIELDS={rules.get('NEARDUP_IGNORE_FIELDS')}"
-    yield "compared text", f"by {rules.get('NEARDUP_EXTRACTOR') or 'default: all visible text'}"
+    default = "default: all visible text, and the data in the markup"
+    yield "compared text", f"by {rules.get('NEARDUP_EXTRACTOR') or default}"
 
 
 def _what_data_said(decided: Decided) -> str:
@@ -235,7 +244,7 @@ def _otherwise_by(decided: Decided, changes: list[str]) -> Iterator[tuple[str, s
         unless = ", unless another page is as near" if decided.kind == "near" else ""
         yield "otherwise by", " or ".join(changes) + unless
     elif decided.kind == "exact":
-        yield "otherwise by", "no limit: all words are the same; undo keeps the page"
+        yield "otherwise by", "no limit: the texts are the same; undo keeps the page"
     elif decided.kind == "seen":
         yield "otherwise by", 'a request with meta={"neardup_refresh": True}, or NEARDUP_TTL'
 

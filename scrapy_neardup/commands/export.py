@@ -51,6 +51,7 @@ COLUMNS = {
     "latency_ms": "int64",
     "title_differs": "bool_",
     "data_differ": "string",
+    "differs": "string",
 }
 
 

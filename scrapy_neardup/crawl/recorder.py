@@ -128,6 +128,7 @@ class Recorder:
             decision.sketch_distance,
             decision.similarity,
             decision.words,
+            differs=decision.differs,
             data_differ=None if differing is None else ", ".join(sorted(differing)),
             text=text,
         )

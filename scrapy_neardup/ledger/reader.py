@@ -12,6 +12,7 @@ from pathlib import Path
 from scrapy_neardup.errors import LedgerError
 from scrapy_neardup.ledger.schema import (
     DUPLICATE_KINDS,
+    FORMAT,
     KINDS,
     CrawlRun,
     Decided,
@@ -31,8 +32,9 @@ ORDER BY id
 COLUMNS = (
     "id, run, time, kind, action, url, original, elsewhere, fingerprint, distance, "
     "sketch_distance, similarity, words, size_bytes, latency_ms, callback, "
-    "title_differs, data_differ"
+    "title_differs, data_differ, differs"
 )
+OLD_COLUMNS = COLUMNS.replace(", differs", ", NULL")
 # Places behind the id.
 FINGERPRINT, TITLE_DIFFERS = (
     COLUMNS.split(", ").index(c) - 1 for c in ("fingerprint", "title_differs")
@@ -120,7 +122,9 @@ class LedgerReader:
     def _select(path: Path, clause: str, *arguments: int | str) -> Iterator[Decided]:
         number = int(path.stem)
         with reading(path) as connection:
-            query = f"SELECT {COLUMNS} FROM decisions {clause}"  # noqa: S608 - clauses are ours
+            is_old = check_format(connection, path) < FORMAT
+            columns = OLD_COLUMNS if is_old else COLUMNS
+            query = f"SELECT {columns} FROM decisions {clause}"  # noqa: S608 - clauses are ours
             for row_id, *row in connection.execute(query, arguments):
                 if row[FINGERPRINT] is not None:
                     row[FINGERPRINT] %= 1 << 64

@@ -23,7 +23,8 @@ ACTIONS: tuple[Action, ...] = ("kept", "dropped", "tagged", "counted")
 DUPLICATE_KINDS: frozenset[EntryKind] = frozenset({"seen", "exact", "near"})
 
 APPLICATION_ID = 0x6E656172  # "near"
-FORMAT = 3
+FORMAT = 4
+READABLE = frozenset({3, FORMAT})  # 3 does not say in which fact a page differs
 MAX_TEXT_CHARS = 200_000
 MAX_URL_CHARS = 4_096
 MAX_FIELDS_CHARS = 200
@@ -54,7 +55,8 @@ CREATE TABLE decision (
     latency_ms INTEGER,
     callback INTEGER,
     title INTEGER,
-    data_differ TEXT
+    data_differ TEXT,
+    differs TEXT
 );
 CREATE INDEX decision_url ON decision (url_hash);
 CREATE INDEX decision_original ON decision (original) WHERE original IS NOT NULL;
@@ -71,7 +73,8 @@ CREATE VIEW decisions AS
            CAST(decision.size_bytes AS INTEGER) AS size_bytes,
            CAST(decision.latency_ms AS INTEGER) AS latency_ms,
            callback.name AS callback, decision.title <> own.title AS title_differs,
-           CAST(decision.data_differ AS TEXT) AS data_differ, decision.url_hash AS url_hash,
+           CAST(decision.data_differ AS TEXT) AS data_differ,
+           CAST(decision.differs AS TEXT) AS differs, decision.url_hash AS url_hash,
            decision.original AS original_id
     FROM decision JOIN kind ON kind.id = decision.kind JOIN action ON action.id = decision.action
     LEFT JOIN decision AS own ON own.id = -decision.original
@@ -99,6 +102,7 @@ class Entry(NamedTuple):
     callback: str | None = None  # spider method that handled the page, or would have
     title: int | None = None  # hash of the page's title, below 2**31
     data_differ: str | None = None  # see Decided
+    differs: str | None = None  # see Decided
     text: str = ""  # visible text; stored where texts are kept
 
 
@@ -126,6 +130,9 @@ class Decided(NamedTuple):
     # Fields by which items were kept although their page repeats another, "" if it is not known
     # which; None if no item was kept by its data.
     data_differ: str | None
+    # In what a page that is "near-but-differs" differs from its original; None where that is not
+    # on record.
+    differs: str | None
 
 
 class CrawlRun(NamedTuple):
@@ -170,12 +177,14 @@ def ledger_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("[0-9]*.sqlite"))
 
 
-def check_format(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises LedgerError unless the file is a ledger of this version."""
+def check_format(connection: sqlite3.Connection, path: Path) -> int:
+    """The format of a ledger's file. Raises LedgerError unless it can be read."""
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if (application, found) != (APPLICATION_ID, FORMAT):
+    if application != APPLICATION_ID or found not in READABLE:
         raise LedgerError(
             f"{path}: a file of format {found}, application {application:#x}; this version reads "
-            f"decision ledgers of format {FORMAT}. Move the folder away to begin a new one"
+            f"decision ledgers of format {min(READABLE)} to {FORMAT}. Move the folder away to "
+            "begin a new one"
         )
+    return int(found)

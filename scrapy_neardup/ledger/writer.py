@@ -45,7 +45,7 @@ TEMPORARY, DAMAGED = ".tmp", ".damaged"
 ADD_DECISION = """
 INSERT INTO decision VALUES (NULL, ?, ?, ?, ?, ?, ?,
     coalesce((SELECT -id FROM decision WHERE url_hash = ? AND url = ? LIMIT 1), ?),
-    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 ADD_ORIGINAL = """
 INSERT OR IGNORE INTO original
@@ -167,7 +167,7 @@ class LedgerWriter:
             transaction.executemany(
                 ADD_DECISION,
                 [
-                    (*self._row(at, e), callbacks.get(e.callback), e.title, fields_of(e))
+                    (*self._row(at, e), callbacks.get(e.callback), e.title, fields_of(e), e.differs)
                     for at, e in decided
                 ],
             )
@@ -213,6 +213,8 @@ class LedgerWriter:
             self.folder.mkdir(parents=True, exist_ok=True)
             files = ledger_files(self.folder)
             path = files[-1] if files else self.folder / "000001.sqlite"
+            if files and is_ledger(path) and format_of(path) < FORMAT:
+                path = after(path)
             self._connect(path)
         except (OSError, sqlite3.Error) as error:
             raise LedgerError(
@@ -246,7 +248,7 @@ class LedgerWriter:
         if self._file_bytes() < rotate_bytes and time() - self._begun < rotate_s:
             return
         full = self._connection
-        self._connect(self.folder / f"{int(self._path.stem) + 1:06}.sqlite")
+        self._connect(after(self._path))
         full.close()
         for old in ledger_files(self.folder)[:-keep_files]:
             old.unlink()
@@ -292,6 +294,17 @@ def is_ledger(path: Path) -> bool:
     except sqlite3.DatabaseError:
         return False
     return bool(application == APPLICATION_ID)
+
+
+def format_of(path: Path) -> int:
+    """The format of a ledger's file. Raises LedgerError if this version cannot read it."""
+    with closing(sqlite3.connect(path)) as connection:
+        return check_format(connection, path)
+
+
+def after(path: Path) -> Path:
+    """The file that follows another one of a ledger."""
+    return path.with_name(f"{int(path.stem) + 1:06}.sqlite")
 
 
 def set_aside(path: Path) -> Path:

@@ -119,6 +119,7 @@ def columns(rows: list[Decided]) -> dict[str, object]:
         "sketch": [d.sketch_distance for d in rows],
         "similarity": [d.similarity for d in rows],
         "words": [d.words for d in rows],
+        "differs": {i: d.differs for i, d in enumerate(rows) if d.differs is not None},
         "targets": list(targets),
     }
 

@@ -154,7 +154,7 @@ function comparison(row) {
   ].filter(Boolean);
   const original = texts[clusterView.open.original], own = texts[url];
   const shown = kind === "exact"
-    ? element("p", { class: "hint" }, "The words of both pages are the same, one by one.")
+    ? element("p", { class: "hint" }, "The texts of both pages are the same.")
     : original != null && own != null ? sideBySide(original, own)
       : element("p", { class: "hint" }, "The texts of this pair are not in the report. ", element("code", {}, "NEARDUP_KEEP_TEXT = True"), " keeps them; then pairs are shown side by side.");
   return [link(url), element("div", { class: "gauges" }, ...facts), shown, undoCommand(url)];

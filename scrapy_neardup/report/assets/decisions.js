@@ -87,6 +87,7 @@ function decisionRow(row, place) {
   return element("div", { class: "row", role: "row", "aria-rowindex": place + 2, "aria-selected": String(place === table.selected), "data-place": place, on: { click: () => { table.selected = place; drawRows(); openRow(row); } } },
     element("span", { role: "gridcell", class: "when num" }, clock(rows.time[row]), element("br"), day(rows.time[row])),
     element("span", { role: "gridcell", class: "kind" }, element("span", { class: "tag" }, element("i", { class: `dot k-${kind}` }), NAMES[kind]),
+      rows.differs[row] == null ? null : element("div", { class: "of" }, rows.differs[row]),
       kind !== "new" && kind !== "seen" && action !== "dropped" ? element("div", { class: "of" }, action) : null),
     element("span", { role: "gridcell", class: "what-url" }, original == null ? element("span", { class: "url" }, rows.url[row]) : urlDiff(rows.url[row], original),
       original == null ? null : element("span", { class: "url of" }, `of ${original}`)),

@@ -104,7 +104,7 @@ function sideBySide(left, right) {
     } else pair.append(...cells(rows[i++]));
   }
   if (!rows.some((row) => row.same == null)) {
-    pair.append(element("div", { class: "fold" }, "No word differs: only punctuation, case or spacing may"));
+    pair.append(element("div", { class: "fold" }, "No word differs: only punctuation, symbols, case or spacing may"));
   }
   return pair;
 }
