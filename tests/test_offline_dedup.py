@@ -1,12 +1,15 @@
 """Offline deduplication decides as a crawl does, in every format, through damage and kills."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +19,11 @@ from mock_site import page, prose
 
 from scrapy_neardup.commands import INTERRUPTED, WRONG_USE, main
 from scrapy_neardup.offline.dedup import DedupJob, dedup
-from scrapy_neardup.offline.dedup import warc as warc_module
-from scrapy_neardup.offline.dedup.columns import Fields
-from scrapy_neardup.offline.dedup.inputs import find_inputs, records
-from scrapy_neardup.offline.dedup.reading import BATCH, Sheet, batches
-from scrapy_neardup.offline.dedup.record import Damage, PageRecord
+from scrapy_neardup.offline.dedup.columns import Columns, Fields
+from scrapy_neardup.offline.dedup.formats import records
+from scrapy_neardup.offline.dedup.formats.warc import Warc
+from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.lock import FolderLock
 
@@ -52,9 +55,9 @@ def jsonl() -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows()).encode()
 
 
-def as_csv() -> bytes:
+def as_csv(delimiter: str = ",") -> bytes:
     text = io.StringIO()
-    writer = csv.DictWriter(text, ["id", "url", "text"])
+    writer = csv.DictWriter(text, ["id", "url", "text"], delimiter=delimiter)
     writer.writeheader()
     writer.writerows(rows())
     return text.getvalue().encode()
@@ -69,11 +72,32 @@ def warc_record(kind: str, url: str, block: bytes) -> bytes:
     return head.encode() + block + b"\r\n\r\n"
 
 
-def warc(packed: bool) -> bytes:
+def warc(packed: Callable[[bytes], bytes] = bytes) -> bytes:
     http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
     parts = [warc_record("warcinfo", "", b"software: test\r\n")]
     parts += [warc_record("response", row["url"], http + page(row["text"])) for row in rows()]
-    return b"".join(gzip.compress(part) if packed else part for part in parts)
+    return b"".join(packed(part) for part in parts)
+
+
+def warc_with_dictionary() -> bytes:
+    """As the standard for `.warc.zst` has it: a skippable frame with a dictionary comes first."""
+    dictionary = zstandard.ZstdCompressionDict(warc()[:3000])
+    raw = dictionary.as_bytes()
+    compressor = zstandard.ZstdCompressor(dict_data=dictionary)
+    return b"\x5d\x2a\x4d\x18" + len(raw).to_bytes(4, "little") + raw + warc(compressor.compress)
+
+
+def wacz() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("datapackage.json", "{}")
+        archive.writestr("archive/data.warc.gz", warc(gzip.compress))
+    return file.getvalue()
+
+
+def array() -> bytes:
+    """As Scrapy writes it."""
+    return b"[\n" + b",\n".join(json.dumps(row).encode() for row in rows()) + b"\n]"
 
 
 def parquet() -> bytes:
@@ -84,24 +108,48 @@ def parquet() -> bytes:
     return file.getvalue()
 
 
+def unpacked(path: Path) -> bytes:
+    """What a file holds, by another way than ours."""
+    content = path.read_bytes()
+    readers: dict[str, Callable[[bytes], bytes]] = {
+        ".gz": gzip.decompress,
+        ".bz2": bz2.decompress,
+        ".xz": lzma.decompress,
+        ".zst": lambda data: (
+            zstandard.ZstdDecompressor()
+            .stream_reader(io.BytesIO(data), read_across_frames=True)
+            .read()
+        ),
+    }
+    return readers.get(path.suffix, bytes)(content)
+
+
 def unpacked_lines(path: Path) -> list[int]:
-    return [json.loads(line)["id"] for line in gzip.open(path, "rt")]
+    return [json.loads(line)["id"] for line in unpacked(path).splitlines() if line]
 
 
-def csv_ids(path: Path) -> list[int]:
-    with gzip.open(path, "rt", newline="") as file:
-        return [int(row["id"]) for row in csv.DictReader(file)]
+def array_ids(path: Path) -> list[int]:
+    return [row["id"] for row in json.loads(unpacked(path))]
+
+
+def csv_ids(path: Path, delimiter: str = ",") -> list[int]:
+    text = io.StringIO(unpacked(path).decode(), newline="")
+    return [int(row["id"]) for row in csv.DictReader(text, delimiter=delimiter)]
+
+
+def tsv_ids(path: Path) -> list[int]:
+    return csv_ids(path, "\t")
 
 
 def warc_ids(path: Path) -> list[int]:
     from warcio.archiveiterator import ArchiveIterator
 
-    with path.open("rb") as file:
-        urls = [
-            record.rec_headers.get_header("WARC-Target-URI")
-            for record in ArchiveIterator(file)
-            if record.rec_type == "response"
-        ]
+    file = io.BytesIO(unpacked(path))
+    urls = [
+        record.rec_headers.get_header("WARC-Target-URI")
+        for record in ArchiveIterator(file)
+        if record.rec_type == "response"
+    ]
     return [int(url.rpartition("/")[2]) for url in urls]
 
 
@@ -111,14 +159,23 @@ def parquet_ids(path: Path) -> list[int]:
     return pq.read_table(path)["id"].to_pylist()  # type: ignore[no-any-return]
 
 
-FORMATS: dict[str, tuple[bytes, Callable[[Path], list[int]]]] = {
+Ids = Callable[[Path], list[int]]
+FORMATS: dict[str, tuple[bytes, Ids]] = {
     "pages.jsonl": (jsonl(), unpacked_lines),
+    "pages.jl": (jsonl(), unpacked_lines),
     "pages.jsonl.gz": (gzip.compress(jsonl()), unpacked_lines),
     "pages.jsonl.zst": (zstandard.compress(jsonl()), unpacked_lines),
+    "pages.jsonl.bz2": (bz2.compress(jsonl()), unpacked_lines),
+    "pages.jsonl.xz": (lzma.compress(jsonl()), unpacked_lines),
+    "pages.json": (array(), array_ids),
+    "pages.json.gz": (gzip.compress(array()), array_ids),
     "pages.csv": (as_csv(), csv_ids),
     "pages.csv.gz": (gzip.compress(as_csv()), csv_ids),
-    "pages.warc": (warc(packed=False), warc_ids),
-    "pages.warc.gz": (warc(packed=True), warc_ids),
+    "pages.csv.zst": (zstandard.compress(as_csv()), csv_ids),
+    "pages.tsv": (as_csv("\t"), tsv_ids),
+    "pages.warc": (warc(), warc_ids),
+    "pages.warc.gz": (warc(gzip.compress), warc_ids),
+    "pages.warc.zst": (warc(zstandard.compress), warc_ids),
     "pages.parquet": (parquet(), parquet_ids),
 }
 
@@ -303,8 +360,8 @@ def test_a_damaged_warc_record_costs_only_itself(tmp_path: Path, name: str) -> N
     content, ids = FORMATS[name]
     (tmp_path / "whole").mkdir()
     (tmp_path / "whole" / name).write_bytes(content)
-    whole = [r for r in read(tmp_path / "whole") if isinstance(r, PageRecord)]
-    _, begin, _ = whole[2].raw  # of page 1; 0 is the warcinfo
+    whole = list(located(tmp_path / "whole" / name))
+    begin, _ = whole[2]  # of page 1; 0 is the warcinfo
     damaged = bytearray(content)
     damaged[begin : begin + 60] = b"\0" * 60
     (tmp_path / name).write_bytes(damaged)
@@ -319,7 +376,7 @@ def test_a_page_damaged_inside_its_gzip_member_is_not_taken_for_a_shorter_one(
 ) -> None:
     name = "pages.warc.gz"
     (tmp_path / name).write_bytes(FORMATS[name][0])
-    _, begin, end = [r for r in read(tmp_path / name) if isinstance(r, PageRecord)][2].raw
+    begin, end = list(located(tmp_path / name))[2]
     damaged = bytearray(FORMATS[name][0])
     middle = begin + int((end - begin) * at)
     damaged[middle : middle + 8] = b"\0" * 8
@@ -348,28 +405,24 @@ def test_a_warc_packed_as_a_whole_is_damage_that_names_the_remedy(tmp_path: Path
     assert "warcio recompress" in damage["error"]
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_record_too_long_to_look_at_is_kept_whole(
-    tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(warc_module, "MAX_RECORD_BYTES", 500)
-    content = warc(packed)
-    name = "a.warc.gz" if packed else "a.warc"
-    (tmp_path / name).write_bytes(content)
-    found = list(read(tmp_path / name))
-    assert [r.body for r in found if isinstance(r, PageRecord)].count(None) >= len(TEXTS)
-    assert (
-        b"".join(content[r.raw[1] : r.raw[2]] for r in found if isinstance(r, PageRecord))
-        == content
-    )
+@pytest.mark.parametrize("name", ["pages.warc", "pages.warc.gz", "pages.warc.zst"])
+def test_a_record_too_long_to_look_at_is_kept_whole(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(FORMATS[name][0])
+    limits = Limits(record_bytes=500)
+    (source,) = find_inputs([tmp_path / name])
+    found = list(records(source, Fields(), limits))
+    assert [r.body for r in found if isinstance(r, Page)].count(None) >= len(TEXTS)
+    (tmp_path / "out").mkdir()
+    places = list(located(tmp_path / name, limits))
+    assert [begin for begin, _ in places[1:]] == [end for _, end in places[:-1]]
+    assert (places[0][0], places[-1][1]) == (0, len(FORMATS[name][0]))
 
 
 def test_a_body_whose_encoding_cannot_be_undone_is_kept(tmp_path: Path) -> None:
     http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: nonsense\r\n\r\n"
     (tmp_path / "a.warc").write_bytes(warc_record("response", URL.format(0), http + b"\0" * 99))
-    (record,) = read(tmp_path / "a.warc")
-    assert isinstance(record, PageRecord)
-    assert record.raw[1:] == (0, (tmp_path / "a.warc").stat().st_size)
+    assert list(located(tmp_path / "a.warc")) == [(0, (tmp_path / "a.warc").stat().st_size)]
+    assert [type(record) for record in read(tmp_path / "a.warc")] == [Page]
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -379,26 +432,38 @@ def test_a_file_torn_anywhere_gives_what_came_before_and_never_raises(
     content = FORMATS[name][0]
     for cut in range(0, len(content), max(1, len(content) // 40)):
         (tmp_path / name).write_bytes(content[:cut])
-        assert all(isinstance(r, (PageRecord, Damage)) for r in read(tmp_path / name))
+        assert all(isinstance(r, (Page, Damage)) for r in read(tmp_path / name))
 
 
-def read(path: Path) -> Iterator[PageRecord | Damage]:
+def read(path: Path) -> Iterator[Page | Damage]:
     (source,) = find_inputs([path])
-    yield from records(source, Fields(), lambda n_bytes: None)
+    yield from records(source, Fields())
 
 
-# A program that sends itself a signal at the n-th record of its run.
+def located(path: Path, limits: Limits | None = None) -> Iterator[tuple[int, int]]:
+    """Where the whole records of a WARC file are."""
+    (source,) = find_inputs([path])
+    warc_format = Warc(source, Columns(None, (), ()), limits or Limits())
+    for chunk in warc_format.chunks():
+        yield from (frame.raw for frame in warc_format.frames(chunk) if frame.raw)
+
+
+# A program that sends itself a signal at the n-th chunk that is decided or written.
 STOPPED_BY = """
-import scrapy_neardup.offline.dedup as d, os, signal, sys
+import os, signal, sys
 from scrapy_neardup.commands import main
-d.CHECKPOINT_S = 0  # after each record
-keep, left = d.DedupRun._handle, int(sys.argv[1])
-def handle(run, record, reading):
-    global left
-    keep(run, record, reading)
-    left -= 1
-    if not left: os.kill(os.getpid(), signal.{})
-d.DedupRun._handle = handle
+from scrapy_neardup.offline.dedup import deciding, record, writing
+left = int(sys.argv[1])
+def counted(what):
+    def call(*args):
+        global left
+        left -= 1
+        if not left: os.kill(os.getpid(), signal.{})
+        return what(*args)
+    return call
+deciding.Decider.decide = counted(deciding.Decider.decide)
+writing.Writer._add = counted(writing.Writer._add)
+writing.CHECKPOINT_S = 0
 if __name__ == '__main__': sys.exit(main(sys.argv[2:]))
 """
 
@@ -408,14 +473,14 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     (tmp_path / "stopped.py").write_text(STOPPED_BY.format("SIGINT"))
     command = ["dedup", str(tmp_path / "a.jsonl"), "--out", str(tmp_path / "out"), "--jobs", "1"]
     done = subprocess.run(
-        [sys.executable, str(tmp_path / "stopped.py"), "3", *command],
+        [sys.executable, str(tmp_path / "stopped.py"), "1", *command],
         check=False,
         capture_output=True,
         text=True,
     )
     assert done.returncode == INTERRUPTED
     assert done.stderr.splitlines() == [
-        "scrapy neardup: stopped; run the same command to resume, at most a minute back",
+        "scrapy neardup: stopped; run the same command to resume",
         "scrapy neardup: interrupted",
     ]
     assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
@@ -431,9 +496,9 @@ def test_a_run_that_is_killed_goes_on_and_ends_as_if_it_had_not_been(
     (tmp_path / "killed.py").write_text(STOPPED_BY.format("SIGKILL"))
     out = tmp_path / "out"
     command = ["dedup", str(tmp_path / name), "--out", str(out), "--jobs", "1"]
-    for records_until_killed in (1, 3, 2):
+    for parts_until_killed in (1, 2):
         done = subprocess.run(
-            [sys.executable, str(tmp_path / "killed.py"), str(records_until_killed), *command],
+            [sys.executable, str(tmp_path / "killed.py"), str(parts_until_killed), *command],
             check=False,
             capture_output=True,
         )
@@ -456,17 +521,6 @@ def test_a_page_that_ends_its_worker_is_kept_and_costs_no_other(tmp_path: Path) 
     summary = dedup(job)
     assert kept(tmp_path / "out", unpacked_lines) == [0, 1, 2, 3, 5, 7]
     assert summary["others"]["not_compared/failed"] == 1
-
-
-def test_what_waits_for_workers_is_bounded_in_bytes() -> None:
-    sheets = [Sheet(str(i), "", None, b"x" * 2**20, "") for i in range(10)]
-    sizes = [len(batch) for _, batch in batches((sheet.name, sheet) for sheet in sheets)]
-    assert sizes == [4, 4, 2]
-    assert [len(b) for _, b in batches((1, Sheet("", "", "", None, "")) for _ in range(70))] == [
-        BATCH,
-        BATCH,
-        70 - 2 * BATCH,
-    ]
 
 
 def test_a_run_that_is_done_is_not_done_again(tmp_path: Path) -> None:

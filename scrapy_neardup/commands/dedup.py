@@ -1,4 +1,4 @@
-"""Deduplicate files of pages: JSONL, CSV, WARC, Parquet, folders of HTML.
+"""Deduplicate files of pages: JSON lines and arrays, CSV, WARC, WACZ, Parquet, folders of HTML.
 
 Uses the crawl's detector and the project's NEARDUP_* settings. To resume an interrupted run, run
 the same command again. Needs the extra:
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,48 +24,90 @@ from scrapy_neardup.commands.terminal import complain, say, say_json
 if TYPE_CHECKING:
     from scrapy_neardup.offline.dedup import DedupJob, Watcher
 
+PIPE = Path("-")
 EXAMPLES = """\
   scrapy neardup dedup crawl.jsonl.gz --out deduped
   scrapy neardup dedup warcs/ --out deduped --jobs 8
   scrapy neardup dedup pages.parquet --url metadata.url --html source --out deduped
+  zcat crawl.jl.gz | scrapy neardup dedup - --out - > deduped.jl
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Inputs, output, columns and form."""
-    parser.add_argument("inputs", metavar="INPUT", type=Path, nargs="+", help="file or folder")
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder to write")
+    """Inputs, output, columns, limits and form."""
+    parser.add_argument(
+        "inputs", metavar="INPUT", type=Path, nargs="+", help="file or folder; - is standard input"
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help="folder to write; - writes what is kept to standard output",
+    )
     add_columns(parser)
     parser.add_argument(
         "--jobs", type=at_least(1), help="processes that read pages (default: all cores)"
+    )
+    parser.add_argument(
+        "--max-record-mb",
+        type=at_least(1),
+        default=64,
+        metavar="N",
+        help="longer records count as damaged; of WARC they are kept (default: 64)",
+    )
+    parser.add_argument(
+        "--max-ratio",
+        type=at_least(1),
+        default=1000,
+        metavar="N",
+        help="give up a file that unpacks to N times its size, from 1 GB on (default: 1000)",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Deduplicate and print the summary."""
+    if options.out != PIPE:
+        tell(deduplicated(options, options.out), options.json)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="neardup-") as folder:
+        summary = deduplicated(options, Path(folder) / "out")
+        for path in sorted((Path(folder) / "out" / "kept").iterdir()):
+            with path.open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+    complain(line_of(summary))
+    return 0
+
+
+def deduplicated(options: argparse.Namespace, out: Path) -> dict[str, Any]:
+    """The summary of a run into a folder."""
     from scrapy.utils.project import get_project_settings
 
     from scrapy_neardup.kernels.cores import cores
     from scrapy_neardup.offline.dedup import DedupJob, dedup
     from scrapy_neardup.offline.dedup.columns import Fields
-    from scrapy_neardup.offline.dedup.inputs import find_inputs
+    from scrapy_neardup.offline.dedup.inputs import find_inputs, stored_stdin
+    from scrapy_neardup.offline.dedup.record import MIB, Limits
     from scrapy_neardup.settings import NearDupSettings
 
     settings = NearDupSettings.from_settings(
         getattr(options, "scrapy_settings", None) or get_project_settings()
     )
-    fields = Fields(options.url, options.text, options.html, not options.no_url)
-    jobs = max(1, options.jobs or cores())
-    job = DedupJob(find_inputs(options.inputs), options.out, settings, fields, jobs)
+    job = DedupJob(
+        find_inputs([stored_stdin(out) if path == PIPE else path for path in options.inputs]),
+        out,
+        settings,
+        Fields(options.url, options.text, options.html, not options.no_url),
+        max(1, options.jobs or cores()),
+        Limits(options.max_record_mb * MIB, options.max_ratio),
+    )
     try:
         with progress_bar(job) as watch:
-            summary = dedup(job, watch)
+            return dedup(job, watch)
     except (KeyboardInterrupt, OSError):
-        complain("stopped; run the same command to resume, at most a minute back")
+        complain("stopped; run the same command to resume")
         raise
-    tell(summary, options.json)
-    return 0
 
 
 @contextmanager
@@ -90,10 +134,15 @@ def tell(summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
         say_json(summary)
         return
-    say(
-        f"{summary['records']:,} records: {summary['kept']:,} kept, {summary['exact']:,} exact and "
-        f"{summary['near']:,} near duplicates, {summary['damaged']:,} damaged"
-    )
+    say(line_of(summary))
     say(f"{summary['bytes'] / 1e6:,.1f} MB in {summary['seconds']:,.1f} s; see {summary['out']}")
     if summary["others"]:
         say(f"also counted: {json.dumps(summary['others'])}")
+
+
+def line_of(summary: dict[str, Any]) -> str:
+    """The totals in a line."""
+    return (
+        f"{summary['records']:,} records: {summary['kept']:,} kept, {summary['exact']:,} exact and "
+        f"{summary['near']:,} near duplicates, {summary['damaged']:,} damaged"
+    )

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from scrapy_neardup.offline.dedup.columns import Fields
-from scrapy_neardup.offline.dedup.inputs import Input, find_inputs, records
-from scrapy_neardup.offline.dedup.reading import Sheet, text_of
-from scrapy_neardup.offline.dedup.record import Damage, PageRecord
+from scrapy_neardup.offline.dedup.formats import records
+from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
+from scrapy_neardup.offline.dedup.reading import text_of
+from scrapy_neardup.offline.dedup.record import Damage, Page
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Batches = Iterator[pa.RecordBatch]
 
-FILES = "path string, kind string"
+FILES = "path string, kind string, packing string, name string, start long, size long"
 ROWS = "url string, text string, damage string"
 BATCH = 256
 
@@ -30,7 +31,7 @@ def read_pages(spark: SparkSession, paths: list[Path], fields: Fields) -> DataFr
     read, with the file's name as url, and is null for a page. Paths are those of a file
     system that every executor sees. Raises InputError.
     """
-    files = [(str(source.path), source.kind) for source in find_inputs(paths)]
+    files = [source._asdict() | {"path": str(source.path)} for source in find_inputs(paths)]
     spread = spark.createDataFrame(files, FILES).repartition(len(files))
     return spread.mapInArrow(lambda batches: pages_of(batches, fields), ROWS)
 
@@ -39,24 +40,22 @@ def pages_of(batches: Batches, fields: Fields) -> Batches:
     """Batches of files → batches of their records."""
     rows: list[tuple[str, str | None, str | None]] = []
     for batch in batches:
-        for path, kind in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            source = Input(Path(path), kind)
-            for record in records(source, fields, lambda n_bytes: None):
-                rows.append(row_of(record, source))
+        for file in batch.to_pylist():
+            source = Input(**file | {"path": Path(file["path"])})
+            for position, record in enumerate(records(source, fields)):
+                rows.append(row_of(record, f"{source.label}#{position}"))
                 if len(rows) == BATCH:
                     yield as_batch(rows)
                     rows = []
     yield as_batch(rows)
 
 
-def row_of(record: PageRecord | Damage, source: Input) -> tuple[str, str | None, str | None]:
+def row_of(record: Page | Damage, place: str) -> tuple[str, str | None, str | None]:
     """url, text and damage of a record. If extraction fails, the page is kept without text."""
-    place = f"{source.path}#{record.position}"
     if isinstance(record, Damage):
         return place, None, record.error
-    sheet = Sheet(place, record.url, record.text, record.body, record.content_type)
     try:
-        text = record.text if record.body is None else text_of(sheet)
+        text = record.text if record.body is None else text_of(record)
     except Exception:
         text = None
     return record.url or place, text, None

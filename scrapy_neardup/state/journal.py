@@ -14,7 +14,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 from zlib import crc32
 
 from scrapy_neardup.errors import JournalError
@@ -188,6 +188,32 @@ def read_journal(path: Path, identity: Identity | None) -> JournalContent:
         end, bad = bad if closed else after, after
     closed = closed and bad == len(data)
     return JournalContent(fields["state"], fields["identity"], data, start, end, closed, bad)
+
+
+def journal_records(path: Path, identity: Identity) -> Iterator[tuple[int, JournalRecord]]:
+    """The sound records with the offsets behind them, in constant memory; for long journals.
+
+    Raises as read_journal().
+    """
+    with path.open("rb") as file:
+        head = memoryview(file.read(MAX_PAYLOAD_BYTES))
+        _, end = read_header(head, MAGIC, identity, path, JournalError)
+        file.seek(end)
+        while (record := _next_record(file)) is not None:
+            end += _HEAD.size + len(record.payload)
+            yield end, record
+
+
+def _next_record(file: BinaryIO) -> JournalRecord | None:
+    head = file.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        return None
+    length, _, kind = _HEAD.unpack(head)
+    if length > MAX_PAYLOAD_BYTES:
+        return None
+    payload = file.read(length)
+    sound = pack_record(kind, payload).startswith(head)
+    return JournalRecord(kind, payload) if sound else None
 
 
 def _record_end(data: memoryview, at: int) -> int | None:

@@ -1,63 +1,60 @@
-"""Files of pages → records, one after the other; damaged ones are reported and skipped."""
+"""Paths → inputs: files of records, archives inside WACZ, folders of HTML, standard input."""
 
 from __future__ import annotations
 
-import codecs
-import csv
-import gzip
-import io
-import json
-from collections.abc import Callable, Iterator
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import NamedTuple
 
-from scrapy_neardup.detect.detector import host_of
 from scrapy_neardup.errors import InputError
-from scrapy_neardup.offline.dedup.columns import (
-    Columns,
-    Fields,
-    columns_among,
-    names_in,
-    value_at,
-)
-from scrapy_neardup.offline.dedup.record import Damage, PageRecord
-from scrapy_neardup.offline.dedup.warc import warc_records
+from scrapy_neardup.offline.dedup.packing import packing_of
 
 HTML_SUFFIXES = (".html", ".htm", ".xhtml")
-PACKINGS = (".gz", ".zst")
-
-# Longer ones are damage: a file without line ends would be read into memory whole.
-MAX_LINE_BYTES = 256 * 2**20
-PARQUET_ROWS = 500
-PROBED_LINES = 1_000  # of a JSONL file, for its columns
+PACKINGS = (".gz", ".bz2", ".xz", ".zst")
+KINDS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".jl": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".warc": "warc",
+    ".parquet": "parquet",
+}
+PACKED_KINDS = {"warc": (".gz", ".zst"), "parquet": ()}  # the others: all PACKINGS
+STDIN = "-"
+MAX_MEMBERS = 100_000  # of a WACZ
 
 
 class Input(NamedTuple):
-    """A file of records, or a folder of HTML files; `kind` names its format."""
+    """A file of records, or a folder of HTML files; `kind` names its format.
+
+    start, size: of an archive that lies in another file, such as WACZ, in bytes.
+    """
 
     path: Path
     kind: str
-
-    @property
-    def packing(self) -> str:
-        """Suffix of the compression, "" for none."""
-        return self.path.suffix if self.path.suffix in PACKINGS else ""
+    packing: str = ""
+    name: str = ""
+    start: int = 0
+    size: int | None = None
 
     @property
     def n_bytes(self) -> int:
         """Size on disk; for a folder, the size of its HTML files."""
+        if self.size is not None:
+            return self.size
         if self.kind == "html":
             return sum(path.stat().st_size for path in html_files(self.path))
         return self.path.stat().st_size
 
-
-KINDS = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".warc": "warc",
-    ".parquet": "parquet",
-}
+    @property
+    def label(self) -> str:
+        """What messages and tables call it."""
+        return f"{self.path}!{self.name}" if self.size is not None else str(self.path)
 
 
 def find_inputs(paths: list[Path]) -> list[Input]:
@@ -71,27 +68,62 @@ def find_inputs(paths: list[Path]) -> list[Input]:
 def known() -> str:
     """The formats, in words."""
     return (
-        f"{', '.join(KINDS)} (JSONL, CSV and WARC also as .gz or .zst), {', '.join(HTML_SUFFIXES)}"
+        f"{', '.join(KINDS)} (all but .parquet also as .gz or .zst, text also as .bz2 or .xz), "
+        f".wacz, {', '.join(HTML_SUFFIXES)}"
     )
 
 
 def _inputs_of(path: Path) -> Iterator[Input]:
     if path.is_dir():
         for inside in sorted(path.rglob("*")):
-            if inside.is_file() and (kind := _kind(inside)):
-                yield Input(inside, kind)
+            if inside.is_file():
+                yield from _of_file(inside)
         if next(html_files(path), None):
-            yield Input(path, "html")
+            yield Input(path, "html", name=path.name)
         return
-    kind = _kind(path)
-    if kind is None or not path.is_file():
+    found = list(_of_file(path)) if path.is_file() else []
+    if not found:
         raise InputError(f"{path}: not a file of a known format: {known()}")
-    yield Input(path, kind)
+    yield from found
 
 
-def _kind(path: Path) -> str | None:
-    suffix = Path(path.stem).suffix if path.suffix in PACKINGS else path.suffix
-    return KINDS.get(suffix.lower())
+def _of_file(path: Path) -> Iterator[Input]:
+    if path.suffix.lower() == ".wacz":
+        yield from _archives_in(path)
+        return
+    packing = path.suffix.lower() if path.suffix.lower() in PACKINGS else ""
+    stem = Path(path.stem) if packing else path
+    kind = KINDS.get(stem.suffix.lower())
+    if kind and packing in ("", *PACKED_KINDS.get(kind, PACKINGS)):
+        yield Input(path, kind, packing, path.name)
+
+
+def _archives_in(path: Path) -> Iterator[Input]:
+    """The WARC files in a WACZ, which the standard has stored and not compressed again."""
+    try:
+        with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+            for member in archive.infolist()[:MAX_MEMBERS]:
+                name = Path(member.filename).name
+                inner = next(_of_file(Path(name)), None)
+                if inner is None or inner.kind != "warc":
+                    continue
+                if member.compress_type != zipfile.ZIP_STORED:
+                    raise InputError(f"{path}: {name} is compressed again; unpack the file first")
+                start = _data_start(file, member.header_offset)
+                yield inner._replace(path=path, name=name, start=start, size=member.file_size)
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: not a whole WACZ file ({error})") from error
+
+
+def _data_start(file: object, header: int) -> int:
+    """Where a stored member's bytes begin: behind its local header, name and extra field."""
+    file.seek(header + 26)  # type: ignore[attr-defined]
+    lengths: bytes = file.read(4)  # type: ignore[attr-defined]
+    return (
+        header + 30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+    )
 
 
 def html_files(folder: Path) -> Iterator[Path]:
@@ -101,201 +133,32 @@ def html_files(folder: Path) -> Iterator[Path]:
     )
 
 
-def records(
-    source: Input, fields: Fields, progress: Callable[[int], None]
-) -> Iterator[PageRecord | Damage]:
-    """Everything in an input, in order, in constant memory.
+def stored_stdin(folder: Path) -> Path:
+    """Standard input as a file in a folder, named by what it looks like; once it is whole there.
 
-    progress is called with the bytes of the file that have been read so far. Raises InputError
-    where a column is missing.
+    A run reads its input twice, and again after a kill. Raises InputError for an unknown format.
     """
-    columns = columns_of(source, fields)
-    readers = {
-        "jsonl": _jsonl, "csv": _csv, "warc": _warc, "parquet": _parquet, "html": _html,
-    }  # fmt: skip
-    position = -1
-    try:
-        for position, record in enumerate(readers[source.kind](source, columns, progress)):
-            yield record._replace(position=position)
-    except InputError:
-        raise
-    except Exception as error:
-        # Each format's parser has its own errors. Records read before the error stay valid.
-        yield Damage(position + 1, f"the rest of the file: {type(error).__name__}: {error}")
+    there = sorted(folder.glob("stdin.*"))
+    if there:
+        return there[0]
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / "stdin-partial"
+    with partial.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    path = folder / f"stdin{_suffix_of(partial)}"
+    partial.replace(path)
+    return path
 
 
-def opened(source: Input) -> tuple[IO[bytes], IO[bytes]]:
-    """The file decompressed, and the file as stored (to report progress)."""
-    packed = source.path.open("rb")
-    if source.packing == ".gz":
-        return gzip.GzipFile(fileobj=packed), packed  # type: ignore[return-value]
-    if source.packing == ".zst":
-        try:
-            from zstandard import ZstdDecompressor
-        except ImportError as error:
-            raise InputError(f"{source.path}: {_needs('zstandard', error)}") from error
-        return ZstdDecompressor().stream_reader(packed, read_across_frames=True), packed
-    return packed, packed
+def _suffix_of(path: Path) -> str:
+    """The suffix that a file's first bytes call for. Raises InputError."""
+    from scrapy_neardup.offline.dedup.packing import Unpacked
+    from scrapy_neardup.offline.dedup.record import Limits
 
-
-def columns_of(source: Input, fields: Fields) -> Columns:
-    """The columns of an input that are to be read. Raises InputError where one is missing.
-
-    A file that cannot be read has them all: it will be listed as damaged.
-    """
-    probes = {"jsonl": _json_names, "csv": _csv_names, "parquet": _parquet_names}
-    if source.kind not in probes:
-        return Columns(None, (), ())
-    try:
-        names = probes[source.kind](source)
-    except InputError:
-        raise
-    except Exception:
-        names = []
-    return columns_among(names, fields, source.path) if names else Columns(None, (), ())
-
-
-def _json_names(source: Input) -> list[str]:
-    """The names in the first lines."""
-    lines, packed = opened(source)
-    names: dict[str, None] = {}
-    with lines, packed:
-        stream = io.BufferedReader(lines) if source.packing == ".zst" else lines  # type: ignore[type-var]
-        for _ in range(PROBED_LINES):
-            try:
-                row = json.loads(stream.readline(MAX_LINE_BYTES).removeprefix(codecs.BOM_UTF8))
-            except (ValueError, RecursionError):
-                continue
-            names.update(dict.fromkeys(names_in(row) if isinstance(row, dict) else ()))
-    return list(names)
-
-
-def _csv_names(source: Input) -> list[str]:
-    unpacked, packed = opened(source)
-    with packed, io.TextIOWrapper(unpacked, "utf-8-sig", "replace", newline="") as text:
-        return next(csv.reader(text), [])
-
-
-def _parquet_names(source: Input) -> list[str]:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(source.path) as file:
-        return [*file.schema_arrow.names, *(column.path for column in file.schema)]
-
-
-def _needs(what: str, error: ImportError) -> str:
-    return f"needs {what}: pip install 'scrapy-neardup[dedup]' ({error})"
-
-
-def _page_of(row: dict[str, Any], columns: Columns, raw: Any) -> PageRecord:
-    """The record of a row of named columns."""
-    url = "" if columns.url is None else value_at(row, columns.url)
-    text = _first(row, columns.text)
-    html = _first(row, columns.html) if text is None else None
-    body = html.encode("utf-8", "replace") if isinstance(html, str) else html
-    kind = "text/html; charset=utf-8" if isinstance(html, str) else "text/html"
-    return PageRecord(
-        0,
-        url if isinstance(url, str) else "",
-        text if isinstance(text, str) else None,
-        body if isinstance(body, bytes) else None,
-        kind,
-        columns.url is None or (isinstance(url, str) and bool(host_of(url))),
-        raw,
-    )
-
-
-def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:
-    values = (value_at(row, name) for name in names)
-    return next((value for value in values if value is not None), None)
-
-
-def _jsonl(
-    source: Input, columns: Columns, progress: Callable[[int], None]
-) -> Iterator[PageRecord | Damage]:
-    lines, packed = opened(source)
-    with lines, packed:
-        stream = io.BufferedReader(lines) if source.packing == ".zst" else lines  # type: ignore[type-var]
-        while line := stream.readline(MAX_LINE_BYTES):
-            progress(packed.tell())
-            if len(line) == MAX_LINE_BYTES:
-                yield Damage(0, f"a line of {MAX_LINE_BYTES:,} bytes or more")
-                _skip_line(stream)
-            elif line.strip():
-                yield _json_record(line, columns)
-
-
-def _skip_line(stream: Any) -> None:
-    while (line := stream.readline(MAX_LINE_BYTES)) and not line.endswith(b"\n"):
-        continue
-
-
-def _json_record(line: bytes, columns: Columns) -> PageRecord | Damage:
-    try:
-        row = json.loads(line.removeprefix(codecs.BOM_UTF8))
-    except (ValueError, RecursionError) as error:
-        return Damage(0, f"not JSON: {error}")
-    if not isinstance(row, dict):
-        return Damage(0, f"a JSON {type(row).__name__} instead of an object")
-    return _page_of(row, columns, line if line.endswith(b"\n") else line + b"\n")
-
-
-def _csv(
-    source: Input, columns: Columns, progress: Callable[[int], None]
-) -> Iterator[PageRecord | Damage]:
-    unpacked, packed = opened(source)
-    with packed, io.TextIOWrapper(unpacked, "utf-8-sig", "replace", newline="") as text:
-        csv.field_size_limit(MAX_LINE_BYTES)
-        rows = csv.reader(text)
-        header = next(rows, None)
-        for row in rows:
-            progress(packed.tell())
-            if header is None or len(row) != len(header):
-                yield Damage(0, f"{len(row)} cells under {len(header or ())} names")
-            else:
-                yield _page_of(dict(zip(header, row, strict=True)), columns, (header, row))
-
-
-def _parquet(
-    source: Input, columns: Columns, progress: Callable[[int], None]
-) -> Iterator[PageRecord | Damage]:
-    try:
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise InputError(f"{source.path}: {_needs('pyarrow', error)}") from error
-    with pq.ParquetFile(source.path) as file:
-        done, total, n_bytes = 0, max(1, file.metadata.num_rows), source.n_bytes
-        for batch in file.iter_batches(PARQUET_ROWS):
-            for row in batch.to_pylist():
-                yield _page_of(row, columns, (file.schema_arrow, row))
-            done += batch.num_rows
-            progress(n_bytes * done // total)
-
-
-def _html(
-    source: Input, columns: Columns, progress: Callable[[int], None]
-) -> Iterator[PageRecord | Damage]:
-    done = 0
-    for path in html_files(source.path):
-        name = path.relative_to(source.path).as_posix()
-        try:
-            body = path.read_bytes()
-        except OSError as error:
-            yield Damage(0, f"{name}: {error}")
-            continue
-        done += len(body)
-        progress(done)
-        yield PageRecord(0, name, None, body, "text/html", raw=(name, body))
-
-
-def _warc(
-    source: Input, columns: Columns, progress: Callable[[int], None]
-) -> Iterator[PageRecord | Damage]:
-    if source.packing == ".zst":
-        raise InputError(
-            f"{source.path}: WARC as .zst is not supported; decompress it, or compress it as .gz"
-        )
-    try:
-        yield from warc_records(source.path, source.packing == ".gz", progress)
-    except ImportError as error:
-        raise InputError(f"{source.path}: {_needs('warcio', error)}") from error
+    with path.open("rb") as file:
+        packing = packing_of(file.read(8))
+    with Unpacked(path, packing, Limits()) as unpacked:
+        head = unpacked.block(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    beginnings = {b"{": ".jsonl", b"[": ".json", b"WARC/": ".warc", b"PAR1": ".parquet"}
+    kind = next((suffix for begin, suffix in beginnings.items() if head.startswith(begin)), ".csv")
+    return kind + packing

@@ -1,17 +1,11 @@
-"""Records → readings, in worker processes: extraction, words and fingerprints on all cores."""
+"""What worker processes do: cut inputs, read records, write what is kept of them."""
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait
-from typing import Generic, NamedTuple, Self, TypeVar
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
@@ -20,29 +14,21 @@ from scrapy_neardup.crawl.extract import page_content, visible_text
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.detector import Detector, PageReading
 from scrapy_neardup.factory import make_detector
+from scrapy_neardup.offline.dedup.columns import Columns, Fields
+from scrapy_neardup.offline.dedup.formats import Format, columns_of, format_of
+from scrapy_neardup.offline.dedup.inputs import Input
+from scrapy_neardup.offline.dedup.record import Chunk, Damage, Limits, Page, Ranges
 from scrapy_neardup.settings import NearDupSettings
 
-BATCH = 32
-BATCH_BYTES = 4 * 2**20
-AHEAD = 4  # batches that wait for each worker; bounds what the reader reads ahead
 
-T = TypeVar("T")
+class Work(NamedTuple):
+    """What every worker knows of a run."""
 
-
-class Sheet(NamedTuple):
-    """What a worker gets of a record."""
-
-    name: str  # unique, on the record's site
-    url: str
-    text: str | None
-    body: bytes | None
-    content_type: str
-    has_site: bool = True  # whether its URL tells whose pages it is compared with
-
-    @property
-    def n_bytes(self) -> int:
-        """About what it takes in memory."""
-        return len(self.body or b"") + len(self.text or "")
+    settings: NearDupSettings
+    key: int
+    inputs: list[Input]
+    limits: Limits
+    token: str  # with which this run names pages
 
 
 class Unread(NamedTuple):
@@ -52,152 +38,104 @@ class Unread(NamedTuple):
     reason: str
 
 
-class Worker:
-    """What each worker process has: a detector that only reads."""
-
-    detector: Detector
-    settings: NearDupSettings
+Read = PageReading | Unread | Damage
 
 
-def start_worker(settings: NearDupSettings, key: int) -> None:
-    """Give this process its detector, and end it when its parent ends."""
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
-    # Ctrl-C reaches all processes of a terminal; only the parent reports it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Worker.settings = settings
-    Worker.detector = make_detector(settings, key)
+class Reader:
+    """A worker's side of a run: its methods are what the main process calls.
 
-
-def _exit_with_parent() -> None:
-    # A killed parent closes no pipe, so its workers would wait for work for ever.
-    parent = parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-
-def read_batch(sheets: list[Sheet]) -> list[PageReading | Unread]:
-    """The readings of some records, in order."""
-    return [read_one(sheet) for sheet in sheets]
-
-
-def read_one(sheet: Sheet) -> PageReading | Unread:
-    """The reading of one record. Any error of a parser leaves it unread, and so kept."""
-    if sheet.body is not None and len(sheet.body) > Worker.settings.max_page_bytes:
-        return Unread("too_long")
-    if not sheet.has_site and Worker.settings.scope == "site":
-        return Unread("without_url")
-    try:
-        said = sheet.text if sheet.body is None else content_of(sheet)
-        return Unread("without_text") if said is None else Worker.detector.read(sheet.name, said)
-    except Exception:
-        return Unread("failed")
-
-
-def content_of(sheet: Sheet) -> PageContent | str | None:
-    """What an HTTP body says, as a crawl would take it."""
-    return page_content(_response(sheet))
-
-
-def text_of(sheet: Sheet) -> str | None:
-    """The visible text of an HTTP body."""
-    return visible_text(_response(sheet))
-
-
-def _response(sheet: Sheet) -> Response:
-    """An HTTP body as a response of its declared type, or of the one it looks like."""
-    assert sheet.body is not None
-    headers = Headers({"Content-Type": sheet.content_type} if sheet.content_type else {})
-    kind = responsetypes.from_args(headers=headers, url=sheet.url, body=sheet.body)
-    return kind(url=sheet.url or "http://-/", headers=headers, body=sheet.body)
-
-
-class Batch(NamedTuple, Generic[T]):
-    """Things with their sheets, and the readings that a worker owes for them."""
-
-    things: list[T]
-    sheets: list[Sheet]
-    future: Future[list[PageReading | Unread]]
-
-
-class Readers:
-    """Worker processes that read sheets in batches; a context.
-
-    If a page ends its worker (a crash in a parser's C code, no memory left), the workers are
-    started again and only that page is left unread.
+    at: told the place of each record in its chunk before it is read; if the process ends there,
+    the main process knows which record ended it.
     """
 
-    def __init__(self, settings: NearDupSettings, key: int, jobs: int) -> None:
-        self._start = settings, key
-        self._jobs = jobs
-        self._pool = self._started()
+    def __init__(self, work: Work, at: Callable[[int], None]) -> None:
+        self.work = work
+        self.at = at
+        self._format: tuple[int, Format] | None = None
 
-    def __enter__(self) -> Self:
-        return self
+    @cached_property
+    def detector(self) -> Detector:
+        """Reads, and decides nothing."""
+        return make_detector(self.work.settings, self.work.key)
 
-    def __exit__(self, *error: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
+    def columns(self, number: int, fields: Fields) -> Columns:
+        """The columns of an input. Raises InputError where one is missing."""
+        return columns_of(self.work.inputs[number], fields, self.work.limits)
 
-    def _started(self) -> ProcessPoolExecutor:
-        # Spawned: a forked process would inherit locks held by threads of libraries.
-        return ProcessPoolExecutor(self._jobs, get_context("spawn"), start_worker, self._start)
+    def chunks(self, number: int, columns: Columns, first: int) -> Iterator[Chunk]:
+        """The chunks of an input from one on."""
+        source = self.work.inputs[number]
+        for chunk in format_of(source, columns, self.work.limits).chunks():
+            if chunk.number >= first:
+                yield chunk
 
-    def in_order(
-        self, pairs: Iterable[tuple[T, Sheet]]
-    ) -> Iterator[tuple[T, PageReading | Unread]]:
-        """Each thing with the reading of its sheet, in order.
+    def read(self, number: int, columns: Columns, chunk: Chunk, fatal: set[int]) -> list[Read]:
+        """What each record of a chunk says. fatal: records not to be looked at."""
+        form = self._of(number, columns)
+        frames = (frame for frame in form.frames(chunk) if not frame.filler)
+        found: list[Read] = []
+        for index, frame in enumerate(frames):
+            self.at(index)
+            if index in fatal:
+                found.append(Unread("failed"))
+            elif frame.damage:
+                found.append(Damage(frame.damage, frame.begin))
+            else:
+                place = f"#{self.work.token}.{number}.{chunk.number}.{index}"
+                found.append(self._read(form.page(frame, chunk), place))
+        self.at(-1)
+        return found
 
-        At most AHEAD batches and AHEAD * BATCH_BYTES bytes a worker wait, plus one batch.
-        """
-        waiting: deque[Batch[T]] = deque()
-        for things, sheets in batches(pairs):
-            waiting.append(Batch(things, sheets, self._submitted(sheets)))
-            while len(waiting) >= AHEAD * self._jobs or self._too_heavy(waiting):
-                yield from self._done(waiting)
-        while waiting:
-            yield from self._done(waiting)
+    def _of(self, number: int, columns: Columns) -> Format:
+        """The format of an input, which stays open until the next input."""
+        if self._format is None or self._format[0] != number:
+            source = self.work.inputs[number]
+            self._format = number, format_of(source, columns, self.work.limits)
+        return self._format[1]
 
-    def _too_heavy(self, waiting: deque[Batch[T]]) -> bool:
-        n_bytes = sum(sheet.n_bytes for batch in waiting for sheet in batch.sheets)
-        return n_bytes > AHEAD * self._jobs * BATCH_BYTES
-
-    def _submitted(self, sheets: list[Sheet]) -> Future[list[PageReading | Unread]]:
+    def _read(self, page: Page | Damage, place: str) -> Read:
+        """The reading of one record. Any error of a parser leaves it unread, and so kept."""
+        if isinstance(page, Damage):
+            return page
+        if len(page.body or page.text or "") > self.work.settings.max_page_bytes:
+            return Unread("too_long")
+        if not page.has_site and self.work.settings.scope == "site":
+            return Unread("without_url")
         try:
-            return self._pool.submit(read_batch, sheets)
-        except BrokenProcessPool as error:
-            broken: Future[list[PageReading | Unread]] = Future()
-            broken.set_exception(error)
-            return broken
-
-    def _done(self, waiting: deque[Batch[T]]) -> Iterator[tuple[T, PageReading | Unread]]:
-        batch = waiting.popleft()
-        try:
-            readings = batch.future.result()
-        except BrokenProcessPool:
-            self._pool = self._started()
-            readings = [self._alone(sheet) for sheet in batch.sheets]
-            again = [other._replace(future=self._submitted(other.sheets)) for other in waiting]
-            waiting.clear()
-            waiting.extend(again)
-        yield from zip(batch.things, readings, strict=True)
-
-    def _alone(self, sheet: Sheet) -> PageReading | Unread:
-        try:
-            return self._submitted([sheet]).result()[0]
-        except BrokenProcessPool:
-            self._pool = self._started()
+            said = page.text if page.body is None else content_of(page)
+            if said is None:
+                return Unread("without_text")
+            reading = self.detector.read(page.url + place, said)
+            _ = reading.signatures, reading.odd_row, reading.facts
+            return reading
+        except Exception:
             return Unread("failed")
 
+    def write(
+        self, number: int, columns: Columns, chunk: Chunk, kept: bytes, is_first: bool, out: Path
+    ) -> bytes | Ranges:
+        """What a chunk adds to the file of kept records. kept: a byte a record, 1 to keep it."""
+        return self._of(number, columns).write(chunk, map(bool, kept), is_first, out)
 
-def batches(pairs: Iterable[tuple[T, Sheet]]) -> Iterator[tuple[list[T], list[Sheet]]]:
-    """Things and sheets, up to BATCH of them or to BATCH_BYTES."""
-    things: list[T] = []
-    sheets: list[Sheet] = []
-    for thing, sheet in pairs:
-        things.append(thing)
-        sheets.append(sheet)
-        if len(sheets) == BATCH or sum(s.n_bytes for s in sheets) >= BATCH_BYTES:
-            yield things, sheets
-            things, sheets = [], []
-    if sheets:
-        yield things, sheets
+    def write_whole(self, number: int, columns: Columns, kept: bytes, out: Path) -> None:
+        """Write the kept records of an input whose format has to be written as a whole."""
+        form: Any = self._of(number, columns)
+        form.write_whole(map(bool, kept), len(kept), out)
+
+
+def content_of(page: Page) -> PageContent | str | None:
+    """What an HTTP body says, as a crawl would take it."""
+    return page_content(response_of(page))
+
+
+def text_of(page: Page) -> str | None:
+    """The visible text of an HTTP body."""
+    return visible_text(response_of(page))
+
+
+def response_of(page: Page) -> Response:
+    """An HTTP body as a response of its declared type, or of the one it looks like."""
+    assert page.body is not None
+    headers = Headers({"Content-Type": page.content_type} if page.content_type else {})
+    kind = responsetypes.from_args(headers=headers, url=page.url, body=page.body)
+    return kind(url=page.url or "http://-/", headers=headers, body=page.body)

@@ -1,0 +1,144 @@
+"""The first pass: every record read by workers, and decided about in its order."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from scrapy_neardup.detect.detector import INDEXED, Decision, Detector, PageReading
+from scrapy_neardup.detect.templates import each_once
+from scrapy_neardup.offline.dedup.columns import Columns
+from scrapy_neardup.offline.dedup.journal import (
+    DAMAGED,
+    DROPPED,
+    DUPLICATE,
+    KEPT,
+    RunJournal,
+)
+from scrapy_neardup.offline.dedup.reading import Read, Unread
+from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame
+from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
+from scrapy_neardup.state.records import KeptPage
+
+NAMED = re.compile(r"(.*)#([0-9a-f]{8})\.(\d+)\.(\d+)\.(\d+)", re.DOTALL)
+
+
+class Place(NamedTuple):
+    """A record: number of its input, of the chunk in it, of the record in that."""
+
+    number: int
+    chunk: int
+    record: int
+
+
+def name_of(token: str, url: str, place: Place) -> str:
+    """What the detector calls a record of a run: two records of one URL are two pages, and may
+    repeat each other."""
+    return f"{url}#{token}.{place.number}.{place.chunk}.{place.record}"
+
+
+def place_of(name: str, token: str) -> tuple[str, Place | None]:
+    """URL and place of a record by its name; no place for a page that is not of this run."""
+    found = NAMED.fullmatch(name)
+    if not found:
+        return name, None
+    url, run, *numbers = found.groups()
+    return url, Place(*map(int, numbers)) if run == token else None
+
+
+class Cuts:
+    """The inputs in chunks, as a process of its own cuts them."""
+
+    def __init__(self, workers: Workers, columns: list[Columns]) -> None:
+        self.workers = workers
+        self.columns = columns
+
+    def after(self, number: int, chunk: int) -> Iterator[tuple[int, Chunk]]:
+        """Chunks from one of one input on, each with the number of its input."""
+        for other in range(number, len(self.columns)):
+            for part in self.of(other, chunk if other == number else 0):
+                yield other, part
+
+    def of(self, number: int, first: int = 0) -> Iterator[Chunk]:
+        """The chunks of an input; if its reader crashes, its rest is damage."""
+        following = first
+        try:
+            for chunk in self.workers.feeder.stream("chunks", number, self.columns[number], first):
+                following = chunk.number + 1
+                yield chunk
+        except WorkerEnded:
+            frame = Frame(0, damage="the rest of the file: its reader crashed")
+            yield Chunk(following, 0, 0, frames=[frame])
+
+    def read(self, worker: Worker, part: tuple[int, Chunk]) -> list[Read]:
+        """What the records of a chunk say; one that ends its worker is left unread."""
+        number, chunk = part
+        fatal: set[int] = set()
+        while True:
+            try:
+                read: list[Read] = worker.call("read", number, self.columns[number], chunk, fatal)
+                return read
+            except WorkerEnded as ended:
+                if ended.index < 0 or ended.index in fatal:
+                    what = f"{len(chunk.data or b''):,} bytes that crash their reader"
+                    return [Damage(what, chunk.begin)]
+                fatal.add(ended.index)
+
+
+class Decider:
+    """Decides about chunks in their order and notes in the journal what it decides."""
+
+    def __init__(self, detector: Detector, journal: RunJournal, token: str) -> None:
+        self.detector = detector
+        self.journal = journal
+        self.token = token
+
+    def decide(self, number: int, chunk: int, read: list[Read]) -> Counter[str]:
+        """Decide about the records of a chunk; how many of each kind."""
+        counts, verdicts = Counter(records=len(read)), bytearray()
+        for index, reading in enumerate(read):
+            kind, verdict = self._verdict(index, reading)
+            counts[kind] += 1
+            counts["kept"] += verdict
+            verdicts.append(verdict)
+        self.journal.decided((number, chunk), bytes(verdicts), counts)
+        return counts
+
+    def _verdict(self, index: int, reading: Read) -> tuple[str, int]:
+        if isinstance(reading, Damage):
+            self.journal.note(
+                DAMAGED, {"index": index, "offset": reading.begin, "error": reading.error}
+            )
+            return "damaged", DROPPED
+        if isinstance(reading, Unread):
+            return f"not_compared/{reading.reason}", KEPT
+        decision = self._decision(reading)
+        if not decision.is_duplicate:
+            return decision.kind, KEPT
+        self.journal.note(DUPLICATE, {"index": index, **told(reading, decision)})
+        return decision.kind, DROPPED
+
+    def _decision(self, reading: PageReading) -> Decision:
+        detector = self.detector
+        decision = detector.decide(reading, learn=False)
+        if decision.page_id is not None:
+            page = detector.pages.page(decision.page_id)
+            self.journal.page(KeptPage(page, decision.kind in INDEXED))
+        if decision.kind != "exact" and detector.learn(reading):
+            self.journal.template(reading.host, each_once(reading.blocks_and_heads.hashes))
+        return decision
+
+
+def told(reading: PageReading, decision: Decision) -> dict[str, Any]:
+    """What is noted of a duplicate."""
+    similarity = decision.similarity
+    return {
+        "name": reading.url,
+        "original": decision.original,
+        "kind": decision.kind,
+        "distance": decision.distance,
+        "sketch_distance": decision.sketch_distance,
+        "similarity": None if similarity is None else round(similarity, 4),
+    }

@@ -1,0 +1,228 @@
+"""JSON arrays, as Scrapy's `.json` feeds are; a `.json` of lines is read as JSON lines."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from scrapy_neardup.offline.dedup.columns import names_in
+from scrapy_neardup.offline.dedup.formats.jsonl import (
+    PROBED_BYTES,
+    PROBED_LINES,
+    JsonLines,
+    object_of,
+)
+from scrapy_neardup.offline.dedup.formats.stream import Cutter, blocks, rest_lost
+from scrapy_neardup.offline.dedup.packing import Unpacked, packed
+from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Page
+
+SPACE = " \t\r\n"
+BEFORE = re.compile(r"[ \t\r\n]*,?[ \t\r\n]*")
+NEXT_OBJECT = re.compile(
+    r",[ \t\r]*\n[ \t]*\{"
+)  # where reading resumes: no string holds a line end
+ROOM = 2**16  # characters that are there before an element is tried, so that few are tried twice
+
+
+class NotAnArray(ValueError):
+    """What stands where an element should."""
+
+
+class JsonArray(JsonLines):
+    """An object an element. What stands before an element goes with it, comma included."""
+
+    def names(self) -> list[str]:
+        """The names in the first elements."""
+        if not self._is_array():
+            return super().names()
+        found: dict[str, None] = {}
+        n_rows = 0
+        for chunk in self.chunks():
+            for frame in self.frames(chunk):
+                page = self._element(frame)
+                found.update(dict.fromkeys(names_in(page) if isinstance(page, dict) else ()))
+                n_rows += 1
+            if n_rows >= PROBED_LINES or chunk.begin >= PROBED_BYTES:
+                break
+        return list(found)
+
+    def _is_array(self) -> bool:
+        try:
+            with self.opened() as stream:
+                head = stream.block(2**16)
+        except Exception:
+            return True
+        return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] != b"{"
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Whole elements; how the array opens comes with each chunk."""
+        if not self._is_array():
+            yield from super().chunks()
+            return
+        with self.opened() as stream:
+            cutter = Cutter(stream)
+            elements = Elements(stream, self.limits.record_bytes)
+            try:
+                cutter.head = encoded(elements.opening())
+                for before, element in elements:
+                    if element is None:
+                        yield from cutter.damaged(len(encoded(before)), elements.why)
+                        continue
+                    cutter.data += encoded(before)
+                    cutter.sizes.append(len(cutter.data) - sum(cutter.sizes))
+                    yield from cutter.add(encoded(element))
+                cutter.data += encoded(elements.closing)
+                cutter.sizes.append(len(encoded(elements.closing)))
+            except Exception as error:
+                yield from cutter.damaged(0, rest_lost(error))
+                cutter.data += b"\n]"
+                cutter.sizes.append(2)
+            yield from cutter.cut()
+
+    def frames(self, chunk: Chunk) -> Iterator[Frame]:
+        """Elements with what stands before them; the array's end is a filler."""
+        if chunk.data is None or chunk.sizes is None or not chunk.head:
+            yield from super().frames(chunk)
+            return
+        at, sizes = 0, iter(chunk.sizes)
+        for before in sizes:
+            size = before + next(sizes, 0)
+            raw = chunk.data[at : at + size]
+            yield Frame(chunk.begin + at + before, (raw[:before], raw[before:]), size == before)
+            at += size
+
+    def page(self, frame: Frame, chunk: Chunk) -> Page | Damage:
+        """The record of an element."""
+        raw = frame.raw[1] if isinstance(frame.raw, tuple) else frame.raw
+        return super().page(frame._replace(raw=raw), chunk)
+
+    def _element(self, frame: Frame) -> object:
+        raw = frame.raw[1] if isinstance(frame.raw, tuple) else frame.raw
+        return object_of(raw) if raw else None
+
+    def write(self, chunk: Chunk, kept: Iterable[bool], is_first: bool, out: Path) -> bytes:
+        """The kept elements; the first of all stands behind the array's opening."""
+        if not chunk.head:
+            return super().write(chunk, kept, is_first, out)
+        data, verdicts = bytearray(), iter(kept)
+        for frame in self.frames(chunk):
+            if frame.filler:
+                data += (chunk.head if is_first else b"") + frame.raw[0]
+            elif next(verdicts) and not frame.damage:
+                before, element = frame.raw
+                data += (chunk.head if is_first else before) + element
+                is_first = False
+        return packed(bytes(data), self.source.packing) if data else b""
+
+
+def encoded(text: str) -> bytes:
+    """The bytes of a text that was decoded by Elements."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+class Elements:
+    """The elements of an array one by one, each with what stands before it; None for damage."""
+
+    def __init__(self, stream: Unpacked, limit: int) -> None:
+        self._blocks = blocks(stream)
+        self._decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
+        self._limit = limit
+        self._text = ""
+        self._at = 0
+        self._ended = False
+        self._scan = json.JSONDecoder().raw_decode
+        self.closing = ""
+        self.why = ""
+
+    def _more(self) -> bool:
+        """Read another block behind what is not used up; whether there was one."""
+        block = next(self._blocks, b"")
+        self._ended = not block
+        self._text = self._text[self._at :] + self._decode(block, final=not block)
+        self._at = 0
+        return not self._ended
+
+    def opening(self) -> str:
+        """What stands before the first element. Raises NotAnArray."""
+        while not (found := re.match(r"\ufeff?[ \t\r\n]*\[[ \t\r\n]*", self._text)) or (
+            found.end() == len(self._text) and not self._ended
+        ):
+            if not self._more() and not found:
+                raise NotAnArray("not a JSON array")
+        self._at = found.end()
+        return found[0]
+
+    def __iter__(self) -> Iterator[tuple[str, str | None]]:
+        is_first = True
+        while True:
+            begin, end = self._before()
+            if self._text[end : end + 1] == "]":
+                self.closing = self._text[begin:] + self._rest()
+                return
+            before = self._text[begin:end]
+            if end == len(self._text):
+                raise NotAnArray("the array has no end")
+            size = self._element_size(end)
+            end = self._at + len(before)
+            if size and (is_first or "," in before):
+                self._at = end + size
+                yield before, self._text[end : self._at]
+            else:
+                yield self._skipped(end), None
+            is_first = False
+
+    def _before(self) -> tuple[int, int]:
+        """The place of what stands before the next element, which is read in far enough."""
+        while len(self._text) - self._at < ROOM and not self._ended:
+            self._more()
+        found = BEFORE.match(self._text, self._at)
+        assert found is not None
+        return self._at, found.end()
+
+    def _element_size(self, at: int) -> int:
+        """Characters of the element; more is read until it ends or is too long. 0: damage."""
+        ahead, tried = at - self._at, 0
+        while True:
+            try:
+                _, end = self._scan(self._text, self._at + ahead)
+            except (ValueError, RecursionError) as error:
+                self.why = f"not JSON: {error}"
+            else:
+                # A number at the end of what was read may go on.
+                if end < len(self._text) or self._ended:
+                    return int(end - self._at - ahead)
+            tried = len(self._text) - self._at
+            while not self._ended and len(self._text) - self._at < min(2 * tried, self._limit):
+                self._more()
+            if len(self._text) - self._at <= tried:
+                return 0
+
+    def _skipped(self, at: int) -> str:
+        """Pass over damage at a place, up to the next object on a line of its own. Raises
+        NotAnArray."""
+        passed = ""
+        while True:
+            found = NEXT_OBJECT.search(self._text, at)
+            if found:
+                passed += self._text[self._at : found.start()]
+                self._at = found.start()
+                return passed
+            if self._ended:
+                raise NotAnArray(self.why)
+            if len(passed) < self._limit:
+                passed += self._text[self._at :]
+            self._at = len(self._text)
+            self._more()
+            at = 0
+
+    def _rest(self) -> str:
+        """What stands behind the end."""
+        rest = ""
+        while not self._ended:
+            self._at = len(self._text)
+            self._more()
+            rest += self._text
+        return rest

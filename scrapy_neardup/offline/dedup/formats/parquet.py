@@ -1,0 +1,124 @@
+"""Parquet: rows of columns, HTML in binary columns included."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from scrapy_neardup.errors import InputError
+from scrapy_neardup.offline.dedup.columns import Columns
+from scrapy_neardup.offline.dedup.formats.rows import page_of
+from scrapy_neardup.offline.dedup.formats.stream import rest_lost
+from scrapy_neardup.offline.dedup.inputs import Input
+from scrapy_neardup.offline.dedup.packing import needs
+from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Limits, Page
+
+ROWS = 500  # of a chunk
+
+
+class Parquet:
+    """A row a record. Only the columns that are compared are read; all are written."""
+
+    def __init__(self, source: Input, columns: Columns, limits: Limits) -> None:
+        self.source, self.columns, self.limits = source, columns, limits
+        try:
+            import pyarrow.parquet
+        except ImportError as error:
+            raise InputError(f"{source.path}: {needs('pyarrow', error)}") from error
+        self._parquet = pyarrow.parquet
+
+    def _opened(self) -> Any:
+        return self._parquet.ParquetFile(self.source.path)
+
+    def names(self) -> list[str]:
+        """Names of the columns and paths of nested ones."""
+        with self._opened() as file:
+            paths = (column.path.replace(".list.element", "") for column in file.schema)
+            return list(dict.fromkeys([*file.schema_arrow.names, *paths]))
+
+    def chunks(self) -> Iterator[Chunk]:
+        """ROWS rows a time, as Arrow streams of the columns that are compared."""
+        number = begin = 0
+        try:
+            with self._opened() as file:
+                total, n_bytes = max(1, file.metadata.num_rows), self.source.n_bytes
+                for batch in file.iter_batches(ROWS, columns=self._roots(file.schema_arrow.names)):
+                    done = n_bytes * (begin + batch.num_rows) // total
+                    yield Chunk(number, begin, done, as_stream(batch), [batch.num_rows])
+                    number, begin = number + 1, begin + batch.num_rows
+        except Exception as error:
+            yield Chunk(number, begin, 0, frames=[Frame(begin, damage=rest_lost(error))])
+
+    def _roots(self, names: list[str]) -> list[str]:
+        """The columns in which those to be compared lie."""
+        paths = [
+            path for path in (self.columns.url, *self.columns.text, *self.columns.html) if path
+        ]
+        return [path if path in names else path.partition(".")[0] for path in paths]
+
+    def frames(self, chunk: Chunk) -> Iterator[Frame]:
+        """The rows of a chunk; `begin` is the row's number in the file."""
+        if chunk.data is None:
+            yield from chunk.frames or ()
+            return
+        import pyarrow as pa
+
+        with pa.ipc.open_stream(chunk.data) as stream:
+            rows = (row for batch in stream for row in batch.to_pylist())
+            for at, row in enumerate(rows):
+                yield Frame(chunk.begin + at, row)
+
+    def page(self, frame: Frame, chunk: Chunk) -> Page | Damage:
+        """The record of a row."""
+        return page_of(frame.raw, self.columns)
+
+    def write(self, chunk: Chunk, kept: Iterable[bool], is_first: bool, out: Path) -> bytes:
+        """Nothing: see write_whole."""
+        return b""
+
+    def write_whole(self, kept: Iterable[bool], n_rows: int, out: Path) -> None:
+        """The kept of the first rows, with the file's schema, metadata, codecs and row groups."""
+        verdicts = iter(kept)
+        with self._opened() as file:
+            codecs = codecs_of(file.metadata)
+            with self._parquet.ParquetWriter(out, schema_of(file), compression=codecs) as writer:
+                for group in range(file.metadata.num_row_groups):
+                    n_here = min(n_rows, file.metadata.row_group(group).num_rows)
+                    n_rows -= n_here
+                    mask = list(islice(verdicts, n_here))
+                    if any(mask):
+                        table = file.read_row_group(group).slice(0, n_here)
+                        writer.write_table(table.filter(mask), row_group_size=max(1, n_here))
+
+
+def as_stream(batch: Any) -> bytes:
+    """A batch as an Arrow stream."""
+    import pyarrow as pa
+
+    buffer = io.BytesIO()
+    with pa.ipc.new_stream(buffer, batch.schema) as stream:
+        stream.write_batch(batch)
+    return buffer.getvalue()
+
+
+def schema_of(file: Any) -> Any:
+    """The file's schema, with all of its key-value metadata."""
+    stored = file.metadata.metadata or {}
+    return file.schema_arrow.with_metadata(
+        {key: value for key, value in stored.items() if key != b"ARROW:schema"} or None
+    )
+
+
+def codecs_of(metadata: Any) -> Any:
+    """The codec of each column, by its path, as the writer calls them."""
+    if not metadata.num_row_groups:
+        return "snappy"
+    group = metadata.row_group(0)
+    columns = (group.column(i) for i in range(metadata.num_columns))
+    return {
+        column.path_in_schema: column.compression.replace("UNCOMPRESSED", "NONE")
+        for column in columns
+    }

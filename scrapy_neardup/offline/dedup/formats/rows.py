@@ -1,0 +1,49 @@
+"""Rows of named columns → pages."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from scrapy_neardup.detect.detector import host_of
+from scrapy_neardup.offline.dedup.columns import Columns, value_at
+from scrapy_neardup.offline.dedup.record import Page
+
+SURROGATES = re.compile("[\ud800-\udfff]")
+PRIVATE_USE = 0xF0000 - 0xD800
+MAX_URL_CHARS = 2**16
+# `shop.example/item`: how some tools write URLs.
+WITHOUT_SCHEME = re.compile(r"([\w-]+\.)+[a-z]{2,}(:\d+)?/", re.IGNORECASE)
+
+
+def page_of(row: dict[str, Any], columns: Columns) -> Page:
+    """The page of a row: its text or, where it has none, its HTML."""
+    url = "" if columns.url is None else url_of(value_at(row, columns.url))
+    has_site = columns.url is None or bool(host_of(url))
+    text = _first(row, columns.text)
+    if isinstance(text, str):
+        return Page(url, distinct(text), has_site=has_site, row=row)
+    html = _first(row, columns.html) if text is None else text
+    if isinstance(html, str):
+        body = distinct(html).encode("utf-8")
+        return Page(url, None, body, "text/html; charset=utf-8", has_site, row)
+    return Page(url, None, html if isinstance(html, bytes) else None, "text/html", has_site, row)
+
+
+def distinct(text: str) -> str:
+    """A text without lone surrogates, such as stand for bytes that are not UTF-8: each becomes a
+    character of its own, so that texts that differ in them still differ."""
+    return SURROGATES.sub(lambda found: chr(ord(found[0]) + PRIVATE_USE), text)
+
+
+def url_of(value: Any) -> str:
+    """A URL with its scheme, "" where there is none."""
+    if not isinstance(value, str) or len(value) > MAX_URL_CHARS:
+        return ""
+    url = value.strip().removeprefix("<").removesuffix(">")
+    return f"http://{url}" if WITHOUT_SCHEME.match(url) else url
+
+
+def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:
+    values = (value_at(row, name) for name in names)
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,123 @@
+"""The journal of a run: each chunk's decisions, and what the detector remembered of it.
+
+A chunk's records come before its CHUNK record, which makes them count: what a kill left behind
+the last one is cut off, and those chunks are read again.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scrapy_neardup.detect.detector import Detector
+from scrapy_neardup.detect.text import Blocks
+from scrapy_neardup.kernels.numpy_twin import U64Array
+from scrapy_neardup.state.header import Identity
+from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, Journal, journal_records
+from scrapy_neardup.state.records import KeptPage, pack_page, unpack_page
+
+PAGE, TEMPLATE, TEMPLATE_PART, DUPLICATE, DAMAGED, CHOICE, CHUNK = range(1, 8)
+_HOST = struct.Struct("<Q")
+PART_HASHES = MAX_PAYLOAD_BYTES // 16
+
+# Verdicts, a byte a record.
+DROPPED, KEPT = 0, 1
+
+
+class Decided(NamedTuple):
+    """A chunk that was decided.
+
+    place     number of the input, of the chunk in it
+    verdicts  DROPPED or KEPT, a byte a record; DROPPED where there is damage
+    """
+
+    place: tuple[int, int]
+    verdicts: bytes
+    counts: Counter[str]
+    duplicates: list[dict[str, Any]]
+    damaged: list[dict[str, Any]]
+    choices: list[dict[str, Any]]
+
+
+class RunJournal:
+    """Appends what a run decides; see the module."""
+
+    def __init__(self, path: Path, identity: Identity, end: int = 0) -> None:
+        """end: of the last chunk in a journal that is there."""
+        self._journal = Journal(path, end) if end else Journal.create(path, identity)
+
+    def page(self, kept: KeptPage) -> None:
+        """A page that the detector remembers."""
+        self._journal.append(PAGE, pack_page(kept))
+
+    def template(self, host: int, hashes: U64Array) -> None:
+        """Blocks of a page that templates were learnt from."""
+        while len(hashes) > PART_HASHES:
+            self._journal.append(TEMPLATE_PART, hashes[:PART_HASHES].astype("<u8").tobytes())
+            hashes = hashes[PART_HASHES:]
+        self._journal.append(TEMPLATE, _HOST.pack(host) + hashes.astype("<u8").tobytes())
+
+    def note(self, kind: int, entry: dict[str, Any]) -> None:
+        """A DUPLICATE, something DAMAGED, or what a CHOICE of a copy is made by."""
+        self._journal.append(kind, json.dumps(entry).encode())
+
+    def decided(self, place: tuple[int, int], verdicts: bytes, counts: Counter[str]) -> None:
+        """All of a chunk is decided."""
+        head = json.dumps([*place, counts]).encode()
+        self._journal.append(CHUNK, head + b"\n" + zlib.compress(verdicts))
+
+    def close(self) -> None:
+        """Everything is on the disk when this returns. Raises OSError."""
+        self._journal.close()
+
+
+def decided(
+    path: Path, identity: Identity, detector: Detector | None = None
+) -> Iterator[tuple[int, Decided]]:
+    """The chunks of a journal, each with the offset behind it. In constant memory.
+
+    detector: is taught what the one that wrote the journal remembered.
+    """
+    records: list[tuple[int, bytes]] = []
+    for end, record in journal_records(path, identity):
+        if record.kind != CHUNK:
+            records.append((record.kind, record.payload))
+            continue
+        if detector is not None:
+            teach(detector, records)
+        yield end, _decided(record.payload, records)
+        records = []
+
+
+def _decided(payload: bytes, records: list[tuple[int, bytes]]) -> Decided:
+    head, _, packed = payload.partition(b"\n")
+    number, chunk, counts = json.loads(head)
+    noted: dict[int, list[dict[str, Any]]] = {DUPLICATE: [], DAMAGED: [], CHOICE: []}
+    for kind, entry in records:
+        if kind in noted:
+            noted[kind].append(json.loads(entry))
+    place, verdicts = (number, chunk), zlib.decompress(packed)
+    return Decided(place, verdicts, Counter(counts), *noted.values())
+
+
+def teach(detector: Detector, records: list[tuple[int, bytes]]) -> None:
+    """Bring a detector to where the one was that wrote these records."""
+    part = b""
+    for kind, payload in records:
+        if kind == PAGE:
+            kept = unpack_page(payload)
+            detector.restore(kept.page, kept.indexed)
+        elif kind == TEMPLATE_PART:
+            part += payload
+        elif kind == TEMPLATE:
+            hashes = np.frombuffer(part + payload[_HOST.size :], "<u8").astype(np.uint64)
+            blocks = Blocks(hashes, np.zeros(len(hashes), dtype=np.int64))
+            detector.templates.learn(_HOST.unpack_from(payload)[0], blocks)
+            part = b""

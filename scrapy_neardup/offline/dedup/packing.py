@@ -1,0 +1,106 @@
+"""Compressed files → bytes, and bytes → members of compressed files."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+from pathlib import Path
+from typing import IO, Any
+
+from scrapy_neardup.errors import InputError
+from scrapy_neardup.offline.dedup.record import Limits
+
+FREE_BYTES = 2**30  # an input may unpack to so much, whatever its size
+GZIP_LEVEL = 6
+MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
+
+
+class Bomb(ValueError):
+    """An input unpacks to far more than its size."""
+
+
+class Unpacked(io.RawIOBase):
+    """A file, unpacked: all members, up to the limit. Its read raises what the library raises."""
+
+    def __init__(self, path: Path, packing: str, limits: Limits) -> None:
+        self._stored = path.open("rb")
+        self._stream = _unpacker(self._stored, packing, path)
+        self._is_packed = bool(packing)
+        self._limits = limits
+        self._n_bytes = 0
+
+    @property
+    def done(self) -> int:
+        """Bytes of the stored file that were read."""
+        return self._stored.tell()
+
+    def readable(self) -> bool:
+        return True
+
+    def block(self, n_bytes: int) -> bytes:
+        """The next bytes, at most so many; none at the end. No error loses what came before."""
+        block: bytes = self._stream.read1(n_bytes)
+        self._n_bytes += len(block)
+        if self._is_packed and self._n_bytes > max(FREE_BYTES, self._limits.ratio * self.done):
+            raise Bomb(
+                f"{self.done:,} bytes unpack to more than {self._n_bytes:,}: taken for a bomb; "
+                f"raise --max-ratio if they are not"
+            )
+        return block
+
+    def readinto(self, buffer: Any) -> int:
+        block = self.block(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
+
+    def close(self) -> None:
+        self._stored.close()
+        super().close()
+
+
+def _unpacker(stored: IO[bytes], packing: str, path: Path) -> Any:
+    if packing == ".gz":
+        return gzip.GzipFile(fileobj=stored)
+    if packing == ".bz2":
+        return bz2.BZ2File(stored)
+    if packing == ".xz":
+        return lzma.LZMAFile(stored)
+    if packing == ".zst":
+        return zstandard(path).ZstdDecompressor().stream_reader(stored, read_across_frames=True)
+    return stored
+
+
+def zstandard(path: Path) -> Any:
+    """The module. Raises InputError where it is not installed."""
+    try:
+        import zstandard
+    except ImportError as error:
+        raise InputError(f"{path}: {needs('zstandard', error)}") from error
+    return zstandard
+
+
+def needs(what: str, error: ImportError) -> str:
+    """How to get a library that is not there."""
+    return f"needs {what}: pip install 'scrapy-neardup[dedup]' ({error})"
+
+
+def packed(data: bytes, packing: str) -> bytes:
+    """Bytes as a member of a compressed file; the same bytes each time."""
+    if packing == ".gz":
+        return gzip.compress(data, GZIP_LEVEL, mtime=0)
+    if packing == ".bz2":
+        return bz2.compress(data)
+    if packing == ".xz":
+        return lzma.compress(data)
+    if packing == ".zst":
+        import zstandard
+
+        return zstandard.ZstdCompressor(write_checksum=True).compress(data)
+    return data
+
+
+def packing_of(head: bytes) -> str:
+    """The compression that a file begins with, "" for none."""
+    return next((packing for magic, packing in MAGIC.items() if head.startswith(magic)), "")

@@ -1,0 +1,67 @@
+"""How far a run has come, in a file of its output folder; what kind of run it is."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from scrapy_neardup.errors import InputError
+from scrapy_neardup.state.files import write_atomically
+
+FILE = "progress.json"
+OURS = ("lock", FILE)  # what a folder may hold before a run has begun; and stdin.*
+
+Stage = Literal["reading", "writing", "done"]
+
+
+@dataclass(slots=True)
+class Progress:
+    """The journal says how far reading has come, this file how far writing has.
+
+    inputs   label and size of each: a run resumes only with the same files
+    options  what else decides about the result
+    token    with which the run names pages
+    written  input, chunk of it, and bytes of its output: what is behind them is written again
+    """
+
+    inputs: list[list[Any]]
+    options: dict[str, Any]
+    token: str = field(default_factory=lambda: secrets.token_hex(4))
+    stage: Stage = "reading"
+    written: list[int] = field(default_factory=lambda: [0, 0, 0])
+    seconds: float = 0.0
+    counts: dict[str, int] = field(default_factory=dict)  # so far, for whoever looks
+
+    def save(self, out: Path) -> None:
+        """Replace the stored progress, atomically; on disk when this returns."""
+        write_atomically(out / FILE, [json.dumps(asdict(self)).encode()], mode=0o644)
+
+
+def begun(out: Path, inputs: list[list[Any]], options: dict[str, Any]) -> Progress:
+    """The progress in an output folder, new in an empty one.
+
+    Raises InputError if the folder holds anything else, or a run over other files.
+    """
+    path = out / FILE
+    if not path.exists():
+        others = [p for p in (out.iterdir() if out.exists() else ()) if p.name not in OURS]
+        if any(not p.name.startswith("stdin") for p in others):
+            raise InputError(
+                f"{out}: is not empty and holds no run of dedup; name a new folder with --out"
+            )
+        return Progress(inputs, options)
+    try:
+        progress = Progress(**json.loads(path.read_text("utf-8")))
+    except (ValueError, TypeError, OSError) as error:
+        raise InputError(f"{path}: is damaged ({error}); name a new folder with --out") from error
+    if progress.inputs != inputs:
+        raise InputError(f"{out}: holds a run over other files; name a new folder with --out")
+    changed = [name for name in options if progress.options.get(name) != options[name]]
+    if changed:
+        raise InputError(
+            f"{out}: holds a run with another {' and '.join(changed)}; name a new folder with --out"
+        )
+    return progress

@@ -1,0 +1,167 @@
+"""Worker processes, each called by a thread of its own; one that ends is started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from queue import SimpleQueue
+from typing import Any, Self, TypeVar
+
+from scrapy_neardup.offline.dedup.reading import Reader, Work
+
+AHEAD = 3  # calls a worker that may wait for the oldest to be done: bounds memory
+END = "end of the answers"
+
+T = TypeVar("T")
+
+
+class WorkerEnded(Exception):
+    """A worker's process ended during a call, while it looked at a record; -1: at none."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(f"a worker process ended at record {index}")
+        self.index = index
+
+
+class Worker:
+    """One process."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        # A server that has imported everything forks workers: they start at once, and inherit no
+        # locks of this process's threads, as they would if it forked itself.
+        self._context = get_context("spawn") if os.name == "nt" else get_context("forkserver")
+        self._context.set_forkserver_preload([__name__])
+        self._at = self._context.RawValue("q", -1)
+        self._start()
+
+    def _start(self) -> None:
+        self._pipe, theirs = self._context.Pipe()
+        self._at.value = -1
+        self._process = self._context.Process(
+            target=serve, args=(theirs, self._work, self._at), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+
+    def call(self, name: str, *args: Any) -> Any:
+        """What a method of Reader returns or raises. Raises WorkerEnded."""
+        try:
+            self._pipe.send((name, args))
+            answer = self._pipe.recv()
+        except (EOFError, ConnectionError) as error:
+            raise self._ended() from error
+        return _returned(answer)
+
+    def stream(self, name: str, *args: Any) -> Iterator[Any]:
+        """What a method of Reader yields, one by one. Raises WorkerEnded."""
+        try:
+            self._pipe.send((name, args))
+            while (answer := self._pipe.recv()) != END:
+                yield _returned(answer)
+        except (EOFError, ConnectionError) as error:
+            raise self._ended() from error
+
+    def _ended(self) -> WorkerEnded:
+        ended = WorkerEnded(self._at.value)
+        self.close()
+        self._start()
+        return ended
+
+    def close(self) -> None:
+        """End the process, whatever it is doing."""
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+        self._process.close()
+
+
+def _returned(answer: Any) -> Any:
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def serve(pipe: Connection, work: Work, at: Any) -> None:
+    """A worker's process: answer calls until the main process hangs up or ends."""
+    # Ctrl-C reaches all processes of a terminal; only the main one reports it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+    def now_at(index: int) -> None:
+        at.value = index
+
+    reader = Reader(work, now_at)
+    while True:
+        try:
+            name, args = pipe.recv()
+        except (EOFError, ConnectionError):
+            return
+        try:
+            answer = getattr(reader, name)(*args)
+            if isinstance(answer, Iterator):
+                for part in answer:
+                    pipe.send(part)
+                answer = END
+        except Exception as error:
+            answer = error
+        pipe.send(answer)
+
+
+def _end_with_parent() -> None:
+    # One that lives on could write where the next run writes.
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+class Workers:
+    """Some workers, and one that reads the inputs for them; a context."""
+
+    def __init__(self, work: Work, jobs: int) -> None:
+        self.jobs = jobs
+        self.feeder = Worker(work)
+        self._all = [Worker(work) for _ in range(jobs)]
+        self._idle: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self._all:
+            self._idle.put(worker)
+        self._threads = ThreadPoolExecutor(jobs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in (self.feeder, *self._all):
+            worker.close()
+        self._threads.shutdown(cancel_futures=True)
+
+    def in_order(
+        self, things: Iterable[T], work_on: Callable[[Worker, T], Any]
+    ) -> Iterator[tuple[T, Any]]:
+        """Each thing with what work_on made of it, in their order; several at a time."""
+        waiting: deque[tuple[T, Future[Any]]] = deque()
+        for thing in things:
+            waiting.append((thing, self._threads.submit(self._with_idle, work_on, thing)))
+            if len(waiting) > AHEAD * self.jobs:
+                yield _done(waiting.popleft())
+        while waiting:
+            yield _done(waiting.popleft())
+
+    def _with_idle(self, work_on: Callable[[Worker, T], Any], thing: T) -> Any:
+        worker = self._idle.get()
+        try:
+            return work_on(worker, thing)
+        finally:
+            self._idle.put(worker)
+
+
+def _done(waiting: tuple[T, Future[Any]]) -> tuple[T, Any]:
+    thing, future = waiting
+    return thing, future.result()

@@ -1,0 +1,170 @@
+"""The second pass: kept records written by workers, in the order of the inputs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from scrapy_neardup.errors import InputError
+from scrapy_neardup.offline.dedup.deciding import Cuts
+from scrapy_neardup.offline.dedup.inputs import Input
+from scrapy_neardup.offline.dedup.journal import Decided
+from scrapy_neardup.offline.dedup.record import MIB, Chunk, Ranges
+from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
+
+CHECKPOINT_S = 5.0
+WHOLE = ("parquet",)  # kinds whose files are written by one worker each
+
+
+class Part(NamedTuple):
+    """A chunk to be written, or a whole input."""
+
+    number: int
+    verdicts: bytes
+    chunk: Chunk | None = None
+    is_first: bool = False  # whether nothing of the input was kept before
+
+
+class Written(NamedTuple):
+    """How far writing has come: parts of an input, and bytes of its output."""
+
+    number: int
+    n_parts: int
+    n_bytes: int
+
+
+class Writer:
+    """Writes the kept records of all inputs; `note` is told how far the disk has them."""
+
+    def __init__(
+        self, inputs: list[Input], cuts: Cuts, folder: Path, note: Callable[[Written], None]
+    ) -> None:
+        self.inputs, self.cuts, self.folder, self.note = inputs, cuts, folder, note
+        self._file: BinaryIO | None = None
+        self._noted_at = time.monotonic()
+        self.kept_whole: list[int] = []  # inputs that could not be written again
+
+    def write(self, workers: Workers, decided: Iterator[Decided], done: Written) -> Iterator[int]:
+        """Write what is behind `done`, and remove what is behind it there; the numbers of inputs
+        as their parts are written. Raises InputError, OSError."""
+        self._remove_later(done)
+        written = done
+        for part, piece in workers.in_order(self._parts(decided, done), self._work_on):
+            if part.number != written.number:
+                self._close(written)
+                written = Written(part.number, 0, 0)
+            size = self._add(part.number, piece, written)
+            written = Written(part.number, written.n_parts + 1, size)
+            if time.monotonic() - self._noted_at >= CHECKPOINT_S:
+                self._close(written)
+            yield part.number
+        self._close(Written(len(self.inputs), 0, 0))
+
+    def _remove_later(self, done: Written) -> None:
+        self.folder.mkdir(exist_ok=True)
+        for path in self.folder.iterdir():
+            number = int(path.name.partition("-")[0])
+            if number == done.number and path.is_file() and done.n_bytes:
+                os.truncate(path, done.n_bytes)
+            elif number > done.number or (number == done.number and not done.n_parts):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def _parts(self, decided: Iterator[Decided], done: Written) -> Iterator[Part]:
+        """What is to be written, with the verdicts of the journal, which has the chunks in the
+        same order."""
+        group = next(decided, None)
+        for number, source in enumerate(self.inputs):
+            groups: list[Decided] = []
+            while group is not None and group.place[0] == number:
+                groups.append(group._replace(duplicates=[], damaged=[], choices=[]))
+                group = next(decided, None)
+            if number < done.number or not groups:
+                continue
+            if source.kind in WHOLE:
+                yield Part(number, b"".join(each.verdicts for each in groups))
+            else:
+                yield from self._chunked(
+                    number, groups, done.n_parts if number == done.number else 0
+                )
+
+    def _chunked(self, number: int, groups: list[Decided], n_done: int) -> Iterator[Part]:
+        is_first = not any(any(group.verdicts) for group in groups[:n_done])
+        chunks = self.cuts.of(number, n_done)
+        for group in groups[n_done:]:
+            chunk = next(chunks, None)
+            if chunk is None:
+                raise self._changed(number)
+            yield Part(number, group.verdicts, chunk, is_first)
+            is_first = is_first and not any(group.verdicts)
+        if next(chunks, None) is not None:
+            raise self._changed(number)
+
+    def _changed(self, number: int) -> InputError:
+        return InputError(
+            f"{self.inputs[number].label}: changed while it was read; start again with "
+            f"another --out"
+        )
+
+    def _work_on(self, worker: Worker, part: Part) -> bytes | Ranges | None:
+        number, columns, path = part.number, self.cuts.columns[part.number], self._path(part.number)
+        try:
+            if part.chunk is not None:
+                piece: bytes | Ranges = worker.call(
+                    "write", number, columns, part.chunk, part.verdicts, part.is_first, path
+                )
+                return piece
+            if any(part.verdicts):
+                worker.call("write_whole", number, columns, part.verdicts, path)
+            return b""
+        except ValueError as error:  # frames and verdicts do not match
+            if part.chunk is not None:
+                raise self._changed(number) from error
+        except (WorkerEnded, RuntimeError, NotImplementedError, TypeError):
+            if part.chunk is not None:
+                raise
+        return None
+
+    def _path(self, number: int) -> Path:
+        source = self.inputs[number]
+        return self.folder / f"{number:05}-{source.name or 'pages'}"
+
+    def _add(self, number: int, piece: bytes | Ranges | None, written: Written) -> int:
+        """Put a piece behind what is there; the bytes that are there then."""
+        path = self._path(number)
+        if piece is None:  # A file that cannot be written again is kept as it came.
+            shutil.copyfile(self.inputs[number].path, path)
+            self.kept_whole.append(number)
+            return 0
+        if not piece:
+            return written.n_bytes
+        if self._file is None:
+            self._file = path.open("ab")
+        if isinstance(piece, bytes):
+            self._file.write(piece)
+        else:
+            copy(self.inputs[number].path, piece, self._file)
+        return self._file.tell()
+
+    def _close(self, written: Written) -> None:
+        """Note how far writing has come, once the disk has it."""
+        if self._file is not None:
+            with self._file:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            self._file = None
+        self.note(written)
+        self._noted_at = time.monotonic()
+
+
+def copy(path: Path, ranges: Ranges, to: BinaryIO) -> None:
+    """Copy places of a file."""
+    with path.open("rb") as file:
+        for begin, end in ranges:
+            file.seek(begin)
+            while begin < end and (block := file.read(min(MIB, end - begin))):
+                to.write(block)
+                begin += len(block)

@@ -1,0 +1,289 @@
+"""What is kept leaves byte for byte as it came, in every format and compression."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import string
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scrapy_neardup.offline.dedup.columns import Columns, Fields
+from scrapy_neardup.offline.dedup.formats import columns_of, format_of, records
+from scrapy_neardup.offline.dedup.formats.rows import distinct
+from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
+
+zstandard = pytest.importorskip("zstandard", reason="the extra [dedup] is not installed")
+pa = pytest.importorskip("pyarrow", reason="the extra [dedup] is not installed")
+
+LIMITS = Limits(record_bytes=3_000)
+PACKED: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
+    "": (bytes, bytes),
+    ".gz": (gzip.compress, gzip.decompress),
+    ".bz2": (bz2.compress, bz2.decompress),
+    ".xz": (lzma.compress, lzma.decompress),
+    ".zst": (
+        zstandard.compress,
+        lambda data: (
+            zstandard.ZstdDecompressor()
+            .stream_reader(io.BytesIO(data), read_across_frames=True)
+            .read()
+        ),
+    ),
+}
+each_packing = pytest.mark.parametrize("packing", PACKED)
+many = settings(
+    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+names = count()
+
+
+def in_members(content: bytes, packing: str) -> bytes:
+    """Compressed in two members, as files that were joined are."""
+    pack = PACKED[packing][0]
+    middle = len(content) // 2
+    return pack(content[:middle]) + pack(content[middle:]) if packing else content
+
+
+def rewritten(path: Path, choose: Callable[[int], bool]) -> tuple[bytes, list[Page | Damage]]:
+    """A file as it is written with the chosen records, unpacked, and all of its records."""
+    (source,) = find_inputs([path])
+    form = format_of(source, columns_of(source, Fields(has_url=False), LIMITS), LIMITS)
+    written, n_records, is_first = b"", 0, True
+    found: list[Page | Damage] = []
+    for chunk in form.chunks():
+        frames = [frame for frame in form.frames(chunk) if not frame.filler]
+        pages = [Damage(f.damage) if f.damage else form.page(f, chunk) for f in frames]
+        kept = [choose(n_records + i) and isinstance(page, Page) for i, page in enumerate(pages)]
+        piece = form.write(chunk, kept, is_first, path)
+        assert isinstance(piece, bytes)
+        written += piece
+        found += pages
+        n_records += len(frames)
+        is_first = is_first and not any(kept)
+    unpack = PACKED[path.suffix if path.suffix in PACKED else ""][1]
+    return unpack(written) if written else b"", found
+
+
+def file_of(folder: Path, kind: str, packing: str, content: bytes) -> Path:
+    path = folder / f"{next(names)}.{kind}{packing}"
+    path.write_bytes(in_members(content, packing))
+    return path
+
+
+line_bodies = st.one_of(
+    st.binary(max_size=30).map(lambda raw: raw.replace(b"\n", b" ")),
+    st.text(max_size=30).map(lambda t: json.dumps({"text": t}).encode()),
+    st.text(max_size=9).map(
+        lambda t: json.dumps({"text": t}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    ),
+    st.binary(max_size=9).map(lambda raw: b'{"text": "' + raw.translate(None, b'\n"\\') + b'"}'),
+    st.integers(2_900, 3_100).map(lambda n: b'{"text": "' + b"x" * n + b'"}'),
+)
+
+
+@each_packing
+@many
+@given(
+    parts=st.lists(st.tuples(line_bodies, st.sampled_from([b"\n", b"\r\n", b"\n\n", b" \n"]))),
+    last=line_bodies,
+    bom=st.booleans(),
+    dropped=st.sets(st.integers(0, 9)),
+)
+def test_lines_of_json_are_kept_byte_for_byte(
+    tmp_path: Path,
+    packing: str,
+    parts: list[tuple[bytes, bytes]],
+    last: bytes,
+    bom: bool,
+    dropped: set[int],
+) -> None:
+    first = b'{"text": "first"}\n'
+    raw = [b"\xef\xbb\xbf" * bom + first, *(body + end for body, end in parts), last]
+    lines = io.BytesIO(b"".join(raw)).readlines()
+    path = file_of(tmp_path, "jsonl", packing, b"".join(raw))
+    written, found = rewritten(path, lambda i: i not in dropped)
+    expected, number = b"", 0
+    for line in lines:
+        if not line.strip():
+            expected += line
+            continue
+        if isinstance(found[number], Page) and number not in dropped:
+            expected += line
+        number += 1
+    assert number == len(found)
+    assert written == expected
+
+
+cells = st.text(st.sampled_from(string.ascii_letters + ' ,;"\n\r\t\u00e9\u4e00'), max_size=12)
+
+
+@each_packing
+@many
+@given(
+    table=st.lists(st.tuples(cells, cells), max_size=8),
+    line_end=st.sampled_from(["\n", "\r\n"]),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    bom=st.booleans(),
+    noise=st.binary(max_size=3).map(lambda raw: raw.translate(None, b'\r\n",')),
+    dropped=st.sets(st.integers(0, 7)),
+)
+def test_rows_of_csv_are_kept_byte_for_byte(
+    tmp_path: Path,
+    packing: str,
+    table: list[tuple[str, str]],
+    line_end: str,
+    quoting: Any,
+    bom: bool,
+    noise: bytes,
+    dropped: set[int],
+) -> None:
+    raws = []
+    if quoting == csv.QUOTE_MINIMAL:  # Python up to 3.12 leaves a lone \r without quotes
+        table = [(a.replace("\r", ""), b.replace("\r", "")) for a, b in table]
+    for row in [("text", "id"), *table]:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator=line_end, quoting=quoting).writerow(row)
+        raws.append(text.getvalue().encode())
+    header, raws = b"\xef\xbb\xbf" * bom + raws[0], [noise + raw for raw in raws[1:]]
+    if noise.strip():  # else a quote may follow a space, and is no quote then
+        raws = [raw for raw in raws if b'"' not in raw and raw.count(line_end.encode()) == 1]
+    else:
+        raws = [raw.removeprefix(noise) for raw in raws]
+    path = file_of(tmp_path, "csv", packing, header + b"".join(raws))
+    written, found = rewritten(path, lambda i: i not in dropped)
+    assert [type(page) for page in found] == [Page] * len(raws)
+    assert written == header + b"".join(r for i, r in enumerate(raws) if i not in dropped)
+
+
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.floats(allow_nan=False), st.text(max_size=9)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@each_packing
+@many
+@given(
+    elements=st.lists(st.dictionaries(st.text(max_size=4), values, max_size=3), max_size=8),
+    between=st.sampled_from([b",\n", b",", b" , ", b"\r\n,\t"]),
+    opening=st.sampled_from([b"[", b"[\n", b"\xef\xbb\xbf [ "]),
+    closing=st.sampled_from([b"]", b"\n]\n", b" ] "]),
+    is_ascii=st.booleans(),
+    dropped=st.sets(st.integers(0, 8)),
+)
+def test_elements_of_json_arrays_are_kept_byte_for_byte(
+    tmp_path: Path,
+    packing: str,
+    elements: list[dict[str, Any]],
+    between: bytes,
+    opening: bytes,
+    closing: bytes,
+    is_ascii: bool,
+    dropped: set[int],
+) -> None:
+    objects = [{"text": "first"}, *elements]
+    raws = [json.dumps(o, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass") for o in objects]
+    path = file_of(tmp_path, "json", packing, opening + between.join(raws) + closing)
+    written, found = rewritten(path, lambda i: i not in dropped)
+    assert len(found) == len(raws)
+    kept = [raw for i, raw in enumerate(raws) if i not in dropped]
+    assert written == opening + between.join(kept) + closing
+
+
+def test_damage_in_a_json_array_costs_one_element(tmp_path: Path) -> None:
+    content = b'[\n{"text": "a"},\n{"text": nonsense "b"},\n{"text": "c"},\n7,\n{"text": "d"}\n]'
+    written, found = rewritten(file_of(tmp_path, "json", "", content), lambda i: True)
+    assert [type(page) for page in found] == [Page, Damage, Page, Damage, Page]
+    assert [row["text"] for row in json.loads(written)] == ["a", "c", "d"]
+
+
+@pytest.mark.parametrize("cut", range(1, 40, 3))
+def test_a_torn_json_array_is_written_as_a_whole_one(tmp_path: Path, cut: int) -> None:
+    content = b'[\n{"text": "a"},\n{"text": "b"},\n{"text": "c"}\n]'
+    written, _ = rewritten(file_of(tmp_path, "json", "", content[:-cut]), lambda i: True)
+    assert isinstance(json.loads(written or b"[]"), list)
+
+
+def test_json_lines_that_are_called_json_are_read(tmp_path: Path) -> None:
+    content = b'{"text": "a"}\r\n{"text": "b"}\r\n'
+    written, found = rewritten(file_of(tmp_path, "json", "", content), lambda i: i == 1)
+    assert len(found) == 2
+    assert written == b'{"text": "b"}\r\n'
+
+
+def test_a_quote_that_is_never_closed_costs_one_line(tmp_path: Path) -> None:
+    content = b'url,text\nhttp://a/1,one\nhttp://a/2,"two\nhttp://a/3,three\nhttp://a/4,four\n'
+    _, found = rewritten(file_of(tmp_path, "csv", "", content), lambda i: True)
+    texts = [page.text if isinstance(page, Page) else None for page in found]
+    assert texts[0] == "one"
+    assert len(texts) in (2, 4), "all that follows is the quoted text, or damage is one line"
+
+
+def test_texts_that_differ_in_a_byte_that_is_not_utf8_differ() -> None:
+    one, other = (raw.decode("utf-8", "surrogateescape") for raw in (b"a\xff", b"a\xfe"))
+    assert distinct(one) != distinct(other)
+    assert distinct(one).encode()
+    assert distinct("plain \U0001f600") == "plain \U0001f600"
+
+
+@pytest.mark.parametrize("compression", ["snappy", "zstd", "gzip", "none"])
+@pytest.mark.parametrize("row_group_size", [3, 1000])
+def test_rows_of_parquet_keep_values_schema_and_metadata(
+    tmp_path: Path, compression: str, row_group_size: int
+) -> None:
+    import pyarrow.parquet as pq
+
+    schema = pa.schema(
+        [
+            pa.field("content", pa.binary(), metadata={"is": "html"}),
+            pa.field("metadata", pa.struct([("url", pa.string()), ("n", pa.list_(pa.int8()))])),
+            pa.field("day", pa.dictionary(pa.int32(), pa.string())),
+            pa.field("big", pa.large_string(), nullable=False),
+            pa.field("at", pa.timestamp("us", "Europe/Berlin")),
+        ],
+        metadata={"huggingface": '{"info": {}}', "mine": "\u00e9"},
+    )
+    rows = [
+        {
+            "content": f"<p>\xff{i}".encode("latin-1"),
+            "metadata": {"url": f"http://a/{i}", "n": [i, None]},
+            "day": "mon" if i % 2 else None,
+            "big": str(i),
+            "at": i,
+        }
+        for i in range(10)
+    ]
+    table = pa.Table.from_pylist(rows, schema=schema)
+    path = tmp_path / "train-00000-of-00001.parquet"
+    pq.write_table(table, path, compression=compression, row_group_size=row_group_size)
+    (source,) = find_inputs([path])
+    form: Any = format_of(source, columns_of(source, Fields(), LIMITS), LIMITS)
+    assert form.columns == Columns("metadata.url", ("content",), ())
+    pages = list(records(source, Fields()))
+    assert [page.body for page in pages if isinstance(page, Page)] == [r["content"] for r in rows]
+    kept = [i % 3 != 1 for i in range(10)]
+    form.write_whole(kept, 10, tmp_path / "out.parquet")
+    written = pq.ParquetFile(tmp_path / "out.parquet")
+    before = pq.ParquetFile(path)
+    assert written.read().equals(before.read().filter(kept), check_metadata=True)
+    assert written.schema_arrow.equals(before.schema_arrow, check_metadata=True)
+    assert written.schema.equals(before.schema)
+    assert written.metadata.metadata[b"mine"] == before.metadata.metadata[b"mine"]
+    assert written.metadata.num_row_groups == before.metadata.num_row_groups
+    assert (
+        written.metadata.row_group(0).column(0).compression
+        == before.metadata.row_group(0).column(0).compression
+    )
