@@ -49,12 +49,10 @@ class NearDuplicatePipeline:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(CrawlSession.of(crawler))
 
-    def open_spider(self) -> None:
-        """Called when the pipelines open. Raises what CrawlSession.open does."""
-        self.session.open()
-
     def process_item(self, item: Any) -> Any:
         """The item, tagged where asked for. Raises NearDuplicate under action "drop"."""
+        if not self.session.is_open:  # pipelines without a crawl
+            return item
         self.session.attempt("advice", self.session.advice.item_came, item)
         page = self.session.pages.take_over(item)
         decision = self.verdict(item, page)

@@ -60,6 +60,10 @@ class NearDuplicateSpiderMiddleware:
     ) -> AsyncIterator[Any]:
         """Pass on what the callback yields, judging the page before its first item."""
         session = self.session
+        if not session.is_open:  # a middleware without a crawl
+            async for output in result:
+                yield output
+            return
         page, failed = session.pages.begin(response), True
         found_on = page.id if page.is_tracked else None
         try:

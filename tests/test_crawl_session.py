@@ -14,8 +14,11 @@ from weakref import WeakSet
 
 import pytest
 from scrapy import Request, Spider, signals
+from scrapy.core.spidermw import SpiderMiddlewareManager
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.exceptions import NotConfigured
+from scrapy.http import HtmlResponse
+from scrapy.pipelines import ItemPipelineManager
 
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.errors import SnapshotError, StateLocked
@@ -126,6 +129,42 @@ class RaisesInHandler(RaisesAtOnce):
 
     def spider_opened(self) -> None:
         raise ValueError("a defect of another component")
+
+
+def test_pipelines_and_middlewares_without_a_crawl_pass_everything_on() -> None:
+    """As in tests of a project's own components, which drive Scrapy's managers by hand."""
+    crawler = Crawler(PagesSpider, SETTINGS)
+    crawler._apply_settings()
+    crawler.spider = PagesSpider()
+    crawlers.add(crawler)
+    spidermw = SpiderMiddlewareManager.from_crawler(crawler)
+    pipelines = ItemPipelineManager.from_crawler(crawler)
+
+    def scraped(response: Any, request: Any) -> Any:
+        async def callback() -> Any:
+            return [{"n": 1}, Request("http://a.example/2")]
+
+        return callback()
+
+    async def outputs() -> list[Any]:
+        request = Request("http://a.example/1")
+        response = HtmlResponse(request.url, body=b"<p>words</p>", request=request)
+        result = await spidermw.scrape_response_async(scraped, response, request)
+        return [output async for output in result]
+
+    item, request = asyncio.run(outputs())
+    assert (item, request.url) == ({"n": 1}, "http://a.example/2")
+    assert asyncio.run(pipelines.process_item_async(item)) is item
+
+
+@pytest.mark.filterwarnings("error:coroutine:RuntimeWarning")
+def test_a_pipeline_that_cannot_be_opened_is_reported_without_a_warning(
+    mock_site: MockSite, recwarn: pytest.WarningsRecorder
+) -> None:
+    with pytest.raises(ValueError, match="a defect of another component"):
+        run(mock_site, {"ITEM_PIPELINES": {RaisesOnceOpened: 300}})
+    gc.collect()
+    assert not [w for w in recwarn if "never awaited" in str(w.message)]
 
 
 def test_many_crawls_in_one_process_leave_nothing_behind(

@@ -111,6 +111,11 @@ class CrawlSession:
 
     # --- opening
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a crawl is under way: open() was called."""
+        return self._is_open
+
     def open(self) -> None:
         """Take the state's folder, connect to the fleet, and make what the components use; once.
 
