@@ -34,7 +34,7 @@ from scrapy_neardup.fleet.protocol import Call, IndexOptions, Questions, SharedP
 from scrapy_neardup.state.records import KeptPage
 
 IN_FLIGHT = 16
-SKETCH_WORDS = 13
+SKETCH_WORDS = 61
 MEMORY = ((2_000, 2_000), (20_000, 2_000), (20_000, 200), (20_000, 20), (60_000, 6), (100_000, 1))
 
 

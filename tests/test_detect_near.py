@@ -16,12 +16,20 @@ LIMITS = Limits(distance=6, confirm_distance=44, similarity=0.9)
 
 def measured(*rows: tuple[int, int, float]) -> Measured:
     distances, bits, similar = zip(*rows, strict=True) if rows else ((),) * 3
-    return Measured(np.array(distances, "i8"), np.array(bits, "i8"), np.array(similar, "f8"))
+    return Measured.of_wholes(
+        np.array(distances, "i8"), np.array(bits, "i8"), np.array(similar, "f8")
+    )
 
 
 def test_every_limit_is_inclusive() -> None:
     rows = measured((6, 44, 0.9), (7, 44, 0.9), (6, 45, 0.9), (6, 44, 0.89))
     assert near(rows, LIMITS).tolist() == [True, False, False, False]
+
+
+def test_own_parts_that_agree_suffice_where_the_fingerprint_finds_the_page() -> None:
+    rows = measured((6, 90, -1.0), (7, 90, -1.0), (6, 90, -1.0))
+    rows = rows._replace(own_similarity=np.array([0.9, 1.0, 0.89]))
+    assert near(rows, LIMITS).tolist() == [True, False, False]
 
 
 def test_without_a_confirm_distance_the_fingerprint_decides() -> None:

@@ -73,7 +73,7 @@ def test_kernels_give_the_golden_odd_sketches(vector: dict[str, Any]) -> None:
     for odd in vector["odd_sketches"]:
         head, *sketch = odd_row(words, odd["level"], key).tolist()
         assert head == odd["level"] << 32 | odd["taken"]
-        assert sketch == as_words(int(odd["bits"], 16), 8).tolist()
+        assert sketch == as_words(int(odd["bits"], 16), 16).tolist()
 
 
 def test_siphash_is_that_of_its_authors() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,8 @@ def test_every_page_within_the_distance_is_given_and_no_other(
         fingerprint = rng.choice(centres)
         for bit in rng.sample(range(64), rng.randrange(distance + 3)):
             fingerprint ^= 1 << bit
-        page = shared_page(f"https://site.example/{rng.randrange(400)}", fingerprint, number)
+        own = rng.choice(centres) if number % 2 else fingerprint
+        page = shared_page(f"https://site.example/{rng.randrange(400)}", fingerprint, number, own)
         (given,) = client.send([asks.admit(page)])
         expected = {one.stamp for one in known.values() if is_to_compare(one, page, distance)}
         read = asks.admit(page).read(given)
@@ -164,9 +166,13 @@ def test_every_page_within_the_distance_is_given_and_no_other(
     client.close()
 
 
-def shared_page(url: str, fingerprint: int, number: int) -> SharedPage:
-    """A page as a worker brings it; of every tenth only exact repeats count."""
+def shared_page(url: str, fingerprint: int, number: int, own: int | None = None) -> SharedPage:
+    """A page as a worker brings it; of every tenth only exact repeats count.
+
+    own: the fingerprint of its own part.
+    """
     sketch = np.full(13, number, dtype=np.uint64)
+    sketch[0] = fingerprint if own is None else own
     digest = (number % 97).to_bytes(16, "big")
     page = Page(fingerprint, sketch, digest, 1, url, float(number))
     return SharedPage(number.to_bytes(8, "big"), KeptPage(page, bool(number % 10)))
@@ -175,7 +181,8 @@ def shared_page(url: str, fingerprint: int, number: int) -> SharedPage:
 def is_to_compare(one: SharedPage, page: SharedPage, distance: int) -> bool:
     """Whether a known page may be what another repeats."""
     (one_row, indexed), (row, also) = one.kept, page.kept
-    near = indexed and also and (one_row.fingerprint ^ row.fingerprint).bit_count() <= distance
+    found_by = [(r.fingerprint, int(r.sketch[0])) for r in (one_row, row)]
+    near = min((a ^ b).bit_count() for a, b in product(*found_by)) <= distance and indexed and also
     exact = not indexed and one_row.digest == row.digest
     return near or exact or one_row.url == row.url
 

@@ -73,7 +73,7 @@ def test_kernels_give_what_the_reference_gives(
 
 @given(
     words=texts,
-    bits=st.sampled_from([64, 512]),
+    bits=st.sampled_from([64, 1024]),
     shingle=st.integers(1, 6),
     key=st.integers(0, 2**64 - 1),
     level=st.integers(0, 3),

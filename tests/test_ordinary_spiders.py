@@ -94,7 +94,6 @@ def test_of_pages_equal_in_all_bytes_one_is_kept(name, site, crawls) -> None:
     assert kept_twice == 0
 
 
-@pytest.mark.xfail(reason="under another template a page's text is often new", strict=False)
 @pytest.mark.parametrize("name", [name for name in REPEATING if CASES[name].build is news])
 def test_of_five_print_versions_four_are_dropped(name, site, crawls) -> None:
     n_groups, kept_twice = count_groups(site, *crawls(name), planted=site.print_versions)

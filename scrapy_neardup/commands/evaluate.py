@@ -3,7 +3,9 @@
 Each pair is judged by itself, whatever sites its pages come from, by the limits of the
 default settings or those given. With --templates, what each host repeats on the pages of the
 file is learnt first. Pairs labelled neither near nor distinct are not scored.
-Intervals are Wilson's, 95 %. The sweep shows the results of other limits.
+Intervals are Wilson's, 95 %. With --keys, recall and precision are told as median and range over
+several secrets, and every pair of the file is counted whose answer changes with the secret.
+The sweep shows the results of other limits.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.terminal import say, say_json, say_table
 
 PAGES_HELP = "pages, a JSON object a line: id or url, and html or text; may be gzipped"
@@ -21,7 +24,7 @@ PAGES_HELP = "pages, a JSON object a line: id or url, and html or text; may be g
 EXAMPLES = """\
   scrapy neardup evaluate pages.jsonl.gz pairs.jsonl.gz
   scrapy neardup evaluate pages.jsonl pairs.jsonl --distance 3 --json
-  scrapy neardup evaluate pages.jsonl pairs.jsonl --templates
+  scrapy neardup evaluate pages.jsonl pairs.jsonl --templates --keys 6
 """
 
 
@@ -44,6 +47,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--facts",
         choices=("compare", "ignore"),
         help="as NEARDUP_FACTS; without it, facts are compared where templates are learnt",
+    )
+    parser.add_argument(
+        "--scope",
+        choices=("site", "all"),
+        default="all",
+        help="as NEARDUP_SCOPE; all by default, whatever sites the pages come from",
+    )
+    parser.add_argument(
+        "--keys",
+        metavar="N",
+        type=at_least(1),
+        default=1,
+        help="judge under N secrets, and count the pairs whose answer depends on it",
+    )
+    parser.add_argument(
+        "--label",
+        metavar="FIELD",
+        help="field of the pairs that says near or distinct, instead of label_full or label",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
 
@@ -74,7 +95,14 @@ def run(options: argparse.Namespace) -> int:
 
     given = {f.name: getattr(options, f.name) for f in fields(Limits) if f.name in options}
     report = evaluate(
-        options.pages, options.pairs, Limits(**given), options.templates, options.facts
+        options.pages,
+        options.pairs,
+        Limits(**given),
+        options.templates,
+        options.facts or ("compare" if options.templates else "ignore"),
+        scope=options.scope,
+        keys=options.keys,
+        label=options.label,
     )
     if options.json:
         say_json(report)
@@ -91,7 +119,22 @@ def tell(report: dict[str, Any]) -> None:
     header = ("", "near", "distinct", "recall", "95 %", "precision", "95 %", "F1")
     say_table(header, [row("all", report), *(row(*item) for item in report["strata"].items())])
     say()
+    if report["keys"] > 1:
+        tell_keys(report)
+        say()
     tell_sweep(report["sweep"])
+
+
+def tell_keys(report: dict[str, Any]) -> None:
+    """Print what differs from key to key."""
+    rows = [
+        (name, *(share(report[f"{name}_over_keys"][part]) for part in ("median", "low", "high")))
+        for name in ("recall", "precision")
+    ]
+    say_table((f"{report['keys']} keys", "median", "lowest", "highest"), rows)
+    flips = report["flips"]
+    band = f", at J {flips['low']:.2f} to {flips['high']:.2f}" if flips["n"] else ""
+    say(f"{flips['n']:,} of {flips['of']:,} pairs change sides with the key{band}")
 
 
 def tell_sweep(sweep: list[dict[str, Any]]) -> None:

@@ -6,7 +6,7 @@ import sys
 
 from scrapy.http import Response
 
-from scrapy_neardup.detect.detector import PageReading
+from scrapy_neardup.detect.page_reading import PageReading
 
 MAX_BODIES = 2**16  # at about 330 bytes each
 MAX_BODY_BYTES = 2**20  # a longer one takes more than a millisecond to tell

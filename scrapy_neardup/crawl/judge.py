@@ -14,7 +14,8 @@ from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.detector import Decision, DecisionKind, PageReading
+from scrapy_neardup.detect.detector import Decision, DecisionKind
+from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
-from hashlib import blake2b
+from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -16,7 +13,7 @@ from publicsuffixlist import PublicSuffixList
 
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.facts import FACT_WORDS, REASONS, Facts, differences, facts_of, packed
+from scrapy_neardup.detect.facts import ONE_SIDED, REASONS, differences
 from scrapy_neardup.detect.near import (
     CONFIRM_DISTANCE,
     DISTANCE,
@@ -29,11 +26,13 @@ from scrapy_neardup.detect.near import (
     own_parts_agree,
 )
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
+from scrapy_neardup.detect.page_reading import OwnPart, PageReading
+from scrapy_neardup.detect.page_row import PageRows, data_row, width
 from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
-from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, Host, HostTemplates
-from scrapy_neardup.detect.text import Blocks, exact_text, words_and_blocks
-from scrapy_neardup.engines import Engine, Signatures
-from scrapy_neardup.errors import BrokenInvariant, EngineFailed, ScanLimitReached, SnapshotError
+from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, HostTemplates
+from scrapy_neardup.detect.text import exact_text, words_and_blocks
+from scrapy_neardup.engines import Engine
+from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError
 from scrapy_neardup.index import Index
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 from scrapy_neardup.stored_arrays import check_below
@@ -47,83 +46,10 @@ Admit = Literal["novel", "all"]
 Templates = Literal["learn", "keep"]
 FactRule = Literal["compare", "ignore"]
 
-DATA_WORDS = 1  # of a row in the page table: what markup and scripts say, before the sketches
 SCRIPT_SHARE = 4  # so many times as much unread script as text may hold what the page says
 
 # What most URLs begin with; of any other the whole decides, as urlsplit() reads it.
 AUTHORITY = re.compile(r"https?://[a-z0-9.:-]+(?=[/?#]|\Z)")
-
-
-@dataclass(eq=False)
-class PageReading:
-    """All that a decision needs of a page; made by Detector.read, in any thread.
-
-    Its signatures are made when they are first asked for: an exact repeat is decided without.
-    """
-
-    url: str
-    site: int  # site_number
-    host: int  # the same of its host, by which templates are learnt
-    words: bytes
-    blocks: Blocks
-    digest: bytes
-    data: int  # data_number of what markup and scripts say
-    is_mostly_script: bool  # few words beside scripts that may hold the rest: not to be compared
-    engine: Engine | None  # None in another process, where every signature comes along
-    text: str = ""  # of which facts are taken; empty where they are ignored
-    heads: Sequence[str] = ()  # title, then first headings
-
-    @cached_property
-    def facts(self) -> Facts:
-        """Numbers, symbols and negations, with the words around them."""
-        return facts_of(self.text, self.heads)
-
-    @cached_property
-    def n_words(self) -> int:
-        """How many words the page has."""
-        return sum(self.blocks.n_words.tolist())
-
-    def words_of(self, wanted: BoolArray) -> bytes:
-        """The words of some of its blocks, in order."""
-        spaces = np.flatnonzero(np.frombuffer(self.words, dtype=np.uint8) == ord(" "))
-        ends = np.append(spaces, len(self.words))[np.cumsum(self.blocks.n_words) - 1].tolist()
-        starts = [0, *(end + 1 for end in ends[:-1])]
-        spans = zip(starts, ends, wanted.tolist(), strict=True)
-        return b" ".join(self.words[start:end] for start, end, is_wanted in spans if is_wanted)
-
-    @property
-    def blocks_and_heads(self) -> Blocks:
-        """What templates are learnt from: blocks, and the parts of title and headings."""
-        heads = np.concatenate([self.facts.titles, self.facts.headings])
-        return Blocks(
-            np.concatenate([self.blocks.hashes, heads]),
-            np.concatenate([self.blocks.n_words, np.zeros(len(heads), dtype=np.int64)]),
-        )
-
-    @cached_property
-    def signatures(self) -> Signatures:
-        """Fingerprint and sketch, as the engine makes them. Raises EngineFailed."""
-        assert self.engine is not None
-        try:
-            return self.engine.signatures(self.words)
-        except Exception as error:
-            raise EngineFailed(f"{type(self.engine).__name__} failed: {error!r}") from error
-
-    @cached_property
-    def odd_row(self) -> U64Array:
-        """What tells how much of two pages is the same; see odd_sketch.py."""
-        assert self.engine is not None
-        level, key = odd_sketch.level_of(self.n_words), self.engine.sketch_spec.key
-        return odd_sketch.odd_row(self.words, level, key)
-
-    @cached_property
-    def sketch(self) -> U64Array:
-        """Data, the sketch that confirms, the row that measures."""
-        return row_of(self.data, self.signatures.sketch, self.odd_row)
-
-    def __getstate__(self) -> dict[str, Any]:
-        made = {"signatures": self.signatures, "odd_row": self.odd_row, "facts": self.facts}
-        return self.__dict__ | made | {"engine": None, "text": "", "heads": ()}
 
 
 class Decision(NamedTuple):
@@ -220,8 +146,7 @@ class Detector:
     ) -> None:
         self.engine = engine
         self.index = index
-        width = DATA_WORDS + engine.sketch_spec.n_words + 2 * ROW_WORDS + FACT_WORDS
-        self.pages = PageTable(width)
+        self.pages = PageTable(width(engine.sketch_spec.n_words))
         self.templates = HostTemplates(template_bytes)
         self.limits = Limits(distance, confirm_distance, similarity, min_words)
         self.scope = scope
@@ -247,7 +172,7 @@ class Detector:
             words,
             blocks,
             digest_of(exact),
-            data_number(data, self.engine.sketch_spec.key),
+            data_row(data, self.engine.sketch_spec.key),
             is_mostly_script,
             self.engine,
         )
@@ -333,6 +258,7 @@ class Detector:
         if len(old):
             # Only novel pages are in the index by default.
             self.index.discard_many(self.pages.fingerprints.take(old), old)
+            self.index.discard_many(self.pages.sketches.take(old)[:, 0], old)
             self.pages.forget_many(old)
         return len(old)
 
@@ -340,8 +266,16 @@ class Detector:
         """Forget a page, so that nothing repeats it any more; whether it was known."""
         if not self.pages.forget(page_id):
             return False
-        self.index.discard(int(self.pages.fingerprints[page_id]), page_id)
+        self._discard(page_id)
         return True
+
+    def _discard(self, page_id: int) -> None:
+        for fingerprint in self._fingerprints(self.pages.page(page_id)):
+            self.index.discard(fingerprint, page_id)
+
+    def _fingerprints(self, page: Page) -> set[int]:
+        """What a page is found by: its fingerprint, and that of its own part."""
+        return {page.fingerprint, int(page.sketch[0])}
 
     def __len__(self) -> int:
         """Pages remembered."""
@@ -385,9 +319,10 @@ class Detector:
         self.pages.check()
         self.index.check()
         self.templates.check()
-        if len(self.index) > len(self.pages):
+        if len(self.index) > 2 * len(self.pages):
             raise BrokenInvariant(
-                f"the index holds {len(self.index)} pages, the page table {len(self.pages)}"
+                f"the index holds {len(self.index)} fingerprints, two at most of each page, "
+                f"and the page table {len(self.pages)} pages"
             )
 
     def _unchanged(self, earlier: int | None, reading: PageReading) -> int | None:
@@ -414,128 +349,140 @@ class Detector:
     def _near(self, reading: PageReading, own: int | None) -> tuple[list[Match], int]:
         """The pages that a page is near, the original to be named first; and how many more are
         near by fingerprint alone."""
-        limits = self.limits
-        ids, distances = self.index.all_within(reading.signatures.fingerprint, limits.distance)
+        page = self.own_part(reading)
+        ids = self._candidates(page)
         if own is not None:  # read again: only what came before it counts
-            earlier = ids < own
-            ids, distances = ids[earlier], distances[earlier]
+            ids = ids[ids < own]
         if not len(ids):
             return [], 0
-        stored = self.pages.sketches.take(ids)
-        n_candidates = len(ids)
-        same_data = stored[:, 0] == np.uint64(reading.data)
-        ids, distances, stored = ids[same_data], distances[same_data], stored[same_data]
-        rows = stored[:, : -ROW_WORDS - FACT_WORDS]
-        bits, similar = self.compare(reading, rows, within=limits.confirm_distance)
-        measured = Measured(distances, bits, similar)
-        learns = self.boilerplate == "learn"
-        own_similar = self.compare_own_parts(reading, stored)
+        rows = PageRows.of(self.pages.sketches.take(ids))
+        within = self.limits.confirm_distance
+        measured = self.compare(page, self.pages.fingerprints.take(ids), rows, within)
         confirmed = near(
             measured,
-            limits,
-            (lambda places: self._own_parts_agree(reading, rows[places])) if learns else None,
-            own_similar,
+            self.limits,
+            None if page.is_all_that_counts else lambda at: self._rest_agrees(page, rows, at),
         )
-        measured = measured._replace(similarity=np.maximum(similar, own_similar))
-        ids, measured = ids[confirmed], measured.where(confirmed)
-        reasons = self.compare_facts(
-            reading, stored[confirmed], similar[confirmed], own_similar[confirmed]
-        )
+        confirmed &= self.say_the_same_data(page, rows, measured)
+        n_unconfirmed = int((measured.distances <= self.limits.distance).sum() - confirmed.sum())
+        ids, rows, measured = ids[confirmed], rows.where(confirmed), measured.where(confirmed)
+        reasons = self.compare_facts(page, rows, measured)
         order = in_order(ids, measured)
-        columns = (column[order].tolist() for column in (ids, *measured))
+        similar = np.maximum(measured.similarity, measured.own_similarity)
+        columns = ids, measured.distances, measured.sketch_distances, similar
         differ = [(None, *REASONS)[reason] for reason in reasons[order].tolist()]
-        found = [Match(*row) for row in zip(*columns, differ, strict=True)]
-        return found, n_candidates - len(ids)
+        parts = (column[order].tolist() for column in columns)
+        return [Match(*row) for row in zip(*parts, differ, strict=True)], n_unconfirmed
 
-    def stored_row(self, reading: PageReading) -> U64Array:
-        """What the page table keeps of a page: sketch, odd sketch of its own part, facts."""
-        return np.concatenate([reading.sketch, self._own_row(reading), self._facts_row(reading)])
-
-    def _known(self, reading: PageReading) -> Host:
-        """What is known of the page's host, nothing where templates do not count."""
+    def own_part(self, reading: PageReading) -> OwnPart:
+        """What the templates of a page's host leave of it; all of it where they do not count."""
         known = self.templates.known(reading.host)
         counts = self.boilerplate == "learn" and not self.is_cold(reading)
-        return known if known is not None and counts else NOTHING
+        known = known if known is not None and counts else NOTHING
+        return OwnPart(reading, known, self.engine, self.limits.min_words)
 
-    def _facts_row(self, reading: PageReading) -> U64Array:
-        return packed(reading.facts, self._known(reading).template, reading.blocks.hashes)
-
-    def _own_row(self, reading: PageReading) -> U64Array:
-        """The odd sketch of what templates leave; that of the whole page if they leave all."""
-        is_own = ~self._known(reading).template(reading.blocks.hashes)
-        if is_own.all():
-            return reading.odd_row
-        words, n_words = reading.words_of(is_own), int(reading.blocks.n_words[is_own].sum())
-        level = odd_sketch.level_of(n_words)
-        return odd_sketch.odd_row(words, level, self.engine.sketch_spec.key)
-
-    def compare_own_parts(self, reading: PageReading, stored: U64Array) -> F64Array:
-        """How similar the own part of a page is to those of others; shape (n,).
-
-        stored: their stored_row(), shape (n, words). -1 where one is too short, or sampled
-        otherwise, or where templates do not count.
-        """
-        similar = np.full(len(stored), -1.0)
-        if self._known(reading) is NOTHING or not len(stored):
-            return similar
-        row = self._own_row(reading)
-        rows = np.ascontiguousarray(stored[:, -ROW_WORDS - FACT_WORDS : -FACT_WORDS])
-        least = max(1, self.limits.min_words - odd_sketch.SHINGLE + 1)
-        long_enough = odd_sketch.sizes_of(rows) >= least
-        if odd_sketch.sizes_of(row.reshape(1, -1))[0] >= least:
-            found = odd_sketch.compare(row, rows)[1]
-            usable = long_enough & ~np.isnan(found)
-            similar[usable] = found[usable]
-        return similar
-
-    def compare_facts(
-        self, reading: PageReading, stored: U64Array, similar: F64Array, own_similar: F64Array
-    ) -> I64Array:
-        """In what facts a page differs from others: as facts.differences; shape (n,).
-
-        stored: their stored_row(), shape (n, words); similar, own_similar: as compare() and
-        compare_own_parts() tell.
-        """
-        if self.facts == "ignore" or not len(stored):
-            return np.zeros(len(stored), dtype=np.int64)
-        whole, own = stored[:, : -ROW_WORDS - FACT_WORDS], stored[:, :-FACT_WORDS]
-        n_differing = np.minimum(
-            odd_sketch.n_differing(whole, reading.odd_row, similar),
-            odd_sketch.n_differing(own, self._own_row(reading), own_similar),
-        )
-        return differences(self._facts_row(reading), stored[:, -FACT_WORDS:], n_differing)
+    def _candidates(self, page: OwnPart) -> I64Array:
+        """The pages whose fingerprints are near that of the page or that of its own part."""
+        whole, distance = page.reading.signatures.fingerprint, self.limits.distance
+        ids = self.index.all_within(whole, distance).ids
+        if page.fingerprint == whole or self.limits.confirm_distance is None:
+            return ids
+        own_ids = self.index.all_within(page.fingerprint, distance).ids
+        return np.fromiter(sorted({*ids.tolist(), *own_ids.tolist()}), np.int64)
 
     def compare(
+        self, page: OwnPart, fingerprints: U64Array, rows: PageRows, within: int | None = None
+    ) -> Measured:
+        """How far a page is from others, as wholes and in their own parts.
+
+        Own parts are compared where templates count and both are long enough; with
+        confirm_distance None they are not. within: sketch bits, as odd_sketch.compare has them.
+        """
+        reading = page.reading
+        signatures = reading.signatures
+        distances = _bits(fingerprints ^ np.uint64(signatures.fingerprint))
+        row = np.concatenate([signatures.sketch, reading.odd_row])
+        bits, similar = self._similar(reading.words, row, rows.whole, within=within)
+        own_similar = np.full(len(distances), -1.0)
+        if not page.is_all_that_counts and self.limits.confirm_distance is not None:
+            own_distances = _bits(rows.own_fingerprints ^ np.uint64(page.fingerprint))
+            distances = np.minimum(distances, own_distances)
+            self._compare_own_parts(page, rows, own_similar)
+        return Measured(distances, bits, similar, own_similar)
+
+    def _compare_own_parts(self, page: OwnPart, rows: PageRows, similar: F64Array) -> None:
+        """Fill in how similar own parts are where both have min_words words."""
+        least = max(1, self.limits.min_words - odd_sketch.SHINGLE + 1)
+        usable = odd_sketch.sizes_of(rows.own) >= least
+        if page.is_long_enough and usable.any():
+            similar[usable] = self._similar(page.words, page.odd_row, rows.own[usable])[1]
+
+    def _similar(
         self,
-        reading: PageReading,
+        words: bytes,
+        row: U64Array,
         rows: U64Array,
         share: float = 1.0,
         within: int | None = None,
     ) -> tuple[I64Array, F64Array]:
-        """Sketch bits between a page and others, and how similar they are; each of shape (n,).
+        """Sketch bits between texts, and their similarity, whatever levels they are sampled at.
 
-        A page of other data is not similar at all, whatever its words.
-        rows: their PageReading.sketch, shape (n, words). The page is sampled as each of them
-        was. share (of its words), within (bits, None for any): see odd_sketch.compare.
+        words, row: of one; rows: of the others. share, within: see odd_sketch.compare.
         """
-        sketches = np.ascontiguousarray(rows[:, DATA_WORDS:])
-        own = reading.sketch[DATA_WORDS:]
-        bits, similar, n_left = odd_sketch.compare(own, sketches, share, within)
+        bits, similar, n_left = odd_sketch.compare(row, rows, share, within)
         if n_left:
-            self._sample_as_they_are(reading, sketches, share, similar)
-        similar[rows[:, 0] != np.uint64(reading.data)] = 0.0
+            left, levels = np.isnan(similar), odd_sketch.levels_of(rows)
+            for level in set(levels[left].tolist()):
+                again = odd_sketch.odd_row(words, level, self.engine.sketch_spec.key)
+                at = left & (levels == level)
+                one = np.concatenate([row[:-ROW_WORDS], again])
+                similar[at] = odd_sketch.compare(one, rows[at], share)[1]
         return bits, similar
 
-    def _sample_as_they_are(
-        self, reading: PageReading, rows: U64Array, share: float, similar: F64Array
-    ) -> None:
-        """Fill in how similar a page is to others that were sampled at other levels."""
-        left, levels = np.isnan(similar), odd_sketch.levels_of(rows)
-        for level in set(levels[left].tolist()):
-            row = odd_sketch.odd_row(reading.words, level, self.engine.sketch_spec.key)
-            own = np.concatenate([reading.signatures.sketch, row])
-            at = left & (levels == level)
-            similar[at] = odd_sketch.compare(own, rows[at], share)[1]
+    def say_the_same_data(self, page: OwnPart, rows: PageRows, measured: Measured) -> BoolArray:
+        """Which pages have the same data, or data of other names only; shape (n,).
+
+        Of other names are those of another version of a site's software. Where the texts are
+        all but equal, templates included, they are a difference too.
+        """
+        digest, names = page.reading.data
+        same: BoolArray = rows.data[:, 0] == digest
+        apart = (rows.data[:, 1] & names) == 0
+        row, similar = page.reading.odd_row, measured.similarity
+        same |= apart & (odd_sketch.n_differing(rows.whole, row, similar) > ONE_SIDED)
+        return same
+
+    def _n_differing(self, page: OwnPart, rows: PageRows, measured: Measured) -> F64Array:
+        """Shingles that one page has and the other has not, by whichever view says fewer."""
+        whole = odd_sketch.n_differing(rows.whole, page.reading.odd_row, measured.similarity)
+        own = odd_sketch.n_differing(rows.own, page.odd_row, measured.own_similarity)
+        return np.minimum(whole, own)
+
+    def compare_facts(self, page: OwnPart, rows: PageRows, measured: Measured) -> I64Array:
+        """In what facts a page differs from others: as facts.differences; shape (n,).
+
+        With pages that were read when no template of theirs was known, all facts are compared.
+        """
+        found = np.zeros(len(rows.data), dtype=np.int64)
+        if self.facts == "ignore" or not len(found):
+            return found
+        n_differing = self._n_differing(page, rows, measured)
+        plain = rows.have_no_own_part
+        for at, facts in ((plain, page.all_facts), (~plain, page.facts)):
+            found[at] = differences(facts, rows.facts[at], n_differing[at])
+        return found
+
+    def rest_similarity(self, page: OwnPart, rows: PageRows) -> F64Array:
+        """How similar pages are in what is left of both without templates of this one."""
+        reading = page.reading
+        row = np.concatenate([reading.signatures.sketch, reading.odd_row])
+        share = page.n_words / reading.n_words if reading.n_words else 1.0
+        return self._similar(reading.words, row, rows.whole, share)[1]
+
+    def _rest_agrees(self, page: OwnPart, rows: PageRows, places: I64Array) -> BoolArray:
+        """Which of some pages are also near in what is left without the host's templates."""
+        similar = self.rest_similarity(page, rows.where(places))
+        return own_parts_agree(np.full(len(places), page.n_words), similar, self.limits)
 
     def is_cold(self, reading: PageReading) -> bool:
         """Whether too little is known of a host to tell its templates from a page's own text.
@@ -547,24 +494,9 @@ class Detector:
 
     def own_words(self, reading: PageReading) -> int:
         """How many words of a page are its own, not its host's; 0 while that is not known."""
-        if self.boilerplate == "keep":
-            return reading.n_words
-        return (
-            0 if self.is_cold(reading) else self.templates.own_words(reading.host, reading.blocks)
-        )
-
-    def compare_own(self, reading: PageReading, rows: U64Array) -> tuple[int, F64Array]:
-        """Words of a page outside its host's templates, and how similar others are in these."""
-        own_words = self.templates.own_words(reading.host, reading.blocks)
-        share = own_words / reading.n_words if reading.n_words else 1.0
-        return own_words, self.compare(reading, rows, share)[1]
-
-    def _own_parts_agree(self, reading: PageReading, rows: U64Array) -> BoolArray:
-        """Which pages are also near in what is left without the host's templates."""
-        if self.is_cold(reading):
-            return np.ones(len(rows), dtype=bool)
-        own_words, similar = self.compare_own(reading, rows)
-        return own_parts_agree(np.full(len(rows), own_words), similar, self.limits)
+        if self.boilerplate == "learn" and self.is_cold(reading):
+            return 0
+        return self.own_part(reading).n_words
 
     def _conclude(
         self,
@@ -603,25 +535,19 @@ class Detector:
 
     def _remember(self, reading: PageReading, indexed: bool) -> int:
         scope, fingerprint = self._scope_of(reading.site), reading.signatures.fingerprint
-        page = Page(
-            fingerprint, self.stored_row(reading), reading.digest, scope, reading.url, time.time()
-        )
+        row = self.own_part(reading).row
+        page = Page(fingerprint, row, reading.digest, scope, reading.url, time.time())
         return self._add(page, indexed)
 
     def _add(self, page: Page, indexed: bool) -> int:
         id = self.pages.add(page)
         try:
-            if indexed:
-                self.index.add(page.fingerprint, id)
+            for fingerprint in self._fingerprints(page) if indexed else ():
+                self.index.add(fingerprint, id)
         except BaseException:  # half remembered, its exact copies would be dropped
-            self.pages.forget(id)
+            self.forget(id)
             raise
         return id
-
-
-def row_of(data: int, sketch: U64Array, odd_row: U64Array) -> U64Array:
-    """A page's row in the page table's sketches."""
-    return np.concatenate([np.array([data], dtype=np.uint64), sketch, odd_row])
 
 
 def encoded(lines: list[str]) -> bytes:
@@ -629,13 +555,8 @@ def encoded(lines: list[str]) -> bytes:
     return "\n".join(lines).encode("utf-8", "surrogatepass")
 
 
-def data_number(lines: list[str], key: int) -> int:
-    """A keyed 64-bit digest of data lines; 0 where there are none."""
-    if not lines:
-        return 0
-    secret = key.to_bytes(16, "little")
-    digest = blake2b(encoded(lines), digest_size=8, key=secret, person=b"neardup-data").digest()
-    return int.from_bytes(digest, "little")
+def _bits(words: U64Array) -> I64Array:
+    return np.bitwise_count(words).astype(np.int64)
 
 
 def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -46,14 +46,22 @@ class Measured(NamedTuple):
     Beyond confirm_distance, similarity is never looked at and may be anything.
     """
 
-    distances: I64Array  # fingerprint bits
+    distances: I64Array  # fingerprint bits, between the pages or between their own parts
     sketch_distances: I64Array  # sketch bits
     similarity: F64Array
+    own_similarity: F64Array  # of their own parts; -1 where one of them is too little
+
+    @classmethod
+    def of_wholes(
+        cls, distances: I64Array, sketch_distances: I64Array, similarity: F64Array
+    ) -> Self:
+        """What was measured where every word counts."""
+        return cls(distances, sketch_distances, similarity, np.full(len(similarity), -1.0))
 
     def where(self, wanted: BoolArray) -> Measured:
         """What was measured of those candidates that are wanted."""
-        distances, sketch_distances, similarity = self
-        return Measured(distances[wanted], sketch_distances[wanted], similarity[wanted])
+        distances, bits, similarity, own = self
+        return Measured(distances[wanted], bits[wanted], similarity[wanted], own[wanted])
 
 
 # Places of candidates that are near as a whole -> which of them are also near without templates.
@@ -64,12 +72,11 @@ def near(
     measured: Measured,
     limits: Limits,
     template_rule: TemplateRule | None = None,
-    own_similarity: F64Array | None = None,
 ) -> BoolArray:
     """Which candidates are near, as a whole or in their own parts; shape (n,).
 
-    own_similarity: of what each page had left when it was read, without the templates known then;
-    -1 where that is too little. It suffices, whatever the templates are.
+    An own part is what a page had left when it was read, without the templates known then. That
+    own parts agree suffices, whatever the templates are.
     template_rule: asked only about candidates that are near as a whole, and only where sketches
     confirm. Without it every word counts. O(n).
     """
@@ -81,8 +88,7 @@ def near(
     places = np.flatnonzero(found)
     if len(places) and template_rule is not None:
         found[places] = template_rule(places)
-    if own_similarity is not None:
-        found |= candidates & (own_similarity >= limits.similarity)
+    found |= candidates & (measured.own_similarity >= limits.similarity)
     return found
 
 

@@ -13,7 +13,7 @@ from scrapy_neardup.engines import siphash_key
 from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
 
 SHINGLE = 5  # words
-SKETCH_WORDS = 8
+SKETCH_WORDS = 16
 BITS = 64 * SKETCH_WORDS
 ROW_WORDS = 1 + SKETCH_WORDS  # level and size, then the sketch
 ANY_DISTANCE = 2**31 - 1
@@ -31,7 +31,7 @@ class Estimate(NamedTuple):
 
 
 def odd_row(words: bytes, level: int, key: int) -> U64Array:
-    """A page's odd sketch as a row: level << 32 | shingles taken, then 512 bits.
+    """A page's odd sketch as a row: level << 32 | shingles taken, then BITS bits.
 
     key: 64 secret bits, which key the hash of each word, so that nobody else can make two
     shingles fall on one place, or tell on which.

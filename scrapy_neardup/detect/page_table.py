@@ -251,8 +251,8 @@ class PageTable:
     """What the detector remembers of each page: one row a page id, ids from 0 upwards.
 
     Rows are never changed: a page that is read again with other words gets a new row. A
-    forgotten row stays as dead bytes, found by neither digest nor URL. About 480 bytes a page
-    with sketches of 43 words and URLs of 60 characters, up to twice that just after growing.
+    forgotten row stays as dead bytes, found by neither digest nor URL. About 620 bytes a page
+    with rows of 61 words and URLs of 60 characters, up to twice that just after growing.
     """
 
     def __init__(self, sketch_words: int) -> None:

@@ -226,13 +226,6 @@ class HostTemplates:
         if before - self.nbytes < self.max_bytes // 16:
             self._trim_from = self._n_read + PATIENCE
 
-    def own_words(self, host: int, blocks: Blocks) -> int:
-        """How many words of a page stand outside the templates of its host."""
-        known = self._hosts.get(host)
-        if known is None:
-            return int(blocks.n_words.sum())
-        return int(blocks.n_words[~known.template(blocks.hashes)].sum())
-
     def __contains__(self, host: int) -> bool:
         """Whether any page of a host was learnt from and is not forgotten."""
         return host in self._hosts

@@ -72,10 +72,12 @@ return answers
 )
 
 # KEYS[1]: a site's pages, a hash id -> page: status ('u' until an item is kept, then 'k'), stamp
-# (2-9), fingerprint (10-17, least byte first), ... indexed (34), ... digest (36-51), ...
+# (2-9), fingerprint (10-17, least byte first), ... indexed (34), ... digest (36-51), fingerprint of
+# its own part (52-59), ...
 # Beside it: ...:short, digest -> id of pages that are not indexed; ...:fresh, the newest entries of
-# fingerprint and id, all looked through; ...:b:BLOCK:N, older entries in hashes of short strings,
-# which take a fifth of what as many keys would.
+# fingerprint and id, all looked through, two of a page whose own part has another fingerprint;
+# ...:b:BLOCK:N, older entries in hashes of short strings, which take a fifth of what as many keys
+# would.
 _PAGES = """
 local DISTANCE, BLOCKS, LIMIT, ENTRY, FRESH = %d, %d, %d, 14, 64
 local site, short, fresh = KEYS[1], KEYS[1] .. ':short', KEYS[1] .. ':fresh'
@@ -84,7 +86,12 @@ local lshift, rshift, sub = bit.lshift, bit.rshift, string.sub
 
 local function stamp_of(page) return sub(page, 2, 9) end
 local function is_indexed(page) return sub(page, 34, 34) ~= '\\0' end
-local function entry_of(id, page) return string.reverse(sub(page, 10, 17)) .. id end
+
+local function entries_of(id, page)
+  local whole, own = sub(page, 10, 17), sub(page, 52, 59)
+  if whole == own then return {string.reverse(whole) .. id} end
+  return {string.reverse(whole) .. id, string.reverse(own) .. id}
+end
 
 local function block(high, low, from, width)
   local bits = rshift(high, from - 32)
@@ -128,7 +135,10 @@ end
 
 local function remove(id, page)
   redis.call('HDEL', site, id)
-  if is_indexed(page) then return remove_entry(entry_of(id, page)) end
+  if is_indexed(page) then
+    for _, entry in ipairs(entries_of(id, page)) do remove_entry(entry) end
+    return
+  end
   local digest = sub(page, 36, 51)
   if redis.call('HGET', short, digest) == id then redis.call('HDEL', short, digest) end
 end
@@ -178,7 +188,7 @@ local function offer_near(entries, high, low)
   end
 end
 
--- The newest entries; whether there were not too many to look through.
+-- Whether there were not too many entries to look through.
 local function look_through(entry)
   local newest = redis.call('GET', fresh) or ''
   local lists, n_bytes = {newest}, #newest
@@ -186,10 +196,10 @@ local function look_through(entry)
     lists[#lists + 1] = redis.call('HGET', bucket[1], bucket[2]) or ''
     n_bytes = n_bytes + #lists[#lists]
   end
-  if n_bytes > LIMIT * ENTRY then return newest, false end
+  if n_bytes > LIMIT * ENTRY then return false end
   local high, low = struct.unpack('>I4I4', entry)
   for _, entries in ipairs(lists) do offer_near(entries, high, low) end
-  return newest, true
+  return true
 end
 
 local function into_buckets(entries)
@@ -202,7 +212,8 @@ local function into_buckets(entries)
   end
 end
 
-local function remember_entry(newest, entry)
+local function remember_entry(entry)
+  local newest = redis.call('GET', fresh) or ''
   if #newest < FRESH * ENTRY then return redis.call('SET', fresh, newest .. entry) end
   into_buckets(newest)
   redis.call('SET', fresh, entry)
@@ -210,18 +221,17 @@ end
 
 if earlier then offer(id) end
 offer(redis.call('HGET', short, sub(page, 36, 51)))
-local newest, complete = '', true
-if is_indexed(page) then newest, complete = look_through(entry_of(id, page)) end
+local complete = true
+for _, entry in ipairs(is_indexed(page) and entries_of(id, page) or {}) do
+  complete = complete and look_through(entry)
+end
 if #found > 1 then return found end
 
 if not complete then page = sub(page, 1, 33) .. '\\0' .. sub(page, 35) end
-if earlier then
-  remove(id, earlier)
-  newest = redis.call('GET', fresh) or ''
-end
+if earlier then remove(id, earlier) end
 redis.call('HSET', site, id, page)
 if is_indexed(page) then
-  remember_entry(newest, entry_of(id, page))
+  for _, entry in ipairs(entries_of(id, page)) do remember_entry(entry) end
 else
   redis.call('HSET', short, sub(page, 36, 51), id)
 end

@@ -15,8 +15,9 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import run_in_thread
 
 from scrapy_neardup import stats
-from scrapy_neardup.detect.detector import INDEXED, Decision, Detector, PageReading
+from scrapy_neardup.detect.detector import INDEXED, Decision, Detector
 from scrapy_neardup.detect.item_table import KeptItem
+from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.detect.templates import Host
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import make_identity

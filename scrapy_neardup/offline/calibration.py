@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scrapy_neardup.detect.detector import Detector, PageReading
+from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.near import Limits
 from scrapy_neardup.detect.odd_sketch import SHINGLE
+from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.index import load_index
@@ -53,7 +54,7 @@ def calibrate(
     their 5-word shingles: near at Jaccard 0.9 and more, distinct at 0.5 and less, in between
     neither. Plain values. O(max_pages²) comparisons of sketches. Raises InputError.
     """
-    detector = Detector(load_engine("auto"), load_index("scan"), facts="ignore")
+    detector = Detector(load_engine("auto"), load_index("scan"), facts="ignore", scope="all")
     readings = distinct(list(read_pages(pages, detector, limit=max_pages).values()))
     if len(readings) < 2:
         raise InputError(

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from math import nan, sqrt
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from scrapy_neardup.detect.detector import Detector, FactRule, PageReading
+from scrapy_neardup.detect.detector import Detector, FactRule, Scope
 from scrapy_neardup.detect.near import Limits, Measured, near, own_parts_agree
-from scrapy_neardup.engines import load_engine
+from scrapy_neardup.detect.page_reading import PageReading
+from scrapy_neardup.detect.page_row import PageRows
+from scrapy_neardup.engines import FINGERPRINT, SKETCH, load_engine
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.index import load_index
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array
-from scrapy_neardup.offline.page_files import Pair, read_pages, read_pairs
+from scrapy_neardup.offline.page_files import SCORED, Pair, read_pages, read_pairs
 
 Z95 = 1.959964  # standard deviations that hold 95 % of a normal distribution
 
@@ -90,11 +93,11 @@ class MeasuredPairs(NamedTuple):
     """What the detector would see of each pair; all of shape (n,)."""
 
     exact: BoolArray  # the same words, and any
+    in_scope: BoolArray  # of one site, or the scope is all
     n_words: I64Array  # of the shorter page
     own_words: I64Array  # of the second page, outside its host's templates
-    own_similarity: F64Array  # of what they leave; NaN where templates are not known
-    own_parts: F64Array  # similarity of what each page had left, -1 where too little
-    differs: BoolArray  # in a fact
+    rest: F64Array  # similarity of what they leave; NaN where templates are not known
+    differs: BoolArray  # in data or in a fact
     measured: Measured
 
     def duplicates(self, limits: Limits) -> BoolArray:
@@ -102,19 +105,19 @@ class MeasuredPairs(NamedTuple):
 
         Where templates are not known, every word counts.
         """
-        own = self.own_words, self.own_similarity
-        agree = own_parts_agree(*own, limits) | np.isnan(self.own_similarity)
-        found = near(self.measured, limits, lambda places: agree[places], self.own_parts)
-        return found & ~self.differs & (self.n_words >= limits.min_words) | self.exact
+        agree = own_parts_agree(self.own_words, self.rest, limits) | np.isnan(self.rest)
+        found = near(self.measured, limits, lambda places: agree[places])
+        found &= ~self.differs & (self.n_words >= limits.min_words)
+        return (found | self.exact) & self.in_scope
 
     def where(self, wanted: BoolArray) -> MeasuredPairs:
         """Those of the pairs that are wanted."""
         return MeasuredPairs(
             self.exact[wanted],
+            self.in_scope[wanted],
             self.n_words[wanted],
             self.own_words[wanted],
-            self.own_similarity[wanted],
-            self.own_parts[wanted],
+            self.rest[wanted],
             self.differs[wanted],
             self.measured.where(wanted),
         )
@@ -123,46 +126,40 @@ class MeasuredPairs(NamedTuple):
 def measure(detector: Detector, pairs: Iterable[tuple[PageReading, PageReading]]) -> MeasuredPairs:
     """What a detector sees when the second page of each pair comes after the first."""
     rows = [_measure(detector, first, second) for first, second in pairs]
-    columns = zip(*rows, strict=True) if rows else ((),) * 9
-    exact, n_words, own_words, own, own_parts, differs, distances, bits, similar = columns
-    measured = Measured(
-        np.array(distances, dtype=np.int64),
-        np.array(bits, dtype=np.int64),
-        np.array(similar, dtype=np.float64),
-    )
+    columns = zip(*rows, strict=True) if rows else ((),) * 10
+    exact, in_scope, n_words, own_words, rest, differs, distances, bits, similar, own = columns
     return MeasuredPairs(
         np.array(exact, dtype=bool),
+        np.array(in_scope, dtype=bool),
         np.array(n_words, dtype=np.int64),
         np.array(own_words, dtype=np.int64),
-        np.array(own, dtype=np.float64),
-        np.array(own_parts, dtype=np.float64),
+        np.array(rest, dtype=np.float64),
         np.array(differs, dtype=bool),
-        measured,
+        Measured(
+            np.array(distances, dtype=np.int64),
+            np.array(bits, dtype=np.int64),
+            np.array(similar, dtype=np.float64),
+            np.array(own, dtype=np.float64),
+        ),
     )
 
 
 def _measure(
     detector: Detector, first: PageReading, second: PageReading
-) -> tuple[bool, int, int, float, float, bool, int, int, float]:
-    one, other = first.signatures, second.signatures
-    row, own_words, own = first.sketch.reshape(1, -1), second.n_words, nan
-    if not detector.is_cold(second):
-        own_words, left = detector.compare_own(second, row)
-        own = float(left[0])
-    similar = detector.compare(second, row)[1]
-    stored = detector.stored_row(first).reshape(1, -1)
-    own_parts = detector.compare_own_parts(second, stored)
-    differs = bool(detector.compare_facts(second, stored, similar, own_parts)[0])
+) -> tuple[bool | int | float, ...]:
+    page, rows = detector.own_part(second), PageRows.of(detector.own_part(first).row[None])
+    fingerprints = np.array([first.signatures.fingerprint], dtype=np.uint64)
+    measured = detector.compare(page, fingerprints, rows)
+    known = not page.is_all_that_counts
+    same_data = bool(detector.say_the_same_data(page, rows, measured)[0])
     return (
-        first.digest == second.digest and one.n_words > 0,
-        min(one.n_words, other.n_words),
-        own_words,
-        own,
-        float(own_parts[0]),
-        differs,
-        (one.fingerprint ^ other.fingerprint).bit_count(),
-        int(np.bitwise_count(one.sketch ^ other.sketch).sum()),
-        float(similar[0]),
+        first.digest == second.digest and first.n_words > 0,
+        detector.scope == "all" or first.site == second.site,
+        min(first.n_words, second.n_words),
+        page.n_words,
+        float(detector.rest_similarity(page, rows)[0]) if known else nan,
+        not same_data or bool(detector.compare_facts(page, rows, measured)[0]),
+        *(column[0] for column in measured),
     )
 
 
@@ -185,43 +182,97 @@ def sweep(
     return [Sweep(other, Score.of(pairs.duplicates(other), labels, weights)) for other in tried]
 
 
+class OverKeys(NamedTuple):
+    """A measure's median over several keys, its lowest and its highest value."""
+
+    median: float | None
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> Self:
+        """Of some values; None where there is none."""
+        known = [value for value in values if value is not None]
+        return cls(median(known), min(known), max(known)) if known else cls(None, None, None)
+
+
+class Flips(NamedTuple):
+    """Pairs that are duplicates under some keys and not under others.
+
+    low, high: the lowest and highest similarity measured of them, None where there are none.
+    """
+
+    n: int
+    of: int
+    low: float | None
+    high: float | None
+
+
 def evaluate(
     pages: Path,
     pairs: Path,
     limits: Limits,
     templates: bool = False,
     facts: FactRule = "compare",
+    *,
+    scope: Scope = "all",
+    keys: int = 1,
+    label: str | None = None,
 ) -> dict[str, Any]:
     """The score of files of pages and labelled pairs, of each stratum, and of other limits.
 
-    templates: learn them first, from all pages of the file; else every word counts. facts: see
-    Detector.
+    templates  learn them first, from all pages of the file; else every word counts
+    facts      see Detector
+    scope      "site": pages of different sites are never duplicates
+    keys       secrets to try, from 0 upwards: how much is chance
+    label      the field of a pair that says near or distinct; see read_pairs
 
-    Plain values: precision, recall and f1 under `limits` at the top, then the rest. Raises
-    InputError.
+    Plain values: precision, recall and f1 under `limits` and the first key at the top, then the
+    rest. O(keys). Raises InputError.
     """
-    labelled = read_pairs(pairs)
-    measured = _measured(pages, labelled, templates, facts)
-    labels = np.array([pair.near for pair in labelled], dtype=bool)
-    strata = np.array([pair.stratum for pair in labelled], dtype=object)
-    found = measured.duplicates(limits)
+    every = read_pairs(pairs, label, scored=False)
+    scored = np.array([pair.label in SCORED for pair in every], dtype=bool)
+    labels = np.array([pair.near for pair in every], dtype=bool)[scored]
+    strata = np.array([pair.stratum for pair in every], dtype=object)[scored]
+    by_key = list(_measured(pages, every, templates, facts, scope, keys))
+    answers = np.array([measured.duplicates(limits) for measured in by_key])
+    first, found = by_key[0].where(scored), answers[0][scored]
+    scores = [Score.of(answer[scored], labels) for answer in answers]
     return {
-        **Score.of(found, labels).as_dict(),
-        "pairs": len(labelled),
+        **scores[0].as_dict(),
+        "pairs": int(scored.sum()),
         "settings": asdict(limits),
+        "keys": keys,
+        "recall_over_keys": OverKeys.of(score.recall.value for score in scores)._asdict(),
+        "precision_over_keys": OverKeys.of(score.precision.value for score in scores)._asdict(),
+        "flips": _flips(answers, by_key)._asdict(),
         "strata": {
             stratum: Score.of(found[strata == stratum], labels[strata == stratum]).as_dict()
             for stratum in sorted(set(strata))
         },
         "sweep": [
-            {**asdict(other), **score.as_dict()} for other, score in sweep(measured, labels, limits)
+            {**asdict(other), **score.as_dict()} for other, score in sweep(first, labels, limits)
         ],
     }
 
 
-def _measured(pages: Path, labelled: list[Pair], templates: bool, facts: FactRule) -> MeasuredPairs:
-    detector = Detector(load_engine("auto"), load_index("scan"), facts=facts)
-    wanted = {id for pair in labelled for id in (pair.first, pair.second)}
+def _flips(answers: BoolArray, by_key: list[MeasuredPairs]) -> Flips:
+    """answers: shape (keys, pairs)."""
+    flips: BoolArray = np.any(answers, axis=0) & ~np.all(answers, axis=0)
+    if not flips.any():
+        return Flips(0, len(flips), None, None)
+    similar = np.array([pairs.measured.similarity for pairs in by_key])
+    own = np.array([pairs.measured.own_similarity for pairs in by_key])
+    similar = np.where(own < 0, similar, own).mean(axis=0)[flips]
+    return Flips(int(flips.sum()), len(flips), float(similar.min()), float(similar.max()))
+
+
+def _measured(
+    pages: Path, pairs: list[Pair], templates: bool, facts: FactRule, scope: Scope, keys: int
+) -> Iterator[MeasuredPairs]:
+    """The pairs under each key."""
+    detector = Detector(load_engine("auto"), load_index("scan"), facts=facts, scope=scope)
+    wanted = {id for pair in pairs for id in (pair.first, pair.second)}
     readings = read_pages(pages, detector, None if templates else wanted)
     for reading in readings.values() if templates else ():
         detector.learn(reading)
@@ -230,4 +281,8 @@ def _measured(pages: Path, labelled: list[Pair], templates: bool, facts: FactRul
         raise InputError(
             f"{pages} has no page {missing[0]!r}; {len(missing)} of the pairs' are missing"
         )
-    return measure(detector, ((readings[pair.first], readings[pair.second]) for pair in labelled))
+    for key in range(keys):
+        specs = replace(FINGERPRINT, key=key), replace(SKETCH, key=key)
+        detector.engine = load_engine("auto", *specs)
+        signed = {id: readings[id].signed_by(detector.engine) for id in wanted}
+        yield measure(detector, ((signed[pair.first], signed[pair.second]) for pair in pairs))

@@ -10,20 +10,27 @@ from typing import Any, NamedTuple
 
 from scrapy_neardup.crawl.extract import content_of_html
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.detector import Detector, PageReading
+from scrapy_neardup.detect.detector import Detector
+from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.errors import InputError
 
 GZIP = b"\x1f\x8b"
+SCORED = frozenset({"near", "distinct"})  # labels; pairs of others, such as "grey", are not scored
 NEAR, DISTINCT = 0.9, 0.5  # Jaccard of 5-word shingles; between them nobody can say
 
 
 class Pair(NamedTuple):
-    """Two pages by their ids, and whether they are near or distinct."""
+    """Two pages by their ids, and their label: near, distinct, or anything else."""
 
     first: str
     second: str
-    near: bool
+    label: str
     stratum: str
+
+    @property
+    def near(self) -> bool:
+        """Whether the pages are labelled near."""
+        return self.label == "near"
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -74,11 +81,11 @@ def _content(path: Path, number: int, page: dict[str, Any], url: str) -> PageCon
     raise InputError(f"{path}, line {number}: a page takes `html` or `text`, as a string")
 
 
-def read_pairs(path: Path) -> list[Pair]:
-    """The pairs that are labelled near or distinct, in order. Raises InputError.
+def read_pairs(path: Path, label: str | None = None, scored: bool = True) -> list[Pair]:
+    """The pairs, in order; scored: only those labelled near or distinct. Raises InputError.
 
-    The label is that of the full visible text (`label_full`), else `label`, else what
-    `j5_full` says: 0.9 and more is near, 0.5 and less distinct. Others are not scored.
+    label: the field that has the label. Without it, that of the full visible text (`label_full`),
+    else `label`, else what `j5_full` says: 0.9 and more is near, 0.5 and less distinct.
     """
     pairs = []
     for number, row in lines_of(path):
@@ -86,11 +93,17 @@ def read_pairs(path: Path) -> list[Pair]:
             raise InputError(
                 f"{path}, line {number}: a pair takes the ids of two pages, `a` and `b`"
             )
-        label = _label(path, number, row)
-        if label in ("near", "distinct"):
+        found = _label(path, number, row) if label is None else _named(path, number, row, label)
+        if not scored or found in SCORED:
             stratum = str(row.get("stratum", "all"))
-            pairs.append(Pair(str(row["a"]), str(row["b"]), label == "near", stratum))
+            pairs.append(Pair(str(row["a"]), str(row["b"]), found, stratum))
     return pairs
+
+
+def _named(path: Path, number: int, row: dict[str, Any], field: str) -> str:
+    if field not in row:
+        raise InputError(f"{path}, line {number}: the pair has no field {field!r}")
+    return str(row[field])
 
 
 def _label(path: Path, number: int, row: dict[str, Any]) -> str:

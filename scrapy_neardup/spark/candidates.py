@@ -147,7 +147,7 @@ def pairs_batch(
     wanted = (rows["sites"][i] == others["sites"][j]) & (sketch <= reach.confirm_distance)
     similar = np.zeros(len(i))
     similar[wanted] = similarities(rows, i[wanted], others, j[wanted])
-    wanted &= near(Measured(distances, sketch, similar), reach.limits)
+    wanted &= near(Measured.of_wholes(distances, sketch, similar), reach.limits)
     columns = (rows["sites"][i], later, earlier, distances, sketch, similar)
     names = [part.split()[0] for part in PAIRS.split(", ")]
     return pa.RecordBatch.from_arrays([pa.array(c[wanted]) for c in columns], names=names)

@@ -18,8 +18,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from scrapy_neardup.detect.detector import INDEXED, Decision, Detector, PageReading
+from scrapy_neardup.detect.detector import INDEXED, Decision, Detector
 from scrapy_neardup.detect.item_table import ItemTable, KeptItem
+from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.errors import BrokenInvariant, JournalError, SnapshotError
 from scrapy_neardup.state import records
 from scrapy_neardup.state.header import Identity

@@ -15,7 +15,8 @@ from scrapy_neardup.errors import DamagedFile, StateError
 Identity = Mapping[str, "int | str | bool"]
 
 # 2: whether a crawl ended cleanly is in the journal, the state's id in each header.
-VERSION = 2
+# 3: a page's row has its own part's fingerprint first, the names of its data, wider odd sketches.
+VERSION = 3
 ALIGNMENT = 64
 MAX_FIELDS_BYTES = 1 << 24
 _FIXED = struct.Struct("<8sII")  # magic, version, bytes of JSON

@@ -12,7 +12,8 @@ from scrapy.responsetypes import responsetypes
 
 from scrapy_neardup.crawl.extract import page_content, visible_text
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.detector import Detector, PageReading
+from scrapy_neardup.detect.detector import Detector
+from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.factory import make_detector
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import Format, columns_of, format_of

@@ -1,0 +1,166 @@
+"""A page as it was read, and what its host's templates leave of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from scrapy_neardup.detect import odd_sketch
+from scrapy_neardup.detect.facts import Facts, facts_of, packed
+from scrapy_neardup.detect.templates import NOTHING, Host
+from scrapy_neardup.detect.text import Blocks
+from scrapy_neardup.engines import Engine, Signatures
+from scrapy_neardup.errors import EngineFailed
+from scrapy_neardup.kernels.numpy_twin import BoolArray, U64Array
+
+
+@dataclass(eq=False)
+class PageReading:
+    """All that a decision needs of a page; made by Detector.read, in any thread.
+
+    Its signatures are made when they are first asked for: an exact repeat is decided without.
+    """
+
+    url: str
+    site: int  # site_number
+    host: int  # the same of its host, by which templates are learnt
+    words: bytes
+    blocks: Blocks
+    digest: bytes
+    data: U64Array  # page_row.data_row of what markup and scripts say
+    is_mostly_script: bool  # few words beside scripts that may hold the rest: not to be compared
+    engine: Engine | None  # None in another process, where every signature comes along
+    text: str = ""  # of which facts are taken; empty where they are ignored
+    heads: Sequence[str] = ()  # title, then first headings
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Numbers, symbols and negations, with the words around them."""
+        return facts_of(self.text, self.heads)
+
+    @cached_property
+    def n_words(self) -> int:
+        """How many words the page has."""
+        return sum(self.blocks.n_words.tolist())
+
+    @property
+    def blocks_and_heads(self) -> Blocks:
+        """What templates are learnt from: blocks, and the parts of title and headings."""
+        heads = np.concatenate([self.facts.titles, self.facts.headings])
+        return Blocks(
+            np.concatenate([self.blocks.hashes, heads]),
+            np.concatenate([self.blocks.n_words, np.zeros(len(heads), dtype=np.int64)]),
+        )
+
+    @cached_property
+    def signatures(self) -> Signatures:
+        """Fingerprint and sketch, as the engine makes them. Raises EngineFailed."""
+        assert self.engine is not None
+        try:
+            return self.engine.signatures(self.words)
+        except Exception as error:
+            raise EngineFailed(f"{type(self.engine).__name__} failed: {error!r}") from error
+
+    @cached_property
+    def odd_row(self) -> U64Array:
+        """What tells how much of two pages is the same; see odd_sketch.py."""
+        assert self.engine is not None
+        return odd_sketch.odd_row(
+            self.words, odd_sketch.level_of(self.n_words), self.engine.sketch_spec.key
+        )
+
+    def signed_by(self, engine: Engine) -> PageReading:
+        """The same page with the signatures of another engine, as under another key."""
+        known = {field.name: getattr(self, field.name) for field in fields(self)}
+        other = PageReading(**known | {"engine": engine})
+        other.facts = self.facts
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        made = {"signatures": self.signatures, "odd_row": self.odd_row, "facts": self.facts}
+        return self.__dict__ | made | {"engine": None, "text": "", "heads": ()}
+
+
+class OwnPart:
+    """What a host's templates leave of a page; each part is made when it is first asked for."""
+
+    def __init__(self, page: PageReading, known: Host, engine: Engine, min_words: int) -> None:
+        """known: the host's templates; min_words: fewer are too little to compare pages by."""
+        self.reading = page
+        self._known = known
+        self._engine = engine
+        self._min_words = min_words
+
+    @cached_property
+    def _is_own(self) -> BoolArray:
+        own: BoolArray = ~self._known.template(self.reading.blocks.hashes)
+        return own
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether no line of the page is a template's."""
+        return bool(self._is_own.all())
+
+    @cached_property
+    def n_words(self) -> int:
+        """How many words are left."""
+        return int(self.reading.blocks.n_words[self._is_own].sum())
+
+    @property
+    def is_all_that_counts(self) -> bool:
+        """Whether no template of the host is known, or none is to count."""
+        return self._known is NOTHING
+
+    @property
+    def is_long_enough(self) -> bool:
+        """Whether enough is left to compare pages by it."""
+        return self.n_words >= self._min_words
+
+    @cached_property
+    def words(self) -> bytes:
+        """The words that are left, in order."""
+        words, blocks = self.reading.words, self.reading.blocks
+        if self.is_whole:
+            return words
+        spaces = np.flatnonzero(np.frombuffer(words, dtype=np.uint8) == ord(" "))
+        ends = np.append(spaces, len(words))[np.cumsum(blocks.n_words) - 1].tolist()
+        starts = [0, *(end + 1 for end in ends[:-1])]
+        spans = zip(starts, ends, self._is_own.tolist(), strict=True)
+        return b" ".join(words[start:end] for start, end, is_own in spans if is_own)
+
+    @cached_property
+    def fingerprint(self) -> int:
+        """That of the words that are left; the page's if they are all or too few."""
+        if self.is_whole or not self.is_long_enough:
+            return self.reading.signatures.fingerprint
+        return self._engine.fingerprint(self.words)
+
+    @cached_property
+    def odd_row(self) -> U64Array:
+        """The odd sketch of the words that are left."""
+        if self.is_whole:
+            return self.reading.odd_row
+        level, key = odd_sketch.level_of(self.n_words), self._engine.sketch_spec.key
+        return odd_sketch.odd_row(self.words, level, key)
+
+    @cached_property
+    def facts(self) -> U64Array:
+        """The page's facts without those of templates; shape (FACT_WORDS,)."""
+        return packed(self.reading.facts, self._known.template, self.reading.blocks.hashes)
+
+    @cached_property
+    def all_facts(self) -> U64Array:
+        """The page's facts as if no template were known; shape (FACT_WORDS,)."""
+        return packed(self.reading.facts, NOTHING.template, self.reading.blocks.hashes)
+
+    @cached_property
+    def row(self) -> U64Array:
+        """What the page table keeps of the page; see page_row.py."""
+        own, page = np.array([self.fingerprint], dtype=np.uint64), self.reading
+        return np.concatenate(
+            [own, page.data, page.signatures.sketch, page.odd_row, self.odd_row, self.facts]
+        )
