@@ -22,6 +22,21 @@ EXACT = (
     "text with case and symbols, data"  # what digests are of: states of other digests are refused
 )
 
+# Settings that may change from run to run, but not from worker to worker of a fleet.
+SAME_IN_A_FLEET = (
+    "compare",
+    "ignore_fields",
+    "item_fields",
+    "extractor",
+    "confirm_distance",
+    "similarity",
+    "min_words",
+    "boilerplate",
+    "index_admit",
+    "url_capacity",
+    "url_error_rate",
+)
+
 
 def make_state_factory(settings: NearDupSettings, url_memory: float = 1.0) -> StateFactory:
     """How to make or restore a state. url_memory: share of NEARDUP_URL_MAX_MB for URLs fetched."""
@@ -135,3 +150,22 @@ def make_identity(settings: NearDupSettings, key: int) -> Identity:
         "exact": EXACT,
         "facts": settings.facts,
     }
+
+
+def make_fleet_identity(settings: NearDupSettings, key: int) -> Identity:
+    """What the workers of a fleet must have in common: all that decides what is dropped.
+
+    A state may have other thresholds from run to run, a fleet may not have two at a time: its
+    workers take each other's decisions, and share one URL filter on the server.
+    """
+    return {
+        **make_identity(settings, key),
+        **{name: _described(getattr(settings, name)) for name in SAME_IN_A_FLEET},
+    }
+
+
+def _described(value: Any) -> str | int | bool:
+    """A setting's value as JSON can hold it; a function or class as its dotted path."""
+    if callable(value):
+        return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+    return value if isinstance(value, (str, int)) else str(value)

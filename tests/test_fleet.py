@@ -4,6 +4,7 @@ import asyncio
 import json
 import multiprocessing
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -298,6 +299,47 @@ def test_workers_of_another_specification_are_refused(server: RunningServer) -> 
     Worker(server.url).close()
     with pytest.raises(FleetError, match="distance is 6 there and 3 here"):
         Worker(server.url, distance=3)
+
+
+def shown_text(response: Response) -> str:
+    """An extractor."""
+    return response.text
+
+
+@pytest.mark.parametrize(
+    ("setting", "there", "here"),
+    [
+        ("url_capacity", 1_000_000, 100_000),
+        ("url_error_rate", 1e-6, 1e-3),
+        ("similarity", 0.9, 0.5),
+        ("min_words", 50, 7),
+        ("confirm_distance", 40, None),
+        ("boilerplate", "learn", "keep"),
+        ("facts", "compare", "ignore"),
+        ("compare", "item", "page"),
+        ("item_fields", (), ("title", "body")),
+        ("ignore_fields", (), ("position",)),
+        ("index_admit", "novel", "all"),
+        ("extractor", None, shown_text),
+        ("extractor", None, "project.text.main"),
+    ],
+)
+def test_a_worker_that_would_drop_other_pages_is_refused(
+    setting: str, there: Any, here: Any, server: RunningServer
+) -> None:
+    Worker(server.url, **{setting: there}).close()
+    Worker(server.url, **{setting: there}).close()
+    if callable(here):
+        shown = repr(f"{here.__module__}.{here.__qualname__}")
+    else:
+        shown = repr(here) if isinstance(here, (str, int)) else repr(str(here))
+    with pytest.raises(FleetError, match=rf"{setting} is .* there and {re.escape(shown)} here"):
+        Worker(server.url, **{setting: here})
+
+
+def test_a_worker_may_do_something_else_with_the_same_duplicates(server: RunningServer) -> None:
+    Worker(server.url).close()
+    Worker(server.url, action="tag", engine="numpy", template_mb=7, ledger="off").close()
 
 
 def test_without_key_the_fleet_draws_one(server: RunningServer) -> None:

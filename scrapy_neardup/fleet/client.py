@@ -100,9 +100,9 @@ class Server:
         client.set(name, json.dumps(dict(identity), sort_keys=True), nx=True)
         theirs = json.loads(client.get(name))
         differences = [
-            f"{part} is {theirs.get(part)!r} there and {value!r} here"
-            for part, value in identity.items()
-            if theirs.get(part) != value
+            f"{part} is {theirs.get(part)!r} there and {identity.get(part)!r} here"
+            for part in sorted({*theirs, *identity})
+            if theirs.get(part) != identity.get(part)
         ]
         if differences:
             raise FleetError(

@@ -20,7 +20,7 @@ from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.detect.templates import Host
 from scrapy_neardup.errors import SettingsError
-from scrapy_neardup.factory import make_identity
+from scrapy_neardup.factory import make_fleet_identity
 from scrapy_neardup.fleet.client import Server, failures
 from scrapy_neardup.fleet.futures import answer_of, pause
 from scrapy_neardup.fleet.link import Link, Unanswered
@@ -88,7 +88,7 @@ class FleetWorker:
         key, prefix = settings.key, settings.backend_prefix
         try:
             key = self._server.shared_key(prefix) if key is None else key
-            self._server.agree(prefix, make_identity(settings, key))
+            self._server.agree(prefix, make_fleet_identity(settings, key))
         except failures() as error:
             if key is None:
                 raise SettingsError(
