@@ -15,8 +15,7 @@ from scrapy_neardup.urls.filters import UrlFilter, load_filter
 from scrapy_neardup.urls.filters.rotating import N_GENERATIONS, RotatingUrlFilter
 from scrapy_neardup.urls.key import UrlKeyRules
 
-# URLs fetched and URLs queued: together they keep NEARDUP_URL_ERROR_RATE.
-N_URL_FILTERS = 2
+N_URL_FILTERS = 2  # of a worker: URLs fetched, URLs queued
 DAY_S = 86_400.0
 EXACT = (
     "text with case and symbols, data"  # what digests are of: states of other digests are refused
@@ -63,9 +62,17 @@ def make_urls(settings: NearDupSettings, memory: float = 1.0) -> UrlFilter:
     max_mb = settings.url_max_mb
     return load_filter(settings.url_filter)(
         max(1, settings.url_capacity // generations),
-        settings.url_error_rate / N_URL_FILTERS / generations,
+        url_error_rate_each(settings) / generations,
         max_bytes=None if max_mb is None else int(max_mb * 2**20 * memory) // generations,
     )
+
+
+def url_error_rate_each(settings: NearDupSettings) -> float:
+    """The error rate of one URL filter, so that all that are asked keep NEARDUP_URL_ERROR_RATE.
+
+    In a fleet the server's filter is asked as well.
+    """
+    return settings.url_error_rate / (N_URL_FILTERS + (settings.backend is not None))
 
 
 def make_queued_urls(settings: NearDupSettings) -> RotatingUrlFilter:

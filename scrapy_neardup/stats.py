@@ -40,7 +40,9 @@ FILTER_QUEUED = key(
 )
 FILTER_BYTES = key("filter/bytes", "bytes of the URL filter")
 FILTER_ERROR_RATE = key(
-    "filter/expected_error_rate", "upper bound of the share of new URLs taken for seen ones, now"
+    "filter/expected_error_rate",
+    "upper bound of the share of new URLs taken for seen ones, now; in a fleet the server adds at "
+    "most a third of NEARDUP_URL_ERROR_RATE",
 )
 FILTER_LOST = key(
     "filter/expected_lost", "upper bound of the mean number of new URLs taken for seen ones so far"

@@ -49,6 +49,12 @@ def test_two_filters_and_all_generations_share_the_error_rate():
     assert factory.make_urls(replace(settings, ttl=None)).error_rate == pytest.approx(1e-3 / 2)
 
 
+def test_in_a_fleet_the_servers_filter_shares_the_error_rate_too():
+    settings = replace(DEFAULTS, url_error_rate=1e-3, backend="redis://localhost")
+    assert factory.make_urls(settings).error_rate == pytest.approx(1e-3 / 3)
+    assert factory.url_error_rate_each(settings) == pytest.approx(1e-3 / 3)
+
+
 @pytest.mark.parametrize(
     ("name", "kind"), [("layered", LayeredBloomFilter), ("exact", ExactUrlFilter)]
 )

@@ -132,6 +132,21 @@ def test_the_filter_on_the_server_grows_and_keeps_its_error_rate(server: Running
     client.close()
 
 
+def test_the_servers_filter_takes_a_third_of_the_error_rate(server: RunningServer) -> None:
+    worker = Worker(server.url, url_error_rate=0.09, url_capacity=16_000)
+    for number in range(15_000):  # all of one site: four slices, each filled
+        worker.fleet.mark(b"site.example/%d" % number)
+
+    async def ask() -> list[bool]:
+        new = [b"site.example/new/%d" % number for number in range(5000)]
+        return await asyncio.gather(*map(worker.fleet.seen, new))
+
+    wait_until(lambda: not worker.fleet._link._waiting)
+    wrong = sum(asyncio.run(ask()))
+    worker.close()
+    assert wrong < 200  # 150 expected at most; 200 is 4 standard deviations above
+
+
 def test_no_slice_exceeds_what_a_value_may_hold() -> None:
     sizes = [one.size_bits for one in filter_slices(10_000_000, 1e-9)]
     assert sizes == sorted(sizes)

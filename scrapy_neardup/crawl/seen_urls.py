@@ -44,8 +44,8 @@ class SeenUrls:
 
     Fetched are URLs of earlier crawls and of this one: the state's filter, and the pages under
     way. Queued are those that a dupefilter asked for: a filter of this run only, so that what
-    was queued and not fetched when a crawl died is asked for again. Each has half of
-    NEARDUP_URL_ERROR_RATE, so both together keep it.
+    was queued and not fetched when a crawl died is asked for again. With the filter of the
+    fleet's server they share NEARDUP_URL_ERROR_RATE.
 
     Any drop is counted once and recorded once, whoever asked. A URL that was queued in this run
     already is only counted: it is fetched, so nothing is to be explained.

@@ -20,7 +20,7 @@ from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.detect.templates import Host
 from scrapy_neardup.errors import SettingsError
-from scrapy_neardup.factory import make_fleet_identity
+from scrapy_neardup.factory import make_fleet_identity, url_error_rate_each
 from scrapy_neardup.fleet.client import Server, failures
 from scrapy_neardup.fleet.futures import answer_of, pause
 from scrapy_neardup.fleet.link import Link, Unanswered
@@ -76,7 +76,7 @@ class FleetWorker:
             settings.backend_prefix,
             self.key,
             capacity=settings.url_capacity,
-            error_rate=settings.url_error_rate,
+            error_rate=url_error_rate_each(settings),
             index=IndexOptions(settings.distance, blocks, min(settings.scan_limit, MAX_ENTRIES)),
         )
         self._link = Link(self._server.send, self._questions.beat(self._worker))

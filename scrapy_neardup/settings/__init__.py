@@ -196,7 +196,8 @@ class NearDupSettings:
         1e-6,
         between(0, 0.5),
         "Greatest share of new URLs that may be taken for seen ones, and so never be fetched. "
-        "Half of it is for URLs fetched, half for URLs queued.",
+        "Half of it is for URLs fetched, half for URLs queued. In a fleet each has a third, and "
+        "the server's filter has one.",
     )
     url_max_mb: int | None = setting(
         None,
