@@ -1,6 +1,16 @@
-"""What the whole plugin costs a crawl of the real site: CPU time with it over CPU time without.
+"""What the whole plugin costs a crawl: CPU time with it over CPU time without.
 
-    python benchmarks/crawl_overhead.py [--rounds 5] [--pages 0] [--set NAME=VALUE …] [--json FILE]
+    python benchmarks/crawl_overhead.py [--site links] [--rounds 5] [--pages 0]
+                                        [--set NAME=VALUE …] [--json FILE]
+
+    --site   pages
+    links    the real site, dense in links, by the example's spider
+    few      600 real pages, two links each are followed
+    bare     the same, read without selectors
+    jobdir   the same by selectors, with a JOBDIR in both crawls
+    json     600 JSON records of 3 KB
+    tiny     600 pages of 600 bytes
+    large    600 pages of 300 KB
 
 Each crawl runs in a process of its own, with the plugin and without in turn; the site is served
 from another process. Counted is the CPU time (user and system, all threads) of the crawling
@@ -18,7 +28,8 @@ What the plugin takes apart from what its request fingerprints save, which Scrap
 
 Where the time goes, with the site served at URL by `python -m http.server`:
 
-    py-spy record -r 400 -f raw -o FILE -- python benchmarks/crawl_overhead.py --crawl URL 1 0
+    py-spy record -r 400 -f raw -o FILE -- \
+        python benchmarks/crawl_overhead.py --crawl links URL 1 0
 """
 
 import argparse
@@ -30,12 +41,15 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from random import randrange
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from local_site import crawl_settings, served, start_argument, unpacked
+from overhead_sites import PAGES, SPIDERS, SelectorSpider, write
 from scrapy import signals
 from scrapy.crawler import AsyncCrawlerProcess
 
@@ -43,7 +57,7 @@ TARGET = 1.05
 
 
 def crawl_once(
-    root: str, with_plugin: bool, pages: int, assignments: Sequence[str]
+    site: str, start: str, with_plugin: bool, pages: int, assignments: Sequence[str]
 ) -> dict[str, float]:
     """Crawl in this process; CPU seconds between opening and closing, and responses."""
     changes: dict[str, Any] = dict(assignment.split("=", 1) for assignment in assignments)
@@ -53,7 +67,9 @@ def crawl_once(
     if not with_plugin:
         changes["ADDONS"] = {}
     process = AsyncCrawlerProcess(crawl_settings(**changes))
-    crawler = process.create_crawler("demo")
+    crawler = process.create_crawler(
+        "demo" if site == "links" else SPIDERS.get(site, SelectorSpider)
+    )
     clock: dict[str, float] = {}
     collector = Collector()
 
@@ -69,7 +85,10 @@ def crawl_once(
     opened, closed = note("opened"), note("closed")  # signals hold their receivers weakly
     crawler.signals.connect(opened, signal=signals.spider_opened)
     crawler.signals.connect(closed, signal=signals.spider_closed)
-    process.crawl(crawler, start=start_argument(root))
+    if site == "links":
+        process.crawl(crawler, start=start)
+    else:
+        process.crawl(crawler, start_urls=[start])
     process.start()
     assert crawler.stats is not None
     return {
@@ -95,25 +114,42 @@ class Collector:
 
 
 def crawl_in_process(
-    root: str, with_plugin: bool, options: argparse.Namespace, hash_seed: int
+    start: str, with_plugin: bool, options: argparse.Namespace, hash_seed: int
 ) -> dict[str, float]:
     """The same in a fresh process."""
-    asked = [root, str(int(with_plugin)), str(options.pages), *options.set]
-    command = [sys.executable, __file__, "--crawl", *asked]
     environment = os.environ | {"PYTHONHASHSEED": str(hash_seed)}
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
+    with TemporaryDirectory() as folder:
+        job = [f"JOBDIR={folder}"] if options.site == "jobdir" else []
+        asked = [options.site, start, str(int(with_plugin)), str(options.pages)]
+        command = [sys.executable, __file__, "--crawl", *asked, *options.set, *job]
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, text=True, check=True, env=environment
+        )
     figures: dict[str, float] = json.loads(done.stdout)
     return figures
 
 
+@contextmanager
+def site_served(site: str) -> Iterator[str]:
+    """Serve a site; where to start."""
+    if site == "links":
+        with unpacked() as folder, served(folder) as root:
+            yield start_argument(root)
+    else:
+        with TemporaryDirectory() as name:
+            path = write(site, Path(name))
+            with served(Path(name)) as root:
+                yield root + path
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    with unpacked() as folder, served(folder) as root:
-        crawl_in_process(root, True, options, 1)  # warms caches: file system, compiled bytecode
+    with site_served(options.site) as start:
+        crawl_in_process(start, True, options, 1)  # warms caches: file system, compiled bytecode
         rounds = []
         for number in range(options.rounds):
             both, seed = {}, randrange(1, 2**32)  # 0 would give the hashes' key away
             for with_plugin in (False, True) if number % 2 else (True, False):
-                both[with_plugin] = crawl_in_process(root, with_plugin, options, seed)
+                both[with_plugin] = crawl_in_process(start, with_plugin, options, seed)
             rounds.append({"without": both[False], "with": both[True]})
     ratios = [per_response(r["with"]) / per_response(r["without"]) for r in rounds]
     return {
@@ -164,6 +200,7 @@ def report(figures: Mapping[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--site", choices=["links", *PAGES], default="links", help="default links")
     parser.add_argument("--rounds", type=int, default=5, help="pairs of crawls, default 5")
     parser.add_argument("--pages", type=int, default=0, help="stop after so many pages; 0: all")
     parser.add_argument("--set", action="append", default=[], help="NAME=VALUE: for both crawls")
@@ -177,7 +214,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--crawl"]:
-        site, plugin, n_pages, *given = sys.argv[2:]
-        print(json.dumps(crawl_once(site, plugin == "1", int(n_pages), given)))
+        site, start, plugin, n_pages, *given = sys.argv[2:]
+        print(json.dumps(crawl_once(site, start, plugin == "1", int(n_pages), given)))
     else:
         main()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from scrapy_neardup.crawl.extract import visible_text_of_html
 from scrapy_neardup.detect.odd_sketch import odd_row
-from scrapy_neardup.detect.text import words_and_blocks
+from scrapy_neardup.detect.text import exact_text, words_and_blocks
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.kernels.numpy_twin import words as words_in_python
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
@@ -28,6 +28,7 @@ LETTERS = (
     *("\u1100", "\u1161", "\u11a8", "\u0dd9", "\u0dca", "ড", "\ud800", "\0", "x" * 100),
 )
 MARKS = ("\u0301", "\u0323", "\u0344", "\u0f73", "\u3099", "\u093c", "\uff9e", "\u034f", "\u20e3")
+FACTS = ("not ", "n't", "5 ", "²", "M ", "£", "★", "(", ". ", "\u200b")
 SPACES = (" ", "\n", "\t", "\x85", "\u2028", "\u3000", ".", "-", "👍")
 MARKUP = (
     *(
@@ -112,6 +113,7 @@ def targets() -> dict[str, Target]:
     return {
         "words": Target(words_and_blocks, text),
         "words in Python": Target(words_in_python.normalise, text),
+        "exact text and facts": Target(exact_text, text + FACTS),
         "signatures": Target(signatures, text),
         "markup": Target(visible_text_of_html, MARKUP + LETTERS[:3] + SPACES[:2]),
         "url key": Target(lambda t: url_key(f"http://h.example{t}", rules), URL + LETTERS[:4]),

@@ -61,8 +61,11 @@ def test_blocks_are_the_lines_and_the_words_are_the_text(
     kernel: ModuleType, letters: list[str], max_lines: int
 ) -> None:
     text = "".join(letters)
-    words, hashes, n_words = kernel.blocks(text, max_lines)
-    lines = [w for line in text.split("\n", max_lines) if (w := normalise_plainly(line))]
+    words, hashes, n_words, at, ends = kernel.blocks(text, max_lines)
+    every = list(enumerate(map(normalise_plainly, text.split("\n", max_lines))))
+    lines = [line for _, line in every if line]
+    assert at.tolist() == [number for number, line in every if line]
+    assert [words[:end] for end in ends] == [b" ".join(lines[: i + 1]) for i in range(len(lines))]
     assert words == normalise_plainly(text) == b" ".join(lines)
     assert hashes.tolist() == [mmh3.hash64(line, signed=False)[0] for line in lines]
     assert n_words.tolist() == [len(line.split(b" ")) for line in lines]
@@ -71,7 +74,7 @@ def test_blocks_are_the_lines_and_the_words_are_the_text(
 @pytest.mark.parametrize("letter", ["a", "é", "漢", " b"])
 def test_blocks_of_every_length(kernel: ModuleType, letter: str) -> None:
     lines = [(letter * 100)[:length] for length in range(100)]
-    words, hashes, n_words = kernel.blocks("\n".join(lines), len(lines))
+    words, hashes, n_words, *_ = kernel.blocks("\n".join(lines), len(lines))
     expected = [normalise_plainly(line) for line in lines if line.strip()]
     assert words == b" ".join(expected)
     assert hashes.tolist() == [mmh3.hash64(line, signed=False)[0] for line in expected]

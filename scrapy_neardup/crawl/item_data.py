@@ -25,8 +25,8 @@ from itemadapter.utils import is_item
 from scrapy.http import Response, TextResponse
 
 from scrapy_neardup.crawl.extract import text_and_markup_of_html
-from scrapy_neardup.detect.facts import NEGATIONS
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
+from scrapy_neardup.kernels.numpy_twin.facts import NEGATIONS
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
 
 LONG_CHARS = 1000  # a longer string may be compared as text, a shorter one has to be equal

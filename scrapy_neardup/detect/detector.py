@@ -13,7 +13,13 @@ from publicsuffixlist import PublicSuffixList
 
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.facts import ONE_SIDED, REASONS, differences
+from scrapy_neardup.detect.facts import (
+    NO_FACTS,
+    ONE_SIDED,
+    REASONS,
+    differences,
+    exact_text_and_facts,
+)
 from scrapy_neardup.detect.near import (
     CONFIRM_DISTANCE,
     DISTANCE,
@@ -30,7 +36,7 @@ from scrapy_neardup.detect.page_reading import OwnPart, PageReading
 from scrapy_neardup.detect.page_row import PageRows, data_row, width
 from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
 from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, HostTemplates
-from scrapy_neardup.detect.text import exact_text, words_and_blocks
+from scrapy_neardup.detect.text import words_and_blocks
 from scrapy_neardup.engines import Engine
 from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError
 from scrapy_neardup.index import Index
@@ -159,13 +165,14 @@ class Detector:
         """What a page says. Pure, and safe in any thread: the slow half of a decision."""
         page = PageContent(content) if isinstance(content, str) else content
         words, blocks = words_and_blocks(page.text)
-        exact, data, is_mostly_script = exact_text(page.text), page.data, False
+        exact, facts = exact_text_and_facts(page.text, page.heads)
+        data, is_mostly_script = page.data, False
         if int(blocks.n_words.sum()) < self.limits.min_words:
             data = data + page.attributes()
             is_mostly_script = page.unread_chars > SCRIPT_SHARE * len(exact)
         if page.heads or data:
             exact = b"\xff".join([exact, encoded(page.heads), encoded(data)])  # never in UTF-8
-        reading = PageReading(
+        return PageReading(
             url,
             site_number(site_of(url)),
             site_number(host_of(url)),
@@ -175,10 +182,8 @@ class Detector:
             data_row(data, self.engine.sketch_spec.key),
             is_mostly_script,
             self.engine,
+            facts if self.facts == "compare" else NO_FACTS,
         )
-        if self.facts == "compare":
-            reading.text, reading.heads = page.text, page.heads
-        return reading
 
     def decide(self, reading: PageReading, learn: bool = True) -> Decision:
         """Look the page up and remember it, in one step; not safe in several threads.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -10,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from scrapy_neardup.detect import odd_sketch
-from scrapy_neardup.detect.facts import Facts, facts_of, packed
+from scrapy_neardup.detect.facts import NO_FACTS, Facts, packed
 from scrapy_neardup.detect.templates import NOTHING, Host
 from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import EngineFailed
 from scrapy_neardup.kernels.numpy_twin import BoolArray, U64Array
+
+_OUTSIDE = np.zeros(1, dtype=bool)
 
 
 @dataclass(eq=False)
@@ -34,13 +35,7 @@ class PageReading:
     data: U64Array  # page_row.data_row of what markup and scripts say
     is_mostly_script: bool  # few words beside scripts that may hold the rest: not to be compared
     engine: Engine | None  # None in another process, where every signature comes along
-    text: str = ""  # of which facts are taken; empty where they are ignored
-    heads: Sequence[str] = ()  # title, then first headings
-
-    @cached_property
-    def facts(self) -> Facts:
-        """Numbers, symbols and negations, with the words around them."""
-        return facts_of(self.text, self.heads)
+    facts: Facts = NO_FACTS  # where they are ignored
 
     @cached_property
     def n_words(self) -> int:
@@ -48,13 +43,9 @@ class PageReading:
         return sum(self.blocks.n_words.tolist())
 
     @property
-    def blocks_and_heads(self) -> Blocks:
+    def blocks_and_heads(self) -> U64Array:
         """What templates are learnt from: blocks, and the parts of title and headings."""
-        heads = np.concatenate([self.facts.titles, self.facts.headings])
-        return Blocks(
-            np.concatenate([self.blocks.hashes, heads]),
-            np.concatenate([self.blocks.n_words, np.zeros(len(heads), dtype=np.int64)]),
-        )
+        return np.concatenate([self.blocks.hashes, self.facts.titles, self.facts.headings])
 
     @cached_property
     def signatures(self) -> Signatures:
@@ -76,13 +67,11 @@ class PageReading:
     def signed_by(self, engine: Engine) -> PageReading:
         """The same page with the signatures of another engine, as under another key."""
         known = {field.name: getattr(self, field.name) for field in fields(self)}
-        other = PageReading(**known | {"engine": engine})
-        other.facts = self.facts
-        return other
+        return PageReading(**known | {"engine": engine})
 
     def __getstate__(self) -> dict[str, Any]:
-        made = {"signatures": self.signatures, "odd_row": self.odd_row, "facts": self.facts}
-        return self.__dict__ | made | {"engine": None, "text": "", "heads": ()}
+        made = {"signatures": self.signatures, "odd_row": self.odd_row}
+        return self.__dict__ | made | {"engine": None}
 
 
 class OwnPart:
@@ -123,14 +112,14 @@ class OwnPart:
     @cached_property
     def words(self) -> bytes:
         """The words that are left, in order."""
-        words, blocks = self.reading.words, self.reading.blocks
+        words, ends = self.reading.words, np.append(-1, self.reading.blocks.ends)
         if self.is_whole:
             return words
-        spaces = np.flatnonzero(np.frombuffer(words, dtype=np.uint8) == ord(" "))
-        ends = np.append(spaces, len(words))[np.cumsum(blocks.n_words) - 1].tolist()
-        starts = [0, *(end + 1 for end in ends[:-1])]
-        spans = zip(starts, ends, self._is_own.tolist(), strict=True)
-        return b" ".join(words[start:end] for start, end, is_own in spans if is_own)
+        padded = np.concatenate([_OUTSIDE, self._is_own, _OUTSIDE])
+        edges = np.flatnonzero(padded[1:] != padded[:-1])  # of runs of own blocks
+        limits = ends[edges].tolist()
+        spans = zip(limits[::2], limits[1::2], strict=True)
+        return b" ".join(words[before + 1 : end] for before, end in spans)
 
     @cached_property
     def fingerprint(self) -> int:
@@ -150,12 +139,13 @@ class OwnPart:
     @cached_property
     def facts(self) -> U64Array:
         """The page's facts without those of templates; shape (FACT_WORDS,)."""
-        return packed(self.reading.facts, self._known.template, self.reading.blocks.hashes)
+        lines = self.reading.blocks.lines[self._is_own]
+        return packed(self.reading.facts, self._known.template, lines)
 
     @cached_property
     def all_facts(self) -> U64Array:
         """The page's facts as if no template were known; shape (FACT_WORDS,)."""
-        return packed(self.reading.facts, NOTHING.template, self.reading.blocks.hashes)
+        return packed(self.reading.facts, NOTHING.template, self.reading.blocks.lines)
 
     @cached_property
     def row(self) -> U64Array:

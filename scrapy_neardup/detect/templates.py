@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.errors import BrokenInvariant, SnapshotError
 from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
 from scrapy_neardup.stored_arrays import check_arrays, check_below, check_starts
@@ -165,10 +164,10 @@ class HostTemplates:
         self._trim_from = 0  # pages read
         self._hosts: OrderedDict[int, Host] = OrderedDict()  # in the order of their last use
 
-    def learn(self, host: int, blocks: Blocks) -> None:
+    def learn(self, host: int, hashes: U64Array) -> None:
         """Count the blocks of a page, each once."""
         self._n_read += 1
-        self.adopt(host, self._hosts.get(host, NOTHING).with_page(each_once(blocks.hashes)))
+        self.adopt(host, self._hosts.get(host, NOTHING).with_page(each_once(hashes)))
 
     def known(self, host: int) -> Host | None:
         """What is known of a host."""

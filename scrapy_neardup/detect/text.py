@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.words import is_unspaced, is_word_char, normal_pieces
+from scrapy_neardup.kernels.numpy_twin.words import is_unspaced, is_word_char
 
 MAX_LINES = 10_000  # of a page: what follows is no template, and must not hold up the crawl
-# Format characters that nobody sees. The joiners (U+200C, U+200D) and tags change what is shown.
-INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
 
 class Blocks(NamedTuple):
-    """The lines of a page that have words, in order."""
+    """The lines of a page that have words, in order; shape (n,) each."""
 
-    hashes: U64Array  # shape (n,)
-    n_words: I64Array  # shape (n,)
+    hashes: U64Array
+    n_words: I64Array
+    lines: I64Array  # of the text, from 0
+    ends: I64Array  # where their words end in those of the page
 
 
 def normalise(text: str) -> bytes:
@@ -41,20 +40,20 @@ def normalise(text: str) -> bytes:
 
 def words_and_blocks(text: str) -> tuple[bytes, Blocks]:
     """normalise(text), and its lines with words; those past MAX_LINES are one. One pass."""
-    words, hashes, n_words = kernels.words.blocks(text, MAX_LINES)
-    return words, Blocks(hashes, n_words)
+    words, hashes, n_words, lines, ends = kernels.words.blocks(text, MAX_LINES)
+    return words, Blocks(hashes, n_words, lines, ends)
 
 
 def exact_text(text: str) -> bytes:
     """What two texts share if one is an exact copy of the other, as UTF-8.
 
-    Case, punctuation and symbols count. Left out are INVISIBLE characters; whitespace becomes
-    single spaces, and each character its canonical form: stream-safe NFC, so that composed and
-    decomposed accents are the same but ² is not 2. O(len(text)).
+    Case, punctuation and symbols count. Left out are characters that nobody sees (INVISIBLE in
+    kernels/numpy_twin/facts.py); whitespace becomes single spaces, and each character its
+    canonical form: stream-safe NFC, so that composed and decomposed accents are the same but ² is
+    not 2. O(len(text)).
     """
-    if not text.isascii():
-        text = "".join(normal_pieces(INVISIBLE.sub("", text), "NFC"))
-    return " ".join(text.split()).encode("utf-8", "surrogatepass")
+    exact: bytes = kernels.facts.read(text, MAX_LINES)[0]
+    return exact
 
 
 def normalise_plainly(text: str) -> bytes:

@@ -1,7 +1,8 @@
 """Picks the compiled kernels or their NumPy twins, once, and says which in `implementation`.
 
-Each area is a module with the same functions in both: `kernels.fingerprint`, `kernels.hamming`,
-`kernels.bloom`, `kernels.markup`, `kernels.slices`, `kernels.words`, loaded when first used.
+Each area is a module with the same functions in both: `kernels.bloom`, `kernels.facts`,
+`kernels.fingerprint`, `kernels.hamming`, `kernels.markup`, `kernels.slices`, `kernels.words`,
+loaded when first used.
 NEARDUP_KERNELS=numpy|native in the environment forces one; KernelsUnavailable if it is not there.
 """
 
@@ -17,6 +18,7 @@ from scrapy_neardup.errors import KernelsUnavailable
 if TYPE_CHECKING:
     from scrapy_neardup.kernels.numpy_twin import (
         bloom,
+        facts,
         fingerprint,
         hamming,
         markup,
@@ -26,9 +28,18 @@ if TYPE_CHECKING:
 
     implementation: str
 
-__all__ = ["bloom", "fingerprint", "hamming", "implementation", "markup", "slices", "words"]
+__all__ = [
+    "bloom",
+    "facts",
+    "fingerprint",
+    "hamming",
+    "implementation",
+    "markup",
+    "slices",
+    "words",
+]
 
-AREAS = ("bloom", "fingerprint", "hamming", "markup", "slices", "words")
+AREAS = ("bloom", "facts", "fingerprint", "hamming", "markup", "slices", "words")
 PACKAGES = {
     "native": "scrapy_neardup.kernels.native",
     "numpy": "scrapy_neardup.kernels.numpy_twin",

@@ -12,13 +12,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "code_points.h"
 #include "mix.h"
 #include "simd.h"
 
 #define SPACE 32
-#define MAX_CODE_POINT 0x10FFFF
-#define PAGE 256
-#define N_PAGES ((MAX_CODE_POINT + 1) / PAGE)
 #define MAX_EXPANSION 32           /* code points that one may become */
 #define SLACK (16 * MAX_EXPANSION) /* bytes that one may add, and more */
 #define SAFE_MARKS 27 /* that may follow a letter of up to 3 more: 30 in stream-safe format */
@@ -34,25 +32,6 @@ enum {
 #define KIND(entry) ((entry) & 7)
 #define ORDER(entry) ((entry) >> 3 & 0xFF) /* canonical combining class */
 #define VALUE(entry) ((entry) >> 11)
-
-/* Pages are made once, never moved and never freed: threads read them without a lock. */
-static uint32_t *PAGES[N_PAGES];
-
-#if defined(__GNUC__)
-static void add_page(int number, uint32_t *page) {
-    __atomic_store_n(&PAGES[number], page, __ATOMIC_RELEASE);
-}
-static const uint32_t *page_at(uint32_t number) {
-    return __atomic_load_n(&PAGES[number], __ATOMIC_ACQUIRE);
-}
-#else
-static void add_page(int number, uint32_t *page) {
-    _InterlockedExchangePointer((void *volatile *)&PAGES[number], page);
-}
-static const uint32_t *page_at(uint32_t number) {
-    return *(uint32_t *volatile *)&PAGES[number];
-}
-#endif
 
 typedef enum { DONE, NEEDS_ROOM, NEEDS_PAGE, NEEDS_PYTHON } Status;
 
@@ -212,25 +191,6 @@ INLINE uint64_t murmur3(const uint8_t *bytes, size_t n) {
     return fmix64(h1) + fmix64(h2);
 }
 
-/* The code point at text, which Python encoded, and its bytes. */
-INLINE size_t get(const uint8_t *text, uint32_t *c) {
-    if (text[0] < 0x80) {
-        *c = text[0];
-        return 1;
-    }
-    if (text[0] < 0xE0) {
-        *c = (uint32_t)(text[0] & 0x1F) << 6 | (text[1] & 0x3F);
-        return 2;
-    }
-    if (text[0] < 0xF0) {
-        *c = (uint32_t)(text[0] & 0x0F) << 12 | (uint32_t)(text[1] & 0x3F) << 6 | (text[2] & 0x3F);
-        return 3;
-    }
-    *c = (uint32_t)(text[0] & 0x07) << 18 | (uint32_t)(text[1] & 0x3F) << 12 |
-         (uint32_t)(text[2] & 0x3F) << 6 | (text[3] & 0x3F);
-    return 4;
-}
-
 INLINE void end_word(Words *w) {
     if (w->out[w->n - 1] != SPACE) w->out[w->n++] = SPACE;
     w->unspaced = 0;
@@ -333,9 +293,10 @@ typedef struct {
     size_t end;       /* of the text */
     size_t max_lines; /* that are still told apart; what follows them is one line */
     size_t start;     /* of the block in Words.out */
+    int64_t line;     /* that is read, from 0 */
     size_t n;
     uint64_t *hashes; /* room for each line, or NULL */
-    int64_t *n_words;
+    int64_t *n_words, *lines, *ends;
 } Blocks;
 
 /* Lines that a text can be told to have, with the last one. */
@@ -348,8 +309,10 @@ static size_t lines_at_most(const uint8_t *text, size_t length, size_t max_lines
 /* Go to where the next line with anything on it begins; where it ends. */
 static size_t next_line(Words *w, Blocks *b) {
     const uint8_t *feed;
-    for (; b->max_lines && w->at < b->end && is_ascii_space(w->text[w->at]); w->at++)
+    for (; b->max_lines && w->at < b->end && is_ascii_space(w->text[w->at]); w->at++) {
         b->max_lines -= w->text[w->at] == '\n';
+        b->line += w->text[w->at] == '\n';
+    }
     w->run = w->at;
     w->run_n = w->n;
     w->order = w->marks = 0;
@@ -378,6 +341,8 @@ INLINE void end_block(Words *w, Blocks *b) {
             spaces += (int64_t)spaces_of(eight_bytes(words + i));
         for (size_t i = length / 8 * 8; i < length; i++) spaces += words[i] == SPACE;
         b->hashes[b->n] = murmur3(words, length - 1);
+        b->lines[b->n] = b->line;
+        b->ends[b->n] = (int64_t)w->n - 2;
         b->n_words[b->n++] = spaces;
     }
     b->start = w->n;
@@ -390,6 +355,7 @@ static Status blocks_until(Words *w, Blocks *b) {
         if (status != DONE) return status;
         end_block(w, b);
         if (w->at == b->end) return DONE;
+        b->line += w->at > 0;
         w->length = next_line(w, b);
     }
 }

@@ -57,9 +57,12 @@ cdef extern from "words.h":
         size_t end
         size_t max_lines
         size_t start
+        int64_t line
         size_t n
         uint64_t *hashes
         int64_t *n_words
+        int64_t *lines
+        int64_t *ends
 
     size_t lines_at_most(const uint8_t *text, size_t length, size_t max_lines) nogil
     size_t run_end(const Words *words, size_t at_least)
@@ -86,17 +89,19 @@ def normalise(str text):
 
 
 def blocks(str text, size_t max_lines):
-    """The same words, and of each line that has any its hash and how many; see the twin."""
+    """The same words, and of each line that has any what the twin says."""
     cdef Py_ssize_t length
     cdef Blocks found
     owner = encodable(text)
     cdef const uint8_t *utf8 = utf8_of(owner, &length)
     cdef size_t n_lines = lines_at_most(utf8, length, max_lines)
-    hashes, n_words = empty(n_lines, u64), empty(n_lines, i64)
+    hashes, (n_words, at, ends) = empty(n_lines, u64), empty((3, n_lines), i64)
     found.max_lines = max_lines
     found.hashes, found.n_words = <uint64_t *>writable(hashes), <int64_t *>writable(n_words)
+    found.lines, found.ends = <int64_t *>writable(at), <int64_t *>writable(ends)
     words = words_of(utf8, length, &found)
-    return words, hashes[: found.n], n_words[: found.n]
+    n = found.n
+    return words, hashes[:n], n_words[:n], at[:n], ends[:n]
 
 
 cdef encodable(str text):
@@ -125,7 +130,7 @@ cdef bytes words_of(const uint8_t *utf8, size_t length, Blocks *blocks):
     w.out, w.room, w.n, w.run, w.run_n = NULL, 0, 1, 0, 1
     w.ascii = w.order = w.marks = w.is_normal = w.unspaced = 0
     w.simd = simd_level
-    blocks.end, blocks.start, blocks.n = length, 1, 0
+    blocks.end, blocks.start, blocks.line, blocks.n = length, 1, 0, 0
     make_room(&w, blocks.end + SLACK)
     try:
         w.out[0] = SPACE

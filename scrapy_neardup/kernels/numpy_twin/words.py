@@ -31,6 +31,8 @@ UNSPACED = (
     (0x1AFF0, 0x1B16F),  # Kana, supplements and extensions
     (0x20000, 0x3FFFF),  # Han, extensions B and later
 )
+# Whatever a run of MAX_NON_STARTERS is of, it has so many characters, and none below U+0300.
+MAY_BE_LONG = re.compile(r"[^\0-\u02ff]{14}")
 _UNSPACED_CLASS = "".join(f"{chr(low)}-{chr(high)}" for low, high in UNSPACED)
 UNSPACED_RUN = re.compile(f"[{_UNSPACED_CLASS}]+")
 # Letters, marks and decimal digits.
@@ -65,28 +67,32 @@ def normalise(text: str) -> bytes:
 
     O(len(text)).
     """
-    return b" ".join(_lines(text.split("\n")))
+    return b" ".join(filter(None, map(_words, text.split("\n"))))
 
 
-def blocks(text: str, max_lines: int) -> tuple[bytes, U64Array, I64Array]:
-    """normalise(text); of each line with words the hash of its words, and how many; shape (n,).
+def blocks(text: str, max_lines: int) -> tuple[bytes, U64Array, I64Array, I64Array, I64Array]:
+    """normalise(text); hash, number of words, line and end of each line with words; shape (n,).
 
-    Lines end at line feeds; what follows max_lines of them is one more line. The hash is the
-    first half of MurmurHash3_x64_128, seed 0. O(len(text)).
+    Lines end at line feeds and are counted from 0; what follows max_lines of them is one more
+    line. The hash is the first half of MurmurHash3_x64_128, seed 0. An end is where a line's
+    words end in those of the text. O(len(text)).
     """
     *lines, rest = text.split("\n", max_lines)
-    found = [*_lines(lines), *filter(None, [normalise(rest)])]
+    words = [*map(_words, lines), normalise(rest)]
+    at = [i for i, line in enumerate(words) if line]
+    found = [words[i] for i in at]
     hashes = [mmh3.hash64(line, signed=False)[0] for line in found]
     n_words = [line.count(b" ") + 1 for line in found]
-    return b" ".join(found), np.array(hashes, np.uint64), np.array(n_words, np.int64)
+    ends = np.cumsum([len(line) + 1 for line in found], dtype=np.int64) - 1
+    counts, numbers = np.array(n_words, np.int64), np.array(at, np.int64)
+    return b" ".join(found), np.array(hashes, np.uint64), counts, numbers, ends
 
 
-def _lines(lines: list[str]) -> list[bytes]:
-    """The words of each line that has any."""
+def _words(line: str) -> bytes:
+    """The words of a line."""
     # A line break ends a word and composes with nothing, so lines may be taken one by one; most
     # are ASCII even in pages that are not, and those take a fifth of the time.
-    words = (_ascii_words(ln) if ln.isascii() else _unicode_words(ln) for ln in lines)
-    return [line for line in words if line]
+    return _ascii_words(line) if line.isascii() else _unicode_words(line)
 
 
 def _ascii_words(line: str) -> bytes:
@@ -127,6 +133,8 @@ def stream_safe(text: str) -> str:
 
     Source: UAX #15, definition UAX15-D4 (Stream-Safe Text Process). O(len(text)).
     """
+    if not MAY_BE_LONG.search(text):  # in most texts, where the table is not even made
+        return text
     return _long_run().sub(_with_joiners, text)
 
 

@@ -128,7 +128,7 @@ class Decider:
             page = detector.pages.page(decision.page_id)
             self.journal.page(KeptPage(page, decision.kind in INDEXED))
         if decision.kind != "exact" and detector.learn(reading):
-            self.journal.template(reading.host, each_once(reading.blocks_and_heads.hashes))
+            self.journal.template(reading.host, each_once(reading.blocks_and_heads))
         return decision
 
 

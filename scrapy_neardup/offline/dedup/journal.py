@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scrapy_neardup.detect.detector import Detector
-from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.kernels.numpy_twin import U64Array
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, Journal, journal_records
@@ -118,6 +117,5 @@ def teach(detector: Detector, records: list[tuple[int, bytes]]) -> None:
             part += payload
         elif kind == TEMPLATE:
             hashes = np.frombuffer(part + payload[_HOST.size :], "<u8").astype(np.uint64)
-            blocks = Blocks(hashes, np.zeros(len(hashes), dtype=np.int64))
-            detector.templates.learn(_HOST.unpack_from(payload)[0], blocks)
+            detector.templates.learn(_HOST.unpack_from(payload)[0], hashes)
             part = b""

@@ -1,0 +1,325 @@
+/* Visible text in UTF-8 → what exact copies share, and the sentences that state facts;
+ * numpy_twin/facts.py defines both.
+ *
+ * One pass. A token is looked at twice: once to see whether it is a fact, once to hash it or its
+ * words. What composes with its neighbours sends the whole text to Python, which returns it in
+ * canonical form.
+ */
+#ifndef NEARDUP_FACTS_H
+#define NEARDUP_FACTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "code_points.h"
+#include "mix.h"
+
+/* What a character is: an entry's lowest bits; above them the character as it is compared. */
+enum {
+    SPACE = 1,
+    FEED = 2,
+    WORD = 4,
+    DIGIT = 8,
+    SYMBOL = 16,
+    EDGES = 32,
+    ENDS = 64,
+    FORMAT = 128,
+    HIDDEN = 256,
+    CONTEXT = 512,
+    LETTER = 1024,
+    CODE_SHIFT = 11
+};
+#define CODE(entry) ((entry) >> CODE_SHIFT)
+
+#define CELLS 64
+#define N_NEGATIONS 256 /* places; a power of two, twice as many as there are and more */
+
+typedef enum { DONE, NEEDS_ROOM, NEEDS_PAGE, NEEDS_PYTHON } Status;
+
+typedef struct {
+    int64_t line;
+    uint64_t mask, value;
+} Sentence;
+
+typedef struct {
+    int64_t line;
+    uint64_t hash;
+} Negation;
+
+/* A token, from its first character to behind its last one. */
+typedef struct {
+    size_t start;
+    size_t core, core_end; /* without the punctuation around it; equal where nothing is left */
+    uint32_t kinds, first, last; /* of all its characters; of the first and last of the core */
+    int is_single;               /* whether the core is one character */
+} Token;
+
+typedef struct {
+    const uint8_t *text;
+    size_t length;
+    int is_canonical;
+    int64_t max_lines;
+    uint8_t *exact; /* room for `length` bytes */
+    size_t n_exact;
+    Sentence *sentences;
+    size_t n, room;
+    Negation *negations;
+    size_t n_negations, negation_room, needed; /* needed: room for so many more */
+    int is_open; /* whether the last negation waits for the word after it */
+    uint32_t page; /* that is needed */
+    size_t at;
+    Token token;
+    int in_token;
+    uint32_t last; /* the entry of the last character that is seen */
+    /* the sentence under way: its facts and negations, its other words, what its facts look like */
+    int64_t line;
+    uint64_t n_events, values, n_rest, rest, shapes;
+} Reader;
+
+/* Hashes of words that negate, each at the first free place from its own; 0 for none. */
+static uint64_t NEGATIONS[N_NEGATIONS];
+
+static void add_negation(uint64_t hash) {
+    size_t place = hash >> 32;
+    while (NEGATIONS[place % N_NEGATIONS]) place++;
+    NEGATIONS[place % N_NEGATIONS] = hash;
+}
+
+INLINE int negates(uint64_t hash) {
+    for (size_t place = hash >> 32; NEGATIONS[place % N_NEGATIONS]; place++)
+        if (NEGATIONS[place % N_NEGATIONS] == hash) return 1;
+    return 0;
+}
+
+/* The entry of the character at `at`, whose page is there; moves past it. */
+INLINE uint32_t entry_at(const uint8_t *text, size_t *at) {
+    uint32_t c;
+    *at += get(text + *at, &c);
+    return page_at(c / PAGE)[c % PAGE];
+}
+
+INLINE void add_event(Reader *r, uint64_t hash) {
+    r->n_events++;
+    r->values += fmix64(hash + fmix64(r->n_events));
+}
+
+/* c0 r^0 + c1 r^1 + …, each character one more than it is. */
+typedef struct {
+    uint64_t sum, power;
+} Hash;
+
+INLINE void add_code(Hash *hash, uint32_t entry) {
+    hash->sum += (CODE(entry) + (uint64_t)1) * hash->power;
+    hash->power *= GOLDEN;
+}
+
+/* What a fact looks like. */
+static uint64_t shape_of(const uint8_t *text, size_t at, size_t end) {
+    uint64_t shape = 1, pending = 0, before = 0;
+    int begun = 0;
+    while (at < end) {
+        uint32_t entry = entry_at(text, &at);
+        uint64_t looks = entry & WORD ? 1 : entry & DIGIT ? 2 : CODE(entry) + (uint64_t)3;
+        if (entry & FORMAT) continue;
+        if (begun && looks != before) pending += fmix64(before << 32 | looks);
+        if (entry & (WORD | DIGIT)) {
+            shape = begun ? shape + pending : fmix64(looks);
+            begun = 1;
+            pending = 0;
+        }
+        before = looks;
+    }
+    return shape;
+}
+
+INLINE int64_t line_of(const Reader *r) {
+    return r->line < r->max_lines ? r->line : r->max_lines;
+}
+
+/* The last negation, with a hash of the word after it. */
+INLINE void close_negation(Reader *r, uint64_t word) {
+    uint64_t *hash = &r->negations[r->n_negations - 1].hash;
+    *hash = fmix64(*hash + fmix64(word));
+    r->is_open = 0;
+}
+
+/* A negation waits for a word: the first one in a fact, if that has any. */
+static void close_with_fact(Reader *r, size_t at, size_t end) {
+    Hash hash = {0, 1};
+    while (at < end) {
+        uint32_t entry = entry_at(r->text, &at);
+        if (entry & FORMAT) continue;
+        if (entry & (WORD | DIGIT)) add_code(&hash, entry);
+        else if (hash.power != 1) break;
+    }
+    if (hash.power != 1) close_negation(r, hash.sum);
+}
+
+static void add_fact(Reader *r, size_t start, size_t end) {
+    Hash hash = {0, 1};
+    if (r->is_open) close_with_fact(r, start, end);
+    for (size_t at = start; at < end;) {
+        uint32_t entry = entry_at(r->text, &at);
+        if (!(entry & FORMAT)) add_code(&hash, entry);
+    }
+    add_event(r, hash.sum);
+    if (!r->n_rest) r->shapes += shape_of(r->text, start, end);
+}
+
+INLINE void add_word(Reader *r, uint64_t hash, int is_contracted) {
+    if (r->is_open) close_negation(r, hash);
+    if (is_contracted || negates(hash)) {
+        Negation *negation = r->negations + r->n_negations++;
+        add_event(r, hash);
+        negation->line = line_of(r);
+        negation->hash = hash;
+        r->is_open = 1;
+    } else {
+        r->rest += fmix64(hash);
+        r->n_rest++;
+    }
+}
+
+/* The words of a token that is no fact. */
+static void add_words(Reader *r, size_t at, size_t end) {
+    Hash hash = {0, 1};
+    uint32_t last = 0, before = 0; /* characters; the first of a word while it is one alone */
+    int n_letters = 0, is_contracted = 0;
+    while (at < end) {
+        uint32_t entry = entry_at(r->text, &at);
+        if (entry & FORMAT) continue;
+        if (entry & WORD) {
+            is_contracted = n_letters++ == 0 && CODE(entry) == 't' && before == 'n' &&
+                            (last == '\'' || last == 0x2019);
+            add_code(&hash, entry);
+        } else if (n_letters) {
+            add_word(r, hash.sum, is_contracted);
+            hash.sum = 0;
+            hash.power = 1;
+            n_letters = 0;
+        }
+        before = last;
+        last = CODE(entry);
+    }
+    if (n_letters) add_word(r, hash.sum, is_contracted);
+}
+
+/* Whether there was room for it. */
+static int end_token(Reader *r, const Token *token, size_t end) {
+    r->needed = (end - token->start) / 3 + 2; /* "no" and what is between two of them */
+    if (r->negation_room - r->n_negations < r->needed) return 0;
+    if (r->n_exact) r->exact[r->n_exact++] = ' ';
+    if (token->kinds & HIDDEN) {
+        for (size_t at = token->start; at < end;) {
+            size_t from = at;
+            uint32_t entry = entry_at(r->text, &at);
+            if (entry & HIDDEN) continue;
+            memcpy(r->exact + r->n_exact, r->text + from, at - from);
+            r->n_exact += at - from;
+        }
+    } else {
+        memcpy(r->exact + r->n_exact, r->text + token->start, end - token->start);
+        r->n_exact += end - token->start;
+    }
+    if (token->kinds & DIGIT || (token->first | token->last) & SYMBOL ||
+        (token->is_single && token->first & LETTER))
+        add_fact(r, token->core, token->core_end);
+    else if (token->kinds & WORD)
+        add_words(r, token->core, token->core_end);
+    return 1;
+}
+
+/* Whether there was room for it. */
+INLINE int end_sentence(Reader *r) {
+    if (r->n_events) {
+        Sentence *sentence = r->sentences + r->n;
+        if (r->n == r->room) return 0;
+        sentence->line = line_of(r);
+        sentence->mask = fmix64(r->n_rest ? r->rest : r->shapes);
+        sentence->value = fmix64(r->values);
+        r->n++;
+    }
+    r->n_events = r->values = r->n_rest = r->rest = r->shapes = 0;
+    return 1;
+}
+
+/* Goes on until the text is done or something is needed; call again when it is there. */
+static Status read_until(Reader *r) {
+    while (r->at < r->length) {
+        uint32_t c, entry;
+        size_t bytes = get(r->text + r->at, &c);
+        const uint32_t *page = page_at(c / PAGE);
+        if (!page) {
+            r->page = c / PAGE;
+            return NEEDS_PAGE;
+        }
+        entry = page[c % PAGE];
+        if (entry & CONTEXT && !r->is_canonical) return NEEDS_PYTHON;
+        if (entry & (SPACE | FEED)) {
+            if (r->in_token && !end_token(r, &r->token, r->at)) return NEEDS_ROOM;
+            r->in_token = 0;
+            if (entry & FEED || r->last & ENDS) {
+                if (!end_sentence(r)) return NEEDS_ROOM;
+                r->line += (entry & FEED) != 0;
+            }
+            r->last = entry;
+        } else if (r->in_token || !(entry & HIDDEN)) {
+            Token *token = &r->token;
+            if (!r->in_token) {
+                r->in_token = 1;
+                token->start = token->core = token->core_end = r->at;
+                token->kinds = token->first = token->last = 0;
+            }
+            token->kinds |= entry;
+            if (!(entry & FORMAT)) {
+                r->last = entry;
+                if (!(entry & EDGES)) {
+                    token->is_single = token->core == token->core_end;
+                    if (token->is_single) {
+                        token->core = r->at;
+                        token->first = entry;
+                    }
+                    token->core_end = r->at + bytes;
+                    token->last = entry;
+                }
+            }
+        }
+        r->at += bytes;
+    }
+    if (r->in_token && !end_token(r, &r->token, r->at)) return NEEDS_ROOM;
+    r->in_token = 0;
+    if (!end_sentence(r)) return NEEDS_ROOM;
+    if (r->is_open) close_negation(r, 0);
+    return DONE;
+}
+
+/* Facts as a page stores them: see numpy_twin/facts.py. row: zeros; n_own is at least 1. */
+static void fill_table(const int64_t *lines, const uint64_t *masks, const uint64_t *values,
+                       size_t n, const int64_t *own, size_t n_own, uint64_t *row) {
+    uint32_t numbers[CELLS] = {0}, sums[CELLS] = {0};
+    size_t place = 0;
+    for (size_t i = 0; i < n && lines[i] <= own[n_own - 1]; i++) {
+        if (lines[i] < own[0]) continue;
+        numbers[masks[i] % CELLS]++;
+        sums[masks[i] % CELLS] += values[i] & 0xFFF;
+        while (own[place] < lines[i]) place++;
+        if (own[place] == lines[i]) row[CELLS / 4] += fmix64(masks[i] + fmix64(values[i]));
+    }
+    for (int i = 0; i < CELLS; i++)
+        row[i / 4] |= (uint64_t)(numbers[i] % 16 << 12 | sums[i] % 4096) << 16 * (i % 4);
+}
+
+static uint64_t sum_of_own(const int64_t *lines, const uint64_t *hashes, size_t n,
+                           const int64_t *own, size_t n_own) {
+    uint64_t sum = 0;
+    size_t place = 0;
+    for (size_t i = 0; i < n && lines[i] <= own[n_own - 1]; i++) {
+        while (own[place] < lines[i]) place++;
+        if (own[place] == lines[i]) sum += hashes[i];
+    }
+    return sum;
+}
+
+#endif

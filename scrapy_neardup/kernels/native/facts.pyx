@@ -1,0 +1,179 @@
+# cython: boundscheck=False, wraparound=False
+"""Visible text → what exact copies share, and the sentences that state facts, compiled: the
+contract is kernels/numpy_twin/facts.py."""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+
+import numpy as np
+
+from scrapy_neardup.kernels.numpy_twin import facts as twin
+
+include "memory.pxi"
+
+cdef extern from "facts.h":
+    enum:
+        CELLS
+        PAGE
+
+    ctypedef enum Status:
+        DONE
+        NEEDS_PAGE
+        NEEDS_PYTHON
+        NEEDS_ROOM
+
+    ctypedef struct Sentence:
+        int64_t line
+        uint64_t mask
+        uint64_t value
+
+    ctypedef struct Negation:
+        int64_t line
+        uint64_t hash
+
+    ctypedef struct Reader:
+        const uint8_t *text
+        size_t length
+        int is_canonical
+        int64_t max_lines
+        uint8_t *exact
+        size_t n_exact
+        Sentence *sentences
+        size_t n
+        size_t room
+        Negation *negations
+        size_t n_negations
+        size_t negation_room
+        size_t needed
+        uint32_t page
+
+    void add_negation(uint64_t hash)
+    void add_page(int number, uint32_t *page)
+    Status read_until(Reader *reader) nogil
+    void fill_table(const int64_t *lines, const uint64_t *masks, const uint64_t *values,
+                    size_t n, const int64_t *own, size_t n_own, uint64_t *row)
+    uint64_t sum_of_own(const int64_t *lines, const uint64_t *hashes, size_t n,
+                        const int64_t *own, size_t n_own)
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *length) except NULL
+
+cdef extern from "string.h":
+    void *memset(void *memory, int byte, size_t n)
+
+cdef object empty = np.empty, zeros = np.zeros
+cdef object u64 = np.dtype(np.uint64), i64 = np.dtype(np.int64)
+
+
+def read(str text, int64_t max_lines):
+    """What exact copies share, sentences that state facts, negations; see the twin."""
+    try:
+        found = read_utf8(text, max_lines, False)
+    except UnicodeEncodeError:  # lone surrogates
+        return twin.read(text, max_lines)
+    return found or read_utf8(twin.canonical(text), max_lines, True)
+
+
+cdef read_utf8(str text, int64_t max_lines, bint is_canonical):
+    """The same; None where the text has to be in canonical form first."""
+    cdef Reader reader
+    cdef Py_ssize_t length
+    memset(&reader, 0, sizeof(Reader))
+    reader.text = <const uint8_t *>PyUnicode_AsUTF8AndSize(text, &length)
+    reader.length, reader.max_lines, reader.is_canonical = length, max_lines, is_canonical
+    reader.exact = <uint8_t *>malloc(length + 1)
+    try:
+        if reader.exact is NULL:
+            raise MemoryError("no memory for the text of a page")
+        if not finish(&reader):
+            return None
+        return (PyBytes_FromStringAndSize(<char *>reader.exact, reader.n_exact),
+                *columns(&reader))
+    finally:
+        free(reader.exact)
+        free(reader.sentences)
+        free(reader.negations)
+
+
+cdef bint finish(Reader *reader) except -1:
+    """Read to the end; False where that needs the canonical form."""
+    cdef Status status = NEEDS_ROOM
+    while True:
+        with nogil:
+            status = read_until(reader)
+        if status == DONE or status == NEEDS_PYTHON:
+            return status == DONE
+        if status == NEEDS_PAGE:
+            make_page(reader.page)
+        else:
+            make_room(reader)
+
+
+cdef make_room(Reader *reader):
+    cdef size_t room
+    if reader.n == reader.room:
+        room = 2 * reader.room + 64
+        sentences = <Sentence *>realloc(reader.sentences, room * sizeof(Sentence))
+        if sentences is NULL:
+            raise MemoryError("no memory for the facts of a page")
+        reader.sentences, reader.room = sentences, room
+    if reader.negation_room - reader.n_negations < reader.needed:
+        room = 2 * reader.negation_room + reader.needed + 64
+        negations = <Negation *>realloc(reader.negations, room * sizeof(Negation))
+        if negations is NULL:
+            raise MemoryError("no memory for the facts of a page")
+        reader.negations, reader.negation_room = negations, room
+
+
+cdef tuple columns(Reader *reader):
+    """The sentences and negations as arrays."""
+    cdef size_t i
+    n, n_negations = reader.n, reader.n_negations
+    lines, masks, values = empty(n, i64), empty(n, u64), empty(n, u64)
+    negation_lines, negations = empty(n_negations, i64), empty(n_negations, u64)
+    cdef int64_t *line = <int64_t *>writable(lines)
+    cdef uint64_t *mask = <uint64_t *>writable(masks)
+    cdef uint64_t *value = <uint64_t *>writable(values)
+    for i in range(reader.n):
+        line[i] = reader.sentences[i].line
+        mask[i] = reader.sentences[i].mask
+        value[i] = reader.sentences[i].value
+    line, value = <int64_t *>writable(negation_lines), <uint64_t *>writable(negations)
+    for i in range(reader.n_negations):
+        line[i] = reader.negations[i].line
+        value[i] = reader.negations[i].hash
+    return lines, masks, values, negation_lines, negations
+
+
+def table(lines, masks, values, negation_lines, negations, own_lines):
+    """Facts as a page stores them; see the twin."""
+    cdef const int64_t *line = <const int64_t *>readable(lines)
+    cdef const uint64_t *mask = <const uint64_t *>readable(masks)
+    cdef const uint64_t *value = <const uint64_t *>readable(values)
+    cdef const int64_t *own = <const int64_t *>readable(own_lines)
+    cdef size_t n_own = len(own_lines)
+    row = zeros(CELLS // 4 + 2, u64)
+    cdef uint64_t *words = <uint64_t *>writable(row)
+    if n_own:
+        fill_table(line, mask, value, len(lines), own, n_own, words)
+        line = <const int64_t *>readable(negation_lines)
+        value = <const uint64_t *>readable(negations)
+        words[CELLS // 4 + 1] = sum_of_own(line, value, len(negations), own, n_own)
+    return row
+
+
+cdef make_page(uint32_t number):
+    """Publishes what each of PAGE characters is."""
+    cdef uint32_t *page
+    entries = [twin.entry(chr(code)) for code in range(number * PAGE, (number + 1) * PAGE)]
+    page = <uint32_t *>malloc(PAGE * sizeof(uint32_t))
+    if page is NULL:
+        raise MemoryError("no memory for a table of characters")
+    for i, entry in enumerate(entries):
+        page[i] = entry
+    add_page(number, page)
+
+
+for hash in twin.negation_hashes().tolist():
+    add_negation(hash)

@@ -1,0 +1,335 @@
+"""Visible text → what exact copies share, and the sentences that state facts; in NumPy.
+
+A fact is a token between spaces, without EDGE punctuation around it, that has a number, has a
+symbol at one of its ends, or is one of LONE_LETTERS. A sentence is a line, or the part of one up
+to a character of ENDERS that a space follows.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN, fmix64
+from scrapy_neardup.kernels.numpy_twin.words import WORD_CATEGORIES, composing, normal_pieces
+
+EDGE = frozenset(".,;:!?¡¿\"'`´‘’“”„«»‹›()[]{}…·•–—|¶")  # punctuation around a word
+ENDERS = frozenset(".!?;:…。！？")  # of sentences, where a space follows
+ASCII_SYMBOLS = frozenset("#%&@*+=^~-−/\\")
+# Letters that are facts where they stand alone: C (or C++), size M, vitamin D. The others are words
+# of some language: a, i, e, y, Polish w and z, Czech k and v.
+LONE_LETTERS = frozenset("bcdfghjlmnpqrstx")
+SYMBOL_CATEGORIES = frozenset({"Sc", "Sm", "So"})
+NO_SYMBOLS = frozenset("<>|")  # "Map<K, V>" says the same wherever its line is broken
+NUMBER_CATEGORIES = frozenset({"Nd", "Nl", "No"})  # 5, Ⅷ and ²
+JOINERS = frozenset("\u200c\u200d")  # the only format characters that change what is read
+# Format characters that nobody sees. The joiners and tags change what is shown.
+INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+NEGATIONS = frozenset(
+    {
+        *("not", "no", "never", "none", "without", "cannot", "neither", "nor"),
+        *("nicht", "kein", "keine", "keinen", "nie", "ohne", "niet", "geen"),
+        *("pas", "non", "jamais", "sans", "ne", "ni", "sin", "nunca", "nao", "senza", "mai"),
+        *("не", "нет", "без", "ない", "不", "没", "无"),
+    }
+)
+CELLS = 64
+
+# Bits of what a character is; above them stands the character as it is compared.
+CODE_SHIFT = 11
+SPACE, FEED, WORD, DIGIT, SYMBOL, EDGES, ENDS, FORMAT, HIDDEN, CONTEXT, LETTER = (
+    1 << i for i in range(CODE_SHIFT)
+)
+
+# With r = GOLDEN, a hash of characters c0 c1 … is (c0 + 1) r^0 + (c1 + 1) r^1 + … modulo 2^64, so
+# that those of all words of a page are differences of one running sum. Not keyed: who forges
+# equal hashes writes the page.
+
+Sentences = tuple[I64Array, U64Array, U64Array, I64Array, U64Array]
+
+
+def read(
+    text: str, max_lines: int
+) -> tuple[bytes, I64Array, U64Array, U64Array, I64Array, U64Array]:
+    """What exact copies of a text share; its sentences that state facts; its negations.
+
+    The first is exact_text in detect/text.py. Of each sentence, in order: its line, from 0, all
+    after max_lines line feeds being one; its mask, a hash of its words that are no facts, or of
+    what its facts look like where it has no other words; its value, a hash of its facts and
+    negations in order. Of each negation: its line, and a hash of it and the word after it.
+    Characters are compared in case folding, full width as half. O(len(text)).
+    """
+    shown = canonical(text)
+    exact = " ".join(shown.split()).encode("utf-8", "surrogatepass")
+    lines, masks, values, negation_lines, negations = _sentences(_entries(shown))
+    lines, negation_lines = (np.minimum(at, max_lines) for at in (lines, negation_lines))
+    return exact, lines, masks, values, negation_lines, negations
+
+
+def table(
+    lines: I64Array,
+    masks: U64Array,
+    values: U64Array,
+    negation_lines: I64Array,
+    negations: U64Array,
+    own_lines: I64Array,
+) -> U64Array:
+    """The facts of a text as a page stores them, in CELLS / 4 + 2 words; detect/facts.py says how.
+
+    own_lines: those of no template, ascending. Sentences from the first of them to the last are
+    in the cells; the two sums are of the sentences and negations in own lines. O(n).
+    """
+    row = np.zeros(CELLS // 4 + 2, dtype=np.uint64)
+    if not len(own_lines):
+        return row
+    within = (lines >= own_lines[0]) & (lines <= own_lines[-1])
+    row[:-2] = _cells(masks[within], values[within])
+    own = _among(lines, own_lines)
+    row[-2] = fmix64(masks[own] + fmix64(values[own])).sum(dtype=np.uint64)
+    row[-1] = negations[_among(negation_lines, own_lines)].sum(dtype=np.uint64)
+    return row
+
+
+def _cells(masks: U64Array, values: U64Array) -> U64Array:
+    cells = (masks % _u(CELLS)).astype(np.int64)
+    numbers = np.bincount(cells, minlength=CELLS) % 16
+    sums = np.bincount(cells, (values & _u(0xFFF)).astype(np.float64), CELLS) % 4096
+    packed = (numbers << 12 | sums.astype(np.int64)).astype("<u2")
+    words: U64Array = packed.view("<u8").astype(np.uint64)
+    return words
+
+
+def canonical(text: str) -> str:
+    """The text as it is shown: without INVISIBLE, in stream-safe NFC."""
+    return text if text.isascii() else "".join(normal_pieces(INVISIBLE.sub("", text), "NFC"))
+
+
+def entry(char: str) -> int:
+    """What a character is, as bits, and the one as which it is compared above them."""
+    own_kind = CONTEXT if _depends_on_company(char) else 0
+    if INVISIBLE.match(char):
+        own_kind |= HIDDEN | FORMAT
+    narrow = _narrow(char)
+    folded = narrow.casefold()
+    code = ord(folded) if len(folded) == 1 else ord(narrow)
+    own_kind |= LETTER if folded in LONE_LETTERS else 0
+    return own_kind | _kind(narrow) | code << CODE_SHIFT
+
+
+def _narrow(char: str) -> str:
+    """A character of full or half width in the usual one."""
+    form, _, code = unicodedata.decomposition(char).partition(" ")
+    return chr(int(code, 16)) if form in ("<wide>", "<narrow>") else char
+
+
+def _depends_on_company(char: str) -> bool:
+    """Whether canonical() may make something else of a character."""
+    parts = unicodedata.normalize("NFKD", char)
+    moves = unicodedata.combining(parts[0]) > 0 or parts[0] in composing()
+    return moves or not unicodedata.is_normalized("NFC", char)
+
+
+def _kind(char: str) -> int:
+    category = unicodedata.category(char)
+    kind = 0
+    if char == "\n":
+        kind |= FEED
+    elif char.isspace():
+        kind |= SPACE
+    elif category in NUMBER_CATEGORIES:
+        kind |= DIGIT
+    elif category in WORD_CATEGORIES:
+        kind |= WORD
+    elif category == "Cf" and char not in JOINERS:
+        kind |= FORMAT
+    elif char in EDGE:
+        kind |= EDGES
+    elif char in ASCII_SYMBOLS or (category in SYMBOL_CATEGORIES and char not in NO_SYMBOLS):
+        kind |= SYMBOL
+    return kind | ENDS if char in ENDERS else kind
+
+
+def _entries(text: str) -> U32Array:
+    """The entry of each character but format ones."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    entries = _table()
+    for code in set(codes[entries[codes] == 0].tolist()):
+        entries[code] = entry(chr(code))
+    found = entries[codes]
+    plain: U32Array = found[found & FORMAT == 0]
+    return plain
+
+
+@cache
+def _table() -> U32Array:
+    return np.zeros(0x110000, dtype=np.uint32)  # 0: not looked up yet, or NUL
+
+
+def _sentences(entries: U32Array) -> Sentences:
+    """Line, mask and value of each sentence with facts; line and hash of each negation."""
+    if not len(entries):
+        return _none()
+    kinds, codes = (
+        entries & np.uint32((1 << CODE_SHIFT) - 1),
+        (entries >> CODE_SHIFT).astype(np.uint64),
+    )
+    feeds = kinds & FEED != 0
+    blank = feeds | (kinds & SPACE != 0)
+    after_end = np.append(False, kinds[:-1] & ENDS != 0)
+    sentence_starts = np.flatnonzero(feeds | (blank & after_end))
+    sums = _running_sums(codes)
+
+    starts, ends = _stripped(_runs(~blank), kinds)
+    is_fact = _any_within(kinds & DIGIT != 0, starts, ends) | (
+        ((kinds[starts] | kinds[ends - 1]) & SYMBOL) != 0
+    )
+    is_fact |= (ends - starts == 1) & (kinds[starts] & LETTER != 0)
+    starts, ends = starts[is_fact], ends[is_fact]
+
+    words = _runs(kinds & (WORD | DIGIT) != 0)
+    hashes = _hashes(sums, *words)
+    negates = _among(hashes, negation_hashes()) | _contracted(codes, *words)
+    fact_before = np.searchsorted(starts, words[0], "right") - 1
+    in_fact = (fact_before >= 0) & (words[0] < np.append(ends, 0)[fact_before])
+    negates &= ~in_fact
+
+    at = np.concatenate([starts, words[0][negates]])
+    if not len(at):
+        return _none()
+    event = np.concatenate([_hashes(sums, starts, ends), hashes[negates]])
+    order = np.argsort(at, kind="stable")
+    at, event = at[order], event[order]
+    found = np.searchsorted(sentence_starts, at)
+    first = np.flatnonzero(np.append(True, found[1:] != found[:-1]))
+    place = np.arange(len(at)) - np.repeat(first, np.diff(np.append(first, len(at))))
+    values = np.add.reduceat(fmix64(event + fmix64(place.astype(np.uint64) + _u(1))), first)
+
+    rest = ~in_fact & ~negates
+    around = np.append(_u(0), np.cumsum(fmix64(hashes[rest]), dtype=np.uint64))
+    of_word, stated = np.searchsorted(sentence_starts, words[0][rest]), found[first]
+    low, high = np.searchsorted(of_word, stated), np.searchsorted(of_word, stated, "right")
+    masks = around[high] - around[low]
+    bare = high == low
+    if bare.any():
+        of_fact = np.searchsorted(sentence_starts, starts)
+        alone = _among(of_fact, stated[bare])
+        shapes = _shapes(codes, kinds, starts[alone], ends[alone])
+        sums = np.append(_u(0), np.cumsum(shapes, dtype=np.uint64))
+        low = np.searchsorted(of_fact[alone], stated[bare])
+        high = np.searchsorted(of_fact[alone], stated[bare], "right")
+        masks[bare] = sums[high] - sums[low]
+    line_ends = np.flatnonzero(feeds)
+    lines = np.searchsorted(line_ends, at[first])
+    negation_lines = np.searchsorted(line_ends, words[0][negates])
+    following = np.append(hashes[1:], _u(0))
+    negations = fmix64(hashes[negates] + fmix64(following[negates]))
+    return lines, fmix64(masks), fmix64(values), negation_lines, negations
+
+
+def _none() -> Sentences:
+    none, numbers = np.empty(0, np.int64), np.empty(0, np.uint64)
+    return none, numbers, numbers, none, numbers
+
+
+def _runs(inside: BoolArray) -> tuple[I64Array, I64Array]:
+    """Where runs of True begin and end (exclusive); shape (runs,) each."""
+    padded = np.zeros(len(inside) + 2, dtype=bool)
+    padded[1:-1] = inside
+    edges = np.flatnonzero(padded[1:] != padded[:-1])
+    return edges[::2], edges[1::2]
+
+
+def _stripped(tokens: tuple[I64Array, I64Array], kinds: U32Array) -> tuple[I64Array, I64Array]:
+    """The tokens without punctuation at their edges; those of nothing else are left out."""
+    core = np.flatnonzero(kinds & (SPACE | FEED | EDGES) == 0)
+    low, high = np.searchsorted(core, tokens[0]), np.searchsorted(core, tokens[1])
+    full = high > low
+    return core[low[full]], core[high[full] - 1] + 1
+
+
+def _any_within(marked: BoolArray, starts: I64Array, ends: I64Array) -> BoolArray:
+    """Which runs hold a marked character."""
+    places = np.flatnonzero(marked)
+    within: BoolArray = np.searchsorted(places, ends) > np.searchsorted(places, starts)
+    return within
+
+
+def _among(numbers: np.ndarray[Any, Any], known: np.ndarray[Any, Any]) -> BoolArray:
+    """Which numbers are among the known ones, which ascend and are some."""
+    # Not np.isin(): it imports numpy.ma, in the middle of a crawl.
+    found: BoolArray = known[known.searchsorted(numbers).clip(max=len(known) - 1)] == numbers
+    return found
+
+
+def _contracted(codes: U64Array, starts: I64Array, ends: I64Array) -> BoolArray:
+    """Which words are the t of "isn't", with any apostrophe."""
+    is_t: BoolArray = (ends - starts == 1) & (codes[starts] == ord("t")) & (starts >= 2)
+    quote, n = codes[np.maximum(starts - 1, 0)], codes[np.maximum(starts - 2, 0)]
+    contracted: BoolArray = is_t & (n == ord("n")) & ((quote == ord("'")) | (quote == ord("’")))
+    return contracted
+
+
+def _shapes(codes: U64Array, kinds: U32Array, starts: I64Array, ends: I64Array) -> U64Array:
+    """What facts look like: letters as one, digits as one, symbols at the edges left out.
+
+    £19.99 and $5.00 look alike, 19.99 and 978-0 do not.
+    """
+    lengths = ends - starts
+    first = np.cumsum(lengths) - lengths
+    places = np.arange(lengths.sum()) + np.repeat(starts - first, lengths)
+    of = np.repeat(np.arange(len(starts)), lengths)
+    codes, kinds = codes[places], kinds[places]
+    looks = np.where(kinds & WORD, _u(1), np.where(kinds & DIGIT, _u(2), codes + _u(3)))
+    inner = np.flatnonzero(kinds & (WORD | DIGIT))
+    shapes = np.ones(len(starts), dtype=np.uint64)
+    if not len(inner):
+        return shapes
+    begin, end = np.searchsorted(of[inner], [np.arange(len(starts)), np.arange(1, len(starts) + 1)])
+    before = np.append(_u(0), looks[:-1])
+    steps = np.where(looks != before, fmix64((before << _u(32)) | looks), _u(0))
+    sums = np.append(_u(0), np.cumsum(steps, dtype=np.uint64))
+    full = end > begin
+    begin, end = inner[begin[full]], inner[end[full] - 1]
+    shapes[full] = fmix64(looks[begin]) + sums[end + 1] - sums[begin + 1]
+    return shapes
+
+
+@cache
+def _powers(n: int) -> tuple[U64Array, U64Array]:
+    """r^0 … r^n and their inverses, modulo 2^64."""
+    base, inverse = np.full(n, GOLDEN, np.uint64), np.full(n, pow(GOLDEN, -1, 2**64), np.uint64)
+    one = np.ones(1, np.uint64)
+    powers = (np.concatenate([one, np.multiply.accumulate(part)]) for part in (base, inverse))
+    first, second = powers
+    return first, second
+
+
+def _powers_for(n: int) -> tuple[U64Array, U64Array]:
+    return _powers(1 << max(14, n.bit_length()))
+
+
+def _running_sums(codes: U64Array) -> U64Array:
+    powers = _powers_for(len(codes))[0][: len(codes)]
+    return np.append(_u(0), np.cumsum((codes + _u(1)) * powers, dtype=np.uint64))
+
+
+def _hashes(sums: U64Array, starts: I64Array, ends: I64Array) -> U64Array:
+    inverses = _powers_for(len(sums))[1]
+    hashes: U64Array = (sums[ends] - sums[starts]) * inverses[starts]
+    return hashes
+
+
+@cache
+def negation_hashes() -> U64Array:
+    """The hashes of NEGATIONS."""
+    codes = (np.array([ord(c) for c in word], dtype=np.uint64) for word in sorted(NEGATIONS))
+    return np.sort(np.array([_running_sums(word)[-1] for word in codes], dtype=np.uint64))
+
+
+def _u(number: int) -> np.uint64:
+    return np.uint64(number)

@@ -1,0 +1,91 @@
+"""Kernels of facts: NumPy and compiled, bit for bit."""
+
+import gzip
+import json
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from kernel_levels import native
+
+import scrapy_neardup.kernels.numpy_twin.facts as twin
+from scrapy_neardup.kernels.numpy_twin.words import stream_safe
+
+# What facts are made of, what stands around them, what canonical form changes, what is hidden.
+ATOMS = (
+    *"abcnotCM 5²½Ⅷ-+#£★%<",
+    *("not ", "no ", "isn't ", "isn’t ", "5 ", "size M ", ". ", "; ", "…\n", "\n", "\n\n", "  "),
+    *"(),.'’\"！。５ＡＣ\u3000\xa0\u200b\u200c\u2065\U000e0041é\u0301e\uff9eカ가\u1161ß\x00\ud800\udfff",
+)
+TEXTS = st.lists(st.sampled_from(ATOMS), max_size=40).map("".join) | st.text()
+
+
+@pytest.fixture(scope="module")
+def kernel() -> ModuleType:
+    return native("facts")
+
+
+def same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    columns = zip(one[1:], other[1:], strict=True)
+    return one[0] == other[0] and all(
+        a.dtype == b.dtype and np.array_equal(a, b) for a, b in columns
+    )
+
+
+@given(TEXTS, st.integers(0, 5), st.sets(st.integers(0, 5)))
+@example("not 5\nno ★ not", 9, {0, 1})
+@example("don't not.no/never", 9, {0})
+def test_any_text_reads_as_the_twin_reads_it(
+    kernel: ModuleType, text: str, max_lines: int, own: set[int]
+) -> None:
+    found, own_lines = twin.read(text, max_lines), np.array(sorted(own), np.int64)
+    assert same(kernel.read(text, max_lines), found)
+    row = kernel.table(*found[1:], own_lines)
+    assert same([b"", row], [b"", twin.table(*found[1:], own_lines)])
+
+
+@pytest.mark.parametrize("company", ["{}", "a{} b", "5{}", "e{}\u0301", "\u1100{}"])
+def test_every_character_in_company_reads_as_the_twin_reads_it(
+    kernel: ModuleType, company: str
+) -> None:
+    for start in range(0, 0x110000, 0x400):
+        codes = (chr(c) for c in range(start, start + 0x400) if not 0xD800 <= c < 0xE000)
+        text = " ".join(map(company.format, codes))
+        assert same(kernel.read(text, 1), twin.read(text, 1))
+
+
+def test_every_shared_page_reads_as_the_twin_reads_it(
+    kernel: ModuleType, shared_data: Path
+) -> None:
+    with gzip.open(shared_data / "pairs" / "pages.jsonl.gz", "rt", encoding="utf-8") as lines:
+        texts = [json.loads(line)["html"] for line in lines][::5]
+    for text in texts:
+        assert same(kernel.read(text, 99), twin.read(text, 99))
+
+
+@given(TEXTS)
+def test_what_copies_share_is_the_text_in_canonical_form(text: str) -> None:
+    seen = twin.INVISIBLE.sub("", text)
+    expected = " ".join(unicodedata.normalize("NFC", stream_safe(seen)).split())
+    assert twin.read(text, 9)[0] == expected.encode("utf-8", "surrogatepass")
+
+
+@pytest.mark.parametrize(
+    "piece", ["no/", "5", "5 ", ". 5", "\u0301", "n't", "£", "\u200b", "(", "not. "], ids=ascii
+)
+def test_a_long_text_of_one_piece_is_read_in_full(kernel: ModuleType, piece: str) -> None:
+    text = piece * 100_000
+    assert same(kernel.read(text, 9), twin.read(text, 9))
+
+
+def test_what_is_not_text_is_refused(kernel: ModuleType) -> None:
+    with pytest.raises(TypeError):
+        kernel.read(b"bytes", 9)
+    with pytest.raises((TypeError, BufferError)):
+        kernel.table(*[[1]] * 6)
