@@ -167,6 +167,19 @@ def test_a_wrong_value_is_refused_with_its_limit(name: str, value: Any, message:
         read(**{name: value})
 
 
+def test_rules_for_sites_are_read_from_several_files(
+    given: dict[str, tuple[Any, str]], tmp_path: Path
+) -> None:
+    rules, file = given["URL_SITE_RULES"]
+    more = tmp_path / "a, b"
+    more.mkdir()
+    (more / "more.json").write_text("[]", encoding="utf-8")
+    for paths in (Path(file), [file, more], f"{file}, {tmp_path}"):
+        assert read(URL_SITE_RULES=paths).url_site_rules == rules
+    with pytest.raises(SettingsError, match=r"NEARDUP_URL_SITE_RULES='no\.json': takes paths"):
+        read(URL_SITE_RULES="no.json")
+
+
 def test_secrets_are_not_shown() -> None:
     settings = read(BACKEND="redis://:Corr3ctH0rse@host", KEY="0x123456789")
     assert "Corr3ctH0rse" not in repr(settings)

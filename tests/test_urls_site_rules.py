@@ -2,31 +2,34 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scrapy import Request
 
 from scrapy_neardup.errors import SettingsError
-from scrapy_neardup.urls.key import UrlKeyRules, url_key
+from scrapy_neardup.urls.key import UrlKeyRules, request_key, url_key
 from scrapy_neardup.urls.site_rules import (
-    Pattern,
-    UrlParts,
     hosts_above,
+    read_rule_files,
     read_rules,
     write_rules,
 )
+from scrapy_neardup.urls.url_patterns import Glob, Pattern, comparable, split_url
 
 RULES = """[
-  {"order": 200, "urlPattern": {"include": ["shop.example/old"]},
+  {"order": 200, "urlPattern": {"include": ["shop.example/old"], "priority": 1},
    "processor": "subpathRemoval", "args": [0, 2]},
-  {"order": 100, "urlPattern": {"include": ["shop.example"], "exclude": ["shop.example/cart"]},
+  {"order": 100, "urlPattern": {"include": ["shop.example"], "exclude": ["/cart"]},
    "processor": "queryRemoval", "args": ["sort", "view"]},
   {"order": 100, "urlPattern": {"include": ["news.example"]},
    "processor": "queryRemovalExcept", "args": ["id"]},
   {"order": 100, "urlPattern": {"include": ["blog.example"]}, "processor": "normalizer"},
-  {"order": 100, "urlPattern": {"include": []}, "processor": "queryRemoval", "args": ["ref"]}
+  {"order": 100, "urlPattern": {"include": [""], "exclude": ["/keep"]},
+   "processor": "queryRemoval", "args": ["ref"]}
 ]"""
 
 
@@ -41,27 +44,89 @@ RULES = """[
         ("http://shop.example/a?ref=1", b"shop.example/a?ref=1"),
         ("http://news.example/a?b=1&id=2&c=3", b"news.example/a?id=2"),
         ("http://www2.blog.example/a/", b"blog.example/a"),
+        ("http://www.blog.example/", b"blog.example/"),
         ("http://other.example/a?ref=1&x=2", b"other.example/a?x=2"),
+        ("http://other.example/keep?ref=1", b"other.example/keep?ref=1"),
     ],
 )
 def test_rules_of_a_site_hold_there_and_general_ones_elsewhere(url: str, key: bytes) -> None:
     assert url_key(url, UrlKeyRules(site_rules=read_rules(RULES))) == key
 
 
-def test_patterns_of_paths_are_prefixes_with_stars_and_ends() -> None:
-    text = json.dumps(
-        [
-            {"order": 1, "urlPattern": {"include": [pattern]}, "processor": "queryRemoval"}
-            | {"args": ["x"]}
-            for pattern in ("h.example/a/*/b", "h.example/end|")
-        ]
-    )
-    rules = UrlKeyRules(site_rules=read_rules(text))
-    matched = ["/a/1/b", "/a/1/2/bc", "/end"]
-    spared = ["/a/b", "/b/a/1/b", "/ending", "/"]
-    assert [
-        p for p in matched + spared if b"x=" not in url_key(f"http://h.example{p}?x=1", rules)
-    ] == (matched)
+def rules_without(name: str, *include: str) -> UrlKeyRules:
+    """Rules that remove one argument from the URLs of some patterns."""
+    rule = {"order": 1, "processor": "queryRemoval", "args": [name]}
+    pattern = {"include": include}
+    return UrlKeyRules(site_rules=read_rules(json.dumps([rule | {"urlPattern": pattern}])))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched", "spared"),
+    [
+        ("h.com", "h.com www.h.com a.b.h.com h.com/x h.com:80", "noth.com h.com:8080 me@h.com"),
+        ("h.com/a", "h.com/a www.h.com/ab H.com/A/b", "uk.h.com/a h.com h.com/b/a"),
+        ("uk.h.com", "uk.h.com x.uk.h.com", "h.com fr.h.com"),
+        ("h.com:8080", "h.com:8080 a.h.com:8080", "h.com h.com:80"),
+        ("h.com/a/*/b", "h.com/a/1/b h.com/a/1/2/bc", "h.com/a/b h.com/b/a/1/b"),
+        ("h.com/end|", "h.com/end h.com/END", "h.com/ending h.com/end/"),
+        ("h.com?id=1*&to", "h.com?to&ID=12 h.com?id=3&id=1&to=", "h.com?id=1 h.com?id=1&to=2"),
+        ("h.com#!a|", "h.com#!A", "h.com h.com#!ab a.h.com#!a"),
+        ("co.uk", "co.uk", "shop.co.uk www.co.uk"),
+        ("10.0.0.1", "10.0.0.1", "www.10.0.0.1 1.10.0.0.1"),
+    ],
+)
+def test_patterns_hold_where_url_matcher_has_them(pattern: str, matched: str, spared: str) -> None:
+    urls = f"{matched} {spared}".split()
+    found = [u for u in urls if Pattern(pattern).matches(comparable(split_url(f"http://{u}")))]
+    assert found == matched.split()
+
+
+def test_a_scheme_in_a_pattern_or_implied_by_its_port_counts() -> None:
+    rules = rules_without("x", "https://h.example", "i.example:443")
+    schemes = [
+        scheme
+        for scheme in ("http", "https")
+        for host in ("h", "i")
+        if b"x=" not in url_key(f"{scheme}://{host}.example/?x=1", rules)
+    ]
+    assert schemes == ["https", "https"]
+
+
+@pytest.mark.parametrize("name", ["piid[0]", "größe", "a b", "50%"])
+def test_names_of_arguments_are_compared_decoded(name: str) -> None:
+    """As Scrapy writes them in requests, which duplicate-url-discarder misses."""
+    escaped = Request(f"http://h.example/?{name}=1").url
+    assert url_key(escaped, rules_without(name, "h.example")) == b"h.example/"
+
+
+def test_escapes_that_are_no_utf_8_are_told_apart() -> None:
+    rules = rules_without("%FF", "h.example")
+    assert url_key("http://h.example/?%FF=1", rules) == b"h.example/"
+    assert url_key("http://h.example/?%FE=1", rules) == b"h.example/?%FE=1"
+
+
+def test_a_request_can_ask_to_be_spared() -> None:
+    url, rules = "http://h.example/?x=1&gclid=2", rules_without("x", "h.example")
+    assert request_key(Request(url, meta={"dud": True}), rules) == b"h.example/"
+    assert request_key(Request(url, meta={"dud": False}), rules) == b"h.example/?x=1"
+
+
+def test_rules_are_read_from_files_and_folders_each_once(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    for name in ("a.json", "below/b.json"):
+        (tmp_path / name).write_text(RULES, encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("no rules")
+    more = tmp_path / "more"
+    more.write_text("[]", encoding="utf-8")
+    assert read_rule_files([tmp_path, more]) == read_rules(RULES)
+
+
+def test_a_file_that_cannot_be_honoured_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"without \.json files"):
+        read_rule_files([tmp_path])
+    (tmp_path / "bad.json").write_text("{", encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"bad\.json: URL rules are no JSON"):
+        read_rule_files([tmp_path])
 
 
 def test_written_rules_read_the_same() -> None:
@@ -71,15 +136,25 @@ def test_written_rules_read_the_same() -> None:
     assert str(again) == str(rules) != str(read_rules("[]"))
 
 
+def one_rule(pattern: dict[str, Any], processor: str, *args: Any) -> str:
+    rule = {"order": 1, "urlPattern": pattern, "processor": processor, "args": args}
+    return json.dumps([rule])
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("{", "no JSON"),
         ("{}", "JSON list"),
         ('[{"order": 1}]', "URL rule 0"),
-        ('[{"order": 1, "urlPattern": {}, "processor": "drop"}]', "'drop'"),
-        ('[{"order": 1, "urlPattern": {"include": ["h:80/"]}, "processor": "normalizer"}]', "h:80"),
-        ('[{"order": 1, "urlPattern": {}, "processor": "queryRemoval", "args": [1]}]', "strs"),
+        (one_rule({"include": []}, "drop"), "'drop'"),
+        (one_rule({}, "normalizer"), "include"),
+        (one_rule({"include": "h.example"}, "normalizer"), "lists of patterns"),
+        (one_rule({"include": ["h.example"], "excludes": []}, "normalizer"), "lists of patterns"),
+        (one_rule({"include": ["h.example", "/a"]}, "normalizer"), "'/a': begin it with a host"),
+        (one_rule({"include": [7]}, "normalizer"), "URL pattern 7"),
+        (one_rule({"include": []}, "normalizer", "a"), "take none"),
+        (one_rule({"include": []}, "queryRemoval", 1), "strs"),
     ],
 )
 def test_rules_that_cannot_be_honoured_are_refused(text: str, complaint: str) -> None:
@@ -110,14 +185,14 @@ class CountedPath(str):
 @pytest.mark.parametrize("path", ["/a" * 800, "/" * 1600, "/" + "a" * 1600, "/" + "list" * 400])
 def test_matching_looks_at_a_path_once(pattern: str, path: str) -> None:
     counted = CountedPath(path)
-    Pattern(f"h{pattern}").matches(UrlParts("h", counted, ""))
+    Glob.of_path(pattern).matches(counted)
     assert 0 < counted.looked_at <= len(path) + 2 * len(pattern)
 
 
 @given(st.text("ab/", max_size=12), st.text("ab/*", max_size=8), st.sampled_from(["", "|"]))
 def test_stars_match_what_a_regular_expression_matches(path: str, stars: str, end: str) -> None:
     expression = ".*".join(map(re.escape, f"/{stars}".split("*"))) + (r"\Z" if end else "")
-    found = Pattern(f"h/{stars}{end}").matches(UrlParts("h", f"/{path}", ""))
+    found = Glob.of_path(f"/{stars}{end}").matches(f"/{path}")
     assert found == (re.match(expression, f"/{path}") is not None)
 
 

@@ -305,7 +305,8 @@ class NearDupSettings:
     url_site_rules: SiteRules = setting(
         NO_RULES,
         site_rules,
-        "JSON file with rules for single sites, in duplicate-url-discarder's format.",
+        "JSON files with rules for single sites in duplicate-url-discarder's format, or folders of "
+        "them: a list, or one string with commas between them.",
     )
 
     def __post_init__(self) -> None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from scrapy_neardup.errors import SettingsError
-from scrapy_neardup.urls.site_rules import SiteRules, read_rules
+from scrapy_neardup.urls.site_rules import SiteRules, read_rule_files
 
 PREFIX = "NEARDUP_"
 
@@ -143,14 +142,18 @@ def prefix(name: str, raw: Any) -> str:
 
 
 def site_rules(name: str, raw: Any) -> SiteRules:
-    """The rules in a JSON file, or rules already read."""
+    """The rules in JSON files and folders of them, or rules already read."""
     if isinstance(raw, SiteRules):
         return raw
-    file = path(name, raw)
+    takes = "paths of JSON files or folders of them: a list, or one string with commas between them"
+    if isinstance(raw, PathLike):
+        paths: Iterable[Any] = [raw]
+    else:
+        paths = map(str.strip, raw.split(",")) if isinstance(raw, str) else raw
     try:
-        return read_rules(Path(file).read_text(encoding="utf-8"))
-    except (OSError, UnicodeError, SettingsError) as error:
-        raise refuse(name, file, "the path of a JSON file of rules", str(error)) from error
+        return read_rule_files(map(fspath, paths))
+    except (OSError, TypeError, SettingsError) as error:
+        raise refuse(name, raw, takes, str(error)) from error
 
 
 def key_of_64_bits(name: str, raw: Any) -> int:

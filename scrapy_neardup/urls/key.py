@@ -8,14 +8,14 @@ space, so two requests have one key only if every rule says that they are the sa
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote_plus
 
 from w3lib.url import canonicalize_url, parse_qsl_to_bytes
 
-from scrapy_neardup.urls.site_rules import SiteRules, UrlParts
+from scrapy_neardup.urls.site_rules import SiteRules
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -123,14 +123,16 @@ def request_key(
     fingerprinter: the project's own REQUEST_FINGERPRINTER_CLASS, None for Scrapy's. A project
     that says itself which requests are the same has the last word: its fingerprint is the key,
     and the URL rules are not asked. URLs of requests with `verbatim_url` in their meta are
-    compared byte by byte.
+    compared byte by byte; those of requests with `dud` False, without the rules for single sites.
     """
     if fingerprinter is not None:
         return opaque_key(request.url, "fingerprint", fingerprinter.fingerprint(request))
     if request.meta.get("verbatim_url"):
         key = opaque_key(request.url, "verbatim", blake2b(request.url.encode()).digest()[:16])
-    else:
+    elif request.meta.get("dud", True):
         key = url_key(request.url, rules)
+    else:
+        key = url_key(request.url, replace(rules, site_rules=NO_RULES))
     if not rules.method_and_body or (request.method == "GET" and not request.body):
         return key
     return key + method_suffix(request.method, request.body)
@@ -156,11 +158,10 @@ def url_key(url: str, rules: UrlKeyRules = DEFAULT_RULES) -> bytes:
     About 2 us where the URL is canonical already, as most are; else w3lib's time on top.
     """
     try:
-        scheme, host, path, query, fragment = recognised(url) or split(url, rules)
+        left = url if rules.site_rules is NO_RULES else rules.site_rules.apply(url)
+        scheme, host, path, query, fragment = recognised(left) or split(left, rules)
     except ValueError:
         return url.replace(" ", "%20").encode("utf-8", "surrogatepass") + b" unparsed=1"
-    if rules.site_rules is not NO_RULES:
-        host, path, query = rules.site_rules.apply(UrlParts(host, path, query))
     key = clean_host(host, scheme, rules) + clean_path(path, rules)
     if query and (query := clean_query(query, rules)):
         key += "?" + query

@@ -1,7 +1,11 @@
 """Rules for the URLs of single sites, in the JSON of duplicate-url-discarder.
 
-[{"order": 100, "urlPattern": {"include": ["shop.example/list"]},
+[{"order": 100, "urlPattern": {"include": ["shop.example"], "exclude": ["/cart"]},
   "processor": "queryRemoval", "args": ["sort"]}]
+
+A URL becomes what duplicate-url-discarder 0.3 makes of it, but for two cases in which that would
+miss a repeat or lose a page: names of arguments are compared decoded, and `exclude` also holds for
+rules of every site.
 """
 
 from __future__ import annotations
@@ -12,68 +16,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.urls.url_patterns import (
+    Pattern,
+    UrlParts,
+    comparable,
+    domain_of,
+    join_url,
+    split_params,
+    split_url,
+)
 
 PROCESSORS = ("normalizer", "queryRemoval", "queryRemovalExcept", "subpathRemoval")
-PATTERN = re.compile(r"(?P<host>[^/?#:*|]+)(?P<path>/[^?#]*)?")
+PRIORITY = 500  # of a pattern that names none
 WWW = re.compile(r"^www\d*\.")
 SEGMENT = re.compile(r"/[^/]*")
-
-
-class UrlParts(NamedTuple):
-    """What site rules look at and change."""
-
-    host: str
-    path: str
-    query: str
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """`host/path`: the host and all below it, paths that begin so.
-
-    `*` in a path is any text, `|` at its end the end of the path. The schemes, ports and
-    queries that url-matcher also knows are refused: to leave them out would match too much.
-    """
-
-    text: str
-
-    def __post_init__(self) -> None:
-        if not PATTERN.fullmatch(self.text):
-            raise SettingsError(f"URL pattern {self.text!r}: take 'host' or 'host/path', as text")
-
-    @property
-    def host(self) -> str:
-        return self.text.partition("/")[0].lower()
-
-    @cached_property
-    def _pieces(self) -> list[str]:
-        """What stands before, between and after the stars of the path."""
-        return (self.text[len(self.host) :] or "/").removesuffix("|").split("*")
-
-    def matches(self, parts: UrlParts) -> bool:
-        """Whether the host and path are of this pattern. Looks at each character once."""
-        host = parts.host.rpartition("@")[2]
-        below = host == self.host or host.endswith(f".{self.host}")
-        return below and self._matches_path(parts.path)
-
-    def _matches_path(self, path: str) -> bool:
-        first, *others = self._pieces
-        to_end = self.text.endswith("|")
-        if not others:
-            return path == first if to_end else path.startswith(first)
-        if not path.startswith(first):
-            return False
-        at, last = len(first), others.pop() if to_end else ""
-        for piece in others:
-            # The leftmost place leaves the most to what follows, so none other need be tried.
-            at = path.find(piece, at)
-            if at < 0:
-                return False
-            at += len(piece)
-        return path.endswith(last, at)
 
 
 @dataclass(frozen=True)
@@ -91,34 +52,71 @@ class SiteRule:
     exclude: tuple[Pattern, ...]
     processor: str
     args: tuple[str | int, ...] = ()
+    priority: int = PRIORITY
 
     def __post_init__(self) -> None:
         if self.processor not in PROCESSORS:
             raise SettingsError(f"processor {self.processor!r}: take {', '.join(PROCESSORS)}")
+        if self.processor == "normalizer" and self.args:
+            raise SettingsError(f"args {self.args} of normalizer: take none")
         wanted = int if self.processor == "subpathRemoval" else str
         if not all(isinstance(arg, wanted) for arg in self.args):
             raise SettingsError(f"args {self.args} of {self.processor}: take {wanted.__name__}s")
+        if not self.is_universal:
+            for pattern in self.include:
+                if not pattern.domain:
+                    raise SettingsError(
+                        f"URL pattern {pattern.text!r}: begin it with a host, for only an exclude "
+                        "can hold on every site"
+                    )
 
-    def matches(self, parts: UrlParts) -> bool:
-        included = not self.include or any(one.matches(parts) for one in self.include)
-        return included and not any(one.matches(parts) for one in self.exclude)
+    @property
+    def is_universal(self) -> bool:
+        """Whether the rule is for every site that has none of its own."""
+        return not any(pattern.text for pattern in self.include)
+
+    @cached_property
+    def _names(self) -> frozenset[bytes]:
+        return frozenset(decoded(arg) for arg in self.args if isinstance(arg, str))
+
+    def matches(self, url: UrlParts) -> bool:
+        """Whether the rule holds for a URL. url: from comparable()."""
+        included = not self.include or any(one.matches(url) for one in self.include)
+        return included and not any(one.matches(url) for one in self.exclude)
+
+    def precedence(self, domain: str) -> tuple[int, list[str], int]:
+        """What rules for one URL are sorted by; the greatest comes first."""
+        includes = [one.specificity for one in self.include if one.domain == domain]
+        return self.priority, sorted(includes), self.order
 
     def apply(self, parts: UrlParts) -> UrlParts:
-        host, path, query = parts
+        """A URL without what the rule takes out. Takes time linear in the URL."""
+        if self.processor.startswith("query"):
+            return parts._replace(query=self._query(parts.query))
+        path, params = split_params(parts.path)
         if self.processor == "normalizer":
-            return UrlParts(WWW.sub("", host), path.rstrip("/"), query)
-        if self.processor == "subpathRemoval":
-            segments = enumerate(SEGMENT.findall(path))
-            return UrlParts(host, "".join(one for i, one in segments if i not in self.args), query)
+            netloc = WWW.sub("", parts.netloc)
+            return parts._replace(netloc=netloc, path=path.rstrip("/") + params)
+        segments = enumerate(SEGMENT.findall(path))
+        kept = [segment for i, segment in segments if i not in self.args]
+        return parts._replace(path="".join(kept) + params)
+
+    def _query(self, query: str) -> str:
         removes = self.processor == "queryRemoval"
-        pairs = query.split("&") if query else []
-        kept = [pair for pair in pairs if (pair.partition("=")[0] in self.args) != removes]
-        return UrlParts(host, path, "&".join(kept))
+        pairs = [pair for pair in query.split("&") if pair]
+        return "&".join(
+            p for p in pairs if (decoded(p.partition("=")[0]) in self._names) != removes
+        )
+
+
+def decoded(name: str) -> bytes:
+    """The name of an argument without escapes, as bytes: not all escapes are UTF-8."""
+    return unquote_to_bytes(name.replace("+", " "))
 
 
 @dataclass(frozen=True)
 class SiteRules:
-    """All rules, in their order. Those of every site hold where none of one site does."""
+    """All rules, each once, by their order. Those of every site hold where none of a site does."""
 
     rules: tuple[SiteRule, ...] = ()
 
@@ -126,33 +124,45 @@ class SiteRules:
         """What tells two sets of rules apart, for the identity of a state."""
         return blake2b(write_rules(self).encode(), digest_size=8).hexdigest()
 
-    def apply(self, parts: UrlParts) -> UrlParts:
+    def apply(self, url: str) -> str:
         """What is left of a URL. Every rule is asked about the URL as it came."""
-        local = [rule for rule in self._near(parts.host) if rule.matches(parts)]
-        for rule in local or self._universal:
+        came = parts = split_url(url)
+        for rule in self._rules_for(comparable(parts)):
             parts = rule.apply(parts)
-        return parts
+        return url if parts == came else join_url(parts)
+
+    def _rules_for(self, url: UrlParts) -> list[SiteRule]:
+        local = [rule for rule in self._near(url.netloc) if rule.matches(url)]
+        if not local:
+            return [rule for rule in self._universal if rule.matches(url)]
+        if len(local) > 1:
+            domain = domain_of(url.netloc)
+            local.sort(key=lambda rule: rule.precedence(domain), reverse=True)
+        return local
 
     @cached_property
     def _universal(self) -> list[SiteRule]:
-        return [rule for rule in self.rules if not rule.include]
+        universal = [rule for rule in self.rules if rule.is_universal]
+        return sorted(universal, key=lambda rule: (rule.priority, rule.order), reverse=True)
 
     @cached_property
-    def _by_host(self) -> dict[str, list[int]]:
+    def _by_netloc(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for i, rule in enumerate(self.rules):
-            for host in {pattern.host for pattern in rule.include}:
-                found.setdefault(host, []).append(i)
+            for netloc in {pattern.netloc for pattern in rule.include if pattern.netloc}:
+                found.setdefault(netloc, []).append(i)
         return found
 
     @cached_property
-    def _longest_host(self) -> int:
-        return max(map(len, self._by_host), default=0)
+    def _longest_netloc(self) -> int:
+        return max(map(len, self._by_netloc), default=0)
 
-    def _near(self, host: str) -> Iterable[SiteRule]:
-        """The rules for a host and those above it, in order."""
-        above = hosts_above(host.rpartition("@")[2], self._longest_host)
-        places = {i for name in above for i in self._by_host.get(name, ())}
+    def _near(self, netloc: str) -> Iterable[SiteRule]:
+        """The rules that name a host or one above it."""
+        names = list(hosts_above(netloc, self._longest_netloc))
+        if netloc.startswith("www"):
+            names.append(netloc[4:])
+        places = {i for name in names for i in self._by_netloc.get(name, ())}
         return (self.rules[i] for i in sorted(places))
 
 
@@ -168,25 +178,62 @@ def hosts_above(host: str, longest: int) -> Iterator[str]:
 
 def read_rules(text: str) -> SiteRules:
     """Rules from JSON. Raises SettingsError, which names the rule."""
+    return in_order(parse_rules(text))
+
+
+def read_rule_files(paths: Iterable[str | Path]) -> SiteRules:
+    """The rules of JSON files, and of all `.json` files in and below folders.
+
+    Raises SettingsError, which names the file, and OSError.
+    """
+    rules: list[SiteRule] = []
+    for path in map(Path, paths):
+        for file in files_of(path):
+            try:
+                rules += parse_rules(file.read_text(encoding="utf-8"))
+            except (UnicodeError, SettingsError) as error:
+                raise SettingsError(f"{file}: {error}") from error
+    return in_order(rules)
+
+
+def files_of(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.rglob("*.json"))
+    if not files:
+        raise SettingsError(f"{path}: a folder without .json files")
+    return files
+
+
+def in_order(rules: Iterable[SiteRule]) -> SiteRules:
+    """The rules by their order, each once: removing a segment twice removes two."""
+    return SiteRules(tuple(sorted(dict.fromkeys(rules), key=lambda rule: rule.order)))
+
+
+def parse_rules(text: str) -> list[SiteRule]:
     try:
         records = json.loads(text)
     except ValueError as error:
         raise SettingsError(f"URL rules are no JSON: {error}") from error
     if not isinstance(records, list):
         raise SettingsError("URL rules: take a JSON list of rules")
-    rules = [read_rule(i, record) for i, record in enumerate(records)]
-    return SiteRules(tuple(sorted(rules, key=lambda rule: rule.order)))
+    return [read_rule(i, record) for i, record in enumerate(records)]
 
 
 def read_rule(number: int, record: Any) -> SiteRule:
     try:
-        pattern = record["urlPattern"]
+        pattern = dict(record["urlPattern"])
+        include, exclude = pattern.pop("include"), pattern.pop("exclude", None) or ()
+        priority = int(pattern.pop("priority", PRIORITY))
+        if pattern or isinstance(include, str) or isinstance(exclude, str):
+            raise SettingsError("urlPattern: take lists of patterns as include and exclude")
         return SiteRule(
             int(record["order"]),
-            tuple(map(Pattern, pattern.get("include", ()))),
-            tuple(map(Pattern, pattern.get("exclude", ()))),
+            tuple(map(Pattern, include)),
+            tuple(map(Pattern, exclude)),
             record["processor"],
             tuple(record.get("args") or ()),
+            priority,
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise SettingsError(f"URL rule {number}, {record}: {error!r}") from error
@@ -198,9 +245,11 @@ def write_rules(rules: SiteRules) -> str:
 
 
 def as_record(rule: SiteRule) -> dict[str, Any]:
-    pattern = {"include": [one.text for one in rule.include]}
+    pattern: dict[str, Any] = {"include": [one.text for one in rule.include]}
     if rule.exclude:
         pattern["exclude"] = [one.text for one in rule.exclude]
+    if rule.priority != PRIORITY:
+        pattern["priority"] = rule.priority
     record: dict[str, Any] = {"order": rule.order, "urlPattern": pattern}
     record["processor"] = rule.processor
     return record | ({"args": list(rule.args)} if rule.args else {})
