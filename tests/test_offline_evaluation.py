@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from scrapy_neardup import commands
+from scrapy_neardup.crawl.extract import content_of_html
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.near import Limits
 from scrapy_neardup.engines import load_engine
@@ -17,7 +18,7 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.index import load_index
 from scrapy_neardup.offline.calibration import calibrate, sampled, shingles, weighted
 from scrapy_neardup.offline.evaluation import Interval, Score, evaluate, measure
-from scrapy_neardup.offline.page_files import read_pages, read_pairs
+from scrapy_neardup.offline.page_files import lines_of, read_pages, read_pairs
 
 
 def html(words: list[str]) -> str:
@@ -227,6 +228,23 @@ def test_the_defaults_meet_their_targets_on_real_pages(shared_data: Path) -> Non
     assert report["wrong"] <= 2
     report = evaluate(*files, Limits(), templates=True, label="label")
     assert (report["precision"], report["recall"] >= 0.92) == (1.0, True)
+
+
+def test_no_page_of_a_real_documentation_is_dropped_for_one_on_another_subject(
+    shared_data: Path,
+) -> None:
+    """Versions of a page have a group of their own; classes of an API share most of their words."""
+    known = Detector(load_engine("auto"), load_index("permuted", blocks=7, distance=6))
+    groups: dict[str, str] = {}
+    n_dropped = 0
+    for _, page in lines_of(shared_data / "pairs" / "pages.jsonl.gz"):
+        url = f"{page['url']}#{page['id']}"
+        groups[url] = page["group"]
+        decision = known.decide(known.read(url, content_of_html(page["html"], page["url"])))
+        if decision.original is not None and decision.is_duplicate:
+            n_dropped += 1
+            assert groups[decision.original] == page["group"], (url, decision)
+    assert n_dropped > 500
 
 
 def test_keys_tell_what_is_chance(
