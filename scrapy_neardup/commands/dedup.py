@@ -63,7 +63,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="give up a file that unpacks to N times its size, from 1 GB on (default: 1000)",
     )
+    parser.add_argument(
+        "--keep",
+        choices=("first", "longest", "newest", "canonical", "best"),
+        default="first",
+        help="which copy of a cluster (default: first)",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="STATE|DIR",
+        type=Path,
+        help="drop what a crawl's state, or an earlier run's output folder, has already",
+    )
+    parser.add_argument(
+        "--clusters", metavar="FILE", type=table, help="write the clusters as .csv or .parquet"
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+
+
+def table(name: str) -> Path:
+    """A file name with the suffix of a table."""
+    path = Path(name)
+    if path.suffix not in (".csv", ".parquet"):
+        raise argparse.ArgumentTypeError(f"{name}: takes a name that ends in .csv or .parquet")
+    return path
 
 
 def run(options: argparse.Namespace) -> int:
@@ -101,6 +124,9 @@ def deduplicated(options: argparse.Namespace, out: Path) -> dict[str, Any]:
         Fields(options.url, options.text, options.html, not options.no_url),
         max(1, options.jobs or cores()),
         Limits(options.max_record_mb * MIB, options.max_ratio),
+        options.keep,
+        options.against,
+        options.clusters,
     )
     try:
         with progress_bar(job) as watch:

@@ -17,6 +17,11 @@ def new_key() -> int:
     return secrets.randbelow(MAX_KEY) + 1
 
 
+def keep_key(folder: Path, key: int) -> None:
+    """Make a key that of a folder, which is to have none. Raises OSError."""
+    write_atomically(folder / "key", [f"{key:0{_DIGITS}x}\n".encode()], mode=0o600)
+
+
 def kept_key(folder: Path) -> int:
     """The key of a state folder, made at the first call; readable by its owner only.
 
@@ -24,7 +29,7 @@ def kept_key(folder: Path) -> int:
     """
     path = folder / "key"
     if not path.exists():
-        write_atomically(path, [f"{new_key():0{_DIGITS}x}\n".encode()], mode=0o600)
+        keep_key(folder, new_key())
     text = path.read_bytes().decode("ascii", "replace")
     if len(text) != _DIGITS + 1 or text[-1] != "\n" or set(text[:-1]) - set("0123456789abcdef"):
         raise StateError(

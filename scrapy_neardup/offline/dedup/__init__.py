@@ -18,25 +18,33 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.factory import make_detector, make_identity
 from scrapy_neardup.offline.dedup import journal
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
-from scrapy_neardup.offline.dedup.deciding import Cuts, Decider
+from scrapy_neardup.offline.dedup.copies import Keep, Swap, rechosen, swaps
+from scrapy_neardup.offline.dedup.deciding import Cuts, Decider, Place
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.journal import Decided, RunJournal
 from scrapy_neardup.offline.dedup.progress import Progress, Stage, begun
 from scrapy_neardup.offline.dedup.reading import Work
 from scrapy_neardup.offline.dedup.record import Limits
-from scrapy_neardup.offline.dedup.tables import TOTALS, Records, write_tables
+from scrapy_neardup.offline.dedup.reference import (
+    SNAPSHOT,
+    reference_detector,
+    reference_folder,
+    reference_key,
+)
+from scrapy_neardup.offline.dedup.tables import TOTALS, Records, write_clusters, write_tables
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 from scrapy_neardup.offline.dedup.writing import CHECKPOINT_S, Writer, Written
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.files import make_folder, write_atomically
 from scrapy_neardup.state.lock import FolderLock
-from scrapy_neardup.state.secret import kept_key
+from scrapy_neardup.state.secret import keep_key, kept_key
 from scrapy_neardup.state.snapshot import write_snapshot
 
-JOURNAL, SNAPSHOT, SUMMARY = "decisions.journal", "detector.snapshot", "summary.json"
+JOURNAL, SUMMARY = "decisions.journal", "summary.json"
 LOCKED = "Wait for that run, or name another folder with --out"
 
 # Called during a run with the bytes of the inputs read so far and the counts so far.
@@ -52,11 +60,20 @@ class DedupJob(NamedTuple):
     fields: Fields
     jobs: int
     limits: Limits = Limits()
+    keep: Keep = "first"
+    against: Path | None = None
+    clusters: Path | None = None  # table to write: .csv or .parquet
 
     @property
     def options(self) -> dict[str, Any]:
         """What decides about the result, besides inputs and settings."""
-        return {"columns": list(self.fields), "limits": list(self.limits)}
+        against = None if self.against is None else str(self.against.resolve())
+        return {
+            "--url, --text or --html": list(self.fields),
+            "limit": list(self.limits),
+            "--keep": self.keep,
+            "--against": against,
+        }
 
 
 def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[str, Any]:
@@ -101,16 +118,32 @@ class DedupRun:
     ) -> None:
         self.job, self.columns, self.progress, self.watch = job, columns, progress, watch
         self.began_at = time.monotonic() - progress.seconds
-        key = job.settings.key
-        self.key = kept_key(job.out) if key is None else key
+        self.reference = None if job.against is None else reference_folder(job.against)
+        self.key = self._key()
         self.identity = make_identity(job.settings, self.key)
         self.counts: Counter[str] = Counter()
-        self.records = Records(job.inputs, progress.token)
+        self.records = Records(job.inputs, progress.token, job.against)
+        self.swapped: dict[Place, Swap] = {}
+
+    def _key(self) -> int:
+        """The secret: that of the settings, of the reference set, or the folder's own."""
+        settings, out = self.job.settings, self.job.out
+        if settings.key is not None:
+            return settings.key
+        if self.reference is not None and not (out / "key").exists():
+            keep_key(out, reference_key(self.reference, settings))
+        return kept_key(out)
+
+    def _detector(self) -> Detector:
+        settings = self.job.settings
+        if self.reference is None:
+            return make_detector(settings, self.key)
+        return reference_detector(self.reference, settings, self.key)
 
     def go(self) -> None:
         """Whatever is left to do."""
         job, token = self.job, self.progress.token
-        work = Work(job.settings, self.key, job.inputs, job.limits, token)
+        work = Work(job.settings, self.key, job.inputs, job.limits, token, job.keep != "first")
         self._save(self.progress.stage)
         with Workers(work, job.jobs) as workers:
             cuts = Cuts(workers, self.columns)
@@ -123,12 +156,13 @@ class DedupRun:
     def _read(self, workers: Workers, cuts: Cuts) -> None:
         """Decide about every record that is not decided yet."""
         is_reading = self.progress.stage == "reading"
-        detector = make_detector(self.job.settings, self.key)
+        detector = self._detector()
         following, end = (0, 0), 0
         for end, group in self._decided(detector if is_reading else None):  # noqa: B007
             following = group.place[0], group.place[1] + 1
             self._count(group.place[0], group.counts)
         if not is_reading:
+            self.swapped = self._swapped()
             return
         with closing(RunJournal(self.job.out / JOURNAL, self.identity, end)) as written:
             decider = Decider(detector, written, self.progress.token)
@@ -138,15 +172,27 @@ class DedupRun:
                 if time.monotonic() - self.saved_at >= CHECKPOINT_S:
                     self._save("reading")
         write_snapshot(self.job.out / SNAPSHOT, self.identity, detector.arrays())
+        self.swapped = self._swapped()
         write_tables(self.job.out, self._groups(), self.records)
+        if self.job.clusters is not None:
+            write_clusters(self.job.clusters, self._groups(), self.records)
         self._save("writing")
 
     def _decided(self, detector: Any = None) -> Iterator[tuple[int, Decided]]:
         path = self.job.out / JOURNAL
         return journal.decided(path, self.identity, detector) if path.exists() else iter(())
 
-    def _groups(self) -> Iterator[Decided]:
+    def _swapped(self) -> dict[Place, Swap]:
+        if self.job.keep == "first":
+            return {}
+        return swaps(self._as_decided, self.job.keep, self.progress.token)
+
+    def _as_decided(self) -> Iterator[Decided]:
         return (group for _, group in self._decided())
+
+    def _groups(self) -> Iterator[Decided]:
+        """What was decided, with the copies that were chosen."""
+        return rechosen(self._as_decided(), self.swapped, self.progress.token)
 
     def _count(self, number: int, counts: Counter[str]) -> None:
         self.records.add(number, counts["records"])

@@ -12,13 +12,14 @@ from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.detect.templates import each_once
 from scrapy_neardup.offline.dedup.columns import Columns
 from scrapy_neardup.offline.dedup.journal import (
+    CHOICE,
     DAMAGED,
     DROPPED,
     DUPLICATE,
     KEPT,
     RunJournal,
 )
-from scrapy_neardup.offline.dedup.reading import Read, Unread
+from scrapy_neardup.offline.dedup.reading import Readings, Unread
 from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 from scrapy_neardup.state.records import KeptPage
@@ -73,18 +74,18 @@ class Cuts:
             frame = Frame(0, damage="the rest of the file: its reader crashed")
             yield Chunk(following, 0, 0, frames=[frame])
 
-    def read(self, worker: Worker, part: tuple[int, Chunk]) -> list[Read]:
+    def read(self, worker: Worker, part: tuple[int, Chunk]) -> Readings:
         """What the records of a chunk say; one that ends its worker is left unread."""
         number, chunk = part
         fatal: set[int] = set()
         while True:
             try:
-                read: list[Read] = worker.call("read", number, self.columns[number], chunk, fatal)
+                read: Readings = worker.call("read", number, self.columns[number], chunk, fatal)
                 return read
             except WorkerEnded as ended:
                 if ended.index < 0 or ended.index in fatal:
                     what = f"{len(chunk.data or b''):,} bytes that crash their reader"
-                    return [Damage(what, chunk.begin)]
+                    return [(Damage(what, chunk.begin), None)]
                 fatal.add(ended.index)
 
 
@@ -96,10 +97,13 @@ class Decider:
         self.journal = journal
         self.token = token
 
-    def decide(self, number: int, chunk: int, read: list[Read]) -> Counter[str]:
+    def decide(self, number: int, chunk: int, read: Readings) -> Counter[str]:
         """Decide about the records of a chunk; how many of each kind."""
         counts, verdicts = Counter(records=len(read)), bytearray()
-        for index, reading in enumerate(read):
+        for index, (reading, traits) in enumerate(read):
+            if traits is not None and isinstance(reading, PageReading):
+                entry = {"index": index, "name": reading.url, "traits": traits}
+                self.journal.note(CHOICE, entry)
             kind, verdict = self._verdict(index, reading)
             counts[kind] += 1
             counts["kept"] += verdict
@@ -107,7 +111,7 @@ class Decider:
         self.journal.decided((number, chunk), bytes(verdicts), counts)
         return counts
 
-    def _verdict(self, index: int, reading: Read) -> tuple[str, int]:
+    def _verdict(self, index: int, reading: PageReading | Unread | Damage) -> tuple[str, int]:
         if isinstance(reading, Damage):
             self.journal.note(
                 DAMAGED, {"index": index, "offset": reading.begin, "error": reading.error}

@@ -19,6 +19,7 @@ from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import Format, columns_of, format_of
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.record import Chunk, Damage, Limits, Page, Ranges
+from scrapy_neardup.offline.dedup.traits import Traits, traits_of
 from scrapy_neardup.settings import NearDupSettings
 
 
@@ -30,6 +31,7 @@ class Work(NamedTuple):
     inputs: list[Input]
     limits: Limits
     token: str  # with which this run names pages
+    with_traits: bool = False  # whether a copy is to be chosen by more than its place
 
 
 class Unread(NamedTuple):
@@ -40,6 +42,7 @@ class Unread(NamedTuple):
 
 
 Read = PageReading | Unread | Damage
+Readings = list[tuple[Read, Traits | None]]
 
 
 class Reader:
@@ -70,20 +73,22 @@ class Reader:
             if chunk.number >= first:
                 yield chunk
 
-    def read(self, number: int, columns: Columns, chunk: Chunk, fatal: set[int]) -> list[Read]:
+    def read(self, number: int, columns: Columns, chunk: Chunk, fatal: set[int]) -> Readings:
         """What each record of a chunk says. fatal: records not to be looked at."""
         form = self._of(number, columns)
         frames = (frame for frame in form.frames(chunk) if not frame.filler)
-        found: list[Read] = []
+        found: Readings = []
         for index, frame in enumerate(frames):
             self.at(index)
             if index in fatal:
-                found.append(Unread("failed"))
+                found.append((Unread("failed"), None))
             elif frame.damage:
-                found.append(Damage(frame.damage, frame.begin))
+                found.append((Damage(frame.damage, frame.begin), None))
             else:
                 place = f"#{self.work.token}.{number}.{chunk.number}.{index}"
-                found.append(self._read(form.page(frame, chunk), place))
+                page = form.page(frame, chunk)
+                reading = self._read(page, place)
+                found.append((reading, self._traits(page, reading)))
         self.at(-1)
         return found
 
@@ -93,6 +98,12 @@ class Reader:
             source = self.work.inputs[number]
             self._format = number, format_of(source, columns, self.work.limits)
         return self._format[1]
+
+    def _traits(self, page: Page | Damage, reading: Read) -> Traits | None:
+        wanted = self.work.with_traits and isinstance(reading, PageReading)
+        if not wanted or isinstance(page, Damage) or not isinstance(reading, PageReading):
+            return None
+        return traits_of(page, reading.n_words)
 
     def _read(self, page: Page | Damage, place: str) -> Read:
         """The reading of one record. Any error of a parser leaves it unread, and so kept."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,8 +20,9 @@ TOTALS = ("records", "kept", "exact", "near", "damaged")
 class Records:
     """Numbers of records in their files, by their places."""
 
-    def __init__(self, inputs: list[Input], token: str) -> None:
+    def __init__(self, inputs: list[Input], token: str, against: Path | None = None) -> None:
         self.inputs = inputs
+        self.against = None if against is None else str(against)
         self.token = token
         self._firsts: list[list[int]] = [[0] for _ in inputs]  # of each chunk, and the next
 
@@ -37,7 +40,7 @@ class Records:
         """File, record and URL of a name; a page that is not of this run has no file."""
         url, place = place_of(name, self.token)
         return {
-            **({"file": None, "record": None} if place is None else self.where(place)),
+            **({"file": self.against, "record": None} if place is None else self.where(place)),
             "url": url,
         }
 
@@ -63,11 +66,58 @@ def damage_of(group: Decided, entry: dict[str, Any], records: Records) -> dict[s
 
 def duplicate_of(group: Decided, entry: dict[str, Any], records: Records) -> dict[str, Any]:
     """A line of duplicates.jsonl."""
-    del entry["index"]
+    entry = {key: value for key, value in entry.items() if key != "index"}
     line = records.named(entry.pop("name"))
+    if "compared_with" in entry:
+        entry["compared_with"] = records.named(entry.pop("compared_with"))
     return {**line, "original": records.named(entry.pop("original")), **entry}
 
 
 def as_line(entry: dict[str, Any]) -> bytes:
     """A JSON line."""
     return json.dumps(entry).encode() + b"\n"
+
+
+CLUSTER_COLUMNS = ("cluster", "size", "kept", "file", "record", "url", "kind", "similarity")
+
+
+def write_clusters(path: Path, groups: Iterable[Decided], records: Records) -> None:
+    """Write a row for each record of a cluster, as CSV or Parquet by the name of the file.
+
+    cluster  number of the cluster, from 1, in the order of its first duplicate
+    size     of its records
+    kept     whether this one is kept
+    kind, similarity  how a duplicate was compared; empty for what is kept
+    """
+    clusters: dict[str, list[dict[str, Any]]] = {}
+    for group in groups:
+        for entry in group.duplicates:
+            told = {"kind": entry["kind"], "similarity": entry["similarity"], "kept": False}
+            clusters.setdefault(entry["original"], []).append(
+                {**records.named(entry["name"]), **told}
+            )
+    rows = []
+    for number, (original, copies) in enumerate(clusters.items(), 1):
+        kept = {**records.named(original), "kept": True, "kind": None, "similarity": None}
+        members = {"cluster": number, "size": len(copies) + 1}
+        rows += [{**row, **members} for row in (kept, *copies)]
+    write_rows(path, [{name: row[name] for name in CLUSTER_COLUMNS} for row in rows])
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Rows of CLUSTER_COLUMNS as CSV or Parquet."""
+    if path.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        types = (pa.int64(), pa.int64(), pa.bool_(), pa.string(), pa.int64(), pa.string())
+        schema = pa.schema(
+            list(zip(CLUSTER_COLUMNS, (*types, pa.string(), pa.float64()), strict=True))
+        )
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+        return
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, CLUSTER_COLUMNS)
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomically(path, [text.getvalue().encode("utf-8", "replace")], mode=0o644)

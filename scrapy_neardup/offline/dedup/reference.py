@@ -1,0 +1,62 @@
+"""What a run is compared with besides its own inputs: a crawl's state, or an earlier run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scrapy_neardup.detect.detector import Detector
+from scrapy_neardup.errors import InputError
+from scrapy_neardup.factory import make_detector, make_identity, restored_detector
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import records
+from scrapy_neardup.state.recovery import read_folder
+from scrapy_neardup.state.secret import kept_key
+from scrapy_neardup.state.snapshot import Array, open_snapshot
+
+SNAPSHOT = "detector.snapshot"
+
+
+def reference_folder(named: Path) -> Path:
+    """The folder of a finished run, or the state folder of a crawl. Raises InputError."""
+    for folder in (named, named / "neardup"):
+        if (folder / SNAPSHOT).exists() or any(folder.glob("journal-*")):
+            return folder
+    raise InputError(f"{named}: holds neither a finished run of dedup nor the state of a crawl")
+
+
+def reference_key(folder: Path, settings: NearDupSettings) -> int:
+    """The secret by which its pages can be compared. Raises InputError, StateError."""
+    if settings.key is not None:
+        return settings.key
+    if not (folder / "key").exists():
+        raise InputError(f"{folder}: its key is missing; set NEARDUP_KEY to the one it was made by")
+    return kept_key(folder)
+
+
+def reference_detector(folder: Path, settings: NearDupSettings, key: int) -> Detector:
+    """A detector that remembers its pages. Changes nothing in the folder.
+
+    Raises SnapshotError and JournalError for damage, or where settings differ from those that
+    it was made by.
+    """
+    identity = make_identity(settings, key)
+    if (folder / SNAPSHOT).exists():
+        return restored_detector(settings, key, open_snapshot(folder / SNAPSHOT, identity).arrays)
+    content = read_folder(folder, identity)
+    detector = _of_snapshot(content.arrays, settings, key)
+    for record in content.records():
+        if record.kind == records.PAGE:
+            kept = records.unpack_page(record.payload)
+            detector.restore(kept.page, kept.indexed)
+    return detector
+
+
+def _of_snapshot(arrays: dict[str, Array], settings: NearDupSettings, key: int) -> Detector:
+    if not arrays:
+        return make_detector(settings, key)
+    prefix = "detector."
+    own = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+    detector = restored_detector(settings, key, own)
+    for page_id in arrays["unkept"].tolist():
+        detector.forget(page_id)
+    return detector

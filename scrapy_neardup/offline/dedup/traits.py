@@ -1,0 +1,87 @@
+"""What a copy of a page is chosen by: its words, date, status and canonical URL."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import urljoin
+
+from scrapy_neardup.offline.dedup.columns import value_at
+from scrapy_neardup.offline.dedup.record import Page
+
+DATES = ("date", "WARC-Date", "timestamp", "crawl_date", "fetched", "fetch_time", "last_modified")
+DATES_NESTED = ("metadata.date", "metadata.WARC-Date", "meta.date", "meta.timestamp")
+STATUSES = ("status", "fetch_status", "http_status", "metadata.status")
+CANONICALS = ("canonical", "canonical_url")
+# `<link rel=canonical href=…>` with its attributes in either order, in the head of a page.
+LINK = re.compile(rb"<link\b[^>]{0,4096}>", re.IGNORECASE)
+REL = re.compile(rb"\brel\s*=\s*[\"']?\s*canonical\b", re.IGNORECASE)
+HREF = re.compile(rb"\bhref\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
+HEAD_BYTES = 2**17
+LATIN_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)?(\d\d)?(\d\d)?")
+
+
+class Traits(NamedTuple):
+    """What a copy is chosen by."""
+
+    words: int
+    date: float | None  # seconds since 1970
+    status: int | None
+    canonical: str | None  # the URL that it says is the page's own
+
+
+def traits_of(page: Page, words: int) -> Traits:
+    """The traits of a page, by the usual columns, WARC headers and its HTML."""
+    row = page.row if isinstance(page.row, dict) else {}
+    status = _first(row, STATUSES)
+    canonical = _first(row, CANONICALS) or canonical_in(page.body or b"", page.url)
+    return Traits(
+        words,
+        seconds_of(_first(row, DATES + DATES_NESTED)),
+        int(status) if str(status).isdecimal() else None,
+        str(canonical) if canonical else None,
+    )
+
+
+def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:
+    values = (value_at(row, name) for name in names)
+    return next((value for value in values if value not in (None, "")), None)
+
+
+def canonical_in(body: bytes, url: str) -> str | None:
+    """The URL that a page's head names as its own."""
+    for link in LINK.findall(body[:HEAD_BYTES]):
+        href = HREF.search(link)
+        if href and REL.search(link):
+            named = next(group for group in href.groups() if group is not None)
+            try:
+                return str(urljoin(url, named.decode("utf-8", "replace").strip()))
+            except ValueError:
+                return None
+    return None
+
+
+def seconds_of(value: Any) -> float | None:
+    """A date as seconds since 1970: ISO 8601, 20261101120000, or such a number; else None."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, (int, float)):
+        digits = LATIN_DATE.fullmatch(str(value))
+        return _at(digits) if digits else float(value)
+    text = str(value or "").strip()
+    digits = LATIN_DATE.fullmatch(text)
+    if digits:
+        return _at(digits)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _at(digits: re.Match[str]) -> float | None:
+    try:
+        return datetime(*(int(group or 0) for group in digits.groups()), tzinfo=UTC).timestamp()  # type: ignore[misc,arg-type]
+    except ValueError:
+        return None

@@ -1,0 +1,212 @@
+"""Which copy is kept, against what a run compares, and that kills and processes change nothing."""
+
+import csv
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mock_site import page, prose
+from test_offline_dedup import STOPPED_BY, lines, rows, warc_record
+
+from scrapy_neardup.commands import WRONG_USE, main
+from scrapy_neardup.offline.dedup.copies import Member, chosen
+from scrapy_neardup.offline.dedup.deciding import Place
+from scrapy_neardup.offline.dedup.traits import Traits, canonical_in, seconds_of
+
+pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
+
+
+def written(path: Path, table: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in table))
+    return path
+
+
+def run(out: Path, *args: object) -> int:
+    return main(["dedup", *map(str, args), "--out", str(out), "--jobs", "1"])
+
+
+def kept_rows(out: Path) -> list[dict[str, Any]]:
+    return [row for part in sorted((out / "kept").iterdir()) for row in lines(part)]
+
+
+COPIES = [
+    {"id": 0, "url": "http://a.example/print?id=7", "date": "2026-01-01", "status": 200},
+    {"id": 1, "url": "http://a.example/7", "date": "2026-03-01T00:00:00Z", "status": 200},
+    {"id": 2, "url": "https://a.example/7", "date": "20260201", "status": 200},
+    {"id": 3, "url": "https://a.example/", "date": None, "status": 404},
+]
+CANONICAL = "http://a.example/7"
+
+
+def copies() -> list[dict[str, Any]]:
+    return [{**row, "text": prose(0), "canonical": CANONICAL} for row in COPIES]
+
+
+@pytest.mark.parametrize(
+    ("keep", "id"), [("first", 0), ("newest", 1), ("canonical", 1), ("best", 2), ("longest", 0)]
+)
+def test_the_copy_that_is_asked_for_is_kept(tmp_path: Path, keep: str, id: int) -> None:
+    table = [*copies(), {"id": 9, "url": "http://a.example/9", "text": prose(9)}]
+    source = written(tmp_path / "a.jsonl", table)
+    clusters = tmp_path / "clusters.csv"
+    assert run(tmp_path / "out", source, "--keep", keep, "--clusters", clusters) == 0
+    assert [row["id"] for row in kept_rows(tmp_path / "out")] == [id, 9]
+    dropped = lines(tmp_path / "out" / "duplicates.jsonl")
+    assert [row["record"] for row in dropped] == [i for i in range(4) if i != id]
+    assert {row["original"]["record"] for row in dropped} == {id}
+    with clusters.open(newline="") as file:
+        told = list(csv.DictReader(file))
+    assert [(row["record"], row["kept"], row["size"]) for row in told] == [
+        (str(id), "True", "4"),
+        *((str(i), "False", "4") for i in range(4) if i != id),
+    ]
+
+
+def test_a_canonical_url_that_is_no_copy_decides_nothing(tmp_path: Path) -> None:
+    table = [{**row, "canonical": "http://a.example/elsewhere"} for row in copies()]
+    source = written(tmp_path / "a.jsonl", table)
+    assert run(tmp_path / "out", source, "--keep", "canonical") == 0
+    assert [row["id"] for row in kept_rows(tmp_path / "out")] == [0]
+
+
+def test_rel_canonical_and_headers_of_warc_decide(tmp_path: Path) -> None:
+    html = page(prose(0)).replace(b"<body", b'<link href="/best" rel=canonical><body', 1)
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+    urls = [f"http://a.example/{name}" for name in ("first", "best")]
+    path = tmp_path / "a.warc"
+    path.write_bytes(b"".join(warc_record("response", url, http + html) for url in urls))
+    assert run(tmp_path / "out", path, "--keep", "canonical") == 0
+    (dropped,) = lines(tmp_path / "out" / "duplicates.jsonl")
+    assert (dropped["url"], dropped["original"]["url"]) == (urls[0], urls[1])
+
+
+@pytest.mark.parametrize(
+    ("head", "url"),
+    [
+        (b'<link rel="canonical" href="http://b/x">', "http://b/x"),
+        (b"<LINK href='/y' REL=canonical>", "http://a/y"),
+        (b'<link rel="alternate" href="/z">', None),
+        (b"<link rel=canonical>", None),
+        (b"", None),
+    ],
+)
+def test_canonical_urls_are_read(head: bytes, url: str | None) -> None:
+    assert canonical_in(b"<html><head>" + head + b"</head>", "http://a/") == url
+
+
+@pytest.mark.parametrize("value", ["2026-02-03T04:05:06Z", "20260203040506", 20260203040506])
+def test_dates_are_read(value: object) -> None:
+    assert seconds_of(value) == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize("value", [None, "", "soon", "2026-13-01", [], 99999999])
+def test_what_is_no_date_is_none(value: object) -> None:
+    assert seconds_of(value) is None
+
+
+def test_the_first_of_equal_copies_is_kept() -> None:
+    same = [Member(Place(0, 0, i), "http://a", Traits(5, 1.0, 200, None)) for i in range(3)]
+    for keep in ("first", "longest", "newest", "canonical", "best"):
+        assert chosen(same, keep) == same[0]  # type: ignore[arg-type]
+
+
+def test_a_run_drops_what_an_earlier_run_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = written(tmp_path / "old.jsonl", rows()[:3])
+    new = written(
+        tmp_path / "new.jsonl", [*rows(), {"id": 8, "url": "http://a.example/8", "text": prose(8)}]
+    )
+    assert run(tmp_path / "first", old) == 0
+    assert run(tmp_path / "second", new, "--against", tmp_path / "first") == 0
+    assert [row["id"] for row in kept_rows(tmp_path / "second")] == [4, 6, 8]
+    first = lines(tmp_path / "second" / "duplicates.jsonl")[0]
+    assert first["original"] == {
+        "file": str(tmp_path / "first"),
+        "record": None,
+        "url": rows()[0]["url"],
+    }
+    assert run(tmp_path / "third", new, "--against", tmp_path / "second", "--keep", "best") == 0
+    assert not list((tmp_path / "third" / "kept").iterdir())
+    assert run(tmp_path / "fourth", new, "--against", tmp_path / "nothing") == WRONG_USE
+    assert "neither" in capsys.readouterr().err
+
+
+def as_it_is(out: Path) -> dict[str, bytes]:
+    """All of a result but times and secrets."""
+    files = [*(out / "kept").rglob("*"), out / "duplicates.jsonl", out / "damaged.jsonl"]
+    return {str(p.relative_to(out)): p.read_bytes() for p in files if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Several chunks in several formats, with copies and damage."""
+    folder = tmp_path_factory.mktemp("collection")
+    rng = random.Random(3)
+    # Few words, so that they are read fast, and many bytes, so that they fill chunks.
+    texts = [f"{prose(i)} {'z' * 90_000}" for i in range(30)]
+
+    def table(n: int) -> Iterator[dict[str, Any]]:
+        for i in range(n):
+            yield {"id": i, "url": f"http://a.example/{rng.random()}", "text": rng.choice(texts)}
+
+    written(folder / "a.jsonl", list(table(50)))
+    body = b"".join(json.dumps(row).encode() + b"\n" for row in table(50))
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(body + b"damaged\n", 1))
+    rows_of_c = [json.dumps(row) for row in table(30)]
+    (folder / "c.json").write_text("[\n" + ",\n".join(rows_of_c) + "\n]")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def one_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders draw keys, and decisions near the limit depend on them."""
+    (tmp_path / "settings_of_the_test.py").write_text("NEARDUP_KEY = 5\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "settings_of_the_test")
+
+
+def dedup_command(collection: Path, out: Path, *more: str) -> list[str]:
+    return ["dedup", str(collection), "--out", str(out), "--keep", "longest", *more]
+
+
+def finish(collection: Path, out: Path, *more: str) -> None:
+    command = [sys.executable, "-m", "scrapy_neardup", *dedup_command(collection, out, *more)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_number_of_processes_changes_nothing(collection: Path, tmp_path: Path) -> None:
+    finish(collection, tmp_path / "one", "--jobs", "1")
+    finish(collection, tmp_path / "three", "--jobs", "3")
+    assert as_it_is(tmp_path / "one") == as_it_is(tmp_path / "three")
+    assert len(lines(tmp_path / "one" / "duplicates.jsonl")) > 50
+
+
+@pytest.mark.parametrize(
+    "at", [2, 5, 9, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 18))]
+)
+def test_a_kill_at_any_chunk_changes_nothing(collection: Path, tmp_path: Path, at: int) -> None:
+    finish(collection, tmp_path / "whole", "--jobs", "1")
+    (tmp_path / "killed.py").write_text(STOPPED_BY.format("SIGKILL"))
+    program = [sys.executable, str(tmp_path / "killed.py")]
+    for n_parts in (at, 2):
+        done = subprocess.run(
+            [*program, str(n_parts), *dedup_command(collection, tmp_path / "out")],
+            check=False,
+            capture_output=True,
+        )
+        assert done.returncode in (-signal.SIGKILL, 0), done.stderr
+    finish(collection, tmp_path / "out", "--jobs", "2")
+    assert as_it_is(tmp_path / "out") == as_it_is(tmp_path / "whole")
