@@ -171,8 +171,8 @@ def make_fleet_identity(settings: NearDupSettings, key: int) -> Identity:
     }
 
 
-def _described(value: Any) -> str | int | bool:
+def _described(value: Any) -> str | int | float | bool:
     """A setting's value as JSON can hold it; a function or class as its dotted path."""
     if callable(value):
         return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
-    return value if isinstance(value, (str, int)) else str(value)
+    return value if isinstance(value, (str, int, float)) else str(value)

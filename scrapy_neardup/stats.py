@@ -152,6 +152,14 @@ BACKEND_OVERTAKEN = key(
     "backend/overtaken",
     "pages of other workers forgotten because the lease expired before their items finished",
 )
+BACKEND_LEFT = key(
+    "backend/left",
+    "1 if the worker found another fleet's secret or specification on the server and went on alone",
+)
+BACKEND_RESTORED = key(
+    "backend/restored",
+    "times that the server had lost its data and was told again what this worker knows",
+)
 BACKEND_LOST = key("backend/lost", "URLs and pages that were never written to the server")
 BACKEND_REFUSED = key(
     "backend/refused",

@@ -347,7 +347,7 @@ def test_a_worker_that_would_drop_other_pages_is_refused(
     if callable(here):
         shown = repr(f"{here.__module__}.{here.__qualname__}")
     else:
-        shown = repr(here) if isinstance(here, (str, int)) else repr(str(here))
+        shown = repr(here) if isinstance(here, (str, int, float)) else repr(str(here))
     with pytest.raises(FleetError, match=rf"{setting} is .* there and {re.escape(shown)} here"):
         Worker(server.url, **{setting: here})
 

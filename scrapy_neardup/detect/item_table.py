@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -79,6 +80,10 @@ class ItemTable:
         self._sketch_rows.append(row)
         self._by_key.put(item.page ^ item.values, id, self._keys)
         return True
+
+    def items(self) -> Iterator[KeptItem]:
+        """All items, in the order in which they came."""
+        return map(self._item, range(len(self)))
 
     def has(self, item: KeptItem) -> bool:
         """Whether an item with exactly these data was kept of the page."""

@@ -173,6 +173,10 @@ class HostTemplates:
         """What is known of a host."""
         return self._hosts.get(host)
 
+    def hosts(self) -> list[tuple[int, Host]]:
+        """All hosts, and what is known of each."""
+        return list(self._hosts.items())
+
     @property
     def has_room(self) -> bool:
         """Whether a host that is not known yet would be taken in."""

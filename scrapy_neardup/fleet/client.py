@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha1
 from itertools import chain
@@ -11,7 +10,6 @@ from typing import Any
 
 from scrapy_neardup.errors import FleetError
 from scrapy_neardup.fleet.protocol import Call
-from scrapy_neardup.state.secret import new_key
 
 CONNECT_S, ANSWER_S = 1.0, 2.0
 # Passing errors that redis-py has no class for: disk full, replicas missing, a script running.
@@ -77,39 +75,24 @@ def is_passing(error: Exception) -> bool:
 class Server:
     """A Valkey or Redis server, or a cluster of them; for one thread at a time.
 
+    is_cluster     whether calls may go to different nodes
     n_round_trips  how many were made so far
     """
 
     def __init__(self, url: str) -> None:
         """Connects when first used. Raises FleetError where redis-py is missing."""
         self.n_round_trips = 0
-        self._is_cluster = url.partition("://")[0].endswith("+cluster")
+        self.is_cluster = url.partition("://")[0].endswith("+cluster")
         self._is_stale = False  # whether to ask for the cluster's slots again
         self._url = url
-        self._client = None if self._is_cluster else connect(url)
+        self._client = None if self.is_cluster else connect(url)
 
-    def shared_key(self, prefix: str) -> int:
-        """The fleet's secret, drawn by whoever comes first."""
-        client, name = self._connected(), f"{{{prefix}}}:key"
-        client.set(name, f"{new_key():016x}", nx=True)
-        return int(client.get(name), 16)
-
-    def agree(self, prefix: str, identity: Mapping[str, Any]) -> None:
-        """Set the fleet's specification, or compare with it. Raises FleetError if it differs."""
-        client, name = self._connected(), f"{{{prefix}}}:identity"
-        client.set(name, json.dumps(dict(identity), sort_keys=True), nx=True)
-        theirs = json.loads(client.get(name))
-        differences = [
-            f"{part} is {theirs.get(part)!r} there and {identity.get(part)!r} here"
-            for part in sorted({*theirs, *identity})
-            if theirs.get(part) != identity.get(part)
-        ]
-        if differences:
-            raise FleetError(
-                f"the fleet under NEARDUP_BACKEND_PREFIX={prefix!r} has another "
-                f"specification: {', '.join(differences)}. Give all workers the same settings, "
-                f"or another prefix"
-            )
+    def call(self, call: Call) -> Any:
+        """The server's answer to one call, read. Raises what the client raises, see failures()."""
+        (answer,) = self.send([call])
+        if isinstance(answer, Exception):
+            raise answer
+        return call.read(answer)
 
     def send(self, calls: Sequence[Call]) -> list[Any]:
         """The server's answer to each call; an exception if it failed or refused.
@@ -132,14 +115,14 @@ class Server:
         """Close every connection."""
         if self._client is None:
             return
-        if self._is_cluster:  # its close() leaves connections open if it was made from a URL
+        if self.is_cluster:  # its close() leaves connections open if it was made from a URL
             self._client.disconnect_connection_pools()
         self._client.close()
 
     def _connected(self) -> Any:
         if self._client is None:
             self._client = connect(self._url)
-        elif self._is_cluster and self._is_stale:
+        elif self.is_cluster and self._is_stale:
             self._client.nodes_manager.initialize()
         return self._client
 
@@ -149,7 +132,7 @@ class Server:
         redis-py's own pipelines for clusters take no scripts by name.
         """
         client = self._connected()
-        if not self._is_cluster:
+        if not self.is_cluster:
             yield client, range(len(calls))
             return
         nodes: dict[str, tuple[Any, list[int]]] = {}

@@ -1,7 +1,8 @@
 """The connection to the server: one thread that batches calls, fails open and resends.
 
 States: up; backing off after a failure (no question is sent until the pause is over); trying (the
-first round trip after a pause holds a single call); closing (sends what waits until a deadline);
+first round trip after a pause holds a single call beside the heartbeat); left (the heartbeat found
+another fleet on the server: nothing is sent any more); closing (sends what waits until a deadline);
 ended. `_changed` guards everything that both threads touch. A message leaves the queue only after
 the server has answered it, so one may be sent twice: every call is idempotent.
 """
@@ -19,6 +20,7 @@ from typing import Any
 
 from scrapy_neardup.errors import FleetError
 from scrapy_neardup.fleet.client import is_passing
+from scrapy_neardup.fleet.membership import OtherFleet
 from scrapy_neardup.fleet.protocol import Call
 
 logger = logging.getLogger(__name__)
@@ -29,6 +31,7 @@ MAX_BATCH = 512  # calls in a round trip
 MAX_WAITING = 1_000_000  # messages to be told; at a few hundred bytes each
 
 Send = Callable[[Sequence[Call]], list[Any]]
+Question = tuple[Call, Future[Any]]
 
 
 class Unanswered(FleetError):
@@ -47,17 +50,21 @@ class Link:
     Unanswered at once. Then a single call tests the server, in case the batch was what took too
     long; the size of a batch doubles again with every success.
 
-    n_lost     messages dropped because too many waited, or no time was left
+    Each round trip begins with the heartbeat in `beats_along`, else one round trip a second does.
+
+    has_left   whether the heartbeat found another fleet
+    n_lost     messages dropped because too many waited, or no time was left, or the link has left
     n_refused  questions and messages that the server refused for good
     """
 
-    def __init__(self, send: Send, beat: Call) -> None:
-        """send: makes a round trip, see Server.send. beat: the heartbeat."""
+    def __init__(self, send: Send, beat: Call, beats_along: bool = False) -> None:
+        """send: makes a round trip, see Server.send. beat: the heartbeat; may raise OtherFleet."""
         self.n_lost = self.n_refused = 0
         self._send = send
-        self._beat = beat
+        self._beat, self._beats_along = beat, beats_along
+        self.has_left = False
         self._next_beat = 0.0
-        self._asked: deque[tuple[Call, Future[Any]]] = deque()
+        self._asked: deque[Question] = deque()
         self._waiting: deque[Call] = deque()
         self._changed = threading.Condition()
         self._closing_at: float | None = None
@@ -74,7 +81,7 @@ class Link:
         answer: Future[Any] = Future()
         with self._changed:
             if self._ended or time.monotonic() < self._down_until:
-                answer.set_exception(Unanswered("the server failed a moment ago"))
+                answer.set_exception(Unanswered("the server failed a moment ago, or is left"))
             else:
                 self._asked.append((call, answer))
                 self._changed.notify()
@@ -83,7 +90,7 @@ class Link:
     def tell(self, call: Call) -> None:
         """Send a message as soon as the server takes it."""
         with self._changed:
-            if len(self._waiting) >= MAX_WAITING:
+            if self.has_left or len(self._waiting) >= MAX_WAITING:
                 self.n_lost += 1
                 return
             self._waiting.append(call)
@@ -106,16 +113,13 @@ class Link:
                 self._ended = True
                 self._turn_away("the link is closed")
 
-    def _gathered(self) -> tuple[list[tuple[Call, Future[Any]]], list[Call]] | None:
+    def _gathered(self) -> tuple[list[Question], list[Call]] | None:
         """Questions and messages for the next round trip; None at the end."""
         with self._changed:
             while (rest := self._rest()) > 0:
                 self._changed.wait(rest)
             if self._is_over():
                 return None
-            if time.monotonic() >= self._next_beat:
-                self._next_beat = time.monotonic() + BEAT_S
-                self._asked.appendleft((self._beat, Future()))
             asked = [self._asked.popleft() for _ in range(min(self._most, len(self._asked)))]
             return asked, list(islice(self._waiting, self._most - len(asked)))
 
@@ -130,14 +134,20 @@ class Link:
         return max(due - time.monotonic(), 0)
 
     def _is_over(self) -> bool:
+        if self.has_left:
+            return True
         if self._closing_at is None:
             return False
         return not (self._asked or self._waiting) or time.monotonic() >= self._closing_at
 
-    def _take_round(self, asked: list[tuple[Call, Future[Any]]], told: list[Call]) -> None:
-        answers = self._send([*(call for call, _ in asked), *told])
+    def _take_round(self, asked: list[Question], told: list[Call]) -> None:
+        beats = self._beats_along or time.monotonic() >= self._next_beat
+        answers = self._send([*[self._beat][:beats], *(call for call, _ in asked), *told])
+        if beats and self._hears_of_another_fleet(answers[0], asked):
+            return
         failures = [a for a in answers if isinstance(a, Exception)]
         passing = next((error for error in failures if is_passing(error)), None)
+        answers = answers[beats:]
         self._cross_off(answers[len(asked) :])
         self._note_refusals([error for error in failures if not is_passing(error)])
         if passing is not None:
@@ -146,6 +156,33 @@ class Link:
             self._pause, self._most = FIRST_PAUSE_S, min(2 * self._most, MAX_BATCH)
         for (call, answer), got in zip(asked, answers, strict=False):
             _resolve(call, answer, got)
+
+    def _hears_of_another_fleet(self, answer: Any, asked: list[Question]) -> bool:
+        """Read the heartbeat's answer; if it is of another fleet, leave, and answer nobody."""
+        self._next_beat = time.monotonic() + BEAT_S
+        if isinstance(answer, Exception):
+            return False
+        try:
+            self._beat.read(answer)
+        except OtherFleet as error:
+            self._leave(error)
+            for call, unanswered in asked:
+                _resolve(call, unanswered, Unanswered(str(error)))
+            return True
+        return False
+
+    def _leave(self, error: OtherFleet) -> None:
+        with self._changed:
+            self.has_left = True
+            self.n_lost += len(self._waiting)
+            self._waiting.clear()
+        logger.warning(
+            "neardup: this worker has left its fleet and goes on alone: %s. If the server lost "
+            "its data and another worker drew a new secret: end this crawl and start it again, "
+            "with a new NEARDUP_STATE_DIR if it has one. See docs/fleet.md, When the server loses "
+            "its data",
+            error,
+        )
 
     def _cross_off(self, answers: list[Any]) -> None:
         """Remove messages up to the first that has to be sent again, so that order is kept."""
@@ -170,6 +207,7 @@ class Link:
             self._down_until = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
             self._most = 1
+            self._next_beat = 0.0  # the first thing to ask: the server may have lost its data
             self._turn_away(str(error))
         self._log_once(
             "failed",

@@ -148,16 +148,9 @@ class Questions:
         """ "kept", "undecided", or None where the page was forgotten."""
         return self._about(self._status, page, _status)
 
-    def beat(self, worker: bytes) -> Call:
-        """A heartbeat: renews the worker's lease of LEASE_S."""
-        return Call(scripts.BEAT, self._worker(worker), (int(1000 * LEASE_S),), bool)
-
     def is_alive(self, worker: bytes) -> Call:
         """Whether a worker's lease has not expired."""
-        return Call(scripts.IS_ALIVE, self._worker(worker), (), bool)
-
-    def _worker(self, worker: bytes) -> str:
-        return f"{{{self._prefix}:w:{worker.hex()}}}"
+        return Call(scripts.IS_ALIVE, _worker(self._prefix, worker), (), bool)
 
     def templates(self, host: int) -> Call:
         """What was learnt of a host's templates, packed; None if nothing was."""
@@ -210,6 +203,38 @@ class Questions:
         return low >> 20, high >> 20 | 1
 
 
+def fleet(prefix: str) -> Call:
+    """The fleet's secret, specification and epoch; None if nobody has joined yet."""
+    return Call(scripts.FLEET, _fleet(prefix), (), _as_it_is)
+
+
+def join(
+    prefix: str, secret: str, identity: str, epoch: bytes, read: Callable[[bytes, bytes], Any]
+) -> Call:
+    """Be the first of a fleet, or find out whose it is: `read` gets its epoch and identity."""
+    arguments = (secret, identity, epoch)
+    return Call(scripts.JOIN, _fleet(prefix), arguments, lambda found: read(found[2], found[1]))
+
+
+def beat(prefix: str, worker: bytes, epoch: bytes, read: Callable[[bytes, bytes], Any]) -> Call:
+    """A heartbeat: renews the worker's lease of LEASE_S, and reads the fleet's epoch.
+
+    epoch: how it is to begin. `read` gets the epoch, empty if there is none, and the identity if
+    the epoch begins otherwise.
+    """
+    arguments = (int(1000 * LEASE_S), _fleet(prefix), epoch)
+    return Call(scripts.BEAT, _worker(prefix, worker), arguments, lambda found: read(*found))
+
+
+def _fleet(prefix: str) -> str:
+    return f"{{{prefix}}}:fleet"
+
+
+def _worker(prefix: str, worker: bytes) -> str:
+    """In the slot of the fleet, so that a heartbeat can read both."""
+    return f"{{{prefix}}}:w:{worker.hex()}"
+
+
 def _unpacked(page: bytes) -> SharedPage:
     return SharedPage(page[1:9], unpack_page(page[9:]), page[:1] == b"k")
 
@@ -218,7 +243,7 @@ def _unpacked_items(answer: list[bytes]) -> list[KeptItem]:
     return [unpack_item(item) for item in answer]
 
 
-def _as_it_is(answer: bytes | None) -> bytes | None:
+def _as_it_is(answer: Any) -> Any:
     return answer
 
 

@@ -270,10 +270,30 @@ return page and sub(page, 1, 1)
 """
 )
 
-# KEYS[1]: a worker's sign of life. ARGV: for how many milliseconds it holds.
+# KEYS[1]: the fleet, a hash of secret, identity and epoch. Answer: all three, or nothing.
+FLEET = """
+local epoch = redis.call('HGET', KEYS[1], 'epoch')
+return epoch and {
+  redis.call('HGET', KEYS[1], 'secret'), redis.call('HGET', KEYS[1], 'identity'), epoch}
+"""
+
+# ARGV: the same three, written if there is no fleet. Answer: what is there then.
+JOIN = """
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  redis.call('HSET', KEYS[1], 'secret', ARGV[1], 'identity', ARGV[2], 'epoch', ARGV[3])
+end
+return {redis.call('HGET', KEYS[1], 'secret'), redis.call('HGET', KEYS[1], 'identity'),
+  redis.call('HGET', KEYS[1], 'epoch')}
+"""
+
+# KEYS[1]: a worker's sign of life. ARGV: for how many milliseconds it holds; the fleet; how its
+# epoch begins. Answer: the epoch, and the identity if it begins otherwise. A server that is full
+# takes no sign of life, but is heard.
 BEAT = """
-redis.call('SET', KEYS[1], '', 'PX', ARGV[1])
-return 1
+redis.pcall('SET', KEYS[1], '', 'PX', ARGV[1])
+local epoch = redis.call('HGET', ARGV[2], 'epoch') or ''
+if string.sub(epoch, 1, #ARGV[3]) == ARGV[3] then return {epoch, ''} end
+return {epoch, redis.call('HGET', ARGV[2], 'identity') or ''}
 """
 
 IS_ALIVE = "return redis.call('EXISTS', KEYS[1])"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from secrets import token_bytes
 from typing import Any
 
@@ -19,11 +19,12 @@ from scrapy_neardup.detect.detector import INDEXED, Decision, Detector
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.detect.templates import Host
-from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.factory import make_fleet_identity, url_error_rate_each
 from scrapy_neardup.fleet.client import Server, failures
 from scrapy_neardup.fleet.futures import answer_of, pause
 from scrapy_neardup.fleet.link import Link, Unanswered
+from scrapy_neardup.fleet.membership import Membership, OtherFleet
 from scrapy_neardup.fleet.protocol import (
     WORKER_BYTES,
     Call,
@@ -31,16 +32,19 @@ from scrapy_neardup.fleet.protocol import (
     Questions,
     SharedPage,
     TooManyEntries,
+    fleet,
 )
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.records import KeptPage
+from scrapy_neardup.state.secret import new_key
 
 MAX_ENTRIES = 20_000  # compared by one look-up on the server
 MAX_ROUNDS = 8  # of comparing with pages that others bring meanwhile; then undecided
 PATIENCE_S = 60.0  # to wait for a living worker's items to leave the pipelines
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.25  # between looks at the page
 TAUGHT_AT = frozenset(2**n for n in range(32))  # pages of a host
+TOLD_AGAIN_AT_ONCE = 1000  # messages, so that the loop does not wait
 CLOSING_S = 5.0  # to tell the server what it was not told yet
 
 
@@ -66,9 +70,10 @@ class FleetWorker:
         self._stats = stats_
         self._worker, self._numbers = token_bytes(WORKER_BYTES), count()
         self._ours: dict[int, SharedPage] = {}  # local id → page whose items are under way
+        self._untold: Iterator[Call] = iter(())  # what the server is to be told again
         self._asking: set[int] = set()  # local ids of pages that the server is asked about
         try:
-            self.key = self._agree(settings)
+            self.key = self._join(settings)
         except BaseException:
             self._server.close()
             raise
@@ -79,24 +84,42 @@ class FleetWorker:
             error_rate=url_error_rate_each(settings),
             index=IndexOptions(settings.distance, blocks, min(settings.scan_limit, MAX_ENTRIES)),
         )
-        self._link = Link(self._server.send, self._questions.beat(self._worker))
+        beat = self._membership.beat(self._worker)
+        self._link = Link(self._server.send, beat, beats_along=not self._server.is_cluster)
+        self._membership.ask = self._link.ask
         # Ends thread and connections at once, without sending what waits. It holds no reference to
         # the worker, and so none to the crawl: a finalizer can call it.
         self.release = partial(_give_back, self._link, self._server)
 
-    def _agree(self, settings: NearDupSettings) -> int:
-        key, prefix = settings.key, settings.backend_prefix
+    def _join(self, settings: NearDupSettings) -> int:
+        """Agree with the fleet on secret and specification; the secret."""
+        prefix, key, stored = settings.backend_prefix, settings.key, ""
         try:
-            key = self._server.shared_key(prefix) if key is None else key
-            self._server.agree(prefix, make_fleet_identity(settings, key))
+            found = self._server.call(fleet(prefix))
+            if found is None:
+                self._found(settings)
+                found = self._server.call(fleet(prefix))
+            stored, identity, epoch = found[0].decode(), found[1], found[2]
+            key = _shared_key(settings, stored)
+            self._membership = Membership(prefix, stored, make_fleet_identity(settings, key))
+            self._membership.found(epoch, identity)
         except failures() as error:
             if key is None:
                 raise SettingsError(
-                    f"NEARDUP_BACKEND does not answer ({error}). Without NEARDUP_KEY the "
-                    f"fleet's secret is stored there. Start the server, or set NEARDUP_KEY to the "
-                    f"same 64-bit number for all workers"
+                    f"NEARDUP_BACKEND does not answer, or refuses ({error}). Without "
+                    f"NEARDUP_KEY the fleet's secret is stored there. Start the server, or set "
+                    f"NEARDUP_KEY to the same 64-bit number for all workers"
                 ) from error
+            self._membership = Membership(prefix, stored, make_fleet_identity(settings, key))
         return key
+
+    def _found(self, settings: NearDupSettings) -> None:
+        """Begin a fleet, unless another worker does so at the same moment."""
+        key = new_key() if settings.key is None else settings.key
+        secret = f"{key:016x}" if settings.key is None else ""
+        identity = make_fleet_identity(settings, key)
+        with suppress(OtherFleet):
+            self._server.call(Membership(settings.backend_prefix, secret, identity).join())
 
     async def seen(self, key: bytes) -> bool:
         """Whether any worker has handled a URL; False if the server does not answer."""
@@ -117,6 +140,7 @@ class FleetWorker:
         fetched again on purpose.
         """
         detector = state.detector
+        self._tell_again(state)
         await self._be_taught(detector, reading.host)
         is_first = detector.pages.with_url(reading.url) is None
         decision, is_new = await self._judged(state, reading, once)
@@ -127,6 +151,31 @@ class FleetWorker:
         if decision.is_duplicate and decision.original_id is not None:
             await self._bring_items(state, detector.pages.name(decision.original_id))
         return decision, is_new
+
+    def _tell_again(self, state: State) -> None:
+        """If the server lost its data: tell it what is known here, some of it with each page."""
+        if self._membership.lost_data:
+            self._membership.lost_data = False
+            self._untold = self._known(state)
+        for call in islice(self._untold, TOLD_AGAIN_AT_ONCE):
+            self._link.tell(call)
+
+    def _known(self, state: State) -> Iterator[Call]:
+        """All that the server can be told again: pages, templates and items, not URLs.
+
+        A filter cannot list its URLs.
+        """
+        asks = self._questions
+        for page in list(self._ours.values()):
+            yield asks.admit(page)
+        for kept in state.kept_pages():
+            page = SharedPage(self._stamp(), kept)
+            yield asks.admit(page)
+            yield asks.keep(page)
+        for host, learnt in state.detector.templates.hosts():
+            yield asks.teach(host, learnt.pack())
+        for item in state.items.items():
+            yield asks.keep_item(item)
 
     async def _bring_items(self, state: State, page: int) -> None:
         """Fetch what all workers kept of the items of a page and of its copies."""
@@ -227,9 +276,12 @@ class FleetWorker:
     def _shared(self, state: State, decision: Decision) -> SharedPage:
         """A page as the server gets it."""
         assert decision.page_id is not None
-        stamp = self._worker + next(self._numbers).to_bytes(WORKER_BYTES, "big")
         indexed = decision.kind in INDEXED
-        return SharedPage(stamp, KeptPage(state.detector.pages.page(decision.page_id), indexed))
+        kept = KeptPage(state.detector.pages.page(decision.page_id), indexed)
+        return SharedPage(self._stamp(), kept)
+
+    def _stamp(self) -> bytes:
+        return self._worker + next(self._numbers).to_bytes(WORKER_BYTES, "big")
 
     async def _is_settled(self, other: SharedPage, reading: PageReading, once: bool) -> bool:
         """Whether a page may be the reason to drop another; waits for its items if necessary."""
@@ -271,9 +323,13 @@ class FleetWorker:
 
     async def close(self) -> None:
         """Send what waits, for at most CLOSING_S, and report the counts."""
+        for call in self._untold:
+            self._link.tell(call)
         await run_in_thread(self._link.close, CLOSING_S)
         self._server.close()
         counts = {
+            stats.BACKEND_LEFT: int(self._link.has_left),
+            stats.BACKEND_RESTORED: self._membership.n_restored,
             stats.BACKEND_LOST: self._link.n_lost,
             stats.BACKEND_REFUSED: self._link.n_refused,
             stats.BACKEND_ROUND_TRIPS: self._server.n_round_trips,
@@ -298,6 +354,18 @@ class FleetWorker:
 def _give_back(link: Link, server: Server) -> None:
     link.close(0.0)
     server.close()
+
+
+def _shared_key(settings: NearDupSettings, stored: str) -> int:
+    """The fleet's secret: the worker's own, or the one on the server. Raises FleetError."""
+    if settings.key is not None:
+        return settings.key
+    if not stored:
+        raise FleetError(
+            f"the workers of the fleet under NEARDUP_BACKEND_PREFIX={settings.backend_prefix!r} "
+            f"have NEARDUP_KEY set. Set it to the same number, or use another prefix"
+        )
+    return int(stored, 16)
 
 
 def _undecided(decision: Decision) -> Decision:

@@ -171,6 +171,16 @@ class State:
         if self._unkept.pop(page_id, None) is not None:
             self.detector.forget(page_id)
 
+    def kept_pages(self) -> Iterator[records.KeptPage]:
+        """Every page that is known for good, while others come and go."""
+        pages, index = self.detector.pages, self.detector.index
+        for row in pages.ids().tolist():
+            if row in self._unkept or pages.with_url(pages.url(row)) != row:
+                continue
+            page, id = pages.page(row), np.array([row], np.int64)
+            is_indexed = index.holds_many(np.array([page.fingerprint], np.uint64), id)[0]
+            yield records.KeptPage(page, bool(is_indexed))
+
     def _packed(self, page_id: int, indexed: bool) -> bytes:
         return records.pack_page(records.KeptPage(self.detector.pages.page(page_id), indexed))
 

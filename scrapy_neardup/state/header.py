@@ -12,7 +12,7 @@ from zlib import crc32
 from scrapy_neardup.errors import DamagedFile, StateError
 
 # What two crawls must have in common to share a state: the specs, the key's id.
-Identity = Mapping[str, "int | str | bool"]
+Identity = Mapping[str, "int | float | str | bool"]
 
 # 2: whether a crawl ended cleanly is in the journal, the state's id in each header.
 # 3: a page's row has its own part's fingerprint first, the names of its data, wider odd sketches.
