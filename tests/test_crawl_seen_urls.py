@@ -68,6 +68,60 @@ def test_what_was_queued_in_the_run_is_filtered_but_not_recorded(
     assert recorded(tmp_path / "neardup") == []
 
 
+@pytest.mark.parametrize("name", ["NEARDUP_STATE_DIR", "JOBDIR"])
+def test_requests_with_one_key_of_the_spiders_own_are_one_page_also_in_later_crawls(
+    mock_site: MockSite, tmp_path: Path, name: str
+) -> None:
+    pages = [("/page/1", "sku 1"), ("/page/2", "sku 2"), ("/page/3", "sku 1")]
+
+    def requests() -> Iterator[Request]:
+        for i, (path, key) in enumerate(pages):
+            yield Request(mock_site.url(path), meta={"neardup_key": key}, priority=-i)
+
+    where = {name: str(tmp_path)}
+    first = crawl_requests(mock_site, *requests(), settings=where)
+    assert first.urls == [mock_site.url("/page/1"), mock_site.url("/page/2")]
+    # By its URL, the first page is another.
+    assert crawl_requests(mock_site, *requests(), "/page/1", settings=where).urls == first.urls[:1]
+
+
+@pytest.mark.parametrize("settings", [{}, OURS])
+def test_a_redirect_and_a_retry_keep_the_key_and_are_followed(
+    mock_site: MockSite, settings: dict[str, Any]
+) -> None:
+    requests = [
+        Request(mock_site.url(path), meta={"neardup_key": path}) for path in ("/flaky", "/moved")
+    ]
+    outcome = crawl_requests(mock_site, *requests, settings=settings)
+    assert sorted(outcome.urls) == [mock_site.url("/flaky"), mock_site.url("/moved/")]
+
+
+@pytest.mark.parametrize("settings", [{}, OURS])
+def test_a_key_that_is_passed_on_with_the_meta_hides_no_other_page(
+    mock_site: MockSite, settings: dict[str, Any]
+) -> None:
+    class PassesMetaOn(PagesSpider):
+        def parse_seed(self, response: Response) -> Iterator[Any]:
+            yield response.follow("/page/0", meta={"neardup_key": "sku"})
+
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield {"url": response.url, "sku": response.meta["neardup_key"]}
+            for number in range(1, N_PAGES):
+                yield response.follow(f"/page/{number}", meta=response.meta)
+
+    outcome = crawl(PassesMetaOn, settings, seed=mock_site.url("/page/seed"))
+    assert sorted(outcome.urls) == [mock_site.url(f"/page/{n}") for n in range(N_PAGES)]
+
+
+def test_an_empty_key_of_ones_own_is_counted_and_keeps_every_page(mock_site: MockSite) -> None:
+    urls = [mock_site.url(f"/page/{number}") for number in range(3)]
+    outcome = crawl_requests(
+        mock_site, *(Request(url, meta={"neardup_key": ""}) for url in urls), settings=OURS
+    )
+    assert sorted(outcome.urls) == urls
+    assert outcome.stat("errors/url_key") == 3
+
+
 @pytest.mark.parametrize("meta", ["neardup_refresh", "neardup_skip"])
 def test_with_jobdir_too_a_request_may_ask_for_a_seen_page(
     mock_site: MockSite, tmp_path: Path, meta: str

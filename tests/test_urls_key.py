@@ -107,6 +107,21 @@ def test_verbatim_urls_are_told_apart_byte_by_byte() -> None:
     assert request_key(Request(urls[1])) not in verbatim
 
 
+def test_a_key_of_ones_own_decides_alone() -> None:
+    def key(own: Any, url: str = "http://h.example/a", **options: Any) -> bytes:
+        return request_key(Request(url, meta={"neardup_key": own}, **options))
+
+    assert key("7") == key(b"7") == key(7, "http://m.h.example/b", method="POST", body=b"x")
+    assert len({key(7), key("8"), key(" 7"), key(None), key("/ key=7")}) == 5
+    assert key(None) == request_key(Request("http://h.example/a"))
+
+
+@pytest.mark.parametrize("nothing", ["", " ", b"", [], ("shop", 7)])
+def test_a_key_of_ones_own_that_names_nothing_is_refused(nothing: Any) -> None:
+    with pytest.raises(TypeError, match=r"meta\['neardup_key'\]=.*: takes a text"):
+        request_key(Request("http://h.example/a", meta={"neardup_key": nothing}))
+
+
 def test_what_cannot_be_parsed_keeps_a_key_of_its_own() -> None:
     assert url_key("http://h.example:99999/") != url_key("http://h.example:99998/")
     assert url_key("http://[::1/a") != url_key("http://[::1/b")

@@ -12,6 +12,7 @@ from scrapy.http import Request, Response
 
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.page_lifecycle import NOBODY, PageLifecycle
+from scrapy_neardup.urls.key import OWN_KEY, USED_KEY
 
 # The one key of ours in request.meta, of plain numbers, because meta follows a request through
 # retries, redirects and queues of any kind. The spider's requests have it, no others:
@@ -122,8 +123,13 @@ class RequestTracker:
         return trace[-1] if len(trace) > 2 and trace[-2] == self._state_id else None
 
     def page_of(self, response: Response) -> tuple[int | None, bool]:
-        """The page that answered() began, and whether the fleet was asked; told once."""
+        """The page that answered() began, and whether the fleet was asked; told once.
+
+        From now on the spider may copy the response's meta to other requests.
+        """
         trace = response.meta.pop(TRACE, ())
+        if OWN_KEY in response.meta:
+            response.meta[USED_KEY] = response.meta[OWN_KEY]
         return (trace[1], bool(trace[0])) if len(trace) == 2 else (None, False)
 
 

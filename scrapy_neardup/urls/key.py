@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 NO_RULES = SiteRules()
 
+# In request.meta: what the spider says that the page is, and the same once its callback has begun.
+# A copy of that meta has both, and goes to another page, of which the spider has said nothing.
+OWN_KEY = "neardup_key"
+USED_KEY = "neardup_key_used"
+
 TRACKING = frozenset(
     {
         # advertising networks mark the click
@@ -118,13 +123,19 @@ def request_key(
     rules: UrlKeyRules = DEFAULT_RULES,
     fingerprinter: Fingerprinter | None = None,
 ) -> bytes:
-    """The key of a request.
+    """The key of a request. Raises TypeError for a `neardup_key` in its meta that names nothing.
+
+    `neardup_key`, a text, bytes or a whole number, says itself which page a request is for: those
+    with one key are the same, whatever their URL, method and body.
 
     fingerprinter: the project's own REQUEST_FINGERPRINTER_CLASS, None for Scrapy's. A project
     that says itself which requests are the same has the last word: its fingerprint is the key,
     and the URL rules are not asked. URLs of requests with `verbatim_url` in their meta are
     compared byte by byte; those of requests with `dud` False, without the rules for single sites.
     """
+    own = request.meta.get(OWN_KEY)
+    if own is not None and own != request.meta.get(USED_KEY):
+        return own_key(own)
     if fingerprinter is not None:
         return opaque_key(request.url, "fingerprint", fingerprinter.fingerprint(request))
     if request.meta.get("verbatim_url"):
@@ -136,6 +147,16 @@ def request_key(
     if not rules.method_and_body or (request.method == "GET" and not request.body):
         return key
     return key + method_suffix(request.method, request.body)
+
+
+def own_key(own: object) -> bytes:
+    """The key of a request that has one in its meta."""
+    named = str(own) if isinstance(own, int) else own
+    if not isinstance(named, (str, bytes)) or not named.strip():
+        # An empty one is what a selector found nothing for: it would make all such pages one.
+        raise TypeError(f"meta[{OWN_KEY!r}]={own!r}: takes a text, bytes or a whole number")
+    data = named.encode("utf-8", "surrogatepass") if isinstance(named, str) else named
+    return b"/ key=" + blake2b(data, digest_size=16).hexdigest().encode()
 
 
 def opaque_key(url: str, name: str, identity: bytes) -> bytes:
