@@ -58,6 +58,8 @@ class NearDuplicatePipeline:
         decision = self.verdict(item, page)
         if decision is None or not decision.is_duplicate:
             self.session.count(stats.ITEMS_KEPT)
+            if self.settings.action == "tag" and page is not None:
+                tag_container(item, page.decision)
             return item
         return self.act(item, page, decision)
 
@@ -95,6 +97,12 @@ class NearDuplicatePipeline:
         url = page.response.url if page is not None else None
         self.session.advice.item_dropped(url, str(duplicate))
         raise duplicate
+
+
+def tag_container(item: Any, decision: Decision | None) -> None:
+    """Tag the item of a page that contains an earlier page; no other item that is kept."""
+    if decision is not None and decision.kind == "contains":
+        tag(item, decision)
 
 
 def tag(item: Any, decision: Decision) -> bool:

@@ -51,7 +51,7 @@ FILTER_REFUSED = key("filter/refused", "URLs not remembered because NEARDUP_URL_
 
 PAGES_READ = key("pages/read", "pages compared (with NEARDUP_ITEM_FIELDS: items)")
 PAGES_BY_KIND = key(
-    "pages/{}", "pages compared, by decision: new, exact, near, too_short, undecided"
+    "pages/{}", "pages compared, by decision: new, exact, near, contains, too_short, undecided"
 )
 PAGES_NEAR_BY_DISTANCE = key(
     "pages/near/distance/{}", "near-duplicates, by number of fingerprint bits that differ"

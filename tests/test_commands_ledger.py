@@ -97,6 +97,11 @@ def test_explain_tells_of_an_original_what_repeats_it(
             ["a number or symbol, among equal words", "NEARDUP_FACTS='ignore'"],
         ),
         (
+            near(COPY, ORIGINAL, kind="contains", action="kept"),
+            {},
+            ["it holds an earlier page whole", "contains  ", "NEARDUP_CONTAINED='drop'"],
+        ),
+        (
             near(COPY, ORIGINAL, title=2),
             {"NEARDUP_ITEM_FIELDS": ["name"]},
             ["NEARDUP_ITEM_FIELDS=['name']", "another than the original's"],

@@ -157,6 +157,54 @@ def test_equal_text_under_another_title_is_kept() -> None:
         assert known.decide(known.read(f"http://a.example/{n}", content)).kind == kind
 
 
+def titled(body: str, title: str = "On lamps") -> PageContent:
+    return PageContent(body, heads=[title])
+
+
+def test_a_page_that_holds_an_earlier_one_whole_is_named_and_kept() -> None:
+    article, comments, known = text(300, 1), text(120, 2), introduced(detector())
+    pages = [
+        (titled(article), "new"),
+        (titled(f"{article}\n{comments}"), "contains"),
+        (titled(f"{text(150, 4)}\n{text(200, 5)}"), "new"),  # the same title, another text
+        (titled(f"{article}\n{comments}", "On desks"), "near-but-differs"),
+        (titled(f"{article}\n{text(150, 3)}", "On chairs"), "new"),
+    ]
+    for n, (page, kind) in enumerate(pages):
+        decision = known.decide(known.read(f"http://a.example/{n}", page))
+        assert (n, decision.kind) == (n, kind)
+        if kind == "contains":
+            assert decision.original == "http://a.example/0"
+            assert not decision.is_duplicate
+    known.check()
+
+
+def test_containing_pages_are_dropped_on_request_only_if_no_fact_differs() -> None:
+    article, known = f"costs 19 euro\n{text(300, 1)}", introduced(detector(contained="drop"))
+    for n, (page, kind) in enumerate(
+        [
+            (article, "new"),
+            (f"{article.replace('19', '29')}\n{text(120, 2)}", "new"),
+            (f"{article}\n{text(120, 3)}", "near"),
+        ]
+    ):
+        decision = known.decide(known.read(f"http://a.example/{n}", titled(page)))
+        assert (n, decision.kind) == (n, kind)
+
+
+def test_a_forgotten_page_is_contained_by_none_and_a_restored_one_is() -> None:
+    article, known = text(300, 1), introduced(detector())
+    first = known.decide(known.read("http://a.example/1", titled(article))).page_id
+    assert first is not None
+    again = Detector.from_arrays(known.arrays(), known.engine, ScanIndex)
+    longer = titled(f"{article}\n{text(120, 2)}")
+    assert again.decide(again.read("http://a.example/2", longer)).kind == "contains"
+    assert known.forget(first)
+    assert known.decide(known.read("http://a.example/2", longer)).kind == "new"
+    assert again.forget_before(1e12) == len(known) + 1
+    assert again.decide(again.read("http://a.example/2", longer)).kind == "new"
+
+
 def test_attributes_are_asked_for_on_short_pages_only() -> None:
     known = detector(min_words=20)
     for n_words in (19, 20):

@@ -55,6 +55,23 @@ def test_a_page_inside_a_much_longer_one_is_not_similar() -> None:
     assert estimate(row(page[:300]), row(page)).similarity < 0.2
 
 
+def share_held(page: list[str], other: list[str]) -> float:
+    longer, rows = row(page, level_of(len(page))), row(other, level_of(len(page))).reshape(1, -1)
+    return float(odd_sketch.held(rows, longer, compare(longer, rows)[1])[0])
+
+
+def test_a_page_holds_another_where_almost_all_of_it_stands_in_it() -> None:
+    article, comments, other = words_of(800, 1), words_of(300, 2), words_of(800, 3)
+    assert 0.9 < share_held(article + comments, article) <= 1
+    assert share_held(article[:400] + comments + other[:400], article) < 0.6
+    assert share_held(other, article) == 0
+    assert 0.9 < share_held(words_of(3000, 1) + comments, words_of(3000, 1)) <= 1
+
+
+def test_much_beside_a_short_page_hides_that_it_is_held() -> None:
+    assert share_held(words_of(100, 1) + words_of(4000, 2), words_of(100, 1)) == 0
+
+
 def test_what_both_pages_share_can_be_left_out_afterwards() -> None:
     template, first, second = words_of(900, 1), words_of(100, 2), words_of(100, 3)
     pages = row(template + first), row(template + second).reshape(1, -1)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 import scrapy
 from crawls import PagesSpider, crawl, crawl_requests
-from mock_site import MockSite, prose
+from mock_site import MockSite, page, prose
 from scrapy import Request
 from scrapy.http import Response
 
@@ -158,6 +158,18 @@ def test_tag_lets_items_pass_with_the_decision(mock_site: MockSite) -> None:
     assert "neardup" not in outcome.items[0]
     assert outcome.items[1]["neardup"]["original"] == mock_site.url("/page/1")
     assert outcome.stat("items/tagged") == 1
+
+
+def test_a_page_that_holds_another_whole_is_kept_with_a_tag(mock_site: MockSite) -> None:
+    head, article = "<title>On lamps</title>", prose("lamps", 300)
+    mock_site.add("/article", page(article, head=head))
+    mock_site.add("/article/comments", page(f"{article} {prose('comments', 100)}", head=head))
+    paths = "/article", "/article/comments", "/page/1"
+    outcome = crawl_requests(mock_site, *paths, settings={"NEARDUP_ACTION": "tag"})
+    tagged = [item for item in outcome.items if "neardup" in item]
+    assert [item["neardup"]["kind"] for item in tagged] == ["contains"]
+    assert tagged[0]["neardup"]["original"] == mock_site.url("/article")
+    assert (outcome.stat("items/kept"), outcome.stat("pages/contains")) == (3, 1)
 
 
 def test_dry_run_only_counts(mock_site: MockSite) -> None:

@@ -29,9 +29,11 @@ WHAT_HAPPENED = {
     "exact": "exact duplicate: the same text, symbols included",
     "near": "near-duplicate",
     "near-but-differs": "near its original, kept because a fact differs",
+    "contains": "kept: it holds an earlier page whole, and says more",
     "too-short": "too short to be compared by likeness",
     "undecided": "undecided: too many pages look like it",
 }
+COMPARED = frozenset({"near", "near-but-differs", "contains"})  # kinds whose texts are shown
 DIFFERS = {
     "title": "its title",
     "heading": "its first headings",
@@ -79,6 +81,8 @@ def otherwise(decided: Decided, rules: Mapping[str, object], first: str | None) 
         return list(_stricter_limits(decided, rules))
     if decided.kind == "near-but-differs":
         return ["NEARDUP_FACTS='ignore'"]
+    if decided.kind == "contains":
+        return ["NEARDUP_CONTAINED='drop'"]
     if decided.kind == "too-short":
         return [f"NEARDUP_MIN_WORDS={decided.words or 0}"]
     return _rules_that_merge(decided.url, first, rules) if first else []
@@ -166,7 +170,7 @@ def decision_as_json(reader: LedgerReader, decided: Decided) -> dict[str, object
 
 def texts_of(reader: LedgerReader, decided: Decided) -> tuple[str, str] | None:
     """The texts of original and page; None unless both were kept."""
-    if decided.kind not in ("near", "near-but-differs") or decided.original is None:
+    if decided.kind not in COMPARED or decided.original is None:
         return None
     before, after = reader.text(decided.original), reader.text(decided.url)
     return None if before is None or after is None else (before, after)
@@ -184,7 +188,7 @@ def tell(reader: LedgerReader, decided: Decided) -> None:
     if texts:
         say("  what differs, original to page:")
         say_differences(*texts)
-    elif decided.kind in ("near", "near-but-differs"):
+    elif decided.kind in COMPARED:
         say("  the texts were not kept; NEARDUP_KEEP_TEXT=True keeps them, to show what differs")
 
 
@@ -193,7 +197,7 @@ def facts(
 ) -> Iterator[tuple[str, str]]:
     """Name and value of what is known of a decision."""
     if decided.original:
-        yield "original", decided.original
+        yield "contains" if decided.kind == "contains" else "original", decided.original
     if decided.elsewhere:
         yield "same on another site", decided.elsewhere
     if decided.kind == "near":

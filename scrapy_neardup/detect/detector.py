@@ -33,8 +33,8 @@ from scrapy_neardup.detect.near import (
 )
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_reading import OwnPart, PageReading
-from scrapy_neardup.detect.page_row import PageRows, data_row, width
-from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
+from scrapy_neardup.detect.page_row import TITLE, PageRows, data_row, width
+from scrapy_neardup.detect.page_table import IdTable, Page, PageTable, digest_of, site_number
 from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, HostTemplates
 from scrapy_neardup.detect.text import words_and_blocks
 from scrapy_neardup.engines import Engine
@@ -43,15 +43,19 @@ from scrapy_neardup.index import Index
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 from scrapy_neardup.stored_arrays import check_below
 
-DecisionKind = Literal["new", "exact", "near", "near-but-differs", "too-short", "undecided"]
-INDEXED: frozenset[DecisionKind] = frozenset(
-    {"new", "near", "near-but-differs"}
-)  # others may be near it
+DecisionKind = Literal[
+    "new", "exact", "near", "near-but-differs", "contains", "too-short", "undecided"
+]
+# Others may be near a page of these kinds.
+INDEXED: frozenset[DecisionKind] = frozenset({"new", "near", "near-but-differs", "contains"})
 Scope = Literal["site", "all"]
 Admit = Literal["novel", "all"]
 Templates = Literal["learn", "keep"]
 FactRule = Literal["compare", "ignore"]
+Contained = Literal["keep", "drop"]
 
+HELD = 0.9  # share of an earlier page that a page must hold to contain it
+MAX_OF_A_TITLE = 32  # pages of one title that are looked at, the newest ones
 SCRIPT_SHARE = 4  # so many times as much unread script as text may hold what the page says
 
 # What most URLs begin with; of any other the whole decides, as urlsplit() reads it.
@@ -62,10 +66,11 @@ class Decision(NamedTuple):
     """What the detector says of a page.
 
     kind             "new", or a duplicate: "exact" (the same text), "near"; "too-short" and
-                     "undecided" pages are to be kept, as is one that is "near-but-differs"
+                     "undecided" pages are to be kept, as is one that is "near-but-differs", or
+                     that "contains" an earlier page whole and says more
     fingerprint      of the page
     words            how many it has
-    original         URL of the page it repeats, or nearly repeats; None for other kinds
+    original         URL of the page it repeats, nearly repeats or contains; None for other kinds
     original_id      that page's row
     distance         fingerprint bits that differ from the original's
     sketch_distance  sketch bits that differ
@@ -125,6 +130,9 @@ class Detector:
     template_bytes  memory for what is learnt of all hosts; a host without room is never warm
     facts        "compare": a page is no copy where title, heading, number, symbol or negation
                  differ from the page that it is near (facts.py); "ignore": they may
+    contained    "keep": a page that holds an earlier one whole and says more is named and kept,
+                 as kind "contains"; "drop": it is near that page. Found among pages of the same
+                 site and title
     scope        "site": only pages of the same registrable domain count, others are named in
                  `elsewhere`; "all": every page counts
     admit        "novel": only pages that repeat nothing are remembered, so that every duplicate
@@ -148,6 +156,7 @@ class Detector:
         admit: Admit = "novel",
         boilerplate: Templates = "learn",
         facts: FactRule = "compare",
+        contained: Contained = "keep",
         template_bytes: int = TEMPLATE_BYTES,
     ) -> None:
         self.engine = engine
@@ -159,6 +168,8 @@ class Detector:
         self.admit = admit
         self.boilerplate = boilerplate
         self.facts = facts
+        self.contained = contained
+        self._by_title = IdTable()
         _suffixes()  # read now: 0.1 s, no page waits
 
     def read(self, url: str, content: PageContent | str) -> PageReading:
@@ -229,13 +240,19 @@ class Detector:
         cold = bool(match or nearly) and self.boilerplate == "learn" and self.is_cold(reading)
         if cold:
             match = nearly = None
-        kind: DecisionKind = "near" if match else "near-but-differs" if nearly else "new"
+        held = None if match or nearly or cold else self._held(reading, own)
+        if held is not None and self.contained == "drop":
+            match, held = held, None
+        kind: DecisionKind = (
+            "near" if match else "near-but-differs" if nearly else "contains" if held else "new"
+        )
         decision = self._conclude(reading, kind, own, match, elsewhere)
         decision = decision._replace(unconfirmed=n_unconfirmed, cold=cold)
-        return decision if nearly is None else self._differing(decision, nearly)
+        named = nearly or held
+        return decision if named is None else self._named(decision, named)
 
-    def _differing(self, decision: Decision, nearly: Match) -> Decision:
-        """The decision with the page that it would repeat if no fact differed."""
+    def _named(self, decision: Decision, nearly: Match) -> Decision:
+        """The decision of a page that is kept, with the page that it nearly repeats or contains."""
         return decision._replace(
             original=self.pages.url(nearly.id),
             distance=nearly.distance,
@@ -264,6 +281,9 @@ class Detector:
             # Only novel pages are in the index by default.
             self.index.discard_many(self.pages.fingerprints.take(old), old)
             self.index.discard_many(self.pages.sketches.take(old)[:, 0], old)
+            gone = np.zeros(self.pages.n_rows, dtype=bool)
+            gone[old] = True
+            self._by_title.remove_all(gone)
             self.pages.forget_many(old)
         return len(old)
 
@@ -277,6 +297,7 @@ class Detector:
     def _discard(self, page_id: int) -> None:
         for fingerprint in self._fingerprints(self.pages.page(page_id)):
             self.index.discard(fingerprint, page_id)
+        self._by_title.remove(int(self._title_keys(np.array([page_id]))[0]), page_id)
 
     def _fingerprints(self, page: Page) -> set[int]:
         """What a page is found by: its fingerprint, and that of its own part."""
@@ -289,7 +310,8 @@ class Detector:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, the index included."""
-        return self.pages.nbytes + self.index.nbytes + self.templates.nbytes
+        tables = self.pages.nbytes + self.index.nbytes + self.templates.nbytes
+        return tables + self._by_title.slots.nbytes
 
     def arrays(self) -> dict[str, Any]:
         """The state as named arrays, for a snapshot."""
@@ -297,6 +319,7 @@ class Detector:
             "pages.": self.pages.arrays(),
             "index.": self.index.arrays(),
             "templates.": self.templates.arrays(),
+            "titles.": {"slots": self._by_title.slots},
         }
         return {prefix + name: a for prefix, part in parts.items() for name, a in part.items()}
 
@@ -315,6 +338,8 @@ class Detector:
             raise SnapshotError(f"sketches of {detector.pages.sketch_words} words, not {n_words}")
         for name in stored.keys() & {"ids", "live_ids"}:  # of our indexes, not of others
             check_below(f"index, {name}", stored[name], detector.pages.n_rows)
+        titles, n_rows = _under("titles.", arrays), detector.pages.n_rows
+        detector._by_title = IdTable.stored("titles", titles, "slots", n_rows)
         learnt, max_bytes = _under("templates.", arrays), detector.templates.max_bytes
         detector.templates = HostTemplates.from_arrays(learnt, max_bytes)
         return detector
@@ -385,6 +410,33 @@ class Detector:
         counts = self.boilerplate == "learn" and not self.is_cold(reading)
         known = known if known is not None and counts else NOTHING
         return OwnPart(reading, known, self.engine, self.limits.min_words)
+
+    def _held(self, reading: PageReading, own: int | None) -> Match | None:
+        """The page of the same site and title that a page holds most of, if it is HELD."""
+        if self.boilerplate == "learn" and self.is_cold(reading):
+            return None
+        page = self.own_part(reading)
+        title, scope = int(page.facts[TITLE]), self._scope_of(reading.site)
+        found = sorted(self._by_title.candidates(title ^ scope))
+        ids = np.array(found[-MAX_OF_A_TITLE:], np.int64)
+        ids = ids[ids < (self.pages.n_rows if own is None else own)]
+        if not title or not len(ids):
+            return None
+        rows = PageRows.of(self.pages.sketches.take(ids))
+        measured = self.compare(page, self.pages.fingerprints.take(ids), rows)
+        similar = self._similar(page.words, page.odd_row, rows.own)[1]
+        shares = odd_sketch.held(rows.own, page.odd_row, similar)
+        least = max(1, self.limits.min_words - odd_sketch.SHINGLE + 1)
+        shares[odd_sketch.sizes_of(rows.own) < least] = 0.0
+        shares[rows.facts[:, TITLE] != np.uint64(title)] = 0.0
+        shares[self.pages.sites.take(ids) != np.uint64(scope)] = 0.0
+        shares[~self.say_the_same_data(page, rows, measured)] = 0.0
+        shares[self.compare_facts(page, rows, measured) > 0] = 0.0
+        best = int(shares.argmax())
+        if shares[best] < HELD:
+            return None
+        distances, bits = int(measured.distances[best]), int(measured.sketch_distances[best])
+        return Match(int(ids[best]), distances, bits, float(similar[best]))
 
     def _candidates(self, page: OwnPart) -> I64Array:
         """The pages whose fingerprints are near that of the page or that of its own part."""
@@ -549,10 +601,17 @@ class Detector:
         try:
             for fingerprint in self._fingerprints(page) if indexed else ():
                 self.index.add(fingerprint, id)
+            if indexed and page.sketch[TITLE]:
+                key = int(self._title_keys(np.array([id]))[0])
+                self._by_title.put(key, id, self._title_keys)
         except BaseException:  # half remembered, its exact copies would be dropped
             self.forget(id)
             raise
         return id
+
+    def _title_keys(self, ids: I64Array) -> U64Array:
+        keys: U64Array = self.pages.sketches.take(ids)[:, TITLE] ^ self.pages.sites.take(ids)
+        return keys
 
 
 def encoded(lines: list[str]) -> bytes:

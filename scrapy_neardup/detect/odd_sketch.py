@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from math import exp, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +68,31 @@ def sizes_of(rows: U64Array) -> F64Array:
     return np.ldexp(taken, levels_of(rows))
 
 
+def held(rows: U64Array, row: U64Array, similar: F64Array) -> F64Array:
+    """How much of other pages a page holds, at least: 0 to 1, less twice the standard error; (n,).
+
+    rows, row, similar: see n_differing. O(n).
+    """
+    sizes, levels = sizes_of(rows), levels_of(rows)
+    differing = n_differing(rows, row, similar)
+    shared = (sizes + sizes_of(row.reshape(1, -1))[0] - differing) / 2
+    error = np.ldexp(_deviation(np.ldexp(differing, -levels)), levels) / 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        least = (np.minimum(shared, sizes) - 2 * error) / sizes
+    share: F64Array = np.nan_to_num(least, nan=0.0, neginf=0.0).clip(0, 1)
+    return share
+
+
+def _deviation(differing: F64Array) -> F64Array:
+    """The standard error of how many shingles differ, that of a sample's apart; shape (n,)."""
+    # Above, a sketch is full and tells nothing; 10 keeps exp() from under- and overflow.
+    filled = np.minimum(4 * differing / BITS, 10.0)
+    stays = np.exp(-filled)
+    spread = np.maximum(BITS / 4 * (1 - stays) - filled * BITS / 4 * stays, 0)
+    deviation: F64Array = np.sqrt(spread / stays)
+    return deviation
+
+
 @cache
 def told() -> F64Array:
     """How many shingles one page has and the other has not, where d places differ; d 0 to BITS.
@@ -114,8 +139,7 @@ def estimate(row: U64Array, other: U64Array) -> Estimate:
     similarity = float(compare(row, other.reshape(1, -1))[1][0])
     places = int(np.bitwise_count(row[1:] ^ other[1:]).sum())
     differing = max(float(told()[places]), abs(sizes[0] - sizes[1]))
-    stays = exp(-4 * differing / BITS)
-    deviation = sqrt(max(BITS / 4 * (1 - stays) - differing * stays, 0)) / sqrt(stays)
+    deviation = float(_deviation(np.array([differing]))[0])
     sketch = deviation * 2 * both / (both + differing) ** 2
     level = int(row[0]) >> 32
     union = (both + differing) / 2

@@ -19,11 +19,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from scrapy_neardup.detect.facts import FACT_WORDS
+from scrapy_neardup.detect.facts import FACT_WORDS, TABLE_WORDS
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U64Array
 
 BEFORE_SKETCH = 3  # words
+TITLE = -(FACT_WORDS - TABLE_WORDS)  # the word of facts, and of a row, that is of the title
 LONGEST_PATH = 200  # characters of a data line's path; what a longer one begins with is not known
 MARKUP = ("meta.", "itemprop.")  # what paths begin with that are names as they are
 EVERY_NAME = 2**64 - 1

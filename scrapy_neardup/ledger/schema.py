@@ -11,13 +11,15 @@ from typing import Literal, NamedTuple
 from scrapy_neardup.errors import LedgerError
 
 Policy = Literal["all", "duplicates", "off"]
-EntryKind = Literal["seen", "new", "exact", "near", "too-short", "undecided", "near-but-differs"]
+EntryKind = Literal[
+    "seen", "new", "exact", "near", "too-short", "undecided", "near-but-differs", "contains"
+]
 Action = Literal["kept", "dropped", "tagged", "counted"]
 
 POLICIES: tuple[Policy, ...] = ("all", "duplicates", "off")
 KINDS: tuple[EntryKind, ...] = (
     *("seen", "new", "exact", "near", "too-short", "undecided"),
-    "near-but-differs",
+    *("near-but-differs", "contains"),
 )
 ACTIONS: tuple[Action, ...] = ("kept", "dropped", "tagged", "counted")
 DUPLICATE_KINDS: frozenset[EntryKind] = frozenset({"seen", "exact", "near"})

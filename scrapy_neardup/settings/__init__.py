@@ -176,6 +176,13 @@ class NearDupSettings:
         "`compare`: keep a page that is near another where a fact differs: title, heading, number, "
         "symbol or negation. `ignore`: drop it all the same.",
     )
+    contained: str = setting(
+        "keep",
+        one_of("keep", "drop"),
+        "What becomes of a page that holds an earlier page of its site and title whole and says "
+        "more, as when comments were added: `keep` names the earlier page, `drop` takes it for "
+        "near.",
+    )
     index_admit: str = setting(
         "novel",
         one_of("novel", "all"),

@@ -2,7 +2,7 @@
 
 const NAMES = {
   seen: "repeated URL", new: "new", exact: "exact copy", near: "near-duplicate",
-  "too-short": "too short", undecided: "undecided", "near-but-differs": "near, but a fact differs",
+  "too-short": "too short", undecided: "undecided", "near-but-differs": "near, but a fact differs", contains: "contains another",
 };
 
 function element(tag, attributes = {}, ...children) {
