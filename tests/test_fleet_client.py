@@ -158,8 +158,51 @@ def test_a_network_cut_in_mid_crawl_loses_nothing(
     assert [mock_site.gets(path) for path in paths] == [1] * 6
 
 
+USER = "worker on >Pass/word1 ~{neardup* +@connection +eval +evalsha +get +set +del +exists"
+USER += " +hget +hset +hdel +getbit +setbit +bitfield +sadd +scard +srandmember"
+CLUSTER_USER = "+cluster|slots"
+
+
+def test_the_docs_name_the_user_that_is_tested() -> None:
+    docs = (Path(__file__).resolve().parents[1] / "docs" / "fleet.md").read_text()
+    assert f"ACL SETUSER {USER.replace('Pass/word1', 'password')}\n" in docs
+    assert f"ACL SETUSER worker {CLUSTER_USER}\n" in docs
+
+
 def cluster_url(nodes: list[RunningServer]) -> str:
     return f"redis+cluster://127.0.0.1:{nodes[-1].port}"
+
+
+def test_a_valkey_url_names_the_same_server(server: RunningServer) -> None:
+    one, other = Worker(server.url), Worker(server.url.replace("redis://", "valkey://"))
+    one.fleet.mark(b"site.example/1")
+    one.close()
+    assert other.seen(b"site.example/1")
+    other.close()
+
+
+def test_in_a_cluster_the_user_of_the_docs_will_do() -> None:
+    with running_cluster() as nodes:
+        for node in nodes:
+            node.command("ACL", "SETUSER", *USER.split(), *CLUSTER_USER.split())
+            node.command("ACL", "SETUSER", "default", "off")
+        url = (
+            cluster_url(nodes).replace("redis+", "valkey+").replace("//", "//worker:Pass%2Fword1@")
+        )
+        one, other = Worker(url, key=None), Worker(url, key=None)
+        for number in range(100):  # enough to fill the newest entries, on every node
+            site = f"https://site{number % 9}.example"
+            assert one.decide(f"{site}/{number}", prose(number)).kind == "new"
+            one.fleet.mark(b"site%d.example/1" % number)
+        forgotten = one.decide("https://site.example/x", prose("x"), keep=False)
+        one.settle(forgotten, kept=False)
+        one.close()
+        assert other.decide("https://site.example/x2", prose("x")).kind == "new"
+        assert all(other.seen(b"site%d.example/1" % number) for number in range(100))
+        other.close()
+        for worker in (one, other):
+            assert worker.stat("backend/unanswered") == worker.stat("backend/refused") == 0
+            assert worker.stat("backend/lost") == 0
 
 
 def test_a_cluster_answers_as_one_server() -> None:
@@ -249,10 +292,6 @@ def test_a_cluster_that_was_gone_as_a_whole_is_told_what_it_missed() -> None:
         other.close()
 
 
-USER = "worker on >Pass/word1 ~{neardup* +@connection +eval +evalsha +get +set +del +exists"
-USER += " +hget +hset +hdel +getbit +setbit +bitfield +sadd +scard +srandmember"
-
-
 def test_tls_and_a_user_with_few_permissions_will_do(tmp_path: Path) -> None:
     with running_tls_server(tmp_path) as (server, certificate):
         server.command("ACL", "SETUSER", *USER.split())
@@ -271,6 +310,17 @@ def test_tls_and_a_user_with_few_permissions_will_do(tmp_path: Path) -> None:
         other.close()
         for worker in (one, other):
             assert worker.stat("backend/unanswered") == worker.stat("backend/refused") == 0
+
+
+def test_a_certificate_of_another_name_is_no_server(tmp_path: Path) -> None:
+    asks = Questions("tls", 3, capacity=100, error_rate=0.01, index=IndexOptions(6, 7, 100))
+    with running_tls_server(tmp_path) as (server, certificate):
+        for host, is_named in (("localhost", False), ("127.0.0.1", True)):
+            client = Server(f"valkeys://{host}:{server.port}/0?ssl_ca_certs={certificate}")
+            (answer,) = client.send([asks.seen(b"site.example/1")])
+            assert isinstance(answer, Exception) != is_named
+            assert is_named or "Hostname mismatch" in str(answer)
+            client.close()
 
 
 def test_a_certificate_that_is_not_trusted_is_no_server(tmp_path: Path) -> None:

@@ -35,10 +35,11 @@ def connect(url: str) -> Any:
         "retry": Retry(NoBackoff(), 0),  # Link backs off
     }
     scheme, _, rest = url.partition("://")
+    scheme = scheme.replace("valkey", "redis")  # the name that redis-py knows
     if scheme.endswith("+cluster"):
         plain = f"{scheme.removesuffix('+cluster')}://{rest}"
         return redis.cluster.RedisCluster.from_url(plain, **options)
-    return redis.Redis.from_url(url, **options)
+    return redis.Redis.from_url(f"{scheme}://{rest}", **options)
 
 
 def failures() -> tuple[type[Exception], ...]:

@@ -247,7 +247,8 @@ class NearDupSettings:
         None,
         optional(backend),
         "URL of a Valkey or Redis server through which several workers share URLs and pages: "
-        "`redis://`, `rediss://` (TLS), `redis+cluster://`, `rediss+cluster://`. None: no server.",
+        "`redis://`, `rediss://` (TLS), `redis+cluster://`, `rediss+cluster://`, or the same with "
+        "`valkey`. None: no server.",
         secret=True,
     )
     backend_prefix: str = setting(

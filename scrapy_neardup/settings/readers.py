@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import product
 from os import PathLike, fspath
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +17,9 @@ from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.urls.site_rules import SiteRules, read_rule_files
 
 PREFIX = "NEARDUP_"
+
+# Server, TLS, cluster: valkeys+cluster:// has all three.
+SCHEME_PARTS = (("redis", "valkey"), ("", "s"), ("", "+cluster"))
 
 Reader = Callable[[str, Any], Any]
 
@@ -113,9 +117,12 @@ def path(name: str, raw: Any) -> str:
 
 def backend(name: str, raw: Any) -> str:
     """The URL of a server; never shown, for its password."""
-    schemes = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
+    schemes = tuple(f"{server}{s}{to}://" for server, s, to in product(*SCHEME_PARTS))
     if not isinstance(raw, str) or not raw.startswith(schemes):
-        raise refuse(name, "…", "a URL that begins with one of " + ", ".join(schemes))
+        sentinel = isinstance(raw, str) and "sentinel" in raw.partition("://")[0]
+        remedy = "Sentinel is not supported: name the master, a proxy in front of it, or a cluster"
+        takes = "a URL that begins with one of " + ", ".join(schemes)
+        raise refuse(name, "…", takes, remedy if sentinel else "")
     if not is_well_formed(raw):
         remedy = "Write / ? # @ and : in a user's name or password as %2F %3F %23 %40 and %3A"
         raise refuse(name, "…", "scheme://user:password@host:port/database", remedy)
