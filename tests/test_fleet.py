@@ -39,6 +39,8 @@ from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.protocol import (
+    MAX_SLICES,
+    N_SHARDS,
     IndexOptions,
     Questions,
     SharedPage,
@@ -48,6 +50,8 @@ from scrapy_neardup.fleet.protocol import (
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.records import KeptPage
+from scrapy_neardup.urls.filters.scalable import share_of
+from scrapy_neardup.urls.filters.sizing import classic_rate
 
 
 def stream(n: int) -> list[tuple[str, str]]:
@@ -151,6 +155,40 @@ def test_no_slice_exceeds_what_a_value_may_hold() -> None:
     sizes = [one.size_bits for one in filter_slices(10_000_000, 1e-9)]
     assert sizes == sorted(sizes)
     assert sizes[-1] < 2**32
+
+
+@pytest.mark.parametrize("capacity", [1, 1_000_000, 3 * 10**9, 2**40])
+def test_a_shard_has_room_for_the_urls_of_a_large_site(capacity: int) -> None:
+    slices = filter_slices(-(-capacity // N_SHARDS), 1e-6 / 3)
+    least = min(10**9, 10 * capacity)
+    assert sum(one.capacity for one in slices) > least
+    for n, one in enumerate(slices):
+        share = 1e-6 / 3 * share_of(n)
+        assert classic_rate(one.size_bits / one.capacity, one.n_hashes) <= share * 1.001
+        assert 0 < one.size_bits < 2**32
+
+
+def test_with_a_huge_capacity_urls_are_remembered(server: RunningServer) -> None:
+    asks = Questions("huge", 3, capacity=3 * 10**9, error_rate=1e-6, index=IndexOptions(6, 7, 100))
+    client = Server(server.url)
+    assert client.call(asks.mark(b"site.example/1"))
+    assert client.call(asks.seen(b"site.example/1"))
+    assert not client.call(asks.seen(b"site.example/2"))
+    client.close()
+
+
+def test_urls_that_a_full_filter_does_not_take_are_counted(
+    server: RunningServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = Worker(server.url)
+    server.command("HSET", worker.shard_of(b"site.example/1"), "slices", str(MAX_SLICES))
+    server.command("HSET", worker.shard_of(b"site.example/1"), "newest", str(10**12))
+    for number in range(3):
+        worker.fleet.mark(b"site.example/%d" % number)
+    worker.close()
+    assert worker.stat("backend/refused") == 3
+    assert worker.stat("backend/lost") == 0
+    assert "a shard of the URL filter is full" in caplog.text
 
 
 @pytest.mark.parametrize("distance", [0, 1, 3, 6])
@@ -305,6 +343,9 @@ def test_a_url_that_two_workers_fetched_at_once_is_kept_once(server: RunningServ
     assert one.decide(url, prose(1), once=True).kind == "new"
     decision = other.decide(url, prose(1), once=True)
     assert (decision.kind, decision.original) == ("exact", url)
+    decision = other.decide(url, prose(1), once=True)  # as after a redirect or a retry
+    assert (decision.kind, decision.original) == ("exact", url)
+    assert other.decide(url, prose(2), once=True).kind == "new"  # with other words
     assert again.decide(url, prose(1)).kind == "new"  # read again on purpose
     for worker in (one, other, again):
         worker.close()

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import islice
 from typing import Any
@@ -150,6 +150,7 @@ class Link:
         answers = answers[beats:]
         self._cross_off(answers[len(asked) :])
         self._note_refusals([error for error in failures if not is_passing(error)])
+        self._note_refusals(list(_not_done(told, answers[len(asked) :])))
         if passing is not None:
             self._sit_out(passing)
         else:
@@ -225,6 +226,16 @@ class Link:
         if what not in self._logged:
             self._logged.add(what)
             logger.warning(message, error)
+
+
+def _not_done(told: Sequence[Call], answers: Sequence[Any]) -> Iterator[Exception]:
+    """What messages that the server took say was not done."""
+    for call, answer in zip(told, answers, strict=True):
+        if not isinstance(answer, Exception):
+            try:
+                call.read(answer)
+            except FleetError as error:
+                yield error
 
 
 def _resolve(call: Call, answer: Future[Any], got: Any) -> None:

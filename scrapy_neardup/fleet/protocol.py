@@ -78,18 +78,25 @@ class TooManyEntries(FleetError):
     """Scan limit exceeded: the page was kept without being compared."""
 
 
+class FilterFull(FleetError):
+    """A URL was not marked: every slice that its shard of the filter may have is full."""
+
+
 def filter_slices(capacity: int, error_rate: float) -> list[FilterSlice]:
     """The slices of one shard, each with twice the keys and half the error rate left.
 
-    Their rates add up to less than error_rate. No slice exceeds 512 MB.
+    Their rates add up to less than error_rate. No slice exceeds 512 MB; those that would have
+    room for fewer keys.
     """
     made: list[FilterSlice] = []
     for n in range(MAX_SLICES):
         bits, n_hashes = classic_bits(error_rate * share_of(n))
-        size_bits = max(4096, int(bits * (capacity << n)) + 1)
-        if size_bits > MAX_SLICE_BITS or n_hashes > 64:
+        if n_hashes > 64:
             break
-        made.append(FilterSlice(size_bits, n_hashes, capacity << n))
+        n_keys = min(capacity << n, int(MAX_SLICE_BITS / bits))
+        is_capped = n_keys < capacity << n
+        size_bits = MAX_SLICE_BITS if is_capped else max(4096, int(bits * n_keys) + 1)
+        made.append(FilterSlice(size_bits, n_hashes, n_keys))
     return made
 
 
@@ -121,8 +128,8 @@ class Questions:
         return Call(self._seen, self._shard(key), self._hashes(key), bool, merges=True)
 
     def mark(self, key: bytes) -> Call:
-        """Mark a URL as seen: 0 if it was not marked, 1 if it was, 2 if the filter is full."""
-        return Call(self._mark, self._shard(key), self._hashes(key), int, merges=True)
+        """Mark a URL as seen; whether it was not marked before. Raises FilterFull."""
+        return Call(self._mark, self._shard(key), self._hashes(key), _marked, merges=True)
 
     def admit(self, page: SharedPage, compared: Sequence[bytes] = ()) -> Call:
         """Remember a page and answer [], or answer the pages to compare it with first.
@@ -245,6 +252,15 @@ def _unpacked_items(answer: list[bytes]) -> list[KeptItem]:
 
 def _as_it_is(answer: Any) -> Any:
     return answer
+
+
+def _marked(answer: int) -> bool:
+    if answer == 2:
+        raise FilterFull(
+            f"a shard of the URL filter is full at {MAX_SLICES} slices. Give the fleet another "
+            f"NEARDUP_BACKEND_PREFIX, or raise NEARDUP_URL_CAPACITY"
+        )
+    return answer == 0
 
 
 def _status(answer: bytes | None) -> str | None:

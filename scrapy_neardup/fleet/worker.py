@@ -71,6 +71,7 @@ class FleetWorker:
         self._worker, self._numbers = token_bytes(WORKER_BYTES), count()
         self._ours: dict[int, SharedPage] = {}  # local id → page whose items are under way
         self._untold: Iterator[Call] = iter(())  # what the server is to be told again
+        self._others: set[int] = set()  # local ids of pages that others kept and we fetched, too
         self._asking: set[int] = set()  # local ids of pages that the server is asked about
         try:
             self.key = self._join(settings)
@@ -213,6 +214,8 @@ class FleetWorker:
         self, state: State, reading: PageReading, once: bool
     ) -> tuple[Decision, bool]:
         decision, is_new = state.decide(reading, learn=False)
+        if once and not decision.is_duplicate and decision.page_id in self._others:
+            return _repeats_itself(decision, reading.url), False  # dropped here once already
         while decision.original_id in self._asking:
             await pause(FIRST_PAUSE_S)
             if decision.original_id not in self._asking:
@@ -238,6 +241,7 @@ class FleetWorker:
             ids = [state.detector.restore(*other.kept) for other in settled]
             decision, is_new = state.decide(reading, learn=False)
             if once and decision.page_id in ids and not decision.is_duplicate:
+                self._others.add(decision.page_id)
                 return _repeats_itself(decision, reading.url), False
             if decision.is_duplicate or not is_new:
                 return decision, is_new
