@@ -102,6 +102,8 @@ def packed(
 
 def _four(hashes: U64Array) -> int:
     """Up to four hashes of 16 bits, none of them 0; of more, the fourth is the sum of the rest."""
+    if not len(hashes):
+        return 0
     short = [1 + h % 0xFFFF for h in hashes.tolist()]
     if len(short) > 4:
         short[3:] = [1 + sum(short[3:]) % 0xFFFF]

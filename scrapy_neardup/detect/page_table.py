@@ -67,9 +67,12 @@ class Column:
 
     def append(self, value: Any) -> None:
         """Append a row. Raises ValueError for one of another shape, which NumPy would repeat."""
-        if np.shape(value) != self.shape:
-            raise ValueError(f"a row of shape {np.shape(value)}: take {self.shape}")
-        self._make_room(1)
+        # np.shape() of a plain number takes longer than all the rest.
+        shape = () if isinstance(value, (int, float)) else np.shape(value)
+        if shape != self.shape:
+            raise ValueError(f"a row of shape {shape}: take {self.shape}")
+        if self._n_live == len(self._live):
+            self._make_room(1)
         self._live[self._n_live] = value
         self._n_live += 1
 

@@ -1,0 +1,83 @@
+"""What a response costs, in calls of functions: they are the same on every machine.
+
+Bounds are 15 % above what was counted on Python 3.11. Where one fails, benchmarks/crawl_overhead.py
+tells what the change costs in CPU time; raise the bound only if that is worth it.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+from crawls import crawl_requests
+from mock_site import MockSite, page, prose
+from scrapy import Request
+from scrapy.http import Response
+
+import scrapy_neardup
+
+PACKAGE = str(Path(scrapy_neardup.__file__).parent)
+LEARN = {"NEARDUP_BOILERPLATE": "learn"}
+MENU = [f"/section/{n}" for n in range(20)]
+
+
+def nothing(response: Response) -> tuple[()]:
+    """A callback that yields nothing."""
+    return ()
+
+
+class Calls:
+    """Counts the functions that the package's code calls, Python's and C's, while it is entered."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._ours: dict[CodeType, bool] = {}
+
+    def __enter__(self) -> "Calls":
+        sys.setprofile(self._seen)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def _seen(self, frame: FrameType, event: str, called: Any) -> None:
+        if event == "call":
+            caller = frame.f_back
+            self.n += self._is_ours(frame) or (caller is not None and self._is_ours(caller))
+        elif event == "c_call":
+            self.n += self._is_ours(frame)
+
+    def _is_ours(self, frame: FrameType) -> bool:
+        code = frame.f_code
+        if code not in self._ours:
+            self._ours[code] = code.co_filename.startswith(PACKAGE)
+        return self._ours[code]
+
+
+def calls_a_response(site: MockSite, make: Callable[[int], Request]) -> float:
+    """The calls of twenty more responses, for each: what a crawl costs as such falls away."""
+    counted = []
+    for n in (10, 30):
+        requests = [make(i) for i in range(n)]
+        with Calls() as calls:
+            outcome = crawl_requests(site, *requests, settings=LEARN)
+        assert outcome.stats["response_received_count"] > n
+        counted.append(calls.n)
+    return (counted[1] - counted[0]) / 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "bound"),
+    [("new", 640), ("near", 1080), ("copy", 530), ("without items", 160)],
+)
+def test_a_response_takes_no_more_calls_than(mock_site: MockSite, kind: str, bound: int) -> None:
+    def request(i: int) -> Request:
+        text = prose("one" if kind == "near" else i if kind == "new" else "same")
+        text += f" {prose(i, 1)}" if kind == "near" else ""
+        body = page(text, *MENU, head=f"<title>{kind}</title>")
+        callback = nothing if kind == "without items" else None
+        return Request(mock_site.add(f"/{kind}/{i}", body), callback=callback)
+
+    assert calls_a_response(mock_site, request) <= bound
