@@ -96,6 +96,7 @@ INLINE int negates(uint64_t hash) {
 /* The entry of the character at `at`, whose page is there; moves past it. */
 INLINE uint32_t entry_at(const uint8_t *text, size_t *at) {
     uint32_t c;
+    if (text[*at] < 0x80) return page_at(0)[text[(*at)++]];
     *at += get(text + *at, &c);
     return page_at(c / PAGE)[c % PAGE];
 }
@@ -245,6 +246,17 @@ INLINE int end_sentence(Reader *r) {
     return 1;
 }
 
+/* What most tokens are made of: ASCII letters after a letter. */
+INLINE void skip_letters(Reader *r) {
+    size_t at = r->at, length = r->length;
+    const uint8_t *text = r->text;
+    while (at < length && (uint8_t)((text[at] | 0x20) - 'a') < 26) at++;
+    if (at == r->at) return;
+    r->at = r->token.core_end = at;
+    r->last = r->token.last = WORD;
+    r->token.is_single = 0;
+}
+
 /* Goes on until the text is done or something is needed; call again when it is there. */
 static Status read_until(Reader *r) {
     while (r->at < r->length) {
@@ -287,6 +299,7 @@ static Status read_until(Reader *r) {
             }
         }
         r->at += bytes;
+        if (entry & WORD) skip_letters(r);
     }
     if (r->in_token && !end_token(r, &r->token, r->at)) return NEEDS_ROOM;
     r->in_token = 0;
