@@ -34,6 +34,16 @@ def read(body: str) -> PageData:
             '<script type="application/ld+json"> [{"@type": "Store"}] </script>',
             ["application/ld+json[].@type Store"],
         ),
+        (
+            r"""<script>window.d = JSON.parse('{"a": "it\'s \x41\u0042", "b": [1.50]}')</script>""",
+            ["window.d.a it's AB", "window.d.b[] 1.50"],
+        ),
+        (r"""<script>go(JSON.parse( "{\"k\": \"v\"}" )); y = [2]</script>""", [".k v", "y[] 2"]),
+        (
+            """<script>a = JSON.parse("{broken"); b=JSON.parse('[1]'); JSON.parse("[</script>""",
+            ["b[] 1"],
+        ),
+        (r"""<script>JSON.parse('\u{ffffff}"'); z = [3]</script>""", ["z[] 3"]),
         ("<script>f({unquoted: 1}); g = [1, }</script>", []),
         ("<script>x = {broken: [1]}; y = [2]</script>", ["y[] 2"]),
         ("<script src=/a.js></script><script type=text/template>a = [1]</script>", []),

@@ -18,7 +18,14 @@ from lxml import etree
 
 # Where JSON may begin in a script. Later arguments of a function are not searched: of those, a
 # page could make the same characters be read again and again.
-JSON_BEGINS = re.compile(r"(?:\A|[=(])\s*(?=[\[{])")
+JSON_BEGINS = re.compile(r"""(?:\A|[=(])\s*(?=[\[{])|(?:=\s*)?\bJSON\.parse\(\s*(?=["'])""")
+# A string of a script. From however many places it is tried, no text is searched more than twice
+# in vain: the place itself has the quote that would end the string before.
+STRING = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'""", re.DOTALL)
+ESCAPE = re.compile(
+    r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|u\{([0-9a-f]{1,6})\}|(.))", re.DOTALL | re.IGNORECASE
+)
+ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
 GIVEN_NAME = re.compile(r"([\w$.]*)\s*\Z")
 MAX_NAME = 64  # characters
 MAX_PATH = 200  # characters, the last ones: a page could repeat a long key in front of each value
@@ -173,7 +180,7 @@ def _json_values(script: str) -> Iterator[tuple[str, Any, int]]:
     while rescanned < MAX_RESCANNED and (begins := JSON_BEGINS.search(script, at)):
         start = begins.end()
         try:
-            value, at = _DECODER.raw_decode(script, start)
+            value, at = _decoded(script, start)
         except (ValueError, RecursionError):
             at = start + 1
             rescanned += at
@@ -181,6 +188,26 @@ def _json_values(script: str) -> Iterator[tuple[str, Any, int]]:
             before = script[max(0, begins.start() - MAX_NAME) : begins.start()]
             name = GIVEN_NAME.search(before)
             yield name[1] if name else "", value, at - start
+
+
+def _decoded(script: str, start: int) -> tuple[Any, int]:
+    """The JSON that begins at a place, or is in the string that does; and where that ends.
+
+    Raises ValueError, RecursionError.
+    """
+    if script[start] in "[{":
+        return _DECODER.raw_decode(script, start)
+    string = STRING.match(script, start)
+    if string is None:
+        raise ValueError("a string without an end")
+    text = ESCAPE.sub(_unescaped, string[1] or string[2] or "")
+    return _DECODER.decode(text), string.end()
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """What an escape in a script's string stands for."""
+    code = escape[1] or escape[2] or escape[3]
+    return chr(int(code, 16)) if code else ESCAPED.get(escape[4], escape[4])
 
 
 def _leaves(value: Any, name: str) -> Iterable[tuple[str, str, Any]]:
