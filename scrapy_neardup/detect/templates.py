@@ -48,9 +48,11 @@ class Host(NamedTuple):
         places, known = located(hashes, self.hashes)
         counts, new = self.counts.copy(), ~known
         counts[places[known]] += np.uint32(1)
-        merged = np.insert(self.hashes, places[new], hashes[new])
-        counts = np.insert(counts, places[new], 1)
-        return self._replace(n_pages=self.n_pages + 1, hashes=merged, counts=counts)
+        # Not np.insert(), twice: two ascending runs are merged in half the time.
+        merged = np.concatenate([self.hashes, hashes[new]])
+        order = np.argsort(merged, kind="stable")
+        counts = np.concatenate([counts, np.ones(len(merged) - len(counts), np.uint32)])
+        return self._replace(n_pages=self.n_pages + 1, hashes=merged[order], counts=counts[order])
 
     @property
     def is_too_large(self) -> bool:
@@ -137,8 +139,9 @@ def each_once(hashes: U64Array) -> U64Array:
     """Some hashes, ascending, without repetition."""
     # Not np.unique(): asked for nothing else, it imports numpy.ma, in the middle of a crawl.
     ascending = np.sort(hashes)
-    repeats: BoolArray = ascending[1:] == ascending[:-1]
-    return np.delete(ascending, np.flatnonzero(repeats))
+    first = np.ones(len(ascending), dtype=bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    return ascending[first]
 
 
 NOTHING = Host(0, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32))

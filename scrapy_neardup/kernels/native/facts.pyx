@@ -16,6 +16,7 @@ cdef extern from "facts.h":
     enum:
         CELLS
         PAGE
+        SPARE
 
     ctypedef enum Status:
         DONE
@@ -82,7 +83,7 @@ cdef read_utf8(str text, int64_t max_lines, bint is_canonical):
     memset(&reader, 0, sizeof(Reader))
     reader.text = <const uint8_t *>PyUnicode_AsUTF8AndSize(text, &length)
     reader.length, reader.max_lines, reader.is_canonical = length, max_lines, is_canonical
-    reader.exact = <uint8_t *>malloc(length + 1)
+    reader.exact = <uint8_t *>malloc(length + SPARE)
     try:
         if reader.exact is NULL:
             raise MemoryError("no memory for the text of a page")
