@@ -1,12 +1,16 @@
-"""Kill a crawl of the demo site at random moments, go on with it, and see that nothing is lost.
+"""End a crawl of the demo site before its time, go on with it, and see that nothing is lost.
 
     python -m tests.crash --rounds 1000
     python -m tests.crash --model
 
 A campaign is one crawl, ended and resumed until it finishes. Each of its rounds is a process
-of its own, ended by SIGKILL, SIGTERM or SIGINT twice. The processes write down what happens to
-each page, a line at a time, so that the oracle can tell afterwards; half of the campaigns write
-a feed, too, which has to have everything in the end. In the manner of RocksDB's db_crashtest.
+of its own, ended by SIGKILL, SIGTERM or SIGINT twice after a number of pages, or struck at a
+single write, sync, cut, rename or removal (faults.py): killed before it, in it or after it, or
+told that the disk is broken or full, or that the clock jumped. Where the state is, how often it
+is saved and synced, and whether links of copies are followed, is drawn for each campaign. The
+processes write down what happens to each page, a line at a time, so that the oracle can tell
+afterwards; half of the campaigns write a feed, too, which has to have everything in the end. In
+the manner of RocksDB's db_crashtest.
 --model: crash_model.py, which crashes no process but a model of a file system.
 """
 
@@ -37,7 +41,8 @@ from scrapy_neardup.downloadermiddleware import UrlAlreadyFetched
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
-from tests import crash_model
+from scrapy_neardup.state.frontier import Frontier
+from tests import crash_model, faults
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "example_project"))
 
@@ -54,8 +59,6 @@ SETTINGS: dict[str, Any] = {
     "DOWNLOADER_MIDDLEWARES": {"tests.crash.Recorder": 140},
     "ITEM_PIPELINES": {"tests.crash.Export": 900},
     "NEARDUP_KEY": 1,  # one that mistakes no page of the site for a copy, whatever the order
-    "NEARDUP_FOLLOW_DUPLICATES": False,
-    "NEARDUP_SNAPSHOT_INTERVAL": 0.1,
     "DEPTH_LIMIT": 30,
     "ROBOTSTXT_OBEY": True,
     "TELNETCONSOLE_ENABLED": False,
@@ -91,7 +94,7 @@ class Recorder:
         return cls(crawler)
 
     def process_response(self, request: Request, response: Response) -> Response:
-        self.diary.write("fetched", self.key(request), response.url)
+        self.diary.write("fetched", self.key(request), response.url, f"{time.monotonic():.3f}")
         os.write(self.beat, b".")
         return response
 
@@ -158,8 +161,8 @@ class Child:
             beats -= len(heard)
         return False
 
-    def end(self, how: str) -> None:
-        """Send the signals, and wait until the process is no more."""
+    def end(self, how: str) -> bool:
+        """Send the signals, and wait until the process is no more; whether it was killed."""
         for name in how.split():
             os.kill(self.pid, signal.Signals[name])
             self.has_ended(0.02)
@@ -167,8 +170,12 @@ class Child:
         if stuck:
             os.kill(self.pid, signal.SIGKILL)
         os.close(self._pulse)
-        os.waitpid(self.pid, 0)
+        _, status = os.waitpid(self.pid, 0)
         assert not stuck, f"after {how} the process went on"
+        return os.WIFSIGNALED(status)
+
+
+PLACES = ("job", "state", "both")
 
 
 @dataclass
@@ -177,9 +184,21 @@ class Campaign:
 
     folder: Path
     start: str
-    in_jobdir: bool
+    place: str  # of the state: JOBDIR, NEARDUP_STATE_DIR, or both
     has_feed: bool
+    settings: dict[str, Any] = field(default_factory=dict)
     ends: Counter[str] = field(default_factory=Counter)
+    was_hindered: bool = False  # whether the last round could not write what it wanted to
+
+    @classmethod
+    def drawn(cls, folder: Path, start: str, rng: random.Random) -> Self:
+        """One of any kind."""
+        settings = {
+            "NEARDUP_FOLLOW_DUPLICATES": rng.random() < 0.5,
+            "NEARDUP_SNAPSHOT_INTERVAL": rng.choice((0.1, 0.5, 300)),
+            "NEARDUP_FSYNC": rng.choice(("always", "everysec", "no")),
+        }
+        return cls(folder, start, rng.choice(PLACES), rng.random() < 0.5, settings)
 
     @property
     def diary(self) -> Path:
@@ -191,25 +210,42 @@ class Campaign:
 
     @property
     def state_folder(self) -> Path:
-        return self.folder / "job" / "neardup" if self.in_jobdir else self.folder / "state"
+        return self.folder / "job" / "neardup" if self.place == "job" else self.folder / "state"
 
-    def crawl(self, beat: int) -> None:
+    def crawl(self, beat: int, fault: tuple[faults.Fault, int] | None = None) -> None:
         """In a process of its own: crawl until the end, whatever it is."""
+        if fault is not None:
+            faults.arm(self.folder, *fault)
         log = os.open(self.folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.dup2(log, sys.stderr.fileno())
-        where = (
-            {"JOBDIR": str(self.folder / "job")}
-            if self.in_jobdir
-            else {"NEARDUP_STATE_DIR": str(self.state_folder)}
-        )
+        where = {} if self.place == "state" else {"JOBDIR": str(self.folder / "job")}
+        where |= {} if self.place == "job" else {"NEARDUP_STATE_DIR": str(self.state_folder)}
         feeds = {str(self.feed): {"format": "jsonlines"}} if self.has_feed else {}
         here = {"DIARY": str(self.diary), "BEAT": beat, "FEEDS": feeds}
-        process = AsyncCrawlerProcess(SETTINGS | where | here)
+        process = AsyncCrawlerProcess(SETTINGS | self.settings | where | here)
         process.crawl(DemoSpider, start=self.start)
         process.start()
 
     def round(self, rng: random.Random, max_pages: float) -> None:
         """Crawl on; end it at a random moment if it has not finished by itself."""
+        self.was_hindered = False
+        if faults.LOADED in os.environ and rng.random() < 0.6 and max_pages < float("inf"):
+            self.faulty_round(rng)
+        else:
+            self.ended_round(rng, max_pages)
+
+    def faulty_round(self, rng: random.Random) -> None:
+        """Crawl on; let something happen at a single call."""
+        fault = faults.chosen(rng)
+        child = Child(lambda beat: self.crawl(beat, fault))
+        child.has_ended(PATIENCE_S)
+        was_killed = child.end("")
+        is_kill = fault[0] in faults.KILLS
+        self.was_hindered = not is_kill
+        self.ends[fault[0].name if was_killed or not is_kill else ""] += 1
+
+    def ended_round(self, rng: random.Random, max_pages: float) -> None:
+        """Crawl on; end it by signals."""
         child = Child(self.crawl)
         # A count of pages, not a time: a busy machine shall not kill crawls that never began.
         pages = rng.uniform(0, max_pages)
@@ -222,7 +258,9 @@ class Campaign:
 
     @property
     def is_finished(self) -> bool:
-        return self.diary.exists() and self.diary.read_text().endswith("closed finished\n")
+        if self.was_hindered or not self.diary.exists():
+            return False
+        return self.diary.read_text().endswith("closed finished\n")
 
 
 def check_state(folder: Path) -> None:
@@ -241,6 +279,8 @@ def check_state(folder: Path) -> None:
             fsync="no",
         )
         state.check()
+        if (frontier := Path(copy, "frontier.sqlite")).exists():
+            Frontier(frontier).release()
         assert state.store is not None
         state.store.close()
 
@@ -304,16 +344,67 @@ def original_of(url: str, copies: dict[str, str]) -> str:
     return url
 
 
-def run(campaign: Campaign, rng: random.Random, plan: Plan) -> Counter[str]:
-    """Kill and resume until the crawl finishes; what its diary counts. Raises AssertionError."""
+def run(campaign: Campaign, rng: random.Random, plan: Plan, reference: set[str]) -> Counter[str]:
+    """Kill and resume until the crawl finishes; what its diary counts. Raises AssertionError.
+
+    reference: keys of what a crawl fetches that follows every link.
+    """
     campaign.folder.mkdir()
     while not campaign.is_finished:
         assert campaign.ends.total() < MAX_ROUNDS + 5, "the crawl does not finish"
         Diary(str(campaign.diary)).write("round")
         campaign.round(rng, MAX_PAGES if campaign.ends.total() < MAX_ROUNDS else float("inf"))
+        if campaign.was_hindered:
+            Diary(str(campaign.diary)).write("hindered")
         check_state(campaign.state_folder)
-    counts = check_diary(campaign.diary.read_text().splitlines(), plan)
+    lines = campaign.diary.read_text().splitlines()
+    counts = check_diary(lines, plan) + refetched(lines)
+    if campaign.settings["NEARDUP_FOLLOW_DUPLICATES"]:
+        missed = reference - set(keys_fetched(lines))
+        assert not missed, f"never fetched: {missed}"
     return counts + check_feed(campaign.feed, plan) if campaign.has_feed else counts
+
+
+def keys_fetched(lines: list[str]) -> dict[str, str]:
+    """The keys of what a diary says was fetched, each with a path."""
+    words = (line.split(" ") for line in lines if line.startswith("fetched "))
+    return {key: path_of(url) for _, key, url, _ in words}
+
+
+def refetched(lines: list[str]) -> Counter[str]:
+    """How many pages rounds fetched again, and how many of them not for the first time lately.
+
+    Lately is the last second before the end of a round, plus what was under way then. The start
+    page, and what a round fetched that could not write, is left out.
+    """
+    earlier: dict[str, bool] = {}  # key → whether it was fetched lately
+    here: dict[str, float] = {}
+    counts: Counter[str] = Counter()
+    for line in [*lines, "round"]:
+        what, *words = line.split(" ")
+        if what == "fetched" and path_of(words[1]) != "/":
+            here.setdefault(words[0], float(words[2]))
+        elif what == "round":
+            counts["refetched"] += len(here.keys() & earlier)
+            counts["refetched_old"] += sum(not earlier[key] for key in here.keys() & earlier)
+            end = max(here.values(), default=0.0)
+            earlier |= {key: end - at < 1.0 for key, at in here.items()}
+            here = {}
+        elif what == "hindered":
+            here = {}
+    return counts
+
+
+def reference_of(start: str, root: Path, plan: Plan) -> set[str]:
+    """The keys of the site's listed pages, as far as a crawl fetches them that nothing ends."""
+    campaign = Campaign(root / "reference", start, "state", False)
+    campaign.settings["NEARDUP_FOLLOW_DUPLICATES"] = True
+    campaign.folder.mkdir()
+    child = Child(campaign.crawl)
+    child.has_ended(PATIENCE_S)
+    child.end("")
+    fetched = keys_fetched(campaign.diary.read_text().splitlines())
+    return {key for key, path in fetched.items() if path in plan.pages}
 
 
 def say(*words: object) -> None:
@@ -327,6 +418,9 @@ def main() -> None:
     parser.add_argument("--model", action="store_true", help="replay a model of a file system")
     parser.add_argument("--lives", type=int, default=20, help="of states under --model")
     options = parser.parse_args()
+    if faults.IS_POSSIBLE and faults.LOADED not in os.environ and not options.model:
+        command = [sys.executable, "-m", "tests.crash", *sys.argv[1:]]
+        os.execve(sys.executable, command, faults.preloaded())  # noqa: S606  # no shell wanted
     say(f"seed {options.seed}")
     if options.model:
         say(f"every promise kept: {dict(crash_model.run(options.lives, options.seed))} crashes")
@@ -338,12 +432,13 @@ def main() -> None:
     root = Path(tempfile.mkdtemp(prefix="neardup-crash-"))
     ends: Counter[str] = Counter()
     try:
+        reference = reference_of(server.root + "/", root, plan)
         while ends.total() - ends[""] < options.rounds:
-            in_jobdir, has_feed = rng.random() < 0.5, rng.random() < 0.5
-            campaign = Campaign(root / "crawl", server.root + "/", in_jobdir, has_feed)
-            counts = run(campaign, rng, plan)
+            campaign = Campaign.drawn(root / "crawl", server.root + "/", rng)
+            counts = run(campaign, rng, plan, reference)
             ends += campaign.ends
-            say(dict(campaign.ends), dict(counts))
+            kind = campaign.place, campaign.has_feed, *campaign.settings.values()
+            say(*kind, dict(campaign.ends), dict(counts))
             shutil.rmtree(campaign.folder)
     finally:
         site.end("SIGKILL")

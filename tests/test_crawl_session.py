@@ -236,16 +236,18 @@ def test_a_state_that_is_refused_is_given_back(mock_site: MockSite, tmp_path: Pa
     run(mock_site, where)
 
 
-def test_while_one_crawl_has_the_folder_another_is_refused(
-    mock_site: MockSite, tmp_path: Path
-) -> None:
-    where = {"NEARDUP_STATE_DIR": str(tmp_path / "state"), "LOG_ENABLED": False}
+def both_at_once(mock_site: MockSite, *settings: dict[str, Any]) -> list[Any]:
+    async def crawls() -> list[Any]:
+        runs = (run_one(mock_site, each) for each in settings)
+        return await asyncio.gather(*runs, return_exceptions=True)
 
-    async def both() -> list[Any]:
-        crawls = (run_one(mock_site, where) for _ in range(2))
-        return await asyncio.gather(*crawls, return_exceptions=True)
+    return asyncio.run(crawls())
 
-    results = asyncio.run(both())
+
+def test_a_jobdir_is_for_one_crawl_at_a_time(mock_site: MockSite, tmp_path: Path) -> None:
+    where = {"JOBDIR": str(tmp_path), "LOG_ENABLED": False}
+
+    results = both_at_once(mock_site, where, where)
     assert [type(result) for result in results] == [type(None), StateLocked]
 
 

@@ -14,7 +14,8 @@ from scrapy import Request
 from scrapy.http import Response
 
 from scrapy_neardup.crawl.session import CrawlSession
-from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.errors import SettingsError, StateLocked
+from scrapy_neardup.state.lock import FolderLock
 from tests.crawls import Outcome, PagesSpider, crawl
 from tests.mock_site import MockSite, page, prose
 from tests.test_state_crawls import ROOT, Follower, add_branch
@@ -117,6 +118,9 @@ def test_a_queue_of_an_older_job_that_cannot_be_read_is_found_again(
     assert (tmp_path / "requests.queue.crashed").exists()
 
 
+# Scrapy closes no connections of a crawl that could not start.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_job_with_waiting_requests_is_not_left_for_another_queue(
     mock_site: MockSite, tmp_path: Path
 ) -> None:
@@ -280,3 +284,34 @@ def test_a_single_pages_command_leaves_the_job_alone(mock_site: MockSite, tmp_pa
     assert outcome.stats["scheduler/dequeued/disk"] == 1
     assert not (tmp_path / "neardup").exists()
     assert json.loads((tmp_path / "requests.queue" / "active.json").read_text()) in ({}, [])
+
+
+def test_a_job_with_its_state_elsewhere_sets_aside_the_queue_that_a_crash_left(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_branch(mock_site)
+    where = {"JOBDIR": str(tmp_path / "job"), "NEARDUP_STATE_DIR": str(tmp_path / "state")}
+    stopped = where | {"CLOSESPIDER_ITEMCOUNT": 2}
+    first = crawl(Follower, stopped, seed=mock_site.url("/start"))
+    (queue,) = (tmp_path / "job" / "requests.queue").glob("*/0")
+    queue.write_bytes(b"torn")
+    (tmp_path / "job" / "neardup.running").touch()  # as a kill leaves it
+    second = crawl(Follower, where, seed=mock_site.url("/start"))
+    assert len(set(first.urls + second.urls)) == 5
+    assert second.stats["finish_reason"] == "finished"
+    assert not (tmp_path / "job" / "neardup.running").exists()
+
+
+# Scrapy closes no connections of a crawl that could not start.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_job_with_its_state_elsewhere_is_for_one_crawl_at_a_time(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_branch(mock_site)
+    lock = FolderLock(tmp_path)
+    where = {"JOBDIR": str(tmp_path), "NEARDUP_STATE_DIR": str(tmp_path / "state")}
+    with pytest.raises(StateLocked, match="in use by process"):
+        crawl(Follower, where, seed=mock_site.url("/start"))
+    lock.close()
+    assert crawl(Follower, where, seed=mock_site.url("/start")).urls

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -159,23 +158,6 @@ def test_a_job_stopped_and_resumed_fetches_each_page_once(
     assert {mock_site.url(f"/leaf/{number}") for number in range(3)} <= set(urls)
     assert mock_site.gets("/hub") == 1
     assert all(mock_site.gets(f"/leaf/{number}") == 1 for number in range(3))
-
-
-REFUSED = """
-import sys
-from tests.test_state_crawls import Follower, crawl
-crawl(Follower, {"NEARDUP_STATE_DIR": sys.argv[1]}, seed=sys.argv[2])
-"""
-
-
-def test_a_second_crawl_on_the_same_state_is_refused(mock_site: MockSite, tmp_path: Path) -> None:
-    state = State.open(tmp_path, make_state_factory(NearDupSettings(key=0)), key=0)
-    command = [sys.executable, "-c", REFUSED, str(tmp_path), mock_site.url("/start")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    state.close()
-    assert done.returncode != 0
-    assert f"StateLocked: {tmp_path} is in use by process {os.getpid()}" in done.stderr
-    assert not mock_site.hits
 
 
 def test_a_state_that_cannot_be_written_is_said_once_and_loses_no_page(

@@ -106,14 +106,23 @@ class Feeds:
             if slot.file is not None:
                 if slot.file.closed:
                     return  # whether that worked, slot_closed() will hear
-                slot.file.flush()
-                if self._sync and isinstance(slot.storage, FileFeedStorage):
-                    os.fsync(slot.file.fileno())
+                self._flush(slot)
         for slot in self._stored_at_end:
             if not slot.itemcount:  # it holds nothing yet
                 self._delivery.stored(slot)
                 self._delivery.hold(slot)
         self._delivery.release()
+
+    def _flush(self, slot: FeedSlot) -> None:
+        assert slot.file is not None
+        try:
+            slot.file.flush()
+            if self._sync and isinstance(slot.storage, FileFeedStorage):
+                os.fsync(slot.file.fileno())
+        except OSError:
+            # What was written while the buffer was full is lost: Scrapy only logs it.
+            self._delivery.hold_for_good()
+            raise
 
     def close(self) -> None:
         """Scrapy has closed all feeds."""
@@ -121,6 +130,7 @@ class Feeds:
         if self._flushing.running:
             self._flushing.stop()
         self._attempt("feed", self.deliver)
+        self._delivery.is_buffered = False
 
 
 def is_local(slot: FeedSlot) -> bool:

@@ -21,6 +21,7 @@ from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.files import write_atomically
 from scrapy_neardup.state.frontier import Frontier
+from scrapy_neardup.state.lock import FolderLock
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ def open_frontier(folder: Path, crawler: Crawler, state: State) -> Frontier | No
         refuse_to_leave(path)
         if state.crashed:
             set_queue_aside(crawler)
+            state.under_way = None
         return None
     frontier = Frontier(path)
     try:
@@ -68,6 +70,35 @@ def open_frontier(folder: Path, crawler: Crawler, state: State) -> Frontier | No
         frontier.release()
         raise
     return frontier
+
+
+class ForeignJob:
+    """A JOBDIR whose state is elsewhere: locked, and marked as long as its crawl has not ended.
+
+    The state cannot say whether the last crawl of this job crashed: others use it, too.
+    """
+
+    def __init__(self, job: Path) -> None:
+        """Raises StateLocked where another crawl has the job; OSError."""
+        job.mkdir(parents=True, exist_ok=True)
+        self._lock = FolderLock(job)
+        self._mark = job / "neardup.running"
+
+    def begin(self, crawler: Crawler, state: State) -> None:
+        """Go on with Scrapy's queue, or set it aside if a crash left it. Raises OSError."""
+        if self._mark.exists():
+            set_queue_aside(crawler)
+            state.under_way = None
+        write_atomically(self._mark, [])
+
+    def end(self, cleanly: bool) -> None:
+        """The crawl has ended, and Scrapy has written its queue. Raises OSError."""
+        if cleanly:
+            self._mark.unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Let others have the job."""
+        self._lock.close()
 
 
 def uses_frontier(crawler: Crawler) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, get_args
 
 from scrapy.utils.asyncio import run_in_thread
@@ -12,6 +13,7 @@ from scrapy_neardup.crawl import extract
 from scrapy_neardup.crawl.body_cache import HASH_TELLS, MAX_BODY_BYTES, BodyCache
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.items import CrawledPage
+from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.detector import Decision, DecisionKind
@@ -36,6 +38,8 @@ class PageJudge:
         self,
         settings: NearDupSettings,
         state: State,
+        lifecycle: PageLifecycle,
+        is_shared: Callable[[], bool],
         recorder: Recorder,
         fleet: FleetWorker | None,
         attempt: FailOpen,
@@ -43,6 +47,8 @@ class PageJudge:
     ) -> None:
         self._max_page_bytes = settings.max_page_bytes
         self._state = state
+        self._lifecycle = lifecycle
+        self._is_shared = is_shared
         self._recorder = recorder
         self._fleet = fleet
         self._attempt = attempt
@@ -159,11 +165,22 @@ class PageJudge:
         return decided
 
     def spare(self, url: str, decision: Decision) -> Decision | None:
-        """The decision as it is to be applied: none where a person has undone it."""
-        if not decision.is_duplicate or not self._recorder.keeps(url):
+        """The decision as it is to be applied.
+
+        None where a person has undone it, or the original's items are under way in another crawl
+        that shares the state: no page of this one can wait for them.
+        """
+        if not decision.is_duplicate:
+            return decision
+        if self._is_shared() and self._is_foreign(decision.original_id):
+            return None
+        if not self._recorder.keeps(url):
             return decision
         self._count(stats.PAGES_UNDONE)
         return None
+
+    def _is_foreign(self, row: int | None) -> bool:
+        return self._state.is_unkept(row) and not self._lifecycle.is_unkept(row)
 
     def _counted(self, decision: Decision) -> Decision:
         self._count(stats.PAGES_READ)

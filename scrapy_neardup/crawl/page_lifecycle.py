@@ -392,6 +392,14 @@ class PageLifecycle:
         """Whether a page was answered and is not completed."""
         return page in self._pages
 
+    def unkept(self) -> list[int]:
+        """The rows that are neither kept nor forgotten."""
+        return list(self._unkept)
+
+    def is_unkept(self, row: int | None) -> bool:
+        """Whether a row is neither kept nor forgotten."""
+        return row in self._unkept
+
     def __contains__(self, key: bytes) -> bool:
         """Whether a page of this key was answered and is not completed."""
         return key in self._ids_by_key

@@ -53,9 +53,15 @@ class Recorder:
                 "JOBDIR or NEARDUP_STATE_DIR, and NEARDUP_LEDGER to 'all' or 'duplicates'"
             )
 
-    def open_ledger(self, detector: Detector) -> None:
-        """Begin to record. Raises LedgerError."""
-        if self.folder is not None:
+    def open_ledger(self, detector: Detector, opened: LedgerWriter | None = None) -> None:
+        """Begin to record. Raises LedgerError.
+
+        opened: the ledger of another crawl that has the same state.
+        """
+        if opened is not None:
+            self.ledger = opened
+            self.keeps_text = self.settings.keep_text
+        elif self.folder is not None:
             self.ledger = LedgerWriter.open(
                 self.folder,
                 self.settings.ledger,  # type: ignore[arg-type]
@@ -89,12 +95,10 @@ class Recorder:
         logger.info("neardup: live view at %s", self.live.url)
 
     def close(self) -> None:
-        """Write what is waiting; serve no more."""
+        """Serve no more. The ledger is closed with the state."""
         if self.live is not None:
             self.live.close()
             self.live = None
-        if self.ledger is not None:
-            self.ledger.close()
 
     def url_dropped(self, request: Request) -> None:
         """A request was dropped because its URL was fetched before."""

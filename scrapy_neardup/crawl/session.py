@@ -6,6 +6,8 @@ import logging
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from scrapy import Spider, signals
@@ -26,7 +28,7 @@ from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.feeds import Feeds
 from scrapy_neardup.crawl.item_judge import ItemJudge
-from scrapy_neardup.crawl.jobdir import is_of_job, open_frontier, state_folder
+from scrapy_neardup.crawl.jobdir import ForeignJob, is_of_job, open_frontier, state_folder
 from scrapy_neardup.crawl.judge import PageJudge
 from scrapy_neardup.crawl.lost_requests import LostRequests
 from scrapy_neardup.crawl.page_lifecycle import (
@@ -41,6 +43,7 @@ from scrapy_neardup.crawl.pages import CrawledPages
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.seen_urls import SeenUrls, is_inspection
+from scrapy_neardup.crawl.shared_state import hold_state
 from scrapy_neardup.factory import N_URL_FILTERS, make_state_factory, ttl_s
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.signals import items_delivered, items_held
@@ -145,20 +148,34 @@ class CrawlSession:
     def _open_resources(self) -> None:
         settings, crawler = self.settings, self._crawler
         self._fleet = self._join_fleet()
-        self.state = State.open(
+        share = 1 / N_URL_FILTERS if queues_by_us(crawler) else 1.0
+        key = settings.key if self._fleet is None else self._fleet.key
+        own = is_of_job(self._folder, crawler)
+        open_state = partial(
+            State.open,
             self._folder,
-            make_state_factory(settings, 1 / N_URL_FILTERS if queues_by_us(crawler) else 1.0),
-            key=settings.key if self._fleet is None else self._fleet.key,
+            make_state_factory(settings, share),
+            key=key,
             fsync=settings.fsync,  # type: ignore[arg-type]
             ttl_s=ttl_s(settings),
+            as_guest=not own,
         )
-        self._resources.callback(self.state.release)
+        # Two crawls cannot work off one queue: a job's own folder is shared with nobody.
+        like = object() if own else (settings, share, key)
+        self._hold = hold_state(self._folder, like, open_state)
+        self.state = self._hold.state
+        self._resources.callback(self._hold.release)
         self._resources.callback(self.recorder.close)
         self._frontier = None
-        if self._folder is not None and is_of_job(self._folder, crawler):
+        if self._folder is not None and own:
             self._frontier = open_frontier(self._folder, crawler, self.state)
         if self._frontier is not None:
             self._resources.callback(self._frontier.release)
+        self._job = None
+        if self._folder is not None and not own and (job := job_dir(crawler.settings)):
+            self._job = ForeignJob(Path(job))
+            self._resources.callback(self._job.release)
+            self.attempt("state", self._job.begin, crawler, self.state)
 
     def _join_fleet(self) -> FleetWorker | None:
         if self.settings.backend is None or is_inspection(self._crawler):
@@ -177,6 +194,7 @@ class CrawlSession:
         self.lifecycle = PageLifecycle()
         if state.under_way is not None:
             self.lifecycle.restore(state.under_way)
+            state.under_way = None  # another crawl that shares the state has no part in it
         effects = Effects(attempt)
         self.delivery = delivery = Delivery(attempt)
         self._feeds = self._wait_for_sinks() if state.store or fleet else None
@@ -194,7 +212,16 @@ class CrawlSession:
             )
             effects.subscribe(LeaseEnded, delivery.after(self._frontier.done))
         self.items = ItemJudge(settings, state, fleet, attempt, count)
-        judge = PageJudge(settings, state, recorder, fleet, attempt, count)
+        judge = PageJudge(
+            settings,
+            state,
+            self.lifecycle,
+            self._hold.is_shared,
+            recorder,
+            fleet,
+            attempt,
+            count,
+        )
         self.pages = CrawledPages(
             crawler,
             self.lifecycle,
@@ -255,7 +282,7 @@ class CrawlSession:
             logger.exception("neardup: the crawl cannot start")
             raise CloseSpider("neardup_failed") from error
         detector = self.state.detector
-        self.attempt("ledger", self.recorder.open_ledger, detector)
+        self.attempt("ledger", self._open_ledger)
         self.attempt("live", self.recorder.open_live_view)
         names = gauges.names(self.settings, detector)
         self._set_stats(names | self._gauges())
@@ -265,6 +292,12 @@ class CrawlSession:
             self._repeat(self.disk_queues.commit, COMMIT_INTERVAL_S)
         if self._feeds is not None:
             self._feeds.begin()
+
+    def _open_ledger(self) -> None:
+        if self.state.store is not None and not self.state.store.is_guest:
+            shared = self._hold.shared
+            self.recorder.open_ledger(self.state.detector, shared.ledger)
+            shared.ledger = self.recorder.ledger
 
     def _repeat(self, action: Callable[[], None], interval_s: float) -> None:
         timer = create_looping_call(action)
@@ -322,13 +355,22 @@ class CrawlSession:
         # Pages whose items were not stored have to be found again, as after a crash, and so has
         # what a queue of Scrapy's lost.
         cleanly = not self.delivery and not self._lost_requests.n
-        self.attempt("state", self.state.close, under_way, cleanly=cleanly)
-        self.attempt("state", self.state.release)  # where the former failed
+        if self._job is not None:
+            self.attempt("state", self._job.end, cleanly)
+            self._job.release()
+        if self._hold.is_shared():
+            self.attempt("state", self._forget_unkept)
+        self.attempt("state", self._hold.close, under_way, cleanly)
         self._set_stats(self._gauges() | gauges.engine_report(self.state.detector.engine))
         assert self._crawler.stats
         counts = self._crawler.stats.get_stats()
         logger.info("neardup stats:\n%s", stats.table(counts))
         self.attempt("advice", self.advice.closed, counts, self.items.only_difference)
+
+    def _forget_unkept(self) -> None:
+        """Let no page of another crawl count as the copy of one of which no item was kept."""
+        for row in self.lifecycle.unkept():
+            self.state.drop(row)
 
     def _keeps_queue(self) -> bool:
         """Whether Scrapy's queue goes on waiting for pages that the next crawl has to know."""

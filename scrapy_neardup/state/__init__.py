@@ -6,6 +6,7 @@ in between is in memory only: a crash forgets it, and it is fetched again.
 
 from __future__ import annotations
 
+import logging
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,8 +22,9 @@ import numpy as np
 from scrapy_neardup.detect.detector import INDEXED, Decision, Detector
 from scrapy_neardup.detect.item_table import ItemTable, KeptItem
 from scrapy_neardup.detect.page_reading import PageReading
-from scrapy_neardup.errors import BrokenInvariant, JournalError, SnapshotError
+from scrapy_neardup.errors import BrokenInvariant, JournalError, SnapshotError, StateLocked
 from scrapy_neardup.state import records
+from scrapy_neardup.state.guest import GuestStore
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Fsync, JournalRecord
 from scrapy_neardup.state.secret import new_key
@@ -30,6 +32,8 @@ from scrapy_neardup.state.store import Store
 from scrapy_neardup.stored_arrays import check_arrays
 from scrapy_neardup.urls.filters import UrlFilter
 from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter, under
+
+logger = logging.getLogger(__name__)
 
 Arrays = dict[str, Any]
 
@@ -100,10 +104,12 @@ class State:
         fsync: Fsync = "everysec",
         ttl_s: float | None = None,
         clock: Callable[[], float] = time.time,
+        as_guest: bool = False,
     ) -> Self:
         """The state of a folder, made where there is none; without a folder, in memory only.
 
-        key: the secret of 64 bits, None for the folder's own.
+        key       the secret of 64 bits, None for the folder's own
+        as_guest  go on with what can be read of a folder that another crawl has (guest.py)
 
         Raises StateLocked where another crawl has it, SnapshotError and JournalError for
         damage or another specification, StateError for a damaged key.
@@ -112,7 +118,7 @@ class State:
         if folder is None:
             detector = factory.new_detector(new_key() if key is None else key)
             return cls(urls, detector, None, ttl_s, clock)
-        store = Store(folder, fsync)
+        store = _store(folder, fsync, as_guest)
         with _closed_on_error(store):
             key = store.key() if key is None else key
             arrays, journalled = store.load(factory.identity(key))
@@ -154,6 +160,10 @@ class State:
             return decision, False
         self._unkept[decision.page_id] = decision.kind in INDEXED
         return decision, True
+
+    def is_unkept(self, page_id: int | None) -> bool:
+        """Whether a page that decide() remembers waits for keep() or drop()."""
+        return page_id in self._unkept
 
     def keep(self, page_id: int) -> None:
         """The page's item left the pipelines: from now on the page is known for good."""
@@ -206,6 +216,8 @@ class State:
         Copies here what may change, and writes in a thread; nothing while the last snapshot
         is still being written.
         """
+        if self.store is None or self.store.is_guest:
+            return
         if self._writing is None or self._writing.done():
             self._begin_writing(self._frozen())
 
@@ -289,6 +301,21 @@ def _detector(factory: StateFactory, key: int, arrays: Arrays, folder: Path) -> 
         return factory.new_detector(key)
     with _refused_if_broken(folder):
         return factory.detector_from(key, under("detector.", arrays))
+
+
+def _store(folder: Path, fsync: Fsync, as_guest: bool) -> Store:
+    try:
+        return Store(folder, fsync)
+    except StateLocked as locked:
+        if not as_guest:
+            raise
+        logger.warning(
+            "%s. This crawl goes on as a guest: it knows what the folder holds now, and records "
+            "in a journal of its own, which the next crawl that has the folder merges. Until "
+            "then neither crawl knows of the other's pages, and the ledger holds none of this one",
+            str(locked).partition(". ")[0],
+        )
+        return GuestStore(folder, locked, fsync)
 
 
 @contextmanager

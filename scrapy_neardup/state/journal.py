@@ -20,6 +20,7 @@ from zlib import crc32
 from scrapy_neardup.errors import JournalError
 from scrapy_neardup.state.files import O_BINARY, write_all, write_atomically
 from scrapy_neardup.state.header import Identity, pack_header, read_header
+from scrapy_neardup.state.lock import try_lock
 
 Fsync = Literal["always", "everysec", "no"]
 
@@ -78,6 +79,10 @@ class Journal:
         header = pack_header(MAGIC, identity, state=state)
         write_atomically(path, [header])
         return cls(path, len(header), fsync)
+
+    def lock(self) -> bool:
+        """Lock the file until close(), or the end of the process; False if another has it."""
+        return try_lock(self._fd)
 
     @property
     def nbytes(self) -> int:

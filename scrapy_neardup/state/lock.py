@@ -29,6 +29,15 @@ def _lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def try_lock(fd: int) -> bool:
+    """Lock an open file until it is closed, or the process ends; False if another has it."""
+    try:
+        _lock(fd)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
 class FolderLock:
     """The folder is this process's own until close() or the end of the process, however it ends.
 
@@ -40,11 +49,9 @@ class FolderLock:
     def __init__(self, folder: Path, advice: str = STATE_ADVICE) -> None:
         path = folder / "lock"
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | O_NOFOLLOW, 0o600)
-        try:
-            _lock(self._fd)
-        except (BlockingIOError, PermissionError) as error:
+        if not try_lock(self._fd):
             os.close(self._fd)
-            raise StateLocked(f"{folder} is in use by process {_holder(path)}. {advice}") from error
+            raise StateLocked(f"{folder} is in use by process {_holder(path)}. {advice}")
         self._write_pid()
 
     def _write_pid(self) -> None:
@@ -56,8 +63,10 @@ class FolderLock:
             os.ftruncate(self._fd, 0)
 
     def close(self) -> None:
-        """Give the folder back."""
-        os.close(self._fd)
+        """Give the folder back; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 def _holder(path: Path) -> str:

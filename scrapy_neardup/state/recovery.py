@@ -16,6 +16,7 @@ from scrapy_neardup.errors import DamagedFile
 from scrapy_neardup.state.files import aside_name, set_aside, write_atomically
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import JournalContent, JournalRecord, read_journal
+from scrapy_neardup.state.lock import try_lock
 from scrapy_neardup.state.snapshot import Array, Snapshot, open_snapshot
 
 
@@ -92,6 +93,32 @@ def read_folder(folder: Path, identity: Identity | None = None) -> FolderContent
             journals[n] = content
             identity = content.identity
     return FolderContent(number, snapshot, journals, damage)
+
+
+class Guest(NamedTuple):
+    """The journal of a crawl that was a guest in the folder and has ended (guest.py)."""
+
+    path: Path
+    content: JournalContent | None  # None where nothing can be read
+
+
+def ended_guests(folder: Path, identity: Identity | None, damage: list[Damage]) -> Iterator[Guest]:
+    """The journals of guests that have ended. Adds to the damage what cannot be read of them.
+
+    Raises JournalError for another version or identity; OSError.
+    """
+    for path in sorted(folder.glob("guest-*")):
+        if not path.suffix and has_ended(path):
+            yield Guest(path, _journal(path, identity, damage))
+
+
+def has_ended(path: Path) -> bool:
+    """Whether no living guest writes to a journal."""
+    fd = os.open(path, os.O_RDWR)
+    try:
+        return try_lock(fd)
+    finally:
+        os.close(fd)  # gives the lock back: only a guest keeps it
 
 
 def read_fallback(folder: Path, content: FolderContent) -> list[Damage]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from secrets import randbits
 
@@ -19,7 +20,14 @@ from scrapy_neardup.state.files import TEMPORARY, make_folder, sync_folder
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, Fsync, Journal, JournalRecord
 from scrapy_neardup.state.lock import FolderLock
-from scrapy_neardup.state.recovery import Damage, FolderContent, numbers, read_folder, recover
+from scrapy_neardup.state.recovery import (
+    Damage,
+    FolderContent,
+    ended_guests,
+    numbers,
+    read_folder,
+    recover,
+)
 from scrapy_neardup.state.secret import kept_key, new_key
 from scrapy_neardup.state.snapshot import Array, write_snapshot
 
@@ -36,18 +44,12 @@ class Store:
     crashed  whether the crawl before this one ended without close(cleanly=True)
     """
 
+    is_guest = False
+    _lock: FolderLock | None
+
     def __init__(self, folder: Path, fsync: Fsync = "everysec") -> None:
         """Take the folder, making it where it is missing. Raises StateLocked."""
-        self.folder = folder
-        self.errors = 0
-        self.torn_bytes = 0
-        self.id = randbits(63)
-        self.crashed = False
-        self._said = False
-        self._fsync = fsync
-        self._lock: FolderLock | None = None
-        self._journal: Journal | None = None
-        self._number = 0
+        self._prepare(folder, fsync)
         try:
             make_folder(folder)
             self._lock = FolderLock(folder)
@@ -55,6 +57,19 @@ class Store:
             raise
         except OSError as error:
             self._failed(error)
+
+    def _prepare(self, folder: Path, fsync: Fsync) -> None:
+        self.folder = folder
+        self.errors = 0
+        self.torn_bytes = 0
+        self.id = randbits(63)
+        self.crashed = False
+        self._said = False
+        self._fsync = fsync
+        self._number = 0
+        self._lock = None
+        self._journal: Journal | None = None
+        self._guests: list[Path] = []  # whose journals the next snapshot will hold
 
     def key(self) -> int:
         """The folder's secret key; a passing one where the folder can keep none.
@@ -79,9 +94,24 @@ class Store:
         self.torn_bytes = sum(damage.n_bytes for damage in found.damage)
         self.id = randbits(63) if found.state is None else found.state
         self._number = max(found.journals, default=found.snapshot_number)
+        records = [found.records()]
         if self._lock is not None:
             self._begin(found)
-        return found.arrays, found.records()
+            records += self._guest_records()
+        return found.arrays, chain(*records)
+
+    def _guest_records(self) -> list[Iterator[JournalRecord]]:
+        """What crawls recorded that were guests here and have ended."""
+        damage: list[Damage] = []
+        try:
+            guests = list(ended_guests(self.folder, self._identity, damage))
+            for one in damage:
+                self._set_aside(one)
+        except OSError as error:
+            self._failed(error)
+            return []
+        self._guests = [guest.path for guest in guests]
+        return [guest.content.records() for guest in guests if guest.content is not None]
 
     def _begin(self, found: FolderContent) -> None:
         try:
@@ -153,6 +183,8 @@ class Store:
         try:
             write_snapshot(self._snapshot_path(number), self._identity, arrays, self.id)
             self._remove_before(number)
+            while self._guests:
+                self._guests.pop().unlink(missing_ok=True)
         except OSError as error:
             self._failed(error)
             return False
