@@ -41,6 +41,10 @@ class ItemUnreadable(NearDupError, TypeError):
     """An item holds a value that cannot be looked into, such as a generator; it is kept."""
 
 
+class OverBudget(NearDupError, ValueError):
+    """A page takes more time or memory than any page may; the caller keeps it and counts it."""
+
+
 class InputError(NearDupError, ValueError):
     """A file or folder given to a command is missing, or not what the command takes."""
 

@@ -25,6 +25,10 @@ URLS_MARKED = key("urls/marked", "URLs remembered after a final 2xx response")
 URLS_EXEMPT = key(
     "urls/exempt/{}", "requests let through without a look-up, by reason: start, retry, redirect, …"
 )
+URLS_OVER_BUDGET = key(
+    "urls/over_budget",
+    "requests whose URL is longer than 8,192 characters, so that any difference makes it new",
+)
 URLS_STALE = key(
     "urls/stale", "requests left queued by a crash, dropped because the crawl finds them again"
 )
@@ -82,6 +86,11 @@ PAGES_MOSTLY_SCRIPT = key(
 )
 PAGES_TOO_LONG = key(
     "pages/too_long", "pages kept because they are longer than NEARDUP_MAX_PAGE_BYTES"
+)
+PAGES_OVER_BUDGET = key(
+    "pages/over_budget",
+    "pages kept because reading them would take more than any page may: too many tags, too many "
+    "attributes in a tag, nested too deeply, or of characters that stand for many others",
 )
 PAGES_FORGOTTEN = key("pages/forgotten", "new pages forgotten because none of their items was kept")
 PAGES_FIRST_WITH_ITEM = key(

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from scrapy.http import HtmlResponse, Response, TextResponse, XmlResponse
 
+from scrapy_neardup.crawl import extract
 from scrapy_neardup.crawl.extract import fields_text, visible_text
+from scrapy_neardup.errors import OverBudget
 
 
 def lines(body: str) -> list[str]:
@@ -108,3 +110,32 @@ def test_named_fields_are_joined_line_by_line() -> None:
 
 def test_an_item_without_the_named_fields_has_no_text() -> None:
     assert fields_text({"title": "One"}, ("body",)) is None
+
+
+MANY_ATTRIBUTES = " ".join(f"a{n}=b" for n in range(1_001))
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("<br>" * 250_001, "250001 tags and attributes, at most 250000"),
+        (f"<p {MANY_ATTRIBUTES}>", "1001 attributes in a tag, at most 1000"),
+        ("<p a='1' b='2'>" * 84_000, "252000 tags and attributes, at most 250000"),
+        ("<b>" * 5_000 + "<p>what libxml2 does not read", "depth"),
+    ],
+)
+@pytest.mark.parametrize("is_parsed", [False, True])
+def test_a_page_over_budget_is_not_read(body: str, reason: str, is_parsed: bool) -> None:
+    response = HtmlResponse("http://site.example/", body=body.encode(), encoding="utf-8")
+    if is_parsed:
+        if "attributes" in reason:
+            pytest.skip("the spider's selectors have taken that time already")
+        response.selector  # noqa: B018 - parses
+    with pytest.raises(OverBudget, match=reason):
+        visible_text(response)
+
+
+def test_a_page_within_budget_is_read() -> None:
+    attributes = " ".join(f"a{n}=b" for n in range(1_000))
+    assert lines(f"<p {attributes}>" + "<b>" * 500 + "deep") == ["deep"]
+    assert extract.MAX_MARKUP > 100_000  # as many as the longest pages of real sites have

@@ -9,6 +9,7 @@ import pytest
 from lxml import html
 
 from scrapy_neardup.crawl.page_data import PageData, attribute_lines, page_data
+from scrapy_neardup.errors import OverBudget
 
 URL = "https://shop.example/p/12?size=M"
 
@@ -157,3 +158,21 @@ def test_attributes_of_elements_are_lines() -> None:
 )
 def test_a_hostile_script_takes_no_quadratic_time(script: str) -> None:
     assert read(f"<script>{script}</script>").lines == []
+
+
+@pytest.mark.parametrize(
+    ("markup", "reason"),
+    [
+        ("<script type=application/json>[" + "1," * 1_100_000 + "1]</script>", "JSON of 2200003"),
+        ("<head><title>" + "a " * 33_000 + "</title>", "a title of 66000"),
+        ("<h1>" + "a " * 33_000 + "</h1>", "a h1 of 66000"),
+    ],
+)
+def test_what_one_call_would_read_for_long_is_over_budget(markup: str, reason: str) -> None:
+    with pytest.raises(OverBudget, match=reason):
+        page_data(html.document_fromstring(markup), "http://h.example/")
+
+
+def test_a_long_script_without_json_is_read_in_passing() -> None:
+    markup = "<script>" + "go(1);" * 400_000 + "</script><h1>a</h1>"
+    assert page_data(html.document_fromstring(markup), "http://h.example/").heads == ["a"]

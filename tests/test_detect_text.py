@@ -1,12 +1,20 @@
 """What normalised words are: the definition, example by example, and against its plain form."""
 
 import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_neardup.detect.text import exact_text, normalise, normalise_plainly, stream_safe_plainly
+from scrapy_neardup.detect.text import (
+    exact_text,
+    normalise,
+    normalise_plainly,
+    stream_safe_plainly,
+    words_and_blocks,
+)
+from scrapy_neardup.errors import OverBudget
 
 
 @pytest.mark.parametrize(
@@ -96,3 +104,13 @@ def test_exact_text_is_in_canonical_form_however_many_marks_follow(text: str) ->
 def test_exact_text_of_nothing_but_marks_takes_no_quadratic_time() -> None:
     text = "\u0301\u0323" * 500_000  # unicodedata.normalize alone would take hours
     assert exact_text(text).count("\u034f".encode()) == pytest.approx(1_000_000 / 30, rel=0.01)
+
+
+@pytest.mark.parametrize("read", [normalise, words_and_blocks])
+def test_a_text_whose_words_take_many_times_its_bytes_is_over_budget(
+    read: Callable[[str], object],
+) -> None:
+    read("\ufdfa" * 2_000)  # short
+    read("漢字仮名" * 50_000)  # bigrams
+    with pytest.raises(OverBudget, match="bytes of words in"):
+        read("\ufdfa" * 50_000)

@@ -189,3 +189,36 @@ def test_another_tree_than_the_known_one_is_no_layout_that_is_known() -> None:
     text = b"<a xmlns:x='x'><p>b<br/></p><i/><p/>c<script>d</script>e<x:y/><!-- f --></a>"
     elements = list(etree.fromstring(text).iter())
     assert native("markup").layout_fault(elements) == "the name of a node"
+
+
+PIECES = (
+    *("<p", "<a ", "<script", "</script", "<style>", "</style>", ">", " ", "a", "b=c", "=", "'"),
+    *('"', "/", "<!--", "-->", "--!>", "-", "!", "<!", "<?", "<", "</", "\n", "x y z", "<SCRIPT"),
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+def test_no_tag_has_more_attributes_than_were_counted_before_it_was_parsed(text: str) -> None:
+    page = f"<html><body>{text}".encode()
+    counted = native("markup").most_attributes(page)
+    assert counted == twin.most_attributes(page)
+    elements = html.document_fromstring(page).iter(etree.Element)
+    assert max(len(element.attrib) for element in elements) <= counted
+
+
+@pytest.mark.parametrize(
+    ("page", "n"),
+    [
+        ("", 0),
+        ("<p>a b c", 0),
+        ("<p a b=c d='e f' g=\"h i\" j = k a>", 6),
+        ("<p a='<q r s t>' b>", 2),
+        ("<p a=1><q a b c><r a>", 3),
+        ("<!-- <p a b c> --><p a>", 1),
+        ("<!--> <p a b> -->", 2),
+        ("<script>if (a <b c d e) {}</script><p a>", 1),
+        ("<p a='no end b c d", 1),
+    ],
+)
+def test_attributes_are_counted_as_html_tells_them(kernel: ModuleType, page: str, n: int) -> None:
+    assert kernel.most_attributes(page.encode()) == n

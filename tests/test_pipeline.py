@@ -349,6 +349,8 @@ HOSTILE = {
     "/wordless": (b"<p>!!! --- ...</p>", "text/html"),
     "/wrong-encoding": (b"<p>caf\xe9 \xff\xfe</p>", "text/html; charset=utf-8"),
     "/nested": (b"<div>" * 50_000 + b"deep", "text/html"),
+    "/attributes": (b"<p " + b" ".join(b"a%d=b" % n for n in range(5_000)) + b">x", "text/html"),
+    "/expanding": ("\ufdfa ".encode() * 50_000, "text/html; charset=utf-8"),
     "/long": (b"<p>" + b"word " * 10_000_000 + b"</p>", "text/html"),
 }
 
@@ -362,6 +364,8 @@ def test_hostile_pages_are_kept_and_the_crawl_goes_on(mock_site: MockSite) -> No
     assert outcome.urls == kept
     assert outcome.stat("pages/without_text") == 1
     assert outcome.stat("pages/too_long") == 1
+    assert outcome.stat("pages/over_budget") == 3
+    assert not [key for key in outcome.stats if "neardup/errors" in key]
 
 
 def broken_extractor(response: Response) -> str:

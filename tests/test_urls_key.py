@@ -15,6 +15,7 @@ from w3lib.url import canonicalize_url
 
 from scrapy_neardup.urls.key import (
     DEFAULT_RULES,
+    MAX_URL,
     UrlKeyRules,
     recognised,
     request_key,
@@ -281,3 +282,14 @@ def test_known_tracking_names_of_the_public_list_are_dropped(shared_data: Path) 
     names = [line.split(",")[0].strip() for line in path.read_text().splitlines()[1:]]
     dropped = [n for n in names if url_key(f"http://h/?{n}=x") == b"h/"]
     assert len(dropped) >= 0.4 * len(names)
+
+
+def test_a_url_of_any_length_has_a_short_key() -> None:
+    for url in ("http://h.example/" + "a" * 8_175, "http://h.example/?" + "a=b&" * 2_043):
+        assert len(url) <= MAX_URL
+        assert b" long=" not in url_key(url)
+    long = "http://h.example/" + "a" * 9_000
+    assert len(url_key(long)) < 100
+    assert url_key(long) == url_key(long) != url_key(long + "?utm_source=1")
+    assert len(url_key("http://" + "h" * 5_000_000)) < 400
+    assert url_key("http://h.example/\ud800" + "a" * 9_000)

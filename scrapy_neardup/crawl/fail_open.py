@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from scrapy_neardup import stats
-from scrapy_neardup.errors import EngineFailed
+from scrapy_neardup.errors import EngineFailed, OverBudget
 
 logger = logging.getLogger(__name__)
 
@@ -28,12 +28,29 @@ class FailOpen:
     def __call__(
         self, what: str, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
-        """The action's result; None if it fails, counted under neardup/errors/`what`."""
+        """The action's result; None if it fails, counted under neardup/errors/`what`.
+
+        None, too, for a page that is over budget, which is no error and counted apart.
+        """
         try:
             return action(*args, **kwargs)
+        except OverBudget as error:
+            self._count(stats.PAGES_OVER_BUDGET)
+            self._say_once(error)
+            return None
         except Exception as error:
             self.failed("engine" if isinstance(error, EngineFailed) else what)
             return None
+
+    def _say_once(self, error: OverBudget) -> None:
+        if stats.PAGES_OVER_BUDGET not in self._logged:
+            self._logged.add(stats.PAGES_OVER_BUDGET)
+            logger.info(
+                "neardup: a page is over budget (%s) and is kept without a comparison; others "
+                "are only counted, under %s",
+                error,
+                stats.PAGES_OVER_BUDGET,
+            )
 
     def failed(self, what: str) -> None:
         """Count and, the first time, log the exception that is being handled."""

@@ -22,9 +22,11 @@ from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 
 if TYPE_CHECKING:
+    from scrapy.http import Response
+
     from scrapy_neardup.fleet.worker import FleetWorker
 
-THREAD_BYTES = 200_000  # a body from which reading takes more than about 1 ms
+THREAD_BYTES = 100_000  # a body from which reading may hold up the loop: docs/security.md, Budget
 
 PAGES_OF_KIND = {
     kind: stats.PAGES_BY_KIND.format(kind.replace("-", "_")) for kind in get_args(DecisionKind)
@@ -93,22 +95,27 @@ class PageJudge:
         if len(response.body) > self._max_page_bytes:
             self._count(stats.PAGES_TOO_LONG)
             return None
-        content = self._attempt("extract", self._extractor, response)
+        content = self._attempt("extract", self._extract, response)
         if content is None:
-            self._count(stats.PAGES_WITHOUT_TEXT)
             return None
         if self._recorder.keeps_text:
             page.text = content if isinstance(content, str) else content.text
         return self._read_content(response.url, content)
 
+    def _extract(self, response: Response) -> PageContent | str | None:
+        content = self._extractor(response)
+        if content is None:
+            self._count(stats.PAGES_WITHOUT_TEXT)
+        return content
+
     def _read_content(self, url: str, content: PageContent | str) -> PageReading | None:
         return self._attempt("words", self._state.detector.read, url, content)
 
     def _sign(self, reading: PageReading | None) -> PageReading | None:
-        """The reading with its signatures made; None, counted, where the engine fails."""
-        if reading is None or self._attempt("engine", getattr, reading, "signatures") is None:
+        """The reading with all that a comparison needs; None, counted, where the engine fails."""
+        if reading is None or self._attempt("engine", getattr, reading, "sketch") is None:
             return None
-        return reading
+        return None if self._attempt("facts", getattr, reading, "facts") is None else reading
 
     # --- deciding
 

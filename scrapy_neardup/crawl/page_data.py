@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 from lxml import etree
 
+from scrapy_neardup.errors import OverBudget
+
 # Where JSON may begin in a script. Later arguments of a function are not searched: of those, a
 # page could make the same characters be read again and again.
 JSON_BEGINS = re.compile(r"""(?:\A|[=(])\s*(?=[\[{])|(?:=\s*)?\bJSON\.parse\(\s*(?=["'])""")
@@ -32,6 +34,8 @@ MAX_PATH = 200  # characters, the last ones: a page could repeat a long key in f
 # For each error the json module counts the lines before it. Characters so counted in a script,
 # about 50 ms; what comes after them is not read.
 MAX_RESCANNED = 1 << 27
+# Characters that one call looks at, holding Python's lock: about 50 ms of JSON.
+MAX_SCRIPT, MAX_HEAD = 1 << 21, 1 << 16
 JSON_TYPE = re.compile(r"json\b", re.IGNORECASE)
 SCRIPT_TYPE = re.compile(r"\A\s*(?:module|(?:text|application)/(?:java|ecma)script\b.*)?\s*\Z")
 # Meta tags that say how to show or index a page, or when it was made; not what it says.
@@ -81,6 +85,9 @@ def page_data(root: etree._Element, url: str, has_microdata: bool = True) -> Pag
     """The data below an element of a page. O(nodes + characters of scripts).
 
     has_microdata: False saves a walk over all elements where none has an itemprop.
+
+    Raises OverBudget for JSON in a script of more than MAX_SCRIPT characters, and for a title or
+    heading of more than MAX_HEAD.
     """
     heads: list[str] = []
     lines = _Lines(url)
@@ -92,9 +99,9 @@ def page_data(root: etree._Element, url: str, has_microdata: bool = True) -> Pag
             case "meta":
                 _add_meta(lines, element)
             case "h1":
-                heads.append(_squeezed("".join(element.itertext())))
+                heads.append(_head(element))
             case _ if element.getparent() is not None and element.getparent().tag == "head":
-                heads.append(_squeezed("".join(element.itertext())))
+                heads.append(_head(element))
     for element in _with_itemprop(root) if has_microdata else ():
         _add_itemprop(lines, element)
     return PageData(heads, lines.found, unread_chars)
@@ -111,6 +118,13 @@ def attribute_lines(root: etree._Element, url: str) -> list[str]:
                 key = element.get("name", name) if name == "value" else name
                 lines.add(f"{element.tag}.{name}", key, value)
     return lines.found
+
+
+def _head(element: etree._Element) -> str:
+    text = "".join(element.itertext())
+    if len(text) > MAX_HEAD:
+        raise OverBudget(f"a {element.tag} of {len(text)} characters, at most {MAX_HEAD}")
+    return _squeezed(text)
 
 
 _with_itemprop = etree.XPath("//*[@itemprop]")
@@ -179,6 +193,8 @@ def _json_values(script: str) -> Iterator[tuple[str, Any, int]]:
     at = rescanned = 0
     while rescanned < MAX_RESCANNED and (begins := JSON_BEGINS.search(script, at)):
         start = begins.end()
+        if len(script) - start > MAX_SCRIPT:
+            raise OverBudget(f"JSON of {len(script) - start} characters, at most {MAX_SCRIPT}")
         try:
             value, at = _decoded(script, start)
         except (ValueError, RecursionError):

@@ -25,7 +25,7 @@ from scrapy_neardup.factory import make_queued_urls, make_rules
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
-from scrapy_neardup.urls.key import request_key
+from scrapy_neardup.urls.key import MAX_URL, request_key
 from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ class SeenUrls:
             key = self._keys[request] = self._attempt(
                 "url_key", request_key, request, self._rules, self._fingerprinter
             )
+            if len(request.url) > MAX_URL and self._fingerprinter is None:
+                self._count(stats.URLS_OVER_BUDGET)
         return key
 
     # --- the question before a download

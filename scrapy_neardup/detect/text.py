@@ -7,9 +7,12 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import scrapy_neardup.kernels as kernels
+from scrapy_neardup.errors import OverBudget
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.words import is_unspaced, is_word_char
 
+# Words that take more bytes than so many times those of the text, and so many more, are too many.
+MAX_GROWTH, GROWTH_BYTES = 4, 1 << 16  # bigrams take 7 bytes for 3
 MAX_LINES = 10_000  # of a page: what follows is no template, and must not hold up the crawl
 
 
@@ -33,15 +36,26 @@ def normalise(text: str) -> bytes:
     separates: punctuation, symbols, emoji, control and format characters, lone surrogates.
     Empty for a text without words. The Unicode version is that of the running Python's
     unicodedata. O(len(text)).
+
+    Raises OverBudget where the words take more than MAX_GROWTH times the bytes of the text, and
+    GROWTH_BYTES: one character can stand for 18 (U+FDFA), and that should not multiply the cost.
     """
     words: bytes = kernels.words.normalise(text)
+    return _within_budget(words, text)
+
+
+def _within_budget(words: bytes, text: str) -> bytes:
+    if len(words) > GROWTH_BYTES + MAX_GROWTH * len(text):
+        n_bytes = len(text.encode("utf-8", "replace"))
+        if len(words) > GROWTH_BYTES + MAX_GROWTH * n_bytes:
+            raise OverBudget(f"{len(words)} bytes of words in {n_bytes} of text")
     return words
 
 
 def words_and_blocks(text: str) -> tuple[bytes, Blocks]:
     """normalise(text), and its lines with words; those past MAX_LINES are one. One pass."""
     words, hashes, n_words, lines, ends = kernels.words.blocks(text, MAX_LINES)
-    return words, Blocks(hashes, n_words, lines, ends)
+    return _within_budget(words, text), Blocks(hashes, n_words, lines, ends)
 
 
 def exact_text(text: str) -> bytes:

@@ -13,6 +13,7 @@ from scrapy_neardup.detect.detector import Scope, site_of
 from scrapy_neardup.detect.page_table import digest_of, site_number
 from scrapy_neardup.detect.text import exact_text, normalise
 from scrapy_neardup.engines import FingerprintSpec, load_engine
+from scrapy_neardup.errors import OverBudget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,7 +40,7 @@ def signer(
         for batch in batches:
             ids = batch.column("id").to_pylist()
             texts = [text or "" for text in batch.column("text").to_pylist()]
-            words_of = [normalise(text) for text in texts]
+            words_of = [_words(text) for text in texts]
             signatures = [engine.signatures(words) for words in words_of]
             levels = [odd_sketch.level_of(s.n_words) for s in signatures]
             own, below, above = (
@@ -65,6 +66,14 @@ def signer(
             yield pa.RecordBatch.from_pydict(columns)
 
     return sign
+
+
+def _words(text: str) -> bytes:
+    """The words of a text; none, so that it is kept, of one that is over budget."""
+    try:
+        return normalise(text)
+    except OverBudget:
+        return b""
 
 
 def signed_longs(values: list[int]) -> pa.Array:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
 NO_RULES = SiteRules()
+MAX_URL, MAX_HOST = 8_192, 255  # characters; four times what Scrapy follows by default
 
 # In request.meta: what the spider says that the page is, and the same once its callback has begun.
 # A copy of that meta has both, and goes to another page, of which the spider has said nothing.
@@ -161,8 +162,8 @@ def own_key(own: object) -> bytes:
 
 def opaque_key(url: str, name: str, identity: bytes) -> bytes:
     """The key of a request that is not judged by its URL; the host comes first, for the layers."""
-    host = url.partition("://")[2].partition("/")[0].replace(" ", "%20")
-    return f"{host}/ {name}={identity.hex()}".encode()
+    host = url.partition("://")[2].partition("/")[0][:MAX_HOST].replace(" ", "%20")
+    return f"{host}/ {name}={identity.hex()}".encode("utf-8", "surrogatepass")
 
 
 def method_suffix(method: str, body: bytes) -> bytes:
@@ -176,8 +177,11 @@ def method_suffix(method: str, body: bytes) -> bytes:
 def url_key(url: str, rules: UrlKeyRules = DEFAULT_RULES) -> bytes:
     """The key of a GET of this URL. Never fails: a URL that cannot be parsed is its own key.
 
+    One of more than MAX_URL characters is known by its digest: any difference makes it new.
     About 2 us where the URL is canonical already, as most are; else w3lib's time on top.
     """
+    if len(url) > MAX_URL:
+        return opaque_key(url, "long", blake2b(url.encode("utf-8", "surrogatepass")).digest()[:16])
     try:
         left = url if rules.site_rules is NO_RULES else rules.site_rules.apply(url)
         scheme, host, path, query, fragment = recognised(left) or split(left, rules)

@@ -15,6 +15,8 @@
 
 #include <Python.h>
 
+#include "simd.h"
+
 enum { ELEMENT = 1, TEXT = 3, CDATA = 4 }; /* types of nodes that matter here */
 
 typedef struct Node {
@@ -31,6 +33,87 @@ typedef struct {
     PyObject *document;
     const Node *node;
 } Element;
+
+/* --- before it is parsed ------------------------------------------------------------------- */
+
+INLINE int is_space(uint8_t c) { return c == ' ' || (uint8_t)(c - '\t') < 5; }
+
+INLINE int is_letter(uint8_t c) { return (uint8_t)((c | 0x20) - 'a') < 26; }
+
+/* Just past the first `c` from `at` on, or the end. */
+INLINE const uint8_t *past(const uint8_t *at, const uint8_t *end, uint8_t c) {
+    const uint8_t *found = at < end ? memchr(at, c, (size_t)(end - at)) : NULL;
+    return found ? found + 1 : end;
+}
+
+/* Just past what is no tag but begins like one: a comment that begins after '<' at `at`. */
+static const uint8_t *past_comment(const uint8_t *at, const uint8_t *end) {
+    if (end - at < 3 || at[0] != '!' || at[1] != '-' || at[2] != '-') return past(at, end, '>');
+    at++;
+    if (end - at >= 3 && at[2] == '>') return at + 3;
+    if (end - at >= 4 && at[2] == '-' && at[3] == '>') return at + 4;
+    for (const uint8_t *close = past(at + 2, end, '>'); close < end; close = past(close, end, '>')) {
+        if (close - at >= 5 && close[-2] == '-' && close[-3] == '-') return close;
+        if (close - at >= 6 && close[-2] == '!' && close[-3] == '-' && close[-4] == '-') return close;
+    }
+    return end;
+}
+
+static int names(const uint8_t *at, const uint8_t *end, const char *name) {
+    for (; *name; name++, at++)
+        if (at == end || (*at | 0x20) != *name) return 0;
+    return at == end || is_space(*at) || *at == '/' || *at == '>';
+}
+
+/* Where the text of a script or style ends, which is no markup: at its end tag. */
+static const uint8_t *end_of_raw(const uint8_t *at, const uint8_t *end, const char *name) {
+    while ((at = past(at, end, '<')) < end)
+        if (*at == '/' && names(at + 1, end, name)) return at - 1;
+    return end;
+}
+
+/* Just past an attribute that begins at `at`. */
+static const uint8_t *past_attribute(const uint8_t *at, const uint8_t *end) {
+    for (at++; at < end && !is_space(*at) && *at != '/' && *at != '>' && *at != '='; at++) {}
+    const uint8_t *next = at;
+    while (next < end && is_space(*next)) next++;
+    if (next == end || *next != '=') return at;
+    for (next++; next < end && is_space(*next); next++) {}
+    if (next == end) return end;
+    if (*next == '"' || *next == '\'') return past(next + 1, end, *next);
+    while (next < end && !is_space(*next) && *next != '>') next++;
+    return next;
+}
+
+/* The most attributes that a tag of a page has, as HTML's tokenizer tells them; repeated ones and
+ * those of end tags count, too. O(n). */
+static size_t most_attributes(const uint8_t *at, size_t n) {
+    const uint8_t *end = at + n;
+    size_t most = 0;
+    while ((at = past(at, end, '<')) < end) {
+        const int closes = *at == '/';
+        if (*at == '!' || *at == '?' || (closes && at + 1 < end && !is_letter(at[1]))) {
+            at = past_comment(at, end);
+            continue;
+        }
+        const char *raw = names(at, end, "script") ? "script" : names(at, end, "style") ? "style" : NULL;
+        size_t n_attributes = 0;
+        at += closes;
+        if (at == end || !is_letter(*at)) continue;
+        while (at < end && !is_space(*at) && *at != '/' && *at != '>') at++;
+        for (;;) {
+            while (at < end && (is_space(*at) || *at == '/')) at++;
+            if (at == end || *at == '>') break;
+            at = past_attribute(at, end);
+            n_attributes++;
+        }
+        if (n_attributes > most) most = n_attributes;
+        if (raw && at[-1] != '/') at = end_of_raw(at, end, raw);
+    }
+    return most;
+}
+
+/* --- of a tree ----------------------------------------------------------------------------- */
 
 /* What an element does to the text. */
 typedef enum { IS_INLINE, IS_BLOCK, IS_INVISIBLE } Kind;

@@ -8,6 +8,7 @@ way than markup.h says, the twin does it, and a warning says so once.
 
 from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport uint8_t
 from libc.stdlib cimport free
 
 import gc
@@ -59,6 +60,7 @@ cdef extern from "markup.h":
         Name names[MAX_NAMES]
 
     int append_visible(Text *text, const Names *names, const Node *root)
+    size_t most_tag_attributes "most_attributes"(const uint8_t *page, size_t n) noexcept nogil
 
 # Every relation between nodes that is read: first and last child, neighbours, text, namespaces.
 PROBE = b"<a xmlns:x='x'><p>b<br/></p><p/><i/>c<script>d</script>e<x:y/><!-- f --></a>"
@@ -71,6 +73,15 @@ cdef Names NAMES
 def visible_text(root) -> str:
     """The visible text below an lxml element; see the twin, whose bound on depth it has not."""
     return text_below(root) if knows_layout() else visible_text_by_lxml(root)
+
+
+def most_attributes(bytes page) -> int:
+    """The most attributes that a tag of a page in UTF-8 has; see the twin."""
+    cdef const uint8_t *start = page
+    cdef size_t most, n = len(page)
+    with nogil:
+        most = most_tag_attributes(start, n)
+    return most
 
 
 cdef str text_below(root):

@@ -27,4 +27,4 @@ def use_simd(name: str) -> None:
     simd_level = SIMD_LEVELS.index(name)
 
 
-use_simd(os.environ.get("NEARDUP_SIMD") or SIMD_LEVELS[-1])
+use_simd(os.environ.get("NEARDUP_SIMD") or SIMD_LEVELS[simd_best()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from lxml import etree
@@ -33,6 +34,40 @@ def visible_text(root: etree._Element) -> str:
     elements. O(nodes).
     """
     return str(_to_text()(root))
+
+
+def most_attributes(page: bytes) -> int:
+    """The most attributes that a tag of a page has, as HTML's tokenizer tells them.
+
+    Repeated ones and those of end tags count, too. O(len(page)).
+    """
+    most = at = 0
+    while at := page.find(b"<", at) + 1:
+        tag = _TAG.match(page, at)
+        if tag is None:
+            comment = _COMMENT.match(page, at)
+            at = comment.end() if comment else at
+            continue
+        most = max(most, sum(1 for _ in _ATTRIBUTE.finditer(tag["attributes"])))
+        at = tag.end()
+        if tag["raw"] and page[at - 1 : at] != b"/":
+            end_tag = re.compile(rb"</%b(?:[\s/>]|\Z)" % tag["raw"], re.IGNORECASE)
+            found = end_tag.search(page, at)
+            at = found.start() if found else len(page)
+    return most
+
+
+_ATTRIBUTE = re.compile(
+    rb"[^\s/>][^\s/>=]*+(?:[\s]*+=[\s]*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z)|[^\s>]*+))?"
+)
+_TAG = re.compile(
+    rb"(?:(?P<raw>script|style)(?=[\s/>]|\Z)|/?[a-z][^\s/>]*+)(?P<attributes>(?:[\s/]++|%b)*+)"
+    % _ATTRIBUTE.pattern,
+    re.IGNORECASE,
+)
+_COMMENT = re.compile(
+    rb"!--(?:-?>|.*?--!?>|.*+\Z)|[!?][^>]*+>?|/(?=[^a-z])[^>]*+>?", re.DOTALL | re.IGNORECASE
+)
 
 
 @cache

@@ -14,6 +14,7 @@ from scrapy_neardup.crawl.extract import page_content, visible_text
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.page_reading import PageReading
+from scrapy_neardup.errors import OverBudget
 from scrapy_neardup.factory import make_detector
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import Format, columns_of, format_of
@@ -35,8 +36,8 @@ class Work(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A record that is not compared, and why: "without_text", "without_url", "too_long" or
-    "failed"."""
+    """A record that is not compared, and why: "without_text", "without_url", "too_long",
+    "over_budget" or "failed"."""
 
     reason: str
 
@@ -120,6 +121,8 @@ class Reader:
             reading = self.detector.read(page.url + place, said)
             _ = reading.signatures, reading.odd_row, reading.facts
             return reading
+        except OverBudget:
+            return Unread("over_budget")
         except Exception:
             return Unread("failed")
 
