@@ -81,8 +81,9 @@ def test_requests_with_one_key_of_the_spiders_own_are_one_page_also_in_later_cra
     where = {name: str(tmp_path)}
     first = crawl_requests(mock_site, *requests(), settings=where)
     assert first.urls == [mock_site.url("/page/1"), mock_site.url("/page/2")]
+    assert crawl_requests(mock_site, *requests(), settings=where).urls == []
     # By its URL, the first page is another.
-    assert crawl_requests(mock_site, *requests(), "/page/1", settings=where).urls == first.urls[:1]
+    assert crawl_requests(mock_site, "/page/1", settings=where).urls == first.urls[:1]
 
 
 @pytest.mark.parametrize("settings", [{}, OURS])

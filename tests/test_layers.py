@@ -32,7 +32,13 @@ RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
 IMPORTS_SCRAPY = {
     *("addon", "downloadermiddleware", "spidermiddleware", "pipeline", "dupefilter", "squeues"),
     "settings",
-    *("crawl", "commands.scrapy_command", "commands.dedup", "offline.dedup.reading"),
+    *(
+        "crawl",
+        "commands.scrapy_command",
+        "commands.dedup",
+        "commands.urls",
+        "offline.dedup.reading",
+    ),
     *("fleet.futures", "fleet.worker"),
     *("urls.key", "urls.request_fingerprinter"),
 }

@@ -81,6 +81,7 @@ GIVEN: dict[str, tuple[Any, str]] = {
     "URL_STRIP_SLASH": (True, "1"),
     "URL_COLLAPSE_SLASHES": (True, "1"),
     "URL_FOLD_CASE": (True, "1"),
+    "URL_PROFILES": (["platforms", "mobile"], "mobile, platforms"),
 }
 
 
@@ -163,6 +164,7 @@ def test_values_from_a_command_line_are_understood(name: str, given: Any, kept: 
         ("BACKEND", "valkey+sentinels://host/mymaster", "Sentinel is not supported"),
         ("BACKEND", "valkey://:p/w@host", "'…': takes scheme://.*%40"),
         ("BACKEND", "redis+cluster://host/3", "NEARDUP_BACKEND='…': takes no database .*PREFIX"),
+        ("URL_PROFILES", "mobil", "NEARDUP_URL_PROFILES='mobil': .*take some of lenient, mobile"),
         ("BLOCKS", 2, "NEARDUP_BLOCKS=2: takes more blocks than NEARDUP_DISTANCE=.*Set"),
     ],
 )

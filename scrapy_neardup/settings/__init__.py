@@ -24,6 +24,7 @@ from scrapy_neardup.settings.readers import (
     optional,
     path,
     prefix,
+    profiles,
     refuse,
     site_rules,
     whole,
@@ -310,6 +311,12 @@ class NearDupSettings:
     url_strip_slash: bool = setting(False, flag, "Ignore a slash at the end of the path.")
     url_collapse_slashes: bool = setting(False, flag, "Treat several slashes in a row as one.")
     url_fold_case: bool = setting(False, flag, "Ignore upper and lower case, also in paths.")
+    url_profiles: tuple[str, ...] = setting(
+        (),
+        profiles,
+        "Profiles of rules that most sites keep, but some break: `lenient`, `mobile`, `platforms`. "
+        "`scrapy neardup urls` shows what they would merge.",
+    )
     url_site_rules: SiteRules = setting(
         NO_RULES,
         site_rules,

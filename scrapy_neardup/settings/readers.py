@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.urls.profiles import check_profiles
 from scrapy_neardup.urls.site_rules import SiteRules, read_rule_files
 
 PREFIX = "NEARDUP_"
@@ -106,6 +107,16 @@ def names(name: str, raw: Any) -> tuple[str, ...]:
     if not all(isinstance(part, str) for part in parts):
         raise refuse(name, raw, "a list of names, each a string")
     return tuple(part.strip() for part in parts if part.strip())
+
+
+def profiles(name: str, raw: Any) -> tuple[str, ...]:
+    """Names of profiles for URLs, in alphabetical order."""
+    given = tuple(sorted(set(names(name, raw))))
+    try:
+        check_profiles(given)
+    except SettingsError as error:
+        raise refuse(name, raw, "a list of names of profiles", str(error)) from error
+    return given
 
 
 def path(name: str, raw: Any) -> str:

@@ -15,6 +15,7 @@ from urllib.parse import quote_plus
 
 from w3lib.url import canonicalize_url, parse_qsl_to_bytes
 
+from scrapy_neardup.urls.profiles import apply_profiles, check_profiles
 from scrapy_neardup.urls.site_rules import SiteRules
 
 if TYPE_CHECKING:
@@ -91,7 +92,10 @@ class UrlKeyRules:
     method_and_body    tell requests apart by method and body, too, except GET without a body
     strip_www, strip_index, strip_slash, collapse_slashes, fold_case
                        off by default: each merges pages that some sites tell apart
+    profiles           names of profiles, more rules that sites may break: profiles.py
     site_rules         more rules, for single sites: site_rules.py
+
+    Raises SettingsError for a name that no profile has.
     """
 
     normalise: bool = True
@@ -107,7 +111,11 @@ class UrlKeyRules:
     strip_slash: bool = False
     collapse_slashes: bool = False
     fold_case: bool = False
+    profiles: tuple[str, ...] = ()
     site_rules: SiteRules = NO_RULES
+
+    def __post_init__(self) -> None:
+        check_profiles(self.profiles)
 
 
 DEFAULT_RULES = UrlKeyRules()
@@ -183,7 +191,9 @@ def url_key(url: str, rules: UrlKeyRules = DEFAULT_RULES) -> bytes:
     if len(url) > MAX_URL:
         return opaque_key(url, "long", blake2b(url.encode("utf-8", "surrogatepass")).digest()[:16])
     try:
-        left = url if rules.site_rules is NO_RULES else rules.site_rules.apply(url)
+        left = apply_profiles(rules.profiles, url) if rules.profiles else url
+        if rules.site_rules is not NO_RULES:
+            left = rules.site_rules.apply(left)
         scheme, host, path, query, fragment = recognised(left) or split(left, rules)
     except ValueError:
         return url.replace(" ", "%20").encode("utf-8", "surrogatepass") + b" unparsed=1"
