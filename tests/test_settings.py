@@ -51,7 +51,7 @@ GIVEN: dict[str, tuple[Any, str]] = {
     "COMPARE": ("page", "page"),
     "IGNORE_FIELDS": (("rank", "id"), "rank,id"),
     "FACTS": ("ignore", "ignore"),
-    "CONTAINED": ("drop", "drop", "drop"),
+    "CONTAINED": ("drop", "drop"),
     "URL_CAPACITY": (7, "7"),
     "URL_ERROR_RATE": (0.01, "1e-2"),
     "URL_MAX_MB": (5, "5"),
