@@ -104,7 +104,7 @@ def methods() -> Iterable[Method]:
 
 def ours() -> Iterable[Method]:
     reader = detector()
-    everything = 8 + 16 + 8 * len(reader.read("http://a.example/", "").sketch)
+    everything = 8 + 16 + 8 * reader.pages.sketch_words
     for name, rules, n_bytes in (
         ("scrapy_neardup", Limits(), everything),
         ("  its fingerprint alone, k = 3", Limits(distance=3, confirm_distance=None), 8),

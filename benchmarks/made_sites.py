@@ -24,7 +24,8 @@ class Author:
     def word(self) -> str:
         if self.chance.random() < 0.4:
             return COMMON[min(int(self.chance.paretovariate(0.7)), len(COMMON)) - 1]
-        return f"w{int(self.chance.paretovariate(0.4)) % 20_000}"
+        number = int(self.chance.paretovariate(0.4)) % 20_000
+        return "w" + "".join("abcdefghij"[int(digit)] for digit in str(number))  # digits are facts
 
     def words(self, n: int) -> str:
         return " ".join(self.word() for _ in range(n))

@@ -170,6 +170,7 @@ class Detector:
         self.facts = facts
         self.contained = contained
         self._by_title = IdTable()
+        self._last: OwnPart | None = None  # asked for more than once in a decision
         _suffixes()  # read now: 0.1 s, no page waits
 
     def read(self, url: str, content: PageContent | str) -> PageReading:
@@ -409,7 +410,10 @@ class Detector:
         known = self.templates.known(reading.host)
         counts = self.boilerplate == "learn" and not self.is_cold(reading)
         known = known if known is not None and counts else NOTHING
-        return OwnPart(reading, known, self.engine, self.limits.min_words)
+        last = self._last
+        if last is None or last.reading is not reading or last.known is not known:
+            self._last = last = OwnPart(reading, known, self.engine, self.limits.min_words)
+        return last
 
     def _held(self, reading: PageReading, own: int | None) -> Match | None:
         """The page of the same site and title that a page holds most of, if it is HELD."""
@@ -417,26 +421,33 @@ class Detector:
             return None
         page = self.own_part(reading)
         title, scope = int(page.facts[TITLE]), self._scope_of(reading.site)
-        found = sorted(self._by_title.candidates(title ^ scope))
-        ids = np.array(found[-MAX_OF_A_TITLE:], np.int64)
+        ids = self._of_title(title, scope)
         ids = ids[ids < (self.pages.n_rows if own is None else own)]
-        if not title or not len(ids):
+        if not len(ids):
             return None
         rows = PageRows.of(self.pages.sketches.take(ids))
-        measured = self.compare(page, self.pages.fingerprints.take(ids), rows)
         similar = self._similar(page.words, page.odd_row, rows.own)[1]
         shares = odd_sketch.held(rows.own, page.odd_row, similar)
-        least = max(1, self.limits.min_words - odd_sketch.SHINGLE + 1)
-        shares[odd_sketch.sizes_of(rows.own) < least] = 0.0
-        shares[rows.facts[:, TITLE] != np.uint64(title)] = 0.0
-        shares[self.pages.sites.take(ids) != np.uint64(scope)] = 0.0
-        shares[~self.say_the_same_data(page, rows, measured)] = 0.0
-        shares[self.compare_facts(page, rows, measured) > 0] = 0.0
-        best = int(shares.argmax())
+        shares[odd_sketch.sizes_of(rows.own) < self._least_shingles] = 0.0
+        best = np.array([shares.argmax()], dtype=np.int64)
         if shares[best] < HELD:
             return None
-        distances, bits = int(measured.distances[best]), int(measured.sketch_distances[best])
-        return Match(int(ids[best]), distances, bits, float(similar[best]))
+        ids, rows = ids[best], rows.where(best)
+        measured = self.compare(page, self.pages.fingerprints.take(ids), rows)
+        if self.compare_facts(page, rows, measured) or not self.say_the_same_data(
+            page, rows, measured
+        ):
+            return None
+        bits = int(measured.distances[0]), int(measured.sketch_distances[0])
+        return Match(int(ids[0]), *bits, float(similar[best][0]))
+
+    def _of_title(self, title: int, scope: int) -> I64Array:
+        """The newest pages of a title and a site, MAX_OF_A_TITLE at most."""
+        found = self._by_title.candidates(title ^ scope) if title else []
+        ids = np.array(sorted(found)[-MAX_OF_A_TITLE:], dtype=np.int64)
+        titles = self.pages.sketches.take(ids)[:, TITLE] == np.uint64(title)
+        same: I64Array = ids[titles & (self.pages.sites.take(ids) == np.uint64(scope))]
+        return same
 
     def _candidates(self, page: OwnPart) -> I64Array:
         """The pages whose fingerprints are near that of the page or that of its own part."""
@@ -469,10 +480,14 @@ class Detector:
 
     def _compare_own_parts(self, page: OwnPart, rows: PageRows, similar: F64Array) -> None:
         """Fill in how similar own parts are where both have min_words words."""
-        least = max(1, self.limits.min_words - odd_sketch.SHINGLE + 1)
-        usable = odd_sketch.sizes_of(rows.own) >= least
+        usable = odd_sketch.sizes_of(rows.own) >= self._least_shingles
         if page.is_long_enough and usable.any():
             similar[usable] = self._similar(page.words, page.odd_row, rows.own[usable])[1]
+
+    @property
+    def _least_shingles(self) -> int:
+        """Of an own part by which pages are compared: what min_words words have."""
+        return max(1, self.limits.min_words - odd_sketch.SHINGLE + 1)
 
     def _similar(
         self,
@@ -504,6 +519,8 @@ class Detector:
         """
         digest, names = page.reading.data
         same: BoolArray = rows.data[:, 0] == digest
+        if same.all():
+            return same
         apart = (rows.data[:, 1] & names) == 0
         row, similar = page.reading.odd_row, measured.similarity
         same |= apart & (odd_sketch.n_differing(rows.whole, row, similar) > ONE_SIDED)
@@ -525,8 +542,10 @@ class Detector:
             return found
         n_differing = self._n_differing(page, rows, measured)
         plain = rows.have_no_own_part
-        for at, facts in ((plain, page.all_facts), (~plain, page.facts)):
-            found[at] = differences(facts, rows.facts[at], n_differing[at])
+        if not plain.all():
+            found = differences(page.facts, rows.facts, n_differing)
+        if plain.any():
+            found[plain] = differences(page.all_facts, rows.facts[plain], n_differing[plain])
         return found
 
     def rest_similarity(self, page: OwnPart, rows: PageRows) -> F64Array:

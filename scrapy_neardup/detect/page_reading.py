@@ -80,13 +80,13 @@ class OwnPart:
     def __init__(self, page: PageReading, known: Host, engine: Engine, min_words: int) -> None:
         """known: the host's templates; min_words: fewer are too little to compare pages by."""
         self.reading = page
-        self._known = known
+        self.known = known
         self._engine = engine
         self._min_words = min_words
 
     @cached_property
     def _is_own(self) -> BoolArray:
-        own: BoolArray = ~self._known.template(self.reading.blocks.hashes)
+        own: BoolArray = ~self.known.template(self.reading.blocks.hashes)
         return own
 
     @cached_property
@@ -102,7 +102,7 @@ class OwnPart:
     @property
     def is_all_that_counts(self) -> bool:
         """Whether no template of the host is known, or none is to count."""
-        return self._known is NOTHING
+        return self.known is NOTHING
 
     @property
     def is_long_enough(self) -> bool:
@@ -140,7 +140,7 @@ class OwnPart:
     def facts(self) -> U64Array:
         """The page's facts without those of templates; shape (FACT_WORDS,)."""
         lines = self.reading.blocks.lines[self._is_own]
-        return packed(self.reading.facts, self._known.template, lines)
+        return packed(self.reading.facts, self.known.template, lines)
 
     @cached_property
     def all_facts(self) -> U64Array:
