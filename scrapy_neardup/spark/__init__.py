@@ -1,6 +1,6 @@
 """Near-duplicates of a corpus on Spark: the local detector's decisions under any partitioning.
 
-Needs the extra `spark`. Read in this order: signatures (texts → rows of 300 bytes), cells (which
+Needs the extra `spark`. Read in this order: signatures (texts → rows of 500 bytes), cells (which
 fingerprints are compared), candidates (rows → near pairs), components (pairs → clusters),
 decisions (pairs → which pages are kept), records (files → texts).
 """
