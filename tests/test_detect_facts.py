@@ -193,9 +193,7 @@ def kinds(changed: Callable[[Product], Product], **rules: str) -> list[str]:
 @pytest.mark.parametrize("change", CHANGES)
 def test_products_that_differ_in_one_fact_are_kept(change: str) -> None:
     found = kinds(CHANGES[change])
-    # Four at most: the first pages were stored before templates were known, and their facts have
-    # those of the template among them.
-    assert found.count("near") + found.count("exact") <= 4
+    assert found.count("near") + found.count("exact") == 0
     assert found.count("near-but-differs") > 30
 
 
