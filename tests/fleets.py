@@ -264,7 +264,7 @@ def crawl_beside_others(url: str, port: int, paths: list[str], gate: Any, answer
 
 
 @contextmanager
-def running_cluster(n_replicas: int = 0) -> Iterator[list[RunningServer]]:
+def running_cluster(n_replicas: int = 0, **options: object) -> Iterator[list[RunningServer]]:
     """Three masters on loopback that share the slots, and so many replicas of each.
 
     Masters first. Skips as running_server.
@@ -272,7 +272,10 @@ def running_cluster(n_replicas: int = 0) -> Iterator[list[RunningServer]]:
     if shutil.which("redis-cli") is None:
         pytest.skip("redis-cli is not installed")
     with TemporaryDirectory() as folder, ExitStack() as running:
-        nodes = [running.enter_context(running_node(folder)) for _ in range(3 + 3 * n_replicas)]
+        nodes = [
+            running.enter_context(running_node(folder, **options))
+            for _ in range(3 + 3 * n_replicas)
+        ]
         addresses = [f"127.0.0.1:{node.port}" for node in nodes]
         command = ["redis-cli", "--cluster", "create", *addresses, "--cluster-yes"]
         command += ["--cluster-replicas", str(n_replicas)]
@@ -282,13 +285,13 @@ def running_cluster(n_replicas: int = 0) -> Iterator[list[RunningServer]]:
         yield nodes
 
 
-def running_node(folder: str) -> AbstractContextManager[RunningServer]:
+def running_node(folder: str, **options: object) -> AbstractContextManager[RunningServer]:
     """A node of a cluster that does not know of any other yet.
 
     In a folder of its own: replicas that share one load each other's dump.rdb.
     """
     own = mkdtemp(dir=folder)
-    return running_server(cluster_enabled="yes", cluster_node_timeout=1000, dir=own)
+    return running_server(cluster_enabled="yes", cluster_node_timeout=1000, dir=own, **options)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -481,7 +481,11 @@ class FleetsScheduler(BaseScheduler):
 
 @pytest.mark.parametrize(("scheduler", "fetched"), [(Scheduler, 2), (FleetsScheduler, 1)])
 def test_a_page_waits_for_its_links_unless_the_queue_is_the_fleets(
-    scheduler: type, fetched: int, server: RunningServer, mock_site: MockSite
+    scheduler: type,
+    fetched: int,
+    server: RunningServer,
+    mock_site: MockSite,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     settings = {"NEARDUP_BACKEND": server.url, "SCHEDULER": scheduler}
     for _ in range(2):
@@ -492,6 +496,8 @@ def test_a_page_waits_for_its_links_unless_the_queue_is_the_fleets(
             requests=lambda: iter([Request(mock_site.url("/page/1"))]),
         )
     assert mock_site.gets("/page/1") == fetched
+    is_warned = "requests taken by a worker that is killed are lost" in caplog.text
+    assert is_warned == (scheduler is not Scheduler)
 
 
 def test_the_example_beside_scrapy_redis_keeps_each_page_once(

@@ -158,6 +158,46 @@ def test_a_network_cut_in_mid_crawl_loses_nothing(
     assert [mock_site.gets(path) for path in paths] == [1] * 6
 
 
+def test_of_a_cluster_that_lacks_a_node_the_others_answer_and_are_told() -> None:
+    sites = [f"https://site{number}.example" for number in range(30)]
+    with running_cluster(cluster_require_full_coverage="no") as nodes:
+        one, other = Worker(cluster_url(nodes)), Worker(cluster_url(nodes))
+        for number, site in enumerate(sites):
+            assert one.decide(f"{site}/1", prose(number)).kind == "new"
+        wait_until(lambda: is_told(one))
+        gone = [n for n, site in enumerate(sites) if slot_is_of(nodes[0], one, site)]
+        assert 0 < len(gone) < 20
+        nodes[0].kill()
+        for number, site in enumerate(sites):
+            kind = "new" if number in gone else "exact"
+            assert other.decide(f"{site}/2", prose(number)).kind == kind, site
+            assert one.decide(f"{site}/3", f"{number} " + prose(f"3 {number}")).kind == "new"
+        # A page's items are asked for of a key of their own, wherever that is.
+        assert len(gone) <= other.stat("backend/unanswered") <= len(gone) + 30
+        there = [n for n in range(30) if n not in gone]
+        late = Worker(cluster_url(nodes))
+        for number in there:
+            text = f"{number} " + prose(f"3 {number}")
+            assert late.decide(f"{sites[number]}/4", text).kind == "exact"
+        nodes[0].start()
+        for worker in (one, other, late):
+            wait_until(lambda worker=worker: is_told(worker))
+            worker.close()
+            assert worker.stat("backend/lost") == worker.stat("backend/refused") == 0
+        again = Worker(cluster_url(nodes))
+        for number in gone:  # told in order, when the node was back
+            text = f"{number} " + prose(f"3 {number}")
+            assert again.decide(f"{sites[number]}/5", text).kind == "exact"
+        again.close()
+
+
+def slot_is_of(node: RunningServer, worker: Worker, site: str) -> bool:
+    """Whether a node holds the pages of a site."""
+    reading = worker.state.detector.read(f"{site}/1", "")
+    key = f"{{neardup:p:{reading.site:016x}}}"
+    return node.command("EXISTS", key).startswith(":")
+
+
 USER = "worker on >Pass/word1 ~{neardup* +@connection +eval +evalsha +get +set +del +exists"
 USER += " +hget +hset +hdel +getbit +setbit +bitfield +sadd +scard +srandmember"
 CLUSTER_USER = "+cluster|slots"

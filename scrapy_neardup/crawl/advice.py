@@ -43,6 +43,16 @@ class Advice:
             {"IGNORE_FIELDS": settings.ignore_fields, "ITEM_FIELDS": settings.item_fields}
         )
 
+    def queue_is_shared(self, scheduler: object) -> None:
+        """The crawl is a worker of a fleet that does not use Scrapy's scheduler."""
+        logger.warning(
+            "neardup: SCHEDULER=%s shares its queue between workers. If it forgets a request when "
+            "a worker takes it, as scrapy-redis does, requests taken by a worker that is killed "
+            "are lost, and so are the pages behind them. With Scrapy's own scheduler nothing is "
+            "lost, and more is fetched twice. See docs/fleet.md, Who gives out the requests",
+            scheduler,
+        )
+
     def item_came(self, item: Any) -> None:
         """An item reached the pipeline."""
         self._fields.read(item)

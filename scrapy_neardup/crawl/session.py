@@ -183,6 +183,8 @@ class CrawlSession:
         from scrapy_neardup.fleet.worker import FleetWorker  # speaks to a server: for fleets only
 
         assert self._crawler.stats
+        if shares_queue(self._crawler):
+            self.advice.queue_is_shared(self._crawler.settings["SCHEDULER"])
         fleet = FleetWorker(self.settings, self._crawler.stats)
         self._resources.callback(fleet.release)
         return fleet
@@ -264,13 +266,12 @@ class CrawlSession:
     def _waits_for_links(self) -> bool:
         """Whether a crash could cut off what was found on a page that counts as seen.
 
-        Not where nothing outlives the crawl, nor where the queue does, too: a fleet's scheduler
-        that is not Scrapy's gives requests to any worker, and one that dies loses none.
+        Not where nothing outlives the crawl, nor where the queue is shared with other workers:
+        what one found there, another may fetch, and this one never learns when it is done.
         """
         if self._fleet is None:
             return self.state.store is not None
-        # Not issubclass(): to Scrapy, whatever has a scheduler's methods is a subclass.
-        return Scheduler in load_object(self._crawler.settings["SCHEDULER"]).__mro__
+        return not shares_queue(self._crawler)
 
     # --- from the spider's start to its end
 
@@ -376,6 +377,12 @@ class CrawlSession:
         """Whether Scrapy's queue goes on waiting for pages that the next crawl has to know."""
         job = job_dir(self._crawler.settings)
         return job is not None and self._reason != "finished" and self.disk_queues is None
+
+
+def shares_queue(crawler: Crawler) -> bool:
+    """Whether the scheduler is not Scrapy's, as those are that share a queue between workers."""
+    # Not issubclass(): to Scrapy, whatever has a scheduler's methods is a subclass.
+    return Scheduler not in load_object(crawler.settings["SCHEDULER"]).__mro__
 
 
 def queues_by_us(crawler: Crawler) -> bool:

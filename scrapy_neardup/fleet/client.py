@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha1
 from itertools import chain
@@ -38,6 +39,8 @@ def connect(url: str) -> Any:
     scheme = scheme.replace("valkey", "redis")  # the name that redis-py knows
     if scheme.endswith("+cluster"):
         plain = f"{scheme.removesuffix('+cluster')}://{rest}"
+        options["require_full_coverage"] = False  # nodes that are there can be asked
+        options["retry"] = Retry(NoBackoff(), 3)  # connecting asks some node, which may be down
         return redis.cluster.RedisCluster.from_url(plain, **options)
     return redis.Redis.from_url(f"{scheme}://{rest}", **options)
 
@@ -50,7 +53,7 @@ def failures() -> tuple[type[Exception], ...]:
     """
     from redis.exceptions import RedisClusterException, RedisError
 
-    return (RedisError, RedisClusterException, OSError)
+    return (RedisError, RedisClusterException, OSError, NodeDown)
 
 
 def is_passing(error: Exception) -> bool:
@@ -73,8 +76,15 @@ def is_passing(error: Exception) -> bool:
     return isinstance(error, failures())
 
 
+class NodeDown(FleetError):
+    """One node of a cluster failed: what other nodes hold is not affected."""
+
+
 class Server:
     """A Valkey or Redis server, or a cluster of them; for one thread at a time.
+
+    A node of a cluster that failed is left alone until try_again(): what it is asked is answered
+    with NodeDown at once.
 
     is_cluster     whether calls may go to different nodes
     n_round_trips  how many were made so far
@@ -85,8 +95,14 @@ class Server:
         self.n_round_trips = 0
         self.is_cluster = url.partition("://")[0].endswith("+cluster")
         self._is_stale = False  # whether to ask for the cluster's slots again
+        self._down: set[str] = set()  # nodes that failed
         self._url = url
         self._client = None if self.is_cluster else connect(url)
+
+    def try_again(self) -> None:
+        """Talk to nodes that failed once more, or to those that took their place."""
+        self._is_stale = self._is_stale or bool(self._down)
+        self._down.clear()
 
     def call(self, call: Call) -> Any:
         """The server's answer to one call, read. Raises what the client raises, see failures()."""
@@ -101,16 +117,34 @@ class Server:
         One round trip; in a cluster, one for each node. Calls to one node are executed in order,
         except those that merge.
         """
-        answers: list[Any] = [None] * len(calls)
         try:
-            for client, places in self._by_node(calls):
-                some = self._carried_out(client, [calls[place] for place in places])
-                for place, answer in zip(places, some, strict=True):
-                    answers[place] = answer
+            client = self._connected()
+            carried_out = self._spread if self.is_cluster else self._carried_out
+            answers = carried_out(client, calls)
         except failures() as error:
             answers = [error] * len(calls)
-        self._is_stale = any(isinstance(answer, Exception) for answer in answers)
+        failed = [answer for answer in answers if isinstance(answer, Exception)]
+        self._is_stale = any(not isinstance(error, NodeDown) for error in failed)
         return answers
+
+    def _spread(self, cluster: Any, calls: Sequence[Call]) -> list[Any]:
+        """The answers of a cluster's nodes, NodeDown of one that fails."""
+        answers: list[Any] = [NodeDown("no node of the cluster has this slot")] * len(calls)
+        for node, places in _by_node(cluster, calls).items():
+            some = self._answers_of(cluster, node, [calls[place] for place in places])
+            for place, answer in zip(places, some, strict=True):
+                answers[place] = answer
+        return answers
+
+    def _answers_of(self, cluster: Any, name: str, calls: Sequence[Call]) -> list[Any]:
+        if name in self._down:
+            return [NodeDown(f"{name} failed a moment ago")] * len(calls)
+        try:
+            node = cluster.get_node(node_name=name)
+            return self._carried_out(cluster.get_redis_connection(node), calls)
+        except failures() as error:
+            self._down.add(name)
+            return [NodeDown(f"{name}: {error}")] * len(calls)
 
     def close(self) -> None:
         """Close every connection."""
@@ -126,22 +160,6 @@ class Server:
         elif self.is_cluster and self._is_stale:
             self._client.nodes_manager.initialize()
         return self._client
-
-    def _by_node(self, calls: Sequence[Call]) -> Iterator[tuple[Any, Sequence[int]]]:
-        """Clients, and the places of the calls that are theirs.
-
-        redis-py's own pipelines for clusters take no scripts by name.
-        """
-        client = self._connected()
-        if not self.is_cluster:
-            yield client, range(len(calls))
-            return
-        nodes: dict[str, tuple[Any, list[int]]] = {}
-        for place, call in enumerate(calls):
-            node = client.get_node_from_key(call.key)
-            nodes.setdefault(node.name, (node, []))[1].append(place)
-        for node, places in nodes.values():
-            yield client.get_redis_connection(node), places
 
     def _carried_out(self, client: Any, calls: Sequence[Call]) -> list[Any]:
         from redis.exceptions import NoScriptError
@@ -173,6 +191,21 @@ class Server:
 def _name(script: str) -> str:
     """What the server calls a script that it knows."""
     return sha1(script.encode(), usedforsecurity=False).hexdigest()
+
+
+def _by_node(cluster: Any, calls: Sequence[Call]) -> dict[str, list[int]]:
+    """Names of nodes, and the places of the calls that are theirs.
+
+    redis-py's own pipelines for clusters take no scripts by name.
+    """
+    from redis.exceptions import SlotNotCoveredError
+
+    nodes: dict[str, list[int]] = {}
+    for place, call in enumerate(calls):
+        with suppress(SlotNotCoveredError):
+            node = cluster.get_node_from_key(call.key)
+            nodes.setdefault(node.name, []).append(place)
+    return nodes
 
 
 def _merged(calls: Sequence[Call]) -> Iterator[tuple[Call, list[int]]]:

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Any
 
 from scrapy_neardup.errors import FleetError
-from scrapy_neardup.fleet.client import is_passing
+from scrapy_neardup.fleet.client import NodeDown, is_passing
 from scrapy_neardup.fleet.membership import OtherFleet
 from scrapy_neardup.fleet.protocol import Call
 
@@ -50,6 +50,9 @@ class Link:
     Unanswered at once. Then a single call tests the server, in case the batch was what took too
     long; the size of a batch doubles again with every success.
 
+    If one node of a cluster fails, only what it holds waits: questions to it are Unanswered,
+    messages to it are held back, in order, and the node is tried again after a pause.
+
     Each round trip begins with the heartbeat in `beats_along`, else one round trip a second does.
 
     has_left   whether the heartbeat found another fleet
@@ -57,12 +60,22 @@ class Link:
     n_refused  questions and messages that the server refused for good
     """
 
-    def __init__(self, send: Send, beat: Call, beats_along: bool = False) -> None:
-        """send: makes a round trip, see Server.send. beat: the heartbeat; may raise OtherFleet."""
+    def __init__(
+        self,
+        send: Send,
+        beat: Call,
+        beats_along: bool = False,
+        try_again: Callable[[], None] = lambda: None,
+    ) -> None:
+        """send, try_again: of a Server. beat: the heartbeat; may raise OtherFleet."""
         self.n_lost = self.n_refused = 0
         self._send = send
         self._beat, self._beats_along = beat, beats_along
         self.has_left = False
+        self._try_again = try_again
+        self._n_held = 0  # messages in front of _waiting that wait for a node of the cluster
+        self._lacks_nodes = False
+        self._retry_at, self._retry_pause = 0.0, FIRST_PAUSE_S
         self._next_beat = 0.0
         self._asked: deque[Question] = deque()
         self._waiting: deque[Call] = deque()
@@ -120,14 +133,27 @@ class Link:
                 self._changed.wait(rest)
             if self._is_over():
                 return None
+            if self._lacks_nodes and time.monotonic() >= self._retry_at:
+                self._lacks_nodes = False
+                self._try_again()
             asked = [self._asked.popleft() for _ in range(min(self._most, len(self._asked)))]
-            return asked, list(islice(self._waiting, self._most - len(asked)))
+            start, room = self._first_to_tell(), self._most - len(asked)
+            end = start + room if start else self._n_held or room
+            return asked, list(islice(self._waiting, start, min(end, start + room)))
+
+    def _first_to_tell(self) -> int:
+        """Where the messages begin that can be sent: those held back go first, if they may go."""
+        return self._n_held if self._lacks_nodes else 0
 
     def _rest(self) -> float:
         """Seconds until there is something to do."""
         if self._is_over():
             return 0
-        due = time.monotonic() if self._asked or self._waiting else self._next_beat
+        due = self._next_beat
+        if self._asked or len(self._waiting) > self._first_to_tell():
+            due = 0.0
+        elif self._waiting:
+            due = min(due, self._retry_at)
         due = max(due, self._down_until)
         if self._closing_at is not None:
             due = min(due, self._closing_at)
@@ -141,14 +167,16 @@ class Link:
         return not (self._asked or self._waiting) or time.monotonic() >= self._closing_at
 
     def _take_round(self, asked: list[Question], told: list[Call]) -> None:
+        start = self._first_to_tell()  # before an answer says which nodes are down
         beats = self._beats_along or time.monotonic() >= self._next_beat
         answers = self._send([*[self._beat][:beats], *(call for call, _ in asked), *told])
         if beats and self._hears_of_another_fleet(answers[0], asked):
             return
-        failures = [a for a in answers if isinstance(a, Exception)]
+        failures = [a for a in answers if isinstance(a, Exception) and not isinstance(a, NodeDown)]
+        self._note_nodes([a for a in answers if isinstance(a, NodeDown)])
         passing = next((error for error in failures if is_passing(error)), None)
         answers = answers[beats:]
-        self._cross_off(answers[len(asked) :])
+        self._cross_off(told, answers[len(asked) :], start)
         self._note_refusals([error for error in failures if not is_passing(error)])
         self._note_refusals(list(_not_done(told, answers[len(asked) :])))
         if passing is not None:
@@ -185,13 +213,39 @@ class Link:
             error,
         )
 
-    def _cross_off(self, answers: list[Any]) -> None:
-        """Remove messages up to the first that has to be sent again, so that order is kept."""
+    def _cross_off(self, told: list[Call], answers: list[Any], start: int) -> None:
+        """Remove messages up to the first that has to be sent again, so that order is kept.
+
+        Those to a node that is down are held back in front, so that others need not wait.
+        """
+        n_done = next((n for n, a in enumerate(answers) if is_to_be_sent_again(a)), len(answers))
+        held = [
+            call
+            for call, answer in zip(told[:n_done], answers, strict=False)
+            if isinstance(answer, NodeDown)
+        ]
         with self._changed:
-            for answer in answers:
-                if isinstance(answer, Exception) and is_passing(answer):
-                    return
+            self._waiting.rotate(-start)
+            for _ in range(n_done):
                 self._waiting.popleft()
+            self._waiting.extendleft(reversed(held))
+            self._waiting.rotate(start)
+            self._n_held += len(held) - (0 if start else min(n_done, self._n_held))
+
+    def _note_nodes(self, errors: list[NodeDown]) -> None:
+        """Leave nodes that are down alone for a pause, which doubles while they stay down."""
+        if not errors:
+            self._retry_pause = self._retry_pause if self._lacks_nodes else FIRST_PAUSE_S
+        elif not self._lacks_nodes:
+            self._lacks_nodes = True
+            self._retry_at = time.monotonic() + self._retry_pause
+            self._retry_pause = min(2 * self._retry_pause, LONGEST_PAUSE_S)
+            self._log_once(
+                "node",
+                "neardup: a node of NEARDUP_BACKEND's cluster failed (%s). What it holds is not "
+                "asked for until it is back; further failures are only counted",
+                errors[0],
+            )
 
     def _note_refusals(self, errors: list[Exception]) -> None:
         self.n_refused += len(errors)
@@ -236,6 +290,11 @@ def _not_done(told: Sequence[Call], answers: Sequence[Any]) -> Iterator[Exceptio
                 call.read(answer)
             except FleetError as error:
                 yield error
+
+
+def is_to_be_sent_again(answer: Any) -> bool:
+    """Whether a message and those behind it have to be sent again."""
+    return isinstance(answer, Exception) and not isinstance(answer, NodeDown) and is_passing(answer)
 
 
 def _resolve(call: Call, answer: Future[Any], got: Any) -> None:

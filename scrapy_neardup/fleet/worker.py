@@ -86,7 +86,12 @@ class FleetWorker:
             index=IndexOptions(settings.distance, blocks, min(settings.scan_limit, MAX_ENTRIES)),
         )
         beat = self._membership.beat(self._worker)
-        self._link = Link(self._server.send, beat, beats_along=not self._server.is_cluster)
+        self._link = Link(
+            self._server.send,
+            beat,
+            beats_along=not self._server.is_cluster,
+            try_again=self._server.try_again,
+        )
         self._membership.ask = self._link.ask
         # Ends thread and connections at once, without sending what waits. It holds no reference to
         # the worker, and so none to the crawl: a finalizer can call it.
