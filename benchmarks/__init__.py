@@ -1,0 +1,28 @@
+"""Benchmarks of the package as it is installed.
+
+Run from a clone, Python would import the source tree beside this folder. If that has no compiled
+kernels and another installation has, the other one is meant.
+"""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+NATIVE = ROOT / "scrapy_neardup" / "kernels" / "native"
+
+
+def prefer_installed() -> None:
+    """Leave the source tree out of the search for modules, here and in processes begun here."""
+    if any(NATIVE.glob("*.so")) or any(NATIVE.glob("*.pyd")) or "scrapy_neardup" in sys.modules:
+        return
+    before = sys.path[:]
+    sys.path[:] = [path for path in before if Path(path or ".").resolve() != ROOT]
+    if importlib.util.find_spec("scrapy_neardup") is None:
+        sys.path[:] = before
+    else:
+        os.environ["PYTHONSAFEPATH"] = "1"
+
+
+prefer_installed()

@@ -1,0 +1,232 @@
+"""`scrapy neardup dedup` and others on the same pages: rate, CPU, memory, recall, precision.
+
+    python -m benchmarks.dedup_peers [--pages N] [--cores 1 2] [--only NAME …] [--json FILE]
+
+The pages are texts of ../shared/data/pairs, cut to 300 words, in which every third word is another;
+15 % are copies word by word, 15 % have two other words. Every program gets the same JSON lines and
+writes what it keeps. Peers that are not installed are passed over; --python names the interpreter
+that has them:
+
+    python -m venv peers
+    peers/bin/pip install rensa datatrove tokenizers orjson text-dedup 'xxhash<4'
+    python -m benchmarks.dedup_peers --python peers/bin/python
+"""
+
+import argparse
+import gzip
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rows import html_pages
+from scrapy_neardup.crawl.extract import visible_text_of_html
+
+WORDS = 300
+RECENT = 1_000  # pages that a copy may repeat
+SHARES = {"new": 0.7, "exact": 0.15, "near": 0.15}
+
+RENSA = """
+import gzip, json, sys
+from rensa import RMinHash, RMinHashLSH
+lsh = RMinHashLSH(threshold=0.8, num_perm=128, num_bands=16)
+with open(sys.argv[1]) as file, gzip.open(sys.argv[2] + "/kept.jsonl.gz", "wt") as out:
+    for number, line in enumerate(file):
+        words = json.loads(line)["text"].lower().split()
+        minhash = RMinHash(num_perm=128, seed=42)
+        minhash.update([" ".join(words[i:i + 5]) for i in range(max(1, len(words) - 4))])
+        if not lsh.query(minhash):
+            lsh.insert(number, minhash)
+            out.write(line)
+"""
+DATATROVE = """
+import sys
+from datatrove.executor import LocalPipelineExecutor as Run
+from datatrove.pipeline.dedup import (
+    MinhashDedupBuckets, MinhashDedupCluster, MinhashDedupFilter, MinhashDedupSignature)
+from datatrove.pipeline.dedup.minhash import MinhashConfig
+from datatrove.pipeline.readers import JsonlReader
+from datatrove.pipeline.writers import JsonlWriter
+if __name__ == "__main__":
+    source, out, cores = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    folder, name = source.rsplit("/", 1)
+    config = MinhashConfig(num_buckets=14, hashes_per_bucket=8)
+    reader = lambda: JsonlReader(folder, glob_pattern=name, id_key="id")
+    def run(steps, tasks, number):
+        Run(pipeline=steps, tasks=tasks, workers=cores, logging_dir=f"{out}/logs/{number}").run()
+    run([reader(), MinhashDedupSignature(f"{out}/signatures", config=config)], 1, 1)
+    run([MinhashDedupBuckets(f"{out}/signatures", f"{out}/buckets", config=config)], 14, 2)
+    run([MinhashDedupCluster(f"{out}/buckets", f"{out}/remove", config=config)], 1, 3)
+    run([reader(), MinhashDedupFilter(f"{out}/remove"), JsonlWriter(f"{out}/kept")], 1, 4)
+"""
+GZIP = """
+import gzip, shutil, sys
+with open(sys.argv[1], "rb") as file, gzip.open(sys.argv[2] + "/kept.jsonl.gz", "wb", 6) as out:
+    shutil.copyfileobj(file, out, 2**20)
+"""
+TEXT_DEDUP = """
+import subprocess, sys
+from datasets import load_from_disk
+if __name__ == "__main__":
+    source, out, cores = sys.argv[1:]
+    subprocess.run([
+        sys.executable, "-m", "text_dedup.METHOD", "--path", "json", "--data_files", source,
+        "--split", "train", "--column", "text", "--output", out + "/set", "--cache_dir",
+        out + "/cache", "--num_proc", cores], check=True)
+    load_from_disk(out + "/set").to_json(out + "/kept.jsonl.gz", compression="gzip")
+"""
+PEERS = {
+    "rensa MinHash + LSH": RENSA,
+    "datatrove MinHash": DATATROVE,
+    "text-dedup MinHash": TEXT_DEDUP.replace("METHOD", "minhash"),
+    "text-dedup simhash": TEXT_DEDUP.replace("METHOD", "simhash"),
+    "gzip -6 (nothing else)": GZIP,
+}
+OURS = "scrapy neardup dedup"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.dedup_peers", description=__doc__)
+    parser.add_argument("--pages", type=int, default=100_000)
+    parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--only", nargs="+", default=[OURS, *PEERS])
+    parser.add_argument("--python", default=sys.executable, help="that has the peers")
+    parser.add_argument("--json", metavar="FILE", type=Path)
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "pages.jsonl"
+        sources = make(source, options.pages)
+        print(f"{options.pages:,} pages, {source.stat().st_size / 1e6:.0f} MB", flush=True)
+        for name in options.only:
+            for cores in options.cores:
+                row = measured(name, source, Path(folder), cores, options.python, sources)
+                print(json.dumps(row), flush=True)
+                rows.append(row)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def make(path: Path, n_pages: int) -> list[int]:
+    """Write the pages; of each the number of the page that it says the same as."""
+    chance = random.Random(1)
+    texts = [visible_text_of_html(html).split() for html in html_pages()]
+    models = [words[:WORDS] for words in texts if len(words) >= WORDS]
+    vocabulary = sorted({w for words in texts[::5] for w in words if w.isalpha()})
+    sources: list[int] = []
+    recent: list[tuple[int, list[str]]] = []
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(n_pages):
+            kind = chance.choices(list(SHARES), list(SHARES.values()))[0] if recent else "new"
+            new = number, chance.choice(models)
+            source, words = new if kind == "new" else chance.choice(recent)
+            words = list(words)
+            replaced = {"new": WORDS // 3, "exact": 0, "near": 2}[kind]
+            places = [i for i, word in enumerate(words) if word.isalpha()]
+            for place in chance.sample(places, min(replaced, len(places))):
+                words[place] = chance.choice(vocabulary)
+            if kind == "new":
+                recent = [*recent[-RECENT + 1 :], (number, words)]
+            sources.append(source)
+            row = {"id": str(number), "url": f"http://a.example/{number}", "text": " ".join(words)}
+            file.write(json.dumps(row) + "\n")
+    return sources
+
+
+def measured(
+    name: str, source: Path, folder: Path, cores: int, python: str, sources: list[int]
+) -> dict[str, Any]:
+    """One program on so many cores."""
+    out = folder / f"{name.replace(' ', '-')}-{cores}"
+    out.mkdir()
+    if name == OURS:
+        # Gzipped input, so that it compresses what it keeps, as the others do.
+        packed = source.with_suffix(".jsonl.gz")
+        if not packed.exists():
+            packed.write_bytes(gzip.compress(source.read_bytes(), 1))
+        command = [sys.executable, "-m", "scrapy_neardup", "dedup", str(packed)]
+        command += ["--out", str(out / "ours"), "--jobs", str(cores)]
+    else:
+        program = out / "program.py"
+        program.write_text(PEERS[name], encoding="utf-8")
+        command = [python, str(program), str(source), str(out), str(cores)]
+    wall, cpu, memory, failed = timed(["taskset", "-c", f"0-{cores - 1}", *command])
+    if failed:
+        return {"program": name, "cores": cores, "failed": failed}
+    kept = kept_ids(out)
+    return {
+        "program": name,
+        "cores": cores,
+        "pages/s": round(len(sources) / wall),
+        "wall s": round(wall, 1),
+        "CPU s": round(cpu, 1),
+        "peak MB": round(memory),
+        **scores(sources, kept),
+    }
+
+
+def timed(command: list[str]) -> tuple[float, float, float, str]:
+    """Wall and CPU seconds, the most memory of all processes together, and why it failed."""
+    # A group of its own: processes of a fork server are nobody's children when they end.
+    began = time.monotonic()
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, process_group=0
+    )
+    cpu: dict[int, float] = {}
+    peak = 0.0
+    while process.poll() is None:
+        seconds, megabytes = of_group(process.pid)
+        cpu |= seconds
+        peak = max(peak, megabytes)
+        time.sleep(0.1)
+    assert process.stderr is not None
+    error = process.stderr.read().decode("utf-8", "replace")
+    wall = time.monotonic() - began
+    return wall, sum(cpu.values()), peak, error[-300:] if process.returncode else ""
+
+
+def of_group(group: int) -> tuple[dict[int, float], float]:
+    """CPU seconds of each process of a group, and their memory together."""
+    cpu, megabytes, tick = {}, 0.0, os.sysconf("SC_CLK_TCK")
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[2]) != group:
+                continue
+            cpu[int(folder.name)] = (int(fields[11]) + int(fields[12])) / tick
+            megabytes += int(fields[21]) * resource.getpagesize() / 1e6
+        except (OSError, ValueError, IndexError):
+            continue
+    return cpu, megabytes
+
+
+def kept_ids(out: Path) -> set[int]:
+    """The pages that a program kept."""
+    files = [p for p in out.rglob("*.jsonl.gz") if "kept" in str(p.relative_to(out))]
+    return {int(json.loads(line)["id"]) for path in files for line in gzip.open(path, "rt")}
+
+
+def scores(sources: list[int], kept: set[int]) -> dict[str, Any]:
+    """Share of surplus copies that were dropped, and contents of which nothing was kept.
+
+    Whichever copy a program keeps: of each content one is enough.
+    """
+    copies = Counter(sources)
+    left = Counter(sources[number] for number in kept)
+    surplus = len(sources) - len(copies)
+    dropped = sum(n - max(1, left[source]) for source, n in copies.items())
+    return {
+        "copies dropped": round(dropped / max(1, surplus), 4),
+        "contents lost": sum(not left[source] for source in copies),
+    }
+
+
+if __name__ == "__main__":
+    main()
