@@ -210,3 +210,34 @@ def test_a_kill_at_any_chunk_changes_nothing(collection: Path, tmp_path: Path, a
         assert done.returncode in (-signal.SIGKILL, 0), done.stderr
     finish(collection, tmp_path / "out", "--jobs", "2")
     assert as_it_is(tmp_path / "out") == as_it_is(tmp_path / "whole")
+
+
+LIMITED = """
+import resource, sys
+from scrapy_neardup.commands import main
+if __name__ == '__main__':
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+    sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limit on the size of files")
+@pytest.mark.parametrize("n_bytes", [10_000, 1_000_000])
+def test_a_full_disk_ends_with_a_message_and_a_run_that_goes_on(
+    collection: Path, tmp_path: Path, n_bytes: int
+) -> None:
+    """As a file that may not grow: first the journal, then what is kept."""
+    finish(collection, tmp_path / "whole", "--jobs", "1")
+    (tmp_path / "limited.py").write_text(LIMITED)
+    command = [sys.executable, str(tmp_path / "limited.py"), str(n_bytes)]
+    done = subprocess.run(
+        [*command, *dedup_command(collection, tmp_path / "out", "--jobs", "1")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == WRONG_USE, done.stderr
+    assert "stopped; run the same command to resume" in done.stderr
+    assert "File too large" in done.stderr
+    finish(collection, tmp_path / "out", "--jobs", "1")
+    assert as_it_is(tmp_path / "out") == as_it_is(tmp_path / "whole")
