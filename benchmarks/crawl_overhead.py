@@ -15,7 +15,7 @@
 Each crawl runs in a process of its own, with the plugin and without in turn; the site is served
 from another process. Counted is the CPU time (user and system, all threads) of the crawling
 process from the moment its spider opens to the moment it closes, divided by the responses it
-got: start-up, which is the same for both, would only hide the difference. The ratio is taken
+got; start-up is told apart, with the most memory that the process held. The ratio is taken
 round by round between neighbours in time, whose hashes have the same seed so that dictionaries
 are laid out alike, and its median reported; what Python's garbage collector takes of the time
 is told apart. The plugin runs with its defaults; where a crawl without it stops, so does the
@@ -37,6 +37,7 @@ import gc
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -95,6 +96,8 @@ def crawl_once(
         "cpu_s": clock["closed"] - clock["opened"],
         "collector_s": clock["closed_gc"] - clock["opened_gc"],
         "objects": clock["opened_objects"],
+        "start_s": clock["opened"],
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "responses": crawler.stats.get_value("downloader/response_count"),
     }
 
@@ -162,6 +165,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "collector_ms_with": milliseconds(rounds, "with", "collector_s"),
         "objects_without": round(statistics.median(r["without"]["objects"] for r in rounds)),
         "objects_with": round(statistics.median(r["with"]["objects"] for r in rounds)),
+        **{
+            f"{name}_{which}": round(statistics.median(r[which][name] for r in rounds), 3)
+            for name in ("start_s", "peak_mb")
+            for which in ("without", "with")
+        },
         "rounds": rounds,
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -191,6 +199,10 @@ def report(figures: Mapping[str, Any]) -> str:
             f"{figures['collector_ms_with']:.3f} with",
             f"objects at its start    {figures['objects_without']:,} without, "
             f"{figures['objects_with']:,} with",
+            f"CPU s until it opens    {figures['start_s_without']:.2f} without, "
+            f"{figures['start_s_with']:.2f} with",
+            f"peak MB                 {figures['peak_mb_without']:.0f} without, "
+            f"{figures['peak_mb_with']:.0f} with",
             f"ratio                   {figures['ratio']:.3f}, median of {len(ratios)} rounds "
             f"({ratios[0]:.3f} to {ratios[-1]:.3f})",
             f"target                  {TARGET}: {verdict}",

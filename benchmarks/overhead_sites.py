@@ -85,7 +85,9 @@ def made_pages(n_chars: int) -> Iterator[str]:
     """HTML of about so many characters, in paragraphs of 200."""
     for number in range(N_PAGES):
         title = f"<html><head><title>Page {number}</title></head><body>"
-        body = "".join(f"<p>{text(number + i, 200)}</p>" for i in range(max(1, n_chars // 220)))
+        body = "".join(
+            f"<p>{text(10_000 * number + i, 200)}</p>" for i in range(max(1, n_chars // 220))
+        )
         yield f"{title}{body}{anchors(number)}</body></html>"
 
 
