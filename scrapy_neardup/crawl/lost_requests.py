@@ -87,5 +87,9 @@ class LostRequests:
 
 def scheduler_of(crawler: Crawler) -> Any:
     """The scheduler of a crawl whose spider is being opened; None where there is no engine."""
-    slot = getattr(crawler.engine, "_slot", None)  # Scrapy 2.19 has engine.scheduler
+    try:
+        engine = crawler.engine
+    except RuntimeError:  # from Scrapy 2.19 on, where earlier ones have None
+        return None
+    slot = getattr(engine, "_slot", None)  # Scrapy 2.19 has engine.scheduler
     return getattr(slot, "scheduler", None)
