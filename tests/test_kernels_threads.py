@@ -7,10 +7,13 @@ from random import Random
 from typing import TypeVar
 
 import numpy as np
+import pytest
 from kernel_levels import native
 from lxml import html
 
 from scrapy_neardup.engines import FINGERPRINT, SKETCH
+from scrapy_neardup.index.permuted import PermutedIndex
+from scrapy_neardup.index.slices import SliceIndex
 
 N_THREADS = 4
 T = TypeVar("T")
@@ -65,3 +68,29 @@ def test_threads_read_trees_of_their_own() -> None:
     page = "<p>a<b>b</b><ul><li>c<li>d</ul>" * 2_000
     found = at_once(lambda _: kernel.visible_text(html.document_fromstring(page)))
     assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("index", [PermutedIndex, SliceIndex])
+def test_threads_look_up_while_another_adds(index: type[PermutedIndex | SliceIndex]) -> None:
+    native("hamming")
+    known, n = index(), 12_000
+    # Half in one bucket of each table, so that its chain grows while it is read.
+    rows = np.random.default_rng(1).integers(0, 2**63, n).astype(np.uint64)
+    rows[::2] &= np.uint64(7)
+    known.add_many(rows[:100], np.arange(100))
+    done = threading.Event()
+
+    def work(number: int) -> bool:
+        if number == 0:
+            for i in range(100, n):
+                known.add(int(rows[i]), i)
+            done.set()
+            return True
+        right = True
+        while right and not done.is_set():
+            first = known.first_within_many(rows[:100], 0)
+            right = (first >= 0).all() and (rows[first] == rows[:100]).all()
+            right = right and 1 in known.all_within(int(rows[1]), 3).ids
+        return bool(right)
+
+    assert all(at_once(work))

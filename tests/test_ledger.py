@@ -1,6 +1,7 @@
 """The decision ledger gives back what went in, rotates, survives damage, and never holds up."""
 
 import sqlite3
+import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -11,7 +12,16 @@ from hypothesis import strategies as st
 from scrapy_neardup.errors import LedgerError
 from scrapy_neardup.ledger import writer
 from scrapy_neardup.ledger.reader import LedgerReader
-from scrapy_neardup.ledger.schema import ACTIONS, KINDS, SCHEMA, Entry, ledger_files
+from scrapy_neardup.ledger.schema import (
+    ACTIONS,
+    KINDS,
+    MAX_TEXT_CHARS,
+    SCHEMA,
+    Entry,
+    compressed,
+    decompressed,
+    ledger_files,
+)
 from scrapy_neardup.ledger.writer import LedgerWriter
 
 RULES = {"distance": 3, "confirm_distance": 40}
@@ -351,3 +361,9 @@ def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) 
     (tmp_path / "file").write_text("")
     with pytest.raises(LedgerError, match="file/ledger"):
         LedgerWriter.open(tmp_path / "file", "all", rules=RULES)
+
+
+def test_a_text_that_unpacks_to_more_than_is_stored_is_not_shown() -> None:
+    assert decompressed(compressed("\U0001f600" * MAX_TEXT_CHARS)) is not None
+    assert decompressed(zlib.compress(bytes(4 * MAX_TEXT_CHARS + 1))) is None
+    assert decompressed(compressed("cut short")[:-1]) is None

@@ -14,7 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from scrapy_neardup.errors import JournalError, StateLocked
+from scrapy_neardup.errors import JournalError, StateError, StateLocked
+from scrapy_neardup.state.files import require_own
 from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, pack_record
 from scrapy_neardup.state.recovery import numbers
 from scrapy_neardup.state.store import Store
@@ -393,3 +394,28 @@ def test_a_full_disk_keeps_whole_records_and_a_later_snapshot_saves_all(
     assert found == list(range(1000 if then == "disk freed" else len(found)))
     assert found
     store.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders inherit their rights")
+def test_a_folder_that_any_user_may_write_to_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(StateError, match="chmod o-w"):
+        Store(tmp_path)
+    for mode in (0o1777, 0o775, 0o700):  # sticky as /tmp, shared with a group, one's own
+        tmp_path.chmod(mode)
+        Store(tmp_path).close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders inherit their rights")
+def test_a_folder_of_another_user_is_refused_but_for_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid():
+        pytest.skip("only root can give a folder away")
+    os.chown(tmp_path, 1234, -1)
+    for user in (0, 1234):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        require_own(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 1235)
+    with pytest.raises(StateError, match="chown it"):
+        require_own(tmp_path)

@@ -167,9 +167,11 @@ def compressed(text: str) -> bytes:
 
 
 def decompressed(body: bytes) -> str | None:
-    """The text that was stored; None if it is damaged."""
+    """The text that was stored; None if it is damaged, or longer than any that is stored."""
+    unpacker = zlib.decompressobj()
     try:
-        return zlib.decompress(body).decode("utf-8")
+        text = unpacker.decompress(body, 4 * MAX_TEXT_CHARS)
+        return text.decode("utf-8") if unpacker.eof else None
     except (zlib.error, ValueError, TypeError):
         return None
 

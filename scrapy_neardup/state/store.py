@@ -16,7 +16,7 @@ from pathlib import Path
 from secrets import randbits
 
 from scrapy_neardup.errors import StateLocked
-from scrapy_neardup.state.files import TEMPORARY, make_folder, sync_folder
+from scrapy_neardup.state.files import TEMPORARY, make_folder, require_own, sync_folder
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, Fsync, Journal, JournalRecord
 from scrapy_neardup.state.lock import FolderLock
@@ -48,10 +48,14 @@ class Store:
     _lock: FolderLock | None
 
     def __init__(self, folder: Path, fsync: Fsync = "everysec") -> None:
-        """Take the folder, making it where it is missing. Raises StateLocked."""
+        """Take the folder, making it where it is missing.
+
+        Raises StateLocked, and StateError for a folder that others own or may write to.
+        """
         self._prepare(folder, fsync)
         try:
             make_folder(folder)
+            require_own(folder)
             self._lock = FolderLock(folder)
         except StateLocked:
             raise

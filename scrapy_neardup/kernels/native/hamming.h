@@ -214,8 +214,9 @@ INLINE int scan_rows(const Buckets *segment, uint64_t start, uint64_t n, Query *
 INLINE int scan_chain(const Buckets *segment, int table, uint64_t line, Query *query,
                       Scans scans) {
     while (line) {
-        const uint32_t *chunk = segment->arena + line * LINE;
-        const uint32_t used = chunk[1] & 0xFFFF, room = 8 * (chunk[1] >> 16) - 1;
+        const uint32_t *chunk = PUBLISHED(&segment->arena) + line * LINE;
+        const uint32_t size = PUBLISHED(&chunk[1]);
+        const uint32_t used = size & 0xFFFF, room = 8 * (size >> 16) - 1;
         if ((query->limit -= used) < 0) return -1;
         if (!scan_entries(segment, table, chunk + 2, chunk + 2 + room, used, query, scans)) return 0;
         line = chunk[0];
@@ -243,8 +244,8 @@ INLINE void find_bucket(const Buckets *segment, int table, const uint64_t *row, 
 
 INLINE void find_entries(const Buckets *segment, int table, Span *span) {
     if (segment->heads) {
-        span->start = segment->heads[table * n_buckets(segment) + span->start];
-        PREFETCH(segment->arena + span->start * LINE);
+        span->start = PUBLISHED(&segment->heads[table * n_buckets(segment) + span->start]);
+        PREFETCH(PUBLISHED(&segment->arena) + span->start * LINE);
         return;
     }
     const uint32_t *offset = segment->offsets + table * (n_buckets(segment) + 1) + span->start;
@@ -351,6 +352,16 @@ static int look_up(int simd_level, Buckets *const *segments, int n_segments, con
 
 /* --- changes ------------------------------------------------------------------------------- */
 
+/* The arena, and those before it, which look-ups may have gone on reading. */
+static void free_arenas(uint32_t *arena) {
+    while (arena) {
+        uint32_t *before;
+        memcpy(&before, arena, sizeof before);
+        free(arena);
+        arena = before;
+    }
+}
+
 /* A chunk to follow another (0: the first) in a chain: its line, 0 if memory ran out. */
 static uint64_t new_chunk(Buckets *segment, uint64_t after) {
     uint64_t lines = 1;
@@ -359,10 +370,13 @@ static uint64_t new_chunk(Buckets *segment, uint64_t after) {
         lines = old + (old + 1) / 2 < MOST_LINES ? old + (old + 1) / 2 : MOST_LINES;
     }
     if (segment->lines + lines > segment->room) {
-        const uint64_t room = segment->room + segment->room / 2 + 1024;
-        uint32_t *arena = realloc(segment->arena, room * LINE * sizeof *arena);
+        const uint64_t room = 2 * segment->room + 1024;
+        uint32_t *arena = malloc(room * LINE * sizeof *arena);
         if (!arena) return 0;
-        segment->arena = arena, segment->room = room;
+        if (segment->arena) memcpy(arena, segment->arena, segment->lines * LINE * sizeof *arena);
+        memcpy(arena, &segment->arena, sizeof segment->arena); /* in line 0, which is no chunk */
+        PUBLISH(&segment->arena, arena);
+        segment->room = room;
     }
     const uint64_t line = segment->lines;
     segment->arena[line * LINE] = (uint32_t)after;
@@ -377,13 +391,13 @@ static int append_entry(Buckets *segment, int table, const uint64_t *row, uint32
     if (!*head || (chunk[1] & 0xFFFF) == 8 * (chunk[1] >> 16) - 1) {
         const uint64_t line = new_chunk(segment, *head);
         if (!line) return 0;
-        *head = (uint32_t)line;
+        PUBLISH(head, (uint32_t)line);
         chunk = segment->arena + line * LINE;
     }
     const uint32_t used = chunk[1] & 0xFFFF, room = 8 * (chunk[1] >> 16) - 1;
     chunk[2 + used] = window_of(&segment->tables, table, row);
     chunk[2 + room + used] = slot;
-    chunk[1]++;
+    PUBLISH(&chunk[1], chunk[1] + 1);
     return 1;
 }
 
@@ -409,9 +423,11 @@ static int64_t take_pair(Buckets *segment, const uint64_t *row, uint32_t id, int
         return n;
     }
     const uint32_t own = window_of(&segment->tables, 0, row);
-    for (uint64_t line = segment->heads[bucket]; line; line = segment->arena[line * LINE]) {
-        const uint32_t *chunk = segment->arena + line * LINE;
-        const uint32_t used = chunk[1] & 0xFFFF, room = 8 * (chunk[1] >> 16) - 1;
+    const uint32_t *chunk;
+    for (uint64_t line = PUBLISHED(&segment->heads[bucket]); line; line = chunk[0]) {
+        chunk = PUBLISHED(&segment->arena) + line * LINE;
+        const uint32_t size = PUBLISHED(&chunk[1]);
+        const uint32_t used = size & 0xFFFF, room = 8 * (size >> 16) - 1;
         for (uint32_t i = 0; i < used; i++)
             if (chunk[2 + i] == own) n += take_slot(&segment->base, chunk[2 + room + i], row, id, forget);
     }

@@ -53,6 +53,7 @@ cdef extern from "hamming.h":
         int64_t *triples
         size_t n, room
     int join_rows(int, const tables_t *, int, const uint64_t *, const int64_t *, int64_t, int64_t, int, pairs_t *) noexcept nogil
+    void free_arenas(uint32_t *) noexcept nogil
     int append(segment_t *, const uint64_t *, const uint32_t *, int64_t) noexcept nogil
     int64_t take_pair(segment_t *, const uint64_t *, uint32_t, int) noexcept nogil
     int64_t remove_below(base_t *, uint64_t) noexcept nogil
@@ -169,7 +170,7 @@ cdef class Memtable(Growing):
         self.c.lines = 1  # line 0 ends chains
 
     def __dealloc__(self):
-        free(self.c.arena)
+        free_arenas(self.c.arena)
 
     @property
     def nbytes(self):

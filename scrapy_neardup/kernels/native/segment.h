@@ -15,6 +15,16 @@
 
 enum { NOBODY = -1, OVER_LIMIT = -2 }; /* in place of an id, or a number of matches */
 
+/* One thread may append while others look up. What is published, a head, a count, a block, is
+ * stored after what it leads to, and loaded before it; no block that may be read is freed. */
+#if defined(__GNUC__)
+#define PUBLISH(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
+#define PUBLISHED(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
+#else /* MSVC: volatile is enough on x86 */
+#define PUBLISH(place, value) (*(place) = (value))
+#define PUBLISHED(place) (*(place))
+#endif
+
 typedef struct {
     int n_words;
     uint64_t n; /* pairs, removed ones included */

@@ -2,8 +2,8 @@
 #
 # Include it behind the declarations of `segment_t`, a C structure that begins with a Segment,
 # and of append() and take_pair() for it. Segments hold pointers, so that a look-up of one
-# signature does not unpack ten arrays. Every function on many pairs releases the GIL. A change
-# must not run beside a query of the same segment.
+# signature does not unpack ten arrays. Every function on many pairs releases the GIL. One thread may
+# change a segment while others look up: they see each change, or do not yet.
 
 cdef enum:
     MOST_SEGMENTS = 8
@@ -14,7 +14,7 @@ cdef class Rows:
     """Signatures, their ids, and which of them are removed."""
 
     cdef segment_t c
-    cdef object _tombstones
+    cdef object _tombstones, _read_only
 
     def __len__(self):
         """Pairs, removed ones included."""
@@ -35,6 +35,7 @@ cdef class Rows:
         if self._tombstones is None:
             self.tombstones = np.zeros(self.c.base.n, dtype=np.uint8)
         elif not self._tombstones.flags.writeable:
+            self._read_only = self._tombstones  # a look-up may be reading it
             self.tombstones = self._tombstones.copy()
 
 

@@ -113,8 +113,8 @@ static int read_chains(const Lists *segment, const Batch *batch, int admitted,
     int state = 1;
     for (int i = 0; i < batch->n && state > 0; i++) {
         const List *list = batch->lists + i;
-        state = read_chain(segment->nexts + list->s * segment->stride, segment->heads[list->at], admitted,
-                           list->credit, search);
+        state = read_chain(segment->nexts + list->s * segment->stride,
+                           PUBLISHED(&segment->heads[list->at]), admitted, list->credit, search);
     }
     return state;
 }
@@ -420,9 +420,10 @@ static void end_search(Search *search) {
     free(search->slots), free(search->met), free(search->accounts);
 }
 
+/* Room for every row that a segment may come to hold while it is searched. */
 static uint64_t largest_of(Lists *const *segments, int n_segments) {
     uint64_t n = 0;
-    for (int i = 0; i < n_segments; i++) n = segments[i]->base.n > n ? segments[i]->base.n : n;
+    for (int i = 0; i < n_segments; i++) n = segments[i]->stride > n ? segments[i]->stride : n;
     return n;
 }
 
@@ -486,13 +487,15 @@ static int scan_of(int level, Lists *const *segments, int n_segments, const uint
 
 /* Append pairs to a memtable that has room for them. 1: it needs no memory. */
 static int append(Lists *segment, const uint64_t *rows, const uint32_t *ids, int64_t n) {
-    for (int64_t i = 0; i < n; i++, segment->base.n++) {
+    for (int64_t i = 0; i < n; i++) {
         const uint64_t *row = rows + i * segment->base.n_words;
-        put_pair(&segment->base, segment->base.n, row, ids[i]);
+        const uint64_t slot = segment->base.n;
+        put_pair(&segment->base, slot, row, ids[i]);
+        segment->base.n = slot + 1; /* before any list leads to it */
         for (int s = 0; s < segment->cut.n_slices; s++) {
             uint32_t *head = segment->heads + segment->cut.bases[s] + slice_of(&segment->cut, s, row);
-            segment->nexts[s * segment->stride + segment->base.n] = *head;
-            *head = (uint32_t)segment->base.n + 1;
+            segment->nexts[s * segment->stride + slot] = *head;
+            PUBLISH(head, (uint32_t)slot + 1);
         }
     }
     return 1;
@@ -503,7 +506,7 @@ static int64_t take_pair(Lists *segment, const uint64_t *row, uint32_t id, int f
     const uint64_t list = segment->cut.bases[0] + slice_of(&segment->cut, 0, row);
     int64_t n = 0;
     if (segment->heads)
-        for (uint32_t link = segment->heads[list]; link; link = segment->nexts[link - 1])
+        for (uint32_t link = PUBLISHED(&segment->heads[list]); link; link = segment->nexts[link - 1])
             n += take_slot(&segment->base, link - 1, row, id, forget);
     else
         for (uint32_t at = segment->offsets[list]; at < segment->offsets[list + 1]; at++)
