@@ -136,6 +136,13 @@ class State:
     def begin(self) -> None:
         """A crawl goes on from here: unless it calls close(), it crashed."""
         self._in_use = True
+        if self.store is not None:
+            self._writing = self._writer.submit(self._prepare, self.store)
+
+    @staticmethod
+    def _prepare(store: Store) -> bool:
+        store.prepare()
+        return True
 
     def url_done(self, key: bytes) -> int:
         """A URL counts as seen from now on; what the filter's add_reporting says of it."""
@@ -213,8 +220,8 @@ class State:
     def snapshot(self) -> None:
         """Save everything without stopping the crawl.
 
-        Copies here what may change, and writes in a thread; nothing while the last snapshot
-        is still being written.
+        Copies here what may change, and writes and syncs in a thread; nothing while the last
+        snapshot is still being written.
         """
         if self.store is None or self.store.is_guest:
             return
@@ -231,8 +238,10 @@ class State:
         """
         if self.store is None:
             return
+        if self._writing is not None:
+            self._writing.exception()  # waits: it may be making the journal that comes next
         kept = {f"under_way.{name}": array for name, array in (under_way or {}).items()}
-        saved = self._begin_writing(self._frozen() | kept)
+        saved = self._begin_writing(self._frozen() | kept, is_last=True)
         self._writer.shutdown()
         self.store.close(cleanly=saved is not None and saved.result() and cleanly)
 
@@ -245,12 +254,19 @@ class State:
         if self.store is not None:
             self.store.close(cleanly=not self._in_use and not self.store.crashed)
 
-    def _begin_writing(self, arrays: Arrays) -> Future[bool] | None:
+    def _begin_writing(self, arrays: Arrays, is_last: bool = False) -> Future[bool] | None:
         number = self.store.rotate() if self.store is not None else None
         if self.store is None or number is None:
             return None
-        self._writing = self._writer.submit(self.store.write, number, arrays)
+        self._writing = self._writer.submit(self._write, self.store, number, arrays, is_last)
         return self._writing
+
+    @staticmethod
+    def _write(store: Store, number: int, arrays: Arrays, is_last: bool) -> bool:
+        saved = store.write(number, arrays)
+        if not is_last:
+            store.prepare()
+        return saved
 
     def _frozen(self) -> Arrays:
         """A consistent copy; arrays that nobody will write to are taken as they are."""

@@ -73,6 +73,8 @@ class Store:
         self._number = 0
         self._lock = None
         self._journal: Journal | None = None
+        self._spare: Journal | None = None  # of the next number, made ahead
+        self._retired: Journal | None = None  # to be synced and closed
         self._guests: list[Path] = []  # whose journals the next snapshot will hold
 
     def key(self) -> int:
@@ -167,10 +169,14 @@ class Store:
         """Begin a new journal; the number of the snapshot that will cover all before it.
 
         None where no file can be made. To be called when the arrays are taken, before
-        anything else is recorded.
+        anything else is recorded. Does not wait for the disk after prepare().
         """
         if self._lock is None:
             return None
+        if self._spare is not None:
+            self._retired, self._journal, self._spare = self._journal, self._spare, None
+            self._number += 1
+            return self._number
         try:
             self._close_journal()
             self._start_journal(self._number + 1)
@@ -179,11 +185,30 @@ class Store:
             return None
         return self._number
 
+    def prepare(self) -> None:
+        """Make the next journal, so that rotate() need not; in any thread, while none rotates."""
+        if self._lock is None or self._spare is not None:
+            return
+        path = self._journal_path(self._number + 1)
+        try:
+            self._spare = Journal.create(path, self._identity, self._fsync, self.id)
+        except OSError as error:
+            self._failed(error)
+
+    def _close_retired(self) -> None:
+        retired, self._retired = self._retired, None
+        if retired is not None:
+            retired.close()
+
     def write(self, number: int, arrays: Mapping[str, Array]) -> bool:
         """Write the snapshot that rotate() numbered and remove what it covers; in any thread.
 
         Whether it succeeded; where not, the files before it stay.
         """
+        try:
+            self._close_retired()
+        except OSError as error:  # what it could not sync is in the snapshot
+            self._failed(error)
         try:
             write_snapshot(self._snapshot_path(number), self._identity, arrays, self.id)
             self._remove_before(number)
@@ -224,7 +249,11 @@ class Store:
         the leavings of a crash.
         """
         try:
+            self._close_retired()
             self._close_journal(cleanly)
+            if self._spare is not None:
+                self._spare.close()
+                self._spare = None
         except OSError as error:
             self._failed(error)
         if self._lock is not None:
