@@ -131,7 +131,8 @@ class RaisesInHandler(RaisesAtOnce):
         raise ValueError("a defect of another component")
 
 
-def test_pipelines_and_middlewares_without_a_crawl_pass_everything_on() -> None:
+@pytest.mark.parametrize("is_started", [False, True])
+def test_pipelines_and_middlewares_without_a_crawl_pass_everything_on(is_started: bool) -> None:
     """As in tests of a project's own components, which drive Scrapy's managers by hand."""
     crawler = Crawler(PagesSpider, SETTINGS)
     crawler._apply_settings()
@@ -147,6 +148,8 @@ def test_pipelines_and_middlewares_without_a_crawl_pass_everything_on() -> None:
         return callback()
 
     async def outputs() -> list[Any]:
+        if is_started:
+            await spidermw.process_start()
         request = Request("http://a.example/1")
         response = HtmlResponse(request.url, body=b"<p>words</p>", request=request)
         result = await spidermw.scrape_response_async(scraped, response, request)

@@ -41,7 +41,7 @@ def main(path: str) -> None:
         return pa.Table.from_batches(scan(iter(table.to_batches()), ray.get(index), REACH))
 
     found = ray.data.from_arrow(rows).map_batches(pairs, batch_format="pyarrow")
-    for pair in found.iter_rows():
+    for pair in found.filter(lambda pair: pair["differs"] == 0).iter_rows():
         sys.stdout.write(f"{pair['earlier']}\t{pair['n']}\t{pair['similarity']:.3f}\n")
 
 

@@ -1,7 +1,7 @@
 """Deduplicate files of pages on Spark: JSONL, CSV, WARC, Parquet, folders of HTML.
 
 Writes DIR/decisions and DIR/clusters as Parquet. Decisions are those of `dedup` on records in
-the order of their URLs, with templates kept. Needs Java 17 and the extras:
+the order of their URLs, but templates are not compared. Needs Java 17 and the extras:
 pip install 'scrapy-neardup[spark,dedup]'. On a cluster, start it with spark-submit.
 """
 
@@ -39,8 +39,8 @@ def run(options: argparse.Namespace) -> int:
     fields = Fields(options.url, options.text, options.html, not options.no_url)
     with session(options.master) as spark:
         rows = read_pages(spark, options.inputs, fields).persist()
-        pages = rows.where("damage is null").select("url", "text")
-        found = dedup(pages, scope=options.scope)
+        pages = rows.where("damage is null").select("url", "text", "markup")
+        found = dedup(pages, markup="markup", scope=options.scope)
         found.decisions.write.mode("errorifexists").parquet(str(options.out / "decisions"))
         found.clusters.write.mode("errorifexists").parquet(str(options.out / "clusters"))
         decisions = spark.read.parquet(str(options.out / "decisions"))

@@ -1,6 +1,6 @@
 """Near-duplicates of a corpus on Spark: the local detector's decisions under any partitioning.
 
-Needs the extra `spark`. Read in this order: signatures (texts → rows of 500 bytes), cells (which
+Needs the extra `spark`. Read in this order: signatures (texts → rows of 700 bytes), cells (which
 fingerprints are compared), candidates (rows → near pairs), components (pairs → clusters),
 decisions (pairs → which pages are kept), records (files → texts).
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scrapy_neardup.detect.detector import Scope
+from scrapy_neardup.detect.detector import FactRule, Scope
 from scrapy_neardup.detect.near import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, SIMILARITY
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
 
@@ -31,8 +31,8 @@ class Deduplicated:
 
     @cached_property
     def decisions(self) -> DataFrame:
-        """A row for each page: id, kind (new, exact, near, too-short), original, distance,
-        sketch_distance, similarity, words; as detector.Decision has them.
+        """A row for each page: id, kind, original, distance, sketch_distance, similarity, words,
+        differs; as detector.Decision has them.
         """
         from scrapy_neardup.spark.decisions import decided
 
@@ -61,6 +61,8 @@ def dedup(
     confirm_distance: int = CONFIRM_DISTANCE,
     similarity: float = SIMILARITY,
     min_words: int = MIN_WORDS,
+    facts: FactRule = "compare",
+    markup: str | None = None,
     spec: FingerprintSpec = FINGERPRINT,
     sketch_spec: FingerprintSpec = SKETCH,
     broadcast_bytes: int = BROADCAST_BYTES,
@@ -72,6 +74,9 @@ def dedup(
     order with admit="novel" and boilerplate="keep" (templates are learnt page by page, which
     cannot be done in parallel); `elsewhere` is not computed. id: a string, a URL under
     scope="site"; rows with the same id are separate pages. text: visible text, null for none.
+    facts: as the Detector's. markup: what pages say outside their text, a column of
+    spark.signatures.MARKUP as spark.records.read_pages makes it; without it, only texts are
+    compared, and pages of equal texts are copies.
 
     If the index takes at most `broadcast_bytes`, it is sent to every executor; otherwise
     slices are shuffled. No text is shuffled.
@@ -80,8 +85,8 @@ def dedup(
     from scrapy_neardup.spark.decisions import first_of_each_text
     from scrapy_neardup.spark.signatures import numbered, signed
 
-    signatures = numbered(signed(df, text, id, order, scope, spec, sketch_spec))
+    signatures = numbered(signed(df, text, id, order, scope, spec, sketch_spec, min_words, markup))
     rows = first_of_each_text(signatures).persist()
-    reach = Reach(distance, confirm_distance, similarity, broadcast_bytes)
+    reach = Reach(distance, confirm_distance, similarity, broadcast_bytes, facts=facts)
     pairs = confirmed_pairs(rows, signatures, min_words, reach).persist()
     return Deduplicated(rows, pairs, min_words)

@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from scrapy_neardup.detect import odd_sketch
+from scrapy_neardup.detect.detector import FactRule
+from scrapy_neardup.detect.facts import FACT_WORDS, ONE_SIDED, differences
 from scrapy_neardup.detect.near import Limits, Measured, near
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.index.permuted import PermutedIndex
-from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 from scrapy_neardup.spark import cells
 from scrapy_neardup.spark.cells import CellPlan
 from scrapy_neardup.spark.columns import Batches, fingerprints_of, numbers_of, words_of
@@ -25,11 +27,14 @@ if TYPE_CHECKING:
 Columns = dict[str, Any]
 Rows = tuple[Columns, I64Array]
 
-PAIRS = "site long, n long, earlier long, distance long, sketch_distance long, similarity double"
-INDEXED = ("n", "site", "fingerprint", "sketch", "level", "odd_row")
+PAIRS = (
+    "site long, n long, earlier long, distance long, sketch_distance long, similarity double, "
+    "differs long"
+)
+INDEXED = ("n", "site", "fingerprint", "data", "sketch", "level", "odd_row", "facts")
 COLUMNS = (*INDEXED, "beside")
-MEASURED = ("site", "sketch", "level", "odd_row", "beside")
-INDEX_BYTES_A_ROW = 270  # at distance 6: seven table entries, and what confirms a match
+MEASURED = ("site", "data", "sketch", "level", "odd_row", "facts", "beside")
+INDEX_BYTES_A_ROW = 450  # at distance 6: seven table entries, and what confirms a match
 SLIM = ("n", "site", "fingerprint", "check")
 SAMPLED = 100  # rows that the sample has of a cell of cell_rows rows
 SAMPLE = 1 << 14  # rows from which the sizes of cells are estimated
@@ -41,6 +46,7 @@ class Reach:
 
     broadcast_bytes  an index up to this size is sent to every executor
     cell_rows        rows that are compared all with all; larger cells are split
+    facts            "compare" says in which fact near pages differ, "ignore" does not
     """
 
     distance: int
@@ -48,6 +54,7 @@ class Reach:
     similarity: float
     broadcast_bytes: int
     cell_rows: int = 20_000
+    facts: FactRule = "compare"
 
     @property
     def limits(self) -> Limits:
@@ -64,7 +71,11 @@ def confirmed_pairs(
     """
     from pyspark.sql import functions as fn
 
-    taking_part = rows.where((fn.col("n") == fn.col("first_n")) & (fn.col("words") >= min_words))
+    taking_part = rows.where(
+        (fn.col("n") == fn.col("first_n"))
+        & (fn.col("words") >= min_words)
+        & ~fn.col("mostly_script")
+    )
     slim = taking_part.select(*SLIM)
     if slim.count() * INDEX_BYTES_A_ROW > reach.broadcast_bytes:
         return by_shuffle(slim, signatures, reach)
@@ -137,7 +148,7 @@ def confirmed(batches: Batches, reach: Reach) -> Batches:
 def pairs_batch(
     later: I64Array, earlier: I64Array, distances: I64Array, one: Rows, other: Rows, reach: Reach
 ) -> pa.RecordBatch:
-    """Those of the pairs that are of one site and confirmed.
+    """Those of the pairs that are of one site and confirmed, also if a fact differs.
 
     later, earlier: places. one, other: measures of both, and which of their rows each pair has.
     """
@@ -148,7 +159,12 @@ def pairs_batch(
     similar = np.zeros(len(i))
     similar[wanted] = similarities(rows, i[wanted], others, j[wanted])
     wanted &= near(Measured.of_wholes(distances, sketch, similar), reach.limits)
-    columns = (rows["sites"][i], later, earlier, distances, sketch, similar)
+    differs = np.zeros(len(i), dtype=np.int64)
+    same, facts = what_differs(rows, i[wanted], others, j[wanted], similar[wanted])
+    if reach.facts == "compare":
+        differs[wanted] = facts
+    wanted[wanted] = same
+    columns = (rows["sites"][i], later, earlier, distances, sketch, similar, differs)
     names = [part.split()[0] for part in PAIRS.split(", ")]
     return pa.RecordBatch.from_arrays([pa.array(c[wanted]) for c in columns], names=names)
 
@@ -163,15 +179,37 @@ def similarities(rows: Columns, i: I64Array, others: Columns, j: I64Array) -> F6
     return np.where(np.abs(steps) <= 1, similar, 0.0)
 
 
+def what_differs(
+    rows: Columns, i: I64Array, others: Columns, j: I64Array, similar: F64Array
+) -> tuple[BoolArray, I64Array]:
+    """Of near pairs, whether their data may be those of copies, and in what facts they differ.
+
+    As Detector.say_the_same_data() and detect.facts.differences() have it.
+    """
+    same, found = rows["data"][i, 0] == others["data"][j, 0], np.zeros(len(i), dtype=np.int64)
+    for later in set(i.tolist()):
+        at = np.flatnonzero(i == later)
+        them = j[at]
+        row, odd_rows = rows["odd_rows"][later], others["odd_rows"][them]
+        n_differing = odd_sketch.n_differing(odd_rows, row, similar[at])
+        apart = (others["data"][them, 1] & rows["data"][later, 1]) == 0
+        same[at] |= apart & (n_differing > ONE_SIDED)
+        found[at] = differences(rows["facts"][later], others["facts"][them], n_differing)
+    return same, found
+
+
 def measures_of(table: pa.Table | pa.RecordBatch, prefix: str = "") -> Columns:
     """What confirms a pair, of each row.
 
-    sites, levels: shape (rows,); sketches: (rows, words); odd_rows: (rows, ROW_WORDS); beside,
-    which only the later row of a pair needs: (rows, levels beside its own, ROW_WORDS).
+    sites, levels: shape (rows,); data: (rows, 2); facts: (rows, FACT_WORDS); sketches:
+    (rows, words); odd_rows: (rows, ROW_WORDS); beside, which only the later row of a pair needs:
+    (rows, levels beside its own, ROW_WORDS).
     """
     measures = {
         "sites": numbers_of(table, f"{prefix}site"),
         "levels": numbers_of(table, f"{prefix}level"),
+        "data": words_of(table, f"{prefix}data", 2),
+        "facts": words_of(table, f"{prefix}facts", FACT_WORDS),
         "sketches": words_of(table, f"{prefix}sketch", -1),
         "odd_rows": words_of(table, f"{prefix}odd_row", ROW_WORDS),
     }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from scrapy_neardup.detect.facts import REASONS
 from scrapy_neardup.detect.near import ORDER
 from scrapy_neardup.spark.cells import CHECK_WORDS
 from scrapy_neardup.spark.components import connected_components
@@ -16,24 +17,31 @@ if TYPE_CHECKING:
 
 Batches = Iterator[pa.RecordBatch]
 
-NEAR = "first_n long, original_n long, distance long, sketch_distance long, similarity double"
-PAIR_COLUMNS = ("n", "earlier", "distance", "sketch_distance", "similarity")
+NEAR = (
+    "first_n long, original_n long, distance long, sketch_distance long, similarity double, "
+    "differs long"
+)
+PAIR_COLUMNS = ("n", "earlier", "distance", "sketch_distance", "similarity", "differs")
 
 
 def first_of_each_text(signatures: DataFrame) -> DataFrame:
-    """n, id, site, words, fingerprint of each row, check (the beginning of its sketch), first_n.
+    """n, id, site, words, fingerprint, mostly_script of each row, check (the beginning of its
+    sketch), first_n.
 
-    first_n is the place of the first row of the site with the same words.
-
-    A text without words repeats nothing.
+    first_n is the place of the first row of the site with the same text and data. A text without
+    words repeats nothing, nor does a page that is mostly script.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as fn
 
-    same_words = Window.partitionBy("site", "digest")
-    first = fn.when(fn.col("words") > 0, fn.min("n").over(same_words)).otherwise(fn.col("n"))
+    same_text = Window.partitionBy("site", "digest")
+    compared = (fn.col("words") > 0) & ~fn.col("mostly_script")
+    first = fn.when(compared, fn.min(fn.when(compared, fn.col("n"))).over(same_text))
+    first = first.otherwise(fn.col("n"))
     check = fn.substring("sketch", 1, 8 * CHECK_WORDS).alias("check")
-    slim = signatures.select("n", "id", "site", "digest", "words", "fingerprint", check)
+    slim = signatures.select(
+        "n", "id", "site", "digest", "words", "fingerprint", "mostly_script", check
+    )
     return slim.withColumn("first_n", first).drop("digest")
 
 
@@ -43,27 +51,35 @@ def decided(rows: DataFrame, pairs: DataFrame, min_words: int) -> DataFrame:
 
     repeats = fn.col("n") != fn.col("first_n")
     kind = (
-        fn.when(fn.col("original_n").isNotNull(), "near")
+        fn.when(fn.col("differs") == 0, "near")
         .when(repeats, "exact")
+        .when(fn.col("differs") > 0, "near-but-differs")
+        .when(fn.col("mostly_script"), "undecided")
         .when(fn.col("words") < min_words, "too-short")
         .otherwise("new")
     )
     joined = rows.join(near_a_kept_page(pairs), "first_n", "left").withColumn("kind", kind)
     exact = fn.col("kind") == "exact"
+    reasons = fn.array(*(fn.lit(reason) for reason in REASONS))
     found = joined.select(
         *("id", "kind", "words"),
-        fn.coalesce("original_n", fn.when(repeats, fn.col("first_n"))).alias("original_n"),
-        fn.coalesce("distance", fn.when(exact, 0)).alias("distance"),
-        fn.coalesce("sketch_distance", fn.when(exact, 0)).alias("sketch_distance"),
-        fn.coalesce("similarity", fn.when(exact, 1.0)).alias("similarity"),
+        fn.when(exact, fn.col("first_n")).otherwise(fn.col("original_n")).alias("original_n"),
+        fn.when(exact, 0).otherwise(fn.col("distance")).alias("distance"),
+        fn.when(exact, 0).otherwise(fn.col("sketch_distance")).alias("sketch_distance"),
+        fn.when(exact, 1.0).otherwise(fn.col("similarity")).alias("similarity"),
+        fn.when(
+            fn.col("kind") == "near-but-differs", reasons[fn.col("differs").cast("int") - 1]
+        ).alias("differs"),
     )
     originals = rows.select(fn.col("n").alias("original_n"), fn.col("id").alias("original"))
-    columns = "id kind original distance sketch_distance similarity words"
+    columns = "id kind original distance sketch_distance similarity words differs"
     return found.join(originals, "original_n", "left").select(*columns.split())
 
 
 def near_a_kept_page(pairs: DataFrame) -> DataFrame:
     """For each page that is near a kept earlier one, the nearest such page and how near.
+
+    One without a fact that differs comes first; a page that has none such is kept itself.
 
     Whether a page is kept depends on the earlier pages of its site. So one task goes through all
     pairs of a site in order: about a million a second, with one bit of memory for each page.
@@ -75,23 +91,39 @@ def near_a_kept_page(pairs: DataFrame) -> DataFrame:
 
 
 def keep_in_order(batches: Batches) -> Batches:
-    """Pairs in order → the pages that are not kept, each with the original that it repeats.
+    """Pairs in order → NEAR: the pages that are near a kept one, each with its original.
 
-    Of several kept pages the first in the order is the original (detect.near.ORDER).
+    Of several kept pages the first in the order is the original (detect.near.ORDER). A page of
+    which every original differs in a fact is kept.
     """
-    dropped = Bits()
+    dropped, differing = Bits(), None
     for batch in batches:
         columns = [batch.column(name).to_pylist() for name in PAIR_COLUMNS]
         rows = []
         for row in zip(*columns, strict=True):
-            if row[0] not in dropped and row[1] not in dropped:
-                dropped.add(row[0])
+            n, earlier, *_, differs = row
+            if differing is not None and differing[0] != n:
+                rows.append(differing)
+                differing = None
+            if n in dropped or earlier in dropped:
+                continue
+            if differs:
+                differing = differing or row
+            else:
+                dropped.add(n)
                 rows.append(row)
-        found = zip(*rows, strict=True) if rows else ((),) * len(PAIR_COLUMNS)
-        names = [part.split()[0] for part in NEAR.split(", ")]
-        types = [*[pa.int64()] * 4, pa.float64()]
-        arrays = [pa.array(values, kind) for values, kind in zip(found, types, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, names=names)
+                differing = None
+        yield near_batch(rows)
+    yield near_batch([] if differing is None else [differing])
+
+
+def near_batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Rows of NEAR as a batch."""
+    found = zip(*rows, strict=True) if rows else ((),) * len(PAIR_COLUMNS)
+    names = [part.split()[0] for part in NEAR.split(", ")]
+    types = [*[pa.int64()] * 4, pa.float64(), pa.int64()]
+    arrays = [pa.array(values, kind) for values, kind in zip(found, types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 class Bits:
@@ -114,7 +146,7 @@ def clustered(rows: DataFrame, pairs: DataFrame) -> DataFrame:
     from pyspark.sql import functions as fn
 
     exact = rows.where("n <> first_n").select(fn.col("n").alias("u"), fn.col("first_n").alias("v"))
-    near = pairs.select(fn.col("n").alias("u"), fn.col("earlier").alias("v"))
+    near = pairs.where("differs = 0").select(fn.col("n").alias("u"), fn.col("earlier").alias("v"))
     members = connected_components(exact.union(near))
     names = rows.select("n", "id")
     first = names.toDF("component", "cluster")

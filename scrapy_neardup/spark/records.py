@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from scrapy_neardup.detect.content import PageContent
+from scrapy_neardup.detect.near import MIN_WORDS
+from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records
 from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
-from scrapy_neardup.offline.dedup.reading import text_of
+from scrapy_neardup.offline.dedup.reading import content_of
 from scrapy_neardup.offline.dedup.record import Damage, Page
+from scrapy_neardup.spark.signatures import MARKUP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,12 +24,24 @@ if TYPE_CHECKING:
 Batches = Iterator[pa.RecordBatch]
 
 FILES = "path string, kind string, packing string, name string, start long, size long"
-ROWS = "url string, text string, damage string"
+ROWS = f"url string, text string, markup {MARKUP}, damage string"
+Row = tuple[str, str | None, dict[str, Any] | None, str | None]
 BATCH = 256
+LINES = pa.list_(pa.string())
+SCHEMA = pa.schema(
+    {
+        "url": pa.string(),
+        "text": pa.string(),
+        "markup": pa.struct(
+            {"heads": LINES, "data": LINES, "attributes": LINES, "unread_chars": pa.int64()}
+        ),
+        "damage": pa.string(),
+    }
+)
 
 
 def read_pages(spark: SparkSession, paths: list[Path], fields: Fields) -> DataFrame:
-    """The pages of files and folders: url, text, damage; a file is one task's work.
+    """The pages of files and folders: url, text, markup, damage; a file is one task's work.
 
     text is null where a page has none, such as a picture; damage says what could not be
     read, with the file's name as url, and is null for a page. Paths are those of a file
@@ -38,7 +54,7 @@ def read_pages(spark: SparkSession, paths: list[Path], fields: Fields) -> DataFr
 
 def pages_of(batches: Batches, fields: Fields) -> Batches:
     """Batches of files → batches of their records."""
-    rows: list[tuple[str, str | None, str | None]] = []
+    rows: list[Row] = []
     for batch in batches:
         for file in batch.to_pylist():
             source = Input(**file | {"path": Path(file["path"])})
@@ -50,19 +66,32 @@ def pages_of(batches: Batches, fields: Fields) -> Batches:
     yield as_batch(rows)
 
 
-def row_of(record: Page | Damage, place: str) -> tuple[str, str | None, str | None]:
-    """url, text and damage of a record. If extraction fails, the page is kept without text."""
+def row_of(record: Page | Damage, place: str) -> Row:
+    """A row of ROWS. If extraction fails, the page is kept without text."""
     if isinstance(record, Damage):
-        return place, None, record.error
+        return place, None, None, record.error
     try:
-        text = record.text if record.body is None else text_of(record)
+        said = record.text if record.body is None else content_of(record)
+        page = PageContent(said) if isinstance(said, str) else said
+        markup = None if page is None else markup_of(page)
     except Exception:
-        text = None
-    return record.url or place, text, None
+        page = markup = None
+    return record.url or place, page.text if page else None, markup, None
 
 
-def as_batch(rows: list[tuple[str, str | None, str | None]]) -> pa.RecordBatch:
-    """Rows as a batch of strings."""
-    names = [part.split()[0] for part in ROWS.split(", ")]
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    return pa.RecordBatch.from_arrays([pa.array(c, pa.string()) for c in columns], names=names)
+def markup_of(page: PageContent) -> dict[str, Any]:
+    """What a page says outside its text, as MARKUP; attributes only if its words are few."""
+    is_short = normalise(page.text).count(b" ") < MIN_WORDS
+    return {
+        "heads": list(page.heads),
+        "data": list(page.data),
+        "attributes": list(page.attributes()) if is_short else [],
+        "unread_chars": page.unread_chars,
+    }
+
+
+def as_batch(rows: list[Row]) -> pa.RecordBatch:
+    """Rows as a batch."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
+    arrays = [pa.array(c, field.type) for c, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

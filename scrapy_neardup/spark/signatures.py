@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from scrapy_neardup.detect import odd_sketch
-from scrapy_neardup.detect.detector import Scope, site_of
-from scrapy_neardup.detect.page_table import digest_of, site_number
-from scrapy_neardup.detect.text import exact_text, normalise
+from scrapy_neardup.detect.content import PageContent
+from scrapy_neardup.detect.detector import Detector, Scope
+from scrapy_neardup.detect.near import MIN_WORDS
+from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.engines import FingerprintSpec, load_engine
 from scrapy_neardup.errors import OverBudget
+from scrapy_neardup.index.scan import ScanIndex
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,56 +26,88 @@ BESIDE = (-1, 1)
 
 Batches = Iterator[pa.RecordBatch]
 
+# What a page says outside its text, as crawl/page_data.py finds it.
+MARKUP = (
+    "struct<heads: array<string>, data: array<string>, attributes: array<string>, "
+    "unread_chars: long>"
+)
 SCHEMA = (
     "id string, rank {rank}, site long, digest binary, fingerprint long, sketch binary, "
-    "words long, level int, odd_row binary, beside binary"
+    "words long, level int, odd_row binary, beside binary, data binary, facts binary, "
+    "mostly_script boolean"
 )
 
 
 def signer(
-    scope: Scope, spec: FingerprintSpec, sketch_spec: FingerprintSpec
+    scope: Scope, spec: FingerprintSpec, sketch_spec: FingerprintSpec, min_words: int = MIN_WORDS
 ) -> Callable[[Batches], Batches]:
-    """A function from batches of (id, rank, text) to batches of SCHEMA."""
+    """A function from batches of (id, rank, text, and where there is one, markup) to SCHEMA."""
 
     def sign(batches: Batches) -> Batches:
         engine = load_engine("auto", spec, sketch_spec)
+        reader = Detector(engine, ScanIndex(), min_words=min_words, boilerplate="keep")
         for batch in batches:
-            ids = batch.column("id").to_pylist()
-            texts = [text or "" for text in batch.column("text").to_pylist()]
-            words_of = [_words(text) for text in texts]
-            signatures = [engine.signatures(words) for words in words_of]
-            levels = [odd_sketch.level_of(s.n_words) for s in signatures]
-            own, below, above = (
-                [
-                    odd_sketch.odd_row(words, max(0, level + step), sketch_spec.key).tobytes()
-                    for words, level in zip(words_of, levels, strict=True)
-                ]
-                for step in (0, *BESIDE)
-            )
-            sites = [site_number(site_of(id)) if scope == "site" else 0 for id in ids]
-            columns = {
-                "id": batch.column("id"),
-                "rank": batch.column("rank"),
-                "site": signed_longs(sites),
-                "digest": pa.array([digest_of(exact_text(text)) for text in texts], pa.binary()),
-                "fingerprint": signed_longs([s.fingerprint for s in signatures]),
-                "sketch": pa.array([s.sketch.tobytes() for s in signatures], pa.binary()),
-                "words": pa.array([s.n_words for s in signatures], pa.int64()),
-                "level": pa.array(levels, pa.int32()),
-                "odd_row": pa.array(own, pa.binary()),
-                "beside": pa.array(map(bytes.__add__, below, above), pa.binary()),
-            }
-            yield pa.RecordBatch.from_pydict(columns)
+            ids, texts = (batch.column(name).to_pylist() for name in ("id", "text"))
+            has_markup = "markup" in batch.schema.names
+            beside = batch.column("markup").to_pylist() if has_markup else [None] * len(ids)
+            readings = [
+                read(reader, id, content(text, markup))
+                for id, text, markup in zip(ids, texts, beside, strict=True)
+            ]
+            named = {"id": batch.column("id"), "rank": batch.column("rank")}
+            yield pa.RecordBatch.from_pydict(named | columns_of(readings, reader, scope))
 
     return sign
 
 
-def _words(text: str) -> bytes:
-    """The words of a text; none, so that it is kept, of one that is over budget."""
+def read(reader: Detector, url: str, page: PageContent) -> PageReading:
+    """What a page says; nothing, so that it is kept, of one that is over budget."""
     try:
-        return normalise(text)
+        return reader.read(url, page)
     except OverBudget:
-        return b""
+        return reader.read(url, "")
+
+
+def content(text: str | None, markup: dict[str, Any] | None) -> PageContent:
+    """What a page says. markup: a row of MARKUP, None where nothing but the text is known."""
+    if markup is None:
+        return PageContent(text or "")
+    attributes = markup["attributes"] or []
+    return PageContent(
+        text or "",
+        markup["heads"] or [],
+        markup["data"] or [],
+        lambda: attributes,
+        markup["unread_chars"] or 0,
+    )
+
+
+def columns_of(readings: list[PageReading], reader: Detector, scope: Scope) -> dict[str, pa.Array]:
+    """Columns of SCHEMA, for pages that the reader has read."""
+    key = reader.engine.sketch_spec.key
+    signatures = [reading.signatures for reading in readings]
+    levels = [odd_sketch.level_of(reading.n_words) for reading in readings]
+    below, above = (
+        [
+            odd_sketch.odd_row(reading.words, max(0, level + step), key).tobytes()
+            for reading, level in zip(readings, levels, strict=True)
+        ]
+        for step in BESIDE
+    )
+    facts = [reader.own_part(reading).all_facts.tobytes() for reading in readings]
+    return {
+        "site": signed_longs([r.site if scope == "site" else 0 for r in readings]),
+        "digest": pa.array([r.digest for r in readings], pa.binary()),
+        "fingerprint": signed_longs([s.fingerprint for s in signatures]),
+        "sketch": pa.array([s.sketch.tobytes() for s in signatures], pa.binary()),
+        "words": pa.array([r.n_words for r in readings], pa.int64()),
+        "level": pa.array(levels, pa.int32()),
+        "odd_row": pa.array([r.odd_row.tobytes() for r in readings], pa.binary()),
+        "beside": pa.array(map(bytes.__add__, below, above), pa.binary()),
+        "data": pa.array([r.data.tobytes() for r in readings], pa.binary()),
+        "facts": pa.array(facts, pa.binary()),
+        "mostly_script": pa.array([r.is_mostly_script for r in readings], pa.bool_()),
+    }
 
 
 def signed_longs(values: list[int]) -> pa.Array:
@@ -89,14 +123,18 @@ def signed(
     scope: Scope,
     spec: FingerprintSpec,
     sketch_spec: FingerprintSpec,
+    min_words: int = MIN_WORDS,
+    markup: str | None = None,
 ) -> DataFrame:
     """Every row's signatures; `rank` is the value that orders the rows."""
     from pyspark.sql import functions as fn
 
     rank = fn.lit(0) if order is None else fn.col(order)
-    texts = df.select(fn.col(id).alias("id"), rank.alias("rank"), fn.col(text).alias("text"))
+    wanted = [fn.col(id).alias("id"), rank.alias("rank"), fn.col(text).alias("text")]
+    wanted += [fn.col(markup).alias("markup")] if markup else []
+    texts = df.select(*wanted)
     schema = SCHEMA.format(rank=texts.schema["rank"].dataType.simpleString())
-    return texts.mapInArrow(signer(scope, spec, sketch_spec), schema)
+    return texts.mapInArrow(signer(scope, spec, sketch_spec, min_words), schema)
 
 
 def numbered(rows: DataFrame) -> DataFrame:
