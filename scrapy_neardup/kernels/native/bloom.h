@@ -113,7 +113,7 @@ typedef struct {
     uint64_t seed[2];
     Slice *slices;                /* by layer, then age */
     size_t start[MAX_LAYERS + 2]; /* of layer i + 1; one more for the end */
-    int layers;                      /* above the one of whole URLs */
+    int layers;                   /* above the one of whole URLs */
 } Filter;
 
 typedef struct {
@@ -159,12 +159,10 @@ static inline int prefixes_of(const Filter *f, const uint8_t *key, size_t n,
 }
 
 /* Where the bits of a key are. */
-static inline void positions_of(const Slice *s, uint64_t h1, uint64_t h2,
-                                uint64_t at[MAX_HASHES]) {
+static inline void positions_of(const Slice *s, uint64_t h1, uint64_t h2, uint64_t at[MAX_HASHES]) {
     uint64_t block = UPPER_HALF(h1, s->size_bits >> 9) << 9, step = h2 | 1, stream = h2;
     if (!s->blocked) {
-        for (uint32_t i = 0; i < s->n_hashes; i++, h1 += step)
-            at[i] = UPPER_HALF(h1, s->size_bits);
+        for (uint32_t i = 0; i < s->n_hashes; i++, h1 += step) at[i] = UPPER_HALF(h1, s->size_bits);
         return;
     }
     for (uint32_t i = 0; i < s->n_hashes; stream = h2 = fmix64(h2 + GOLDEN))
@@ -188,7 +186,8 @@ static inline int slice_holds(const Slice *s, uint64_t h1, uint64_t h2) {
     }
     for (; i + 4 <= s->n_hashes; i += 4, h1 += 4 * step)
         if (!(bit_at(s, UPPER_HALF(h1, size)) & bit_at(s, UPPER_HALF(h1 + step, size)) &
-              bit_at(s, UPPER_HALF(h1 + 2 * step, size)) & bit_at(s, UPPER_HALF(h1 + 3 * step, size))))
+              bit_at(s, UPPER_HALF(h1 + 2 * step, size)) &
+              bit_at(s, UPPER_HALF(h1 + 3 * step, size))))
             return 0;
     for (; i < s->n_hashes; i++, h1 += step)
         if (!bit_at(s, UPPER_HALF(h1, size))) return 0;
@@ -255,14 +254,13 @@ static inline void prefetch_url(const Filter *f, const Prefix *url) {
     const Slice *s = &f->slices[f->start[f->layers + 1] - 1];
     uint64_t at[MAX_HASHES];
     positions_of(s, url->h1, url->h2, at);
-    for (uint32_t i = 0; i < (s->blocked ? 1 : s->n_hashes); i++)
-        PREFETCH(&s->words[at[i] >> 6]);
+    for (uint32_t i = 0; i < (s->blocked ? 1 : s->n_hashes); i++) PREFETCH(&s->words[at[i] >> 6]);
 }
 
 /* find or add for each key in turn, a batch hashed and its memory asked for ahead. Stops at
  * the first FILTER_FULL. Returns how many are answered. */
 static inline size_t filter_many(Filter *f, int adds, const uint8_t *const *keys,
-                             const size_t *lengths, size_t n, int64_t *answers) {
+                                 const size_t *lengths, size_t n, int64_t *answers) {
     Prefix found[BATCH][MAX_LAYERS];
     int counts[BATCH];
     for (size_t start = 0; start < n; start += BATCH) {
@@ -272,7 +270,8 @@ static inline size_t filter_many(Filter *f, int adds, const uint8_t *const *keys
             prefetch_url(f, &found[i][counts[i] - 1]);
         }
         for (size_t i = 0; i < size; i++) {
-            int answer = adds ? add_prefixes(f, found[i], counts[i]) : find_prefixes(f, found[i], counts[i]);
+            int answer =
+                adds ? add_prefixes(f, found[i], counts[i]) : find_prefixes(f, found[i], counts[i]);
             if (answer == FILTER_FULL) return start + i;
             answers[start + i] = answer;
         }
@@ -316,7 +315,7 @@ static inline int table_find(const Table *t, uint64_t fingerprint) {
 
 /* Like filter_many. */
 static inline size_t table_many(Table *t, int adds, const uint8_t *const *keys,
-                                   const size_t *lengths, size_t n, int64_t *answers) {
+                                const size_t *lengths, size_t n, int64_t *answers) {
     uint64_t fingerprints[BATCH];
     for (size_t start = 0; start < n; start += BATCH) {
         size_t size = n - start < BATCH ? n - start : BATCH;
@@ -325,8 +324,7 @@ static inline size_t table_many(Table *t, int adds, const uint8_t *const *keys,
             PREFETCH(&t->places[fingerprints[i] >> t->shift]);
         }
         for (size_t i = 0; i < size; i++) {
-            int answer =
-                adds ? table_add(t, fingerprints[i]) : table_find(t, fingerprints[i]);
+            int answer = adds ? table_add(t, fingerprints[i]) : table_find(t, fingerprints[i]);
             if (answer == FILTER_FULL) return start + i;
             answers[start + i] = answer;
         }

@@ -25,9 +25,7 @@ static const uint32_t *page_at(uint32_t number) {
 static void add_page(int number, uint32_t *page) {
     _InterlockedExchangePointer((void *volatile *)&PAGES[number], page);
 }
-static const uint32_t *page_at(uint32_t number) {
-    return *(uint32_t *volatile *)&PAGES[number];
-}
+static const uint32_t *page_at(uint32_t number) { return *(uint32_t *volatile *)&PAGES[number]; }
 #endif
 
 /* The code point at text, which Python encoded, and its bytes. */

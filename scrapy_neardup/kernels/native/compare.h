@@ -12,10 +12,10 @@
 #include "simd.h"
 
 typedef struct {
-    int width, n_sketch;  /* words */
-    const double *told;   /* shingles that differ where so many places of an odd sketch do */
-    double left_out;      /* of the page's own shingles, counted once for either page */
-    int64_t within;       /* sketch bits; -1 for pages farther apart */
+    int width, n_sketch; /* words */
+    const double *told;  /* shingles that differ where so many places of an odd sketch do */
+    double left_out;     /* of the page's own shingles, counted once for either page */
+    int64_t within;      /* sketch bits; -1 for pages farther apart */
 } Measure;
 
 INLINE double similarity_of(const Measure *by, const uint64_t *own, const uint64_t *other) {
@@ -27,7 +27,8 @@ INLINE double similarity_of(const Measure *by, const uint64_t *own, const uint64
     if (page >> 32 != that >> 32) return NAN;
     both = both > 0 ? both : 0;
     differing = differing > fabs(its - size) ? differing : fabs(its - size);
-    return (both > differing ? both - differing : 0) / (both + differing > 1 ? both + differing : 1);
+    return (both > differing ? both - differing : 0) /
+           (both + differing > 1 ? both + differing : 1);
 }
 
 /* How many rows are of another level, and so have no similarity. step: 0 for one page. */

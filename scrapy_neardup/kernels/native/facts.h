@@ -68,7 +68,7 @@ typedef struct {
     size_t n, room;
     Negation *negations;
     size_t n_negations, negation_room, needed; /* needed: room for so many more */
-    int is_open; /* whether the last negation waits for the word after it */
+    int is_open;   /* whether the last negation waits for the word after it */
     uint32_t page; /* that is needed */
     size_t at;
     Token token;
@@ -136,9 +136,7 @@ static uint64_t shape_of(const uint8_t *text, size_t at, size_t end) {
     return shape;
 }
 
-INLINE int64_t line_of(const Reader *r) {
-    return r->line < r->max_lines ? r->line : r->max_lines;
-}
+INLINE int64_t line_of(const Reader *r) { return r->line < r->max_lines ? r->line : r->max_lines; }
 
 /* The last negation, with a hash of the word after it. */
 INLINE void close_negation(Reader *r, uint64_t word) {
@@ -153,8 +151,10 @@ static void close_with_fact(Reader *r, size_t at, size_t end) {
     while (at < end) {
         uint32_t entry = entry_at(r->text, &at);
         if (entry & FORMAT) continue;
-        if (entry & (WORD | DIGIT)) add_code(&hash, entry);
-        else if (hash.power != 1) break;
+        if (entry & (WORD | DIGIT))
+            add_code(&hash, entry);
+        else if (hash.power != 1)
+            break;
     }
     if (hash.power != 1) close_negation(r, hash.sum);
 }

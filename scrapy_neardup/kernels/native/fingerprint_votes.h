@@ -51,12 +51,12 @@ INLINE void shingle_all(const uint64_t *in, size_t n, size_t size, uint64_t *out
 }
 
 /* sum, carry = a + b + c; carry may be any of them */
-#define ADD3(carry, sum, a, b, c)            \
-    do {                                     \
-        Lanes a_ = a, b_ = b, c_ = c;        \
-        Lanes differ_ = a_ ^ b_;             \
-        carry = (a_ & b_) | (differ_ & c_);  \
-        sum = differ_ ^ c_;                  \
+#define ADD3(carry, sum, a, b, c)           \
+    do {                                    \
+        Lanes a_ = a, b_ = b, c_ = c;       \
+        Lanes differ_ = a_ ^ b_;            \
+        carry = (a_ & b_) | (differ_ & c_); \
+        sum = differ_ ^ c_;                 \
     } while (0)
 
 /* Byte j of out is column j of an 8 x 8 matrix of bits whose row k is byte k of `rows`. */

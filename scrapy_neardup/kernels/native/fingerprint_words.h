@@ -55,7 +55,7 @@ INLINE uint64_t load8(const uint8_t *bytes) {
 
 /* sdbm of eight bytes, the first one lowest. */
 INLINE uint64_t sdbm8(uint64_t x) {
-    const uint64_t two = 0x000000FF000000FF; /* the same byte of both halves */
+    const uint64_t two = 0x000000FF000000FF;               /* the same byte of both halves */
     uint64_t a = (x & two) * BASE + (x >> 8 & two);        /* bytes 0 1, and 4 5 */
     uint64_t b = (x >> 16 & two) * BASE + (x >> 24 & two); /* bytes 2 3, and 6 7 */
     return (uint32_t)a * BASE6 + (uint32_t)b * BASE4 + (a >> 32) * BASE2 + (b >> 32);
@@ -211,22 +211,22 @@ TARGET_AVX512 INLINE __m512i bytes_until(__m512i ends) {
 
 /* Both windows of `count` words, given where they start and end, eight at a time. */
 TARGET_AVX512 INLINE void store_windows(__m512i previous, __m512i block, __m512i starts,
-                                        __m512i ends, int count, uint64_t *last,
-                                        uint64_t *before) {
-    const __m512i lanes = _mm512_set_epi64(0x0707070707070707, 0x0606060606060606,
-                                           0x0505050505050505, 0x0404040404040404,
-                                           0x0303030303030303, 0x0202020202020202,
-                                           0x0101010101010101, 0);
+                                        __m512i ends, int count, uint64_t *last, uint64_t *before) {
+    const __m512i lanes = _mm512_set_epi64(
+        0x0707070707070707, 0x0606060606060606, 0x0505050505050505, 0x0404040404040404,
+        0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
     /* Most blocks end 5 to 16 words; whether there are 8 could not be predicted. */
     for (int from = 0; from < 16 || from < count; from += 8) {
         __m512i lane = _mm512_add_epi8(lanes, _mm512_set1_epi8((char)from));
         __m512i start = _mm512_permutexvar_epi8(lane, starts);
         __m512i at = bytes_until(_mm512_permutexvar_epi8(lane, ends));
         __m512i at_before = _mm512_sub_epi8(at, _mm512_set1_epi8(8));
-        _mm512_storeu_si512(last + from, _mm512_maskz_permutex2var_epi8(
-            _mm512_cmpge_epu8_mask(at, start), previous, at, block));
-        _mm512_storeu_si512(before + from, _mm512_maskz_permutex2var_epi8(
-            _mm512_cmpge_epu8_mask(at_before, start), previous, at_before, block));
+        _mm512_storeu_si512(
+            last + from,
+            _mm512_maskz_permutex2var_epi8(_mm512_cmpge_epu8_mask(at, start), previous, at, block));
+        _mm512_storeu_si512(before + from,
+                            _mm512_maskz_permutex2var_epi8(_mm512_cmpge_epu8_mask(at_before, start),
+                                                           previous, at_before, block));
     }
 }
 
@@ -269,15 +269,14 @@ TARGET_AVX512 INLINE void blocks_of_windows(const Windows *windows, Words *words
         __m512i before = _mm512_loadu_si512(windows->before + i);
         __m512i length = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const void *)(windows->length + i)));
         __m512i out = _mm512_slli_epi64(_mm512_sub_epi64(_mm512_set1_epi64(16), length), 3);
-        __m512i low = _mm512_or_si512(
-            _mm512_or_si512(_mm512_srlv_epi64(before, out),
-                            _mm512_srlv_epi64(last, _mm512_sub_epi64(out, bits))),
-            _mm512_sllv_epi64(last, _mm512_sub_epi64(bits, out)));
+        __m512i low =
+            _mm512_or_si512(_mm512_or_si512(_mm512_srlv_epi64(before, out),
+                                            _mm512_srlv_epi64(last, _mm512_sub_epi64(out, bits))),
+                            _mm512_sllv_epi64(last, _mm512_sub_epi64(bits, out)));
         __mmask8 two = _mm512_cmpge_epu64_mask(length, eight);
         __m512i rest = _mm512_mask_blend_epi64(two, low, _mm512_srlv_epi64(last, out));
         _mm512_storeu_si512(words->first + i, low);
-        _mm512_storeu_si512(words->last + i,
-                            _mm512_or_si512(rest, _mm512_slli_epi64(length, 56)));
+        _mm512_storeu_si512(words->last + i, _mm512_or_si512(rest, _mm512_slli_epi64(length, 56)));
     }
 }
 

@@ -73,7 +73,7 @@ static int scan_words_portable(const uint64_t *words, int n, uint64_t own, int d
 }
 
 static int scan_windows_portable(const uint32_t *windows, int n, uint32_t own, int distance,
-                         uint16_t *hits) {
+                                 uint16_t *hits) {
     int n_hits = 0;
     for (int i = 0; i < n; i++) {
         hits[n_hits] = (uint16_t)i;
@@ -84,9 +84,9 @@ static int scan_windows_portable(const uint32_t *windows, int n, uint32_t own, i
 
 #if SIMD_X86
 TARGET_AVX2 static int scan_windows_avx2(const uint32_t *windows, int n, uint32_t own, int distance,
-                                 uint16_t *hits) {
-    const __m256i counts = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
-                                            0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+                                         uint16_t *hits) {
+    const __m256i counts = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1,
+                                            2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
     const __m256i low = _mm256_set1_epi8(15), query = _mm256_set1_epi32((int)own);
     const __m256i limit = _mm256_set1_epi32(distance + 1);
     int n_hits = 0, i = 0;
@@ -111,8 +111,8 @@ TARGET_AVX2 static int scan_words_avx2(const uint64_t *words, int n, uint64_t ow
     return scan_words_plain(words, n, own, distance, hits);
 }
 
-TARGET_AVX512 static int scan_words_avx512(const uint64_t *words, int n, uint64_t own,
-                                           int distance, uint16_t *hits) {
+TARGET_AVX512 static int scan_words_avx512(const uint64_t *words, int n, uint64_t own, int distance,
+                                           uint16_t *hits) {
     const __m512i query = _mm512_set1_epi64((long long)own), limit = _mm512_set1_epi64(distance);
     int n_hits = 0;
     for (int i = 0; i < n; i += 8) {
@@ -124,8 +124,8 @@ TARGET_AVX512 static int scan_words_avx512(const uint64_t *words, int n, uint64_
     return n_hits;
 }
 
-TARGET_AVX512 static int scan_windows_avx512(const uint32_t *windows, int n, uint32_t own, int distance,
-                                     uint16_t *hits) {
+TARGET_AVX512 static int scan_windows_avx512(const uint32_t *windows, int n, uint32_t own,
+                                             int distance, uint16_t *hits) {
     const __m512i query = _mm512_set1_epi32((int)own), limit = _mm512_set1_epi32(distance);
     int n_hits = 0;
     for (int i = 0; i < n; i += 16) {
@@ -156,8 +156,7 @@ INLINE int leads_equal(const Tables *tables, int table, const uint64_t *a, const
 }
 
 /* Whether no earlier table has found the row already, and this one did by more than chance. */
-INLINE int first_found_by(const Tables *tables, int table, const uint64_t *a,
-                          const uint64_t *b) {
+INLINE int first_found_by(const Tables *tables, int table, const uint64_t *a, const uint64_t *b) {
     for (int t = 0; t < table; t++)
         if (leads_equal(tables, t, a, b)) return 0;
     return leads_equal(tables, table, a, b);
@@ -211,35 +210,36 @@ INLINE int scan_rows(const Buckets *segment, uint64_t start, uint64_t n, Query *
 }
 
 /* 1 done, 0 out of memory, -1 limit reached. */
-INLINE int scan_chain(const Buckets *segment, int table, uint64_t line, Query *query,
-                      Scans scans) {
+INLINE int scan_chain(const Buckets *segment, int table, uint64_t line, Query *query, Scans scans) {
     while (line) {
         const uint32_t *chunk = PUBLISHED(&segment->arena) + line * LINE;
         const uint32_t size = PUBLISHED(&chunk[1]);
         const uint32_t used = size & 0xFFFF, room = 8 * (size >> 16) - 1;
         if ((query->limit -= used) < 0) return -1;
-        if (!scan_entries(segment, table, chunk + 2, chunk + 2 + room, used, query, scans)) return 0;
+        if (!scan_entries(segment, table, chunk + 2, chunk + 2 + room, used, query, scans))
+            return 0;
         line = chunk[0];
     }
     return 1;
 }
 
-INLINE int scan_bucket(const Buckets *segment, int table, Span span, Query *query,
-                       Scans scans) {
+INLINE int scan_bucket(const Buckets *segment, int table, Span span, Query *query, Scans scans) {
     if (segment->heads) return scan_chain(segment, table, span.start, query, scans);
     if ((query->limit -= (int64_t)span.length) < 0) return -1;
     if (!table) return scan_rows(segment, span.start, span.length, query, scans);
     const uint64_t from = (table - 1) * segment->base.n + span.start;
-    return scan_entries(segment, table, segment->windows + from, segment->slots + from, span.length, query,
-                        scans);
+    return scan_entries(segment, table, segment->windows + from, segment->slots + from, span.length,
+                        query, scans);
 }
 
 /* --- many queries over several segments ------------------------------------------------------ */
 
 INLINE void find_bucket(const Buckets *segment, int table, const uint64_t *row, Span *span) {
     span->start = bucket_of(segment, table, row);
-    if (segment->heads) PREFETCH(segment->heads + table * n_buckets(segment) + span->start);
-    else PREFETCH(segment->offsets + table * (n_buckets(segment) + 1) + span->start);
+    if (segment->heads)
+        PREFETCH(segment->heads + table * n_buckets(segment) + span->start);
+    else
+        PREFETCH(segment->offsets + table * (n_buckets(segment) + 1) + span->start);
 }
 
 INLINE void find_entries(const Buckets *segment, int table, Span *span) {
@@ -300,17 +300,17 @@ INLINE int look_up_with(Buckets *const *segments, int n_segments, const uint64_t
                 find_entries(segments[i / n_tables], i % n_tables, spans + q * each + i);
         for (int q = 0; q < size; q++) {
             query.row = rows + (at + q) * n_words, query.limit = limit;
-            if (!answer(segments, n_segments, spans + q * each, &query, out + at + q, scans)) return 0;
+            if (!answer(segments, n_segments, spans + q * each, &query, out + at + q, scans))
+                return 0;
         }
     }
     return 1;
 }
 
-typedef int (*LookUpAt)(Buckets *const *, int, const uint64_t *, int64_t, Query, Span *,
-                         int64_t *);
+typedef int (*LookUpAt)(Buckets *const *, int, const uint64_t *, int64_t, Query, Span *, int64_t *);
 
-static int look_up_portable(Buckets *const *segments, int n_segments, const uint64_t *rows, int64_t n,
-                            Query query, Span *spans, int64_t *out) {
+static int look_up_portable(Buckets *const *segments, int n_segments, const uint64_t *rows,
+                            int64_t n, Query query, Span *spans, int64_t *out) {
     const Scans scans = {scan_windows_portable, scan_words_portable};
     return look_up_with(segments, n_segments, rows, n, query, spans, out, scans);
 }
@@ -322,8 +322,9 @@ TARGET_AVX2 static int look_up_avx2(Buckets *const *segments, int n_segments, co
     return look_up_with(segments, n_segments, rows, n, query, spans, out, scans);
 }
 
-TARGET_AVX512 static int look_up_avx512(Buckets *const *segments, int n_segments, const uint64_t *rows,
-                                        int64_t n, Query query, Span *spans, int64_t *out) {
+TARGET_AVX512 static int look_up_avx512(Buckets *const *segments, int n_segments,
+                                        const uint64_t *rows, int64_t n, Query query, Span *spans,
+                                        int64_t *out) {
     const Scans scans = {scan_windows_avx512, scan_words_avx512};
     return look_up_with(segments, n_segments, rows, n, query, spans, out, scans);
 }
@@ -429,7 +430,8 @@ static int64_t take_pair(Buckets *segment, const uint64_t *row, uint32_t id, int
         const uint32_t size = PUBLISHED(&chunk[1]);
         const uint32_t used = size & 0xFFFF, room = 8 * (size >> 16) - 1;
         for (uint32_t i = 0; i < used; i++)
-            if (chunk[2 + i] == own) n += take_slot(&segment->base, chunk[2 + room + i], row, id, forget);
+            if (chunk[2 + i] == own)
+                n += take_slot(&segment->base, chunk[2 + room + i], row, id, forget);
     }
     return n;
 }
@@ -504,14 +506,14 @@ INLINE int join_with(const Tables *tables, int table, const uint64_t *rows, cons
     return 1;
 }
 
-#define JOIN(name, target)                                                                     \
-    target static int join_##name(const Tables *tables, int table, const uint64_t *rows,     \
-                                  const int64_t *ends, int64_t start, int64_t stop,            \
-                                  int distance, PairList *pairs) {                              \
-        if (tables->n_words == 1)                                                              \
-            return join_with(tables, table, rows, ends, start, stop, distance, pairs, 1);      \
-        return join_with(tables, table, rows, ends, start, stop, distance, pairs,              \
-                         tables->n_words);                                                     \
+#define JOIN(name, target)                                                                        \
+    target static int join_##name(const Tables *tables, int table, const uint64_t *rows,          \
+                                  const int64_t *ends, int64_t start, int64_t stop, int distance, \
+                                  PairList *pairs) {                                              \
+        if (tables->n_words == 1)                                                                 \
+            return join_with(tables, table, rows, ends, start, stop, distance, pairs, 1);         \
+        return join_with(tables, table, rows, ends, start, stop, distance, pairs,                 \
+                         tables->n_words);                                                        \
     }
 
 JOIN(portable, )

@@ -29,8 +29,7 @@ typedef struct Node {
 } Node;
 
 typedef struct {
-    PyObject_HEAD
-    PyObject *document;
+    PyObject_HEAD PyObject *document;
     const Node *node;
 } Element;
 
@@ -52,9 +51,11 @@ static const uint8_t *past_comment(const uint8_t *at, const uint8_t *end) {
     at++;
     if (end - at >= 3 && at[2] == '>') return at + 3;
     if (end - at >= 4 && at[2] == '-' && at[3] == '>') return at + 4;
-    for (const uint8_t *close = past(at + 2, end, '>'); close < end; close = past(close, end, '>')) {
+    for (const uint8_t *close = past(at + 2, end, '>'); close < end;
+         close = past(close, end, '>')) {
         if (close - at >= 5 && close[-2] == '-' && close[-3] == '-') return close;
-        if (close - at >= 6 && close[-2] == '!' && close[-3] == '-' && close[-4] == '-') return close;
+        if (close - at >= 6 && close[-2] == '!' && close[-3] == '-' && close[-4] == '-')
+            return close;
     }
     return end;
 }
@@ -96,7 +97,9 @@ static size_t most_attributes(const uint8_t *at, size_t n) {
             at = past_comment(at, end);
             continue;
         }
-        const char *raw = names(at, end, "script") ? "script" : names(at, end, "style") ? "style" : NULL;
+        const char *raw = names(at, end, "script")  ? "script"
+                          : names(at, end, "style") ? "style"
+                                                    : NULL;
         size_t n_attributes = 0;
         at += closes;
         if (at == end || !is_letter(*at)) continue;
@@ -146,16 +149,14 @@ static int compare_names(const void *name, const void *other) {
 }
 
 static Kind kind_of(Kinds *kinds, const Node *element) {
-    if (element->namespace_)
-        return IS_INLINE;
+    if (element->namespace_) return IS_INLINE;
     Name *slot = &kinds->remembered[((uintptr_t)element->name >> 2) % REMEMBERED];
     if (slot->name != element->name) {
         const Name sought = {element->name, IS_INLINE};
         const Names *names = kinds->names;
         const Name *found = bsearch(&sought, names->names, names->n, sizeof sought, compare_names);
         *slot = sought;
-        if (found)
-            slot->kind = found->kind;
+        if (found) slot->kind = found->kind;
     }
     return slot->kind;
 }
@@ -165,8 +166,7 @@ static int append(Text *text, const char *bytes, size_t n) {
     if (text->room - text->n < n) {
         size_t room = 2 * text->room + n + 4096;
         char *grown = realloc(text->bytes, room);
-        if (!grown)
-            return 0;
+        if (!grown) return 0;
         text->bytes = grown;
         text->room = room;
     }
@@ -182,8 +182,7 @@ static int append_edge(Text *text, Kinds *kinds, const Node *element) {
 
 /* What a node says by itself, or before its first child. */
 static int append_start(Text *text, Kinds *kinds, const Node *node) {
-    if (node->type == ELEMENT)
-        return append_edge(text, kinds, node);
+    if (node->type == ELEMENT) return append_edge(text, kinds, node);
     if ((node->type == TEXT || node->type == CDATA) && node->content)
         return append(text, node->content, strlen(node->content));
     return 1;
@@ -196,18 +195,15 @@ static int append_visible(Text *text, const Names *names, const Node *root) {
     const Node *node = root;
     while (node) {
         int is_seen = node->type == ELEMENT && kind_of(&kinds, node) != IS_INVISIBLE;
-        if (!append_start(text, &kinds, node))
-            return 0;
+        if (!append_start(text, &kinds, node)) return 0;
         if (is_seen && node->children) {
             node = node->children;
             continue;
         }
-        if (is_seen && !append_edge(text, &kinds, node))
-            return 0;
+        if (is_seen && !append_edge(text, &kinds, node)) return 0;
         while (node != root && !node->next) {
             node = node->parent;
-            if (!append_edge(text, &kinds, node))
-                return 0;
+            if (!append_edge(text, &kinds, node)) return 0;
         }
         node = node == root ? NULL : node->next;
     }

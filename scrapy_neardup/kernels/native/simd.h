@@ -26,8 +26,8 @@ enum { SIMD_PORTABLE, SIMD_AVX2, SIMD_AVX512 };
 #else
 #define INLINE static inline __attribute__((always_inline))
 #define TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
-#define TARGET_AVX512                                                                         \
-    __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,"    \
+#define TARGET_AVX512                                                                      \
+    __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq," \
                           "avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq")))
 #endif
 
@@ -37,10 +37,10 @@ enum { SIMD_PORTABLE, SIMD_AVX2, SIMD_AVX512 };
 static int simd_best(void) { return SIMD_PORTABLE; }
 #elif defined(_MSC_VER) && !defined(__clang__)
 static int simd_best(void) {
-    const unsigned avx2 = 1u << 3 | 1u << 5 | 1u << 8;                       /* leaf 7, EBX */
+    const unsigned avx2 = 1u << 3 | 1u << 5 | 1u << 8;                            /* leaf 7, EBX */
     const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31; /* EBX */
-    const unsigned vbmi2 = 1u << 1 | 1u << 6 | 1u << 12 | 1u << 14;          /* leaf 7, ECX */
-    const unsigned popcnt_osxsave = 1u << 23 | 1u << 27;                     /* leaf 1, ECX */
+    const unsigned vbmi2 = 1u << 1 | 1u << 6 | 1u << 12 | 1u << 14;               /* leaf 7, ECX */
+    const unsigned popcnt_osxsave = 1u << 23 | 1u << 27;                          /* leaf 1, ECX */
     int leaf[4];
     unsigned ebx, ecx;
     uint64_t enabled;

@@ -46,29 +46,29 @@ typedef uint64_t Lanes, FourLanes;
 /* SipHash of n words, out[i] of the block first[i] for words of eight bytes and more, and of the
  * block last[i], which ends with the length. May write up to LANES - 1 more. As many words at
  * once as a Vector has lanes: more than there are registers for is slower. */
-#define DEFINE_SIP_SHORT(name, Vector)                                                           \
-    INLINE void name(const uint64_t *first, const uint64_t *last, size_t n,                      \
-                     const uint64_t key[2], uint64_t *out) {                                     \
-        const Vector zero = {0}, k0 = zero + (key[0] ^ SIP_V0), k1 = zero + (key[1] ^ SIP_V1);   \
-        const Vector k2 = zero + (key[0] ^ SIP_V2), k3 = zero + (key[1] ^ SIP_V3);               \
-        for (size_t i = 0; i < n; i += sizeof(Vector) / 8) {                                     \
-            Vector v0 = k0, v1 = k1, v2 = k2, v3 = k3, block, end, two;                          \
-            memcpy(&block, first + i, sizeof block);                                             \
-            memcpy(&end, last + i, sizeof end);                                                  \
-            two = zero - (end >> 59 & 1); /* a length of 8 to 15 */                              \
-            if (sizeof(Vector) > 8 || last[i] >> 59 & 1) {                                       \
-                SIP_BLOCK(block, v0, v1, v2, v3);                                                \
-                v0 = (v0 & two) | (k0 & ~two), v1 = (v1 & two) | (k1 & ~two);                    \
-                v2 = (v2 & two) | (k2 & ~two), v3 = (v3 & two) | (k3 & ~two);                    \
-            }                                                                                    \
-            SIP_BLOCK(end, v0, v1, v2, v3);                                                      \
-            v2 ^= 0xFF;                                                                          \
-            SIP_ROUND(v0, v1, v2, v3);                                                           \
-            SIP_ROUND(v0, v1, v2, v3);                                                           \
-            SIP_ROUND(v0, v1, v2, v3);                                                           \
-            v0 ^= v1 ^ v2 ^ v3;                                                                  \
-            memcpy(out + i, &v0, sizeof v0);                                                     \
-        }                                                                                        \
+#define DEFINE_SIP_SHORT(name, Vector)                                                             \
+    INLINE void name(const uint64_t *first, const uint64_t *last, size_t n, const uint64_t key[2], \
+                     uint64_t *out) {                                                              \
+        const Vector zero = {0}, k0 = zero + (key[0] ^ SIP_V0), k1 = zero + (key[1] ^ SIP_V1);     \
+        const Vector k2 = zero + (key[0] ^ SIP_V2), k3 = zero + (key[1] ^ SIP_V3);                 \
+        for (size_t i = 0; i < n; i += sizeof(Vector) / 8) {                                       \
+            Vector v0 = k0, v1 = k1, v2 = k2, v3 = k3, block, end, two;                            \
+            memcpy(&block, first + i, sizeof block);                                               \
+            memcpy(&end, last + i, sizeof end);                                                    \
+            two = zero - (end >> 59 & 1); /* a length of 8 to 15 */                                \
+            if (sizeof(Vector) > 8 || last[i] >> 59 & 1) {                                         \
+                SIP_BLOCK(block, v0, v1, v2, v3);                                                  \
+                v0 = (v0 & two) | (k0 & ~two), v1 = (v1 & two) | (k1 & ~two);                      \
+                v2 = (v2 & two) | (k2 & ~two), v3 = (v3 & two) | (k3 & ~two);                      \
+            }                                                                                      \
+            SIP_BLOCK(end, v0, v1, v2, v3);                                                        \
+            v2 ^= 0xFF;                                                                            \
+            SIP_ROUND(v0, v1, v2, v3);                                                             \
+            SIP_ROUND(v0, v1, v2, v3);                                                             \
+            SIP_ROUND(v0, v1, v2, v3);                                                             \
+            v0 ^= v1 ^ v2 ^ v3;                                                                    \
+            memcpy(out + i, &v0, sizeof v0);                                                       \
+        }                                                                                          \
     }
 DEFINE_SIP_SHORT(sip_short_1, uint64_t)
 DEFINE_SIP_SHORT(sip_short_4, FourLanes)

@@ -80,9 +80,12 @@ INLINE void credit_candidate(Search *search, uint32_t slot, uint32_t credit) {
 }
 
 INLINE void meet(Search *search, uint32_t slot, int admitted, uint32_t credit) {
-    if (!search->accounts) admit(search, slot);
-    else if (admitted) admit_and_credit(search, slot, credit);
-    else credit_candidate(search, slot, credit);
+    if (!search->accounts)
+        admit(search, slot);
+    else if (admitted)
+        admit_and_credit(search, slot, credit);
+    else
+        credit_candidate(search, slot, credit);
 }
 
 /* A chain of a memtable. 1 done, 0 out of memory, -1 limit reached. */
@@ -108,8 +111,7 @@ typedef struct {
     int n;
 } Batch;
 
-static int read_chains(const Lists *segment, const Batch *batch, int admitted,
-                       Search *search) {
+static int read_chains(const Lists *segment, const Batch *batch, int admitted, Search *search) {
     int state = 1;
     for (int i = 0; i < batch->n && state > 0; i++) {
         const List *list = batch->lists + i;
@@ -149,7 +151,7 @@ INLINE int read_runs(const Lists *segment, const Batch *batch, int admitted, Sea
 
 INLINE int read_batch(const Lists *segment, Batch *batch, int admitted, Search *search) {
     const int state = segment->heads ? read_chains(segment, batch, admitted, search)
-                                  : read_runs(segment, batch, admitted, search);
+                                     : read_runs(segment, batch, admitted, search);
     batch->n = 0;
     return state;
 }
@@ -160,8 +162,7 @@ INLINE int gather_ring(const Lists *segment, int s, const uint64_t *row, int dis
                        Batch *batch, Search *search) {
     const uint32_t own = slice_of(&segment->cut, s, row);
     const uint64_t end = (uint64_t)1 << segment->cut.widths[s];
-    const uint32_t credit =
-        1u << 24 | (uint32_t)distance << 12 | (uint32_t)segment->cut.widths[s];
+    const uint32_t credit = 1u << 24 | (uint32_t)distance << 12 | (uint32_t)segment->cut.widths[s];
     for (uint64_t mask = ((uint64_t)1 << distance) - 1; mask < end;
          mask = mask ? next_mask((uint32_t)mask) : end) {
         const List list = {segment->cut.bases[s] + (own ^ (uint32_t)mask), s, credit};
@@ -202,8 +203,10 @@ static void order_candidates(const Lists *segment, Search *search) {
 /* Make a search ready for the next query. */
 static void forget_candidates(Search *search) {
     for (uint64_t i = 0; i < search->n; i++)
-        if (search->accounts) search->accounts[search->slots[i]] = 0;
-        else search->met[search->slots[i] / 64] = 0;
+        if (search->accounts)
+            search->accounts[search->slots[i]] = 0;
+        else
+            search->met[search->slots[i] / 64] = 0;
     search->n = 0;
 }
 
@@ -213,9 +216,12 @@ static void drop_removed(const Lists *segment, Search *search) {
     for (uint64_t i = 0; i < search->n; i++) {
         const uint32_t slot = search->slots[i];
         search->slots[kept] = slot;
-        if (!segment->base.tombstones[slot]) kept++;
-        else if (search->accounts) search->accounts[slot] = 0;
-        else search->met[slot / 64] &= ~((uint64_t)1 << (slot % 64));
+        if (!segment->base.tombstones[slot])
+            kept++;
+        else if (search->accounts)
+            search->accounts[slot] = 0;
+        else
+            search->met[slot / 64] &= ~((uint64_t)1 << (slot % 64));
     }
     search->n = kept;
 }
@@ -248,9 +254,7 @@ typedef struct {
     uint32_t slot;
 } Scored;
 
-INLINE int better(Scored a, Scored b) {
-    return a.key != b.key ? a.key < b.key : a.slot < b.slot;
-}
+INLINE int better(Scored a, Scored b) { return a.key != b.key ? a.key < b.key : a.slot < b.slot; }
 
 /* Keep the n candidates of the best pessimistic distance, then by id and slot. 0: no memory. */
 static int keep_best(const Lists *segment, Search *search, int n) {
@@ -317,7 +321,8 @@ INLINE void verify_nearest(const Lists *segment, const uint64_t *row, const Sear
     for (uint64_t i = 0; i < search->n; i++) {
         const uint64_t slot = search->slots[i];
         prefetch_row(segment, search, i + AHEAD, n_words);
-        const uint64_t bits = (uint64_t)distance_of(segment->base.rows + slot * n_words, row, n_words);
+        const uint64_t bits =
+            (uint64_t)distance_of(segment->base.rows + slot * n_words, row, n_words);
         if (bits <= worst_of(nearest)) offer(nearest, bits << 32 | segment->base.ids[slot]);
     }
 }
@@ -331,8 +336,10 @@ INLINE int nearest_in(const Lists *segment, const uint64_t *row, Choice choice, 
     drop_removed(segment, search);
     order_candidates(segment, search);
     if (choice.verify != VERIFY_ALL && search->n > (uint64_t)choice.n) {
-        if (choice.verify == VERIFY_BOUNDS) keep_possible(segment, search, choice.n, choice.expand);
-        else if (!keep_best(segment, search, choice.n)) return 0;
+        if (choice.verify == VERIFY_BOUNDS)
+            keep_possible(segment, search, choice.n, choice.expand);
+        else if (!keep_best(segment, search, choice.n))
+            return 0;
     }
     verify_nearest(segment, row, search, nearest);
     forget_candidates(search);
@@ -382,26 +389,26 @@ INLINE void scan_block(const Lists *segment, uint64_t from, uint64_t to, const u
 /* The three above at each level. A number of words that the compiler knew would be unrolled into
  * scalar population counts. */
 #define AT_LEVEL(name, target)                                                                 \
-    target static int nearest_##name(const Lists *segment, const uint64_t *row, Choice choice,   \
-                                     Search *search, Nearest *nearest) {                   \
-        return nearest_in(segment, row, choice, search, nearest);                                  \
+    target static int nearest_##name(const Lists *segment, const uint64_t *row, Choice choice, \
+                                     Search *search, Nearest *nearest) {                       \
+        return nearest_in(segment, row, choice, search, nearest);                              \
     }                                                                                          \
-    target static int within_##name(const Lists *segment, const uint64_t *row, int distance,     \
-                                    int expand, Search *search, Matches *matches) {          \
-        return within_in(segment, row, distance, expand, search, matches);                        \
+    target static int within_##name(const Lists *segment, const uint64_t *row, int distance,   \
+                                    int expand, Search *search, Matches *matches) {            \
+        return within_in(segment, row, distance, expand, search, matches);                     \
     }                                                                                          \
-    target static void scan_##name(const Lists *segment, uint64_t from, uint64_t to,             \
-                                   const uint64_t *queries, int64_t n, Nearest *nearest) {   \
-        scan_block(segment, from, to, queries, n, nearest);                                       \
+    target static void scan_##name(const Lists *segment, uint64_t from, uint64_t to,           \
+                                   const uint64_t *queries, int64_t n, Nearest *nearest) {     \
+        scan_block(segment, from, to, queries, n, nearest);                                    \
     }
 
 AT_LEVEL(portable, )
 #if SIMD_X86
 AT_LEVEL(avx2, TARGET_AVX2)
 AT_LEVEL(avx512, TARGET_AVX512)
-#define CALL(level, name, ...)                                                                 \
-    ((level) == SIMD_AVX512 ? name##_avx512(__VA_ARGS__)                                       \
-     : (level) == SIMD_AVX2 ? name##_avx2(__VA_ARGS__)                                         \
+#define CALL(level, name, ...)                           \
+    ((level) == SIMD_AVX512 ? name##_avx512(__VA_ARGS__) \
+     : (level) == SIMD_AVX2 ? name##_avx2(__VA_ARGS__)   \
                             : name##_portable(__VA_ARGS__))
 #else
 #define CALL(level, name, ...) ((void)(level), name##_portable(__VA_ARGS__))
@@ -411,8 +418,10 @@ AT_LEVEL(avx512, TARGET_AVX512)
 static int begin_search(Search *search, uint64_t n, int accounts) {
     memset(search, 0, sizeof *search);
     search->limit = INT64_MAX;
-    if (accounts) search->accounts = calloc(n + 1, sizeof *search->accounts);
-    else search->met = calloc(n / 64 + 1, sizeof *search->met);
+    if (accounts)
+        search->accounts = calloc(n + 1, sizeof *search->accounts);
+    else
+        search->met = calloc(n / 64 + 1, sizeof *search->met);
     return search->met || search->accounts;
 }
 
@@ -446,8 +455,8 @@ static int nearest_of(int level, Lists *const *segments, int n_segments, const u
 /* Matches of each query by id, each id once at its smallest distance, appended to matches;
  * counts: how many, OVER_LIMIT where the limit was reached. 0 if memory ran out. */
 static int within_of(int level, Lists *const *segments, int n_segments, const uint64_t *queries,
-                     int64_t n_queries, int distance, int expand, int64_t limit,
-                     Matches *matches, int64_t *counts) {
+                     int64_t n_queries, int distance, int expand, int64_t limit, Matches *matches,
+                     int64_t *counts) {
     Search search;
     int state = begin_search(&search, largest_of(segments, n_segments), 0);
     for (int64_t q = 0; state && q < n_queries; q++) {
@@ -456,8 +465,10 @@ static int within_of(int level, Lists *const *segments, int n_segments, const ui
         search.limit = limit, state = 1;
         for (int i = 0; state > 0 && i < n_segments; i++)
             state = CALL(level, within, segments[i], row, distance, expand, &search, matches);
-        if (state < 0) matches->n = before;
-        else if (state) state = settle(matches, before);
+        if (state < 0)
+            matches->n = before;
+        else if (state)
+            state = settle(matches, before);
         counts[q] = state < 0 ? OVER_LIMIT : (int64_t)(matches->n - before);
     }
     end_search(&search);
@@ -474,7 +485,8 @@ static int scan_of(int level, Lists *const *segments, int n_segments, const uint
     for (int i = 0; i < n_segments; i++) {
         const uint64_t step = block / (8 * (uint64_t)segments[i]->base.n_words);
         for (uint64_t from = 0; from < segments[i]->base.n; from += step) {
-            const uint64_t to = from + step < segments[i]->base.n ? from + step : segments[i]->base.n;
+            const uint64_t to =
+                from + step < segments[i]->base.n ? from + step : segments[i]->base.n;
             CALL(level, scan, segments[i], from, to, queries, n_queries, nearest);
         }
     }
@@ -493,7 +505,8 @@ static int append(Lists *segment, const uint64_t *rows, const uint32_t *ids, int
         put_pair(&segment->base, slot, row, ids[i]);
         segment->base.n = slot + 1; /* before any list leads to it */
         for (int s = 0; s < segment->cut.n_slices; s++) {
-            uint32_t *head = segment->heads + segment->cut.bases[s] + slice_of(&segment->cut, s, row);
+            uint32_t *head =
+                segment->heads + segment->cut.bases[s] + slice_of(&segment->cut, s, row);
             segment->nexts[s * segment->stride + slot] = *head;
             PUBLISH(head, (uint32_t)slot + 1);
         }
@@ -506,7 +519,8 @@ static int64_t take_pair(Lists *segment, const uint64_t *row, uint32_t id, int f
     const uint64_t list = segment->cut.bases[0] + slice_of(&segment->cut, 0, row);
     int64_t n = 0;
     if (segment->heads)
-        for (uint32_t link = PUBLISHED(&segment->heads[list]); link; link = segment->nexts[link - 1])
+        for (uint32_t link = PUBLISHED(&segment->heads[list]); link;
+             link = segment->nexts[link - 1])
             n += take_slot(&segment->base, link - 1, row, id, forget);
     else
         for (uint32_t at = segment->offsets[list]; at < segment->offsets[list + 1]; at++)
@@ -524,7 +538,8 @@ static void build_slice(const Lists *segment, int s, uint32_t *own, uint32_t *of
         offsets[own[slot]]++;
     }
     starts_of_sizes(offsets, n_values);
-    for (uint64_t slot = 0; slot < segment->base.n; slot++) postings[offsets[own[slot]]++] = (uint32_t)slot;
+    for (uint64_t slot = 0; slot < segment->base.n; slot++)
+        postings[offsets[own[slot]]++] = (uint32_t)slot;
     restore_starts(offsets, n_values);
 }
 

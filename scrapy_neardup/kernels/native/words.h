@@ -40,14 +40,14 @@ typedef struct {
     size_t length, at;
     uint8_t *out; /* a space, then words, each with a space after it */
     size_t n, room;
-    size_t run, run_n;     /* where the run began in text, and its words in out */
-    uint32_t order;        /* combining class of the last code point */
-    uint32_t marks;        /* that follow each other here */
-    int is_normal;         /* whether the text is in normal form, so that nothing needs Python */
-    uint32_t unspaced;     /* characters of the unspaced run so far: 0, 1, or 2 for more */
-    uint32_t previous;     /* its last one */
-    size_t ascii;          /* where the last stretch of ASCII that was looked at ends */
-    uint32_t page;         /* that is needed */
+    size_t run, run_n; /* where the run began in text, and its words in out */
+    uint32_t order;    /* combining class of the last code point */
+    uint32_t marks;    /* that follow each other here */
+    int is_normal;     /* whether the text is in normal form, so that nothing needs Python */
+    uint32_t unspaced; /* characters of the unspaced run so far: 0, 1, or 2 for more */
+    uint32_t previous; /* its last one */
+    size_t ascii;      /* where the last stretch of ASCII that was looked at ends */
+    uint32_t page;     /* that is needed */
     int simd;
 } Words;
 
@@ -116,10 +116,10 @@ TARGET_AVX512 static size_t ascii_words_avx512(const uint8_t *text, size_t lengt
         uint64_t there = left < 64 ? (1ULL << left) - 1 : ~0ULL;
         __m512i bytes = _mm512_maskz_loadu_epi8(there, text + i);
         __m512i lower = _mm512_or_si512(bytes, case_bit);
-        uint64_t letter = _mm512_cmplt_epu8_mask(
-            _mm512_sub_epi8(lower, _mm512_set1_epi8('a')), _mm512_set1_epi8(26));
-        uint64_t digit = _mm512_cmplt_epu8_mask(
-            _mm512_sub_epi8(bytes, _mm512_set1_epi8('0')), _mm512_set1_epi8(10));
+        uint64_t letter = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(lower, _mm512_set1_epi8('a')),
+                                                 _mm512_set1_epi8(26));
+        uint64_t digit = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(bytes, _mm512_set1_epi8('0')),
+                                                _mm512_set1_epi8(10));
         uint64_t is_word = letter | digit;
         uint64_t kept = (is_word | is_word << 1 | in_word) & there;
         __m512i words = _mm512_mask_blend_epi8(is_word, case_bit, lower);
