@@ -84,7 +84,7 @@ def calibrate(
 
 
 def distinct(readings: list[PageReading]) -> list[PageReading]:
-    """One page of each text that has words; equal ones need no limits."""
+    """One page of each text that has words: equal pages need no limits."""
     return list({r.digest: r for r in readings if r.signatures.n_words}.values())
 
 
@@ -130,10 +130,10 @@ def shingles(words: bytes) -> set[tuple[bytes, ...]]:
 
 
 def best(sweeps: list[Sweep]) -> Limits:
-    """The limits with the highest F1; of equal ones the smallest k, then the largest b.
+    """The limits with the highest F1; among equals the smallest k, then the largest b.
 
-    The rest of the pages differ from the sample: a b that leaves room loses none of them, and
-    what it lets through the similarity still measures.
+    The largest b, because pages outside the sample may lie a little further apart, and the
+    similarity still rejects what a large b lets through.
     """
     confirming = [s for s in sweeps if s.limits.confirm_distance is not None]
     return max(
@@ -155,7 +155,7 @@ def expected(duplicates: BoolArray, near: BoolArray, weights: F64Array) -> dict[
 
 
 def weighted(successes: BoolArray, weights: F64Array) -> Interval:
-    """A weighted share; as sure as Kish's effective number of trials, (sum w)² / sum w²."""
+    """A weighted share, its interval by Kish's effective number of trials, (sum w)² / sum w²."""
     if not len(weights):
         return Interval.of(0, 0)
     trials = float(weights.sum() ** 2 / np.square(weights).sum())

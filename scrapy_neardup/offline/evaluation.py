@@ -92,18 +92,18 @@ class Score(NamedTuple):
 class MeasuredPairs(NamedTuple):
     """What the detector would see of each pair; all of shape (n,)."""
 
-    exact: BoolArray  # the same words, and any
+    exact: BoolArray  # the same text, and not empty
     in_scope: BoolArray  # of one site, or the scope is all
     n_words: I64Array  # of the shorter page
     own_words: I64Array  # of the second page, outside its host's templates
-    rest: F64Array  # similarity of what they leave; NaN where templates are not known
+    rest: F64Array  # similarity outside the templates; NaN if templates are not known
     differs: BoolArray  # in data or in a fact
     measured: Measured
 
     def duplicates(self, limits: Limits) -> BoolArray:
-        """Which pairs the detector takes for duplicates, each as if alone in the world.
+        """Which pairs the detector takes for duplicates, each pair judged by itself.
 
-        Where templates are not known, every word counts.
+        Without templates, every word counts.
         """
         agree = own_parts_agree(self.own_words, self.rest, limits) | np.isnan(self.rest)
         found = near(self.measured, limits, lambda places: agree[places])
@@ -111,7 +111,7 @@ class MeasuredPairs(NamedTuple):
         return (found | self.exact) & self.in_scope
 
     def where(self, wanted: BoolArray) -> MeasuredPairs:
-        """Those of the pairs that are wanted."""
+        """The pairs for which `wanted`, shape (n,), is True."""
         return MeasuredPairs(
             self.exact[wanted],
             self.in_scope[wanted],
@@ -191,7 +191,7 @@ class OverKeys(NamedTuple):
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Self:
-        """Of some values; None where there is none."""
+        """Of the values that are not None; all three None if there is none."""
         known = [value for value in values if value is not None]
         return cls(median(known), min(known), max(known)) if known else cls(None, None, None)
 

@@ -1,4 +1,4 @@
-"""Decisions → totals, by site, by URL pattern, by minute, and clusters to look at first."""
+"""Decisions → totals, also by site, URL pattern and minute; and which clusters to look at first."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Cluster:
         return [reason for reason, holds in reasons.items() if holds]
 
     def suspicion(self) -> float:
-        """The order of looking: reasons, of which a title counts most, then limit and size."""
+        """What clusters are sorted by: points for reasons, closeness to a limit, size."""
         points = sum(POINTS[reason] for reason in self.reasons())
         return points + self.nearest_limit + log10(self.near or 1) / 10
 
@@ -124,9 +124,9 @@ class Savings(NamedTuple):
 
 
 class Summary:
-    """Counts decisions one by one; asked at any time. Memory is bounded, see MAX_GROUPS.
+    """Counts decisions one by one; can be read at any time. MAX_GROUPS and MAX_CLUSTERS bound it.
 
-    `rules` are those of the newest crawl; its limits say how near one a pair is.
+    `rules` are the settings of the newest crawl: pairs are measured against its limits.
     """
 
     def __init__(self, rules: Mapping[str, object]) -> None:
@@ -217,10 +217,10 @@ class Summary:
 
 
 def share_of_limit(decided: Decided, rules: Mapping[str, object]) -> float:
-    """How much of the tightest limit a near-duplicate uses, 0 to 1.
+    """How close a near-duplicate came to the limit that it came closest to; 1 is at the limit.
 
-    The limits that confirmed it, sketch bits and what may be unlike; the fingerprint's where
-    that alone was trusted (NEARDUP_CONFIRM_DISTANCE=None).
+    The limits are those that confirmed it: sketch distance and similarity, or the fingerprint's
+    distance where nothing else was asked (NEARDUP_CONFIRM_DISTANCE=None).
     """
     if rules.get("NEARDUP_CONFIRM_DISTANCE") is None:
         uses: list[tuple[float | None, object]] = [
@@ -266,7 +266,7 @@ def _group(groups: dict[str, Tally], name: str) -> Tally:
 
 
 def _estimate(sites: list[tuple[int, int, int]], total: int, known: int) -> float | None:
-    """URLs not fetched times the mean of their site, or of all sites where it has none."""
+    """The sum, over sites, of URLs not fetched times the site's mean, or the mean of all sites."""
     if not known:
         return None
     return sum(seen * (sum_ / n if n else total / known) for seen, sum_, n in sites)
