@@ -112,10 +112,11 @@ class PageJudge:
         return self._attempt("words", self._state.detector.read, url, content)
 
     def _sign(self, reading: PageReading | None) -> PageReading | None:
-        """The reading with all that a comparison needs; None, counted, where the engine fails."""
-        if reading is None or self._attempt("engine", getattr, reading, "sketch") is None:
+        """The reading with its signatures made; None, counted, where the engine fails."""
+        if reading is None:
             return None
-        return None if self._attempt("facts", getattr, reading, "facts") is None else reading
+        made = self._attempt("engine", lambda: (reading.signatures, reading.odd_row))
+        return reading if made else None
 
     # --- deciding
 
