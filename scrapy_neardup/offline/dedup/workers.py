@@ -29,6 +29,10 @@ class WorkerEnded(Exception):
         self.index = index
 
 
+class WorkersClosed(Exception):
+    """A worker's process was ended on purpose, while a thread was calling it."""
+
+
 class Worker:
     """One process."""
 
@@ -39,6 +43,7 @@ class Worker:
         self._context = get_context("spawn") if os.name == "nt" else get_context("forkserver")
         self._context.set_forkserver_preload([__name__])
         self._at = self._context.RawValue("q", -1)
+        self._is_ending = False
         self._start()
 
     def _start(self) -> None:
@@ -68,14 +73,21 @@ class Worker:
         except (EOFError, ConnectionError) as error:
             raise self._ended() from error
 
-    def _ended(self) -> WorkerEnded:
+    def _ended(self) -> Exception:
+        if self._is_ending:  # from another thread: no new process
+            return WorkersClosed()
         ended = WorkerEnded(self._at.value)
         self.close()
         self._start()
         return ended
 
+    def kill(self) -> None:
+        """End the process, whatever it is doing: a thread's call under way raises WorkersClosed."""
+        self._is_ending = True
+        self._process.kill()
+
     def close(self) -> None:
-        """End the process, whatever it is doing."""
+        """End the process and give back what is held of it; no thread may be calling it."""
         self._process.kill()
         self._process.join()
         self._pipe.close()
@@ -138,9 +150,12 @@ class Workers:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for worker in (self.feeder, *self._all):
-            worker.close()
+        workers = (self.feeder, *self._all)
+        for worker in workers:
+            worker.kill()
         self._threads.shutdown(cancel_futures=True)
+        for worker in workers:
+            worker.close()
 
     def in_order(
         self, things: Iterable[T], work_on: Callable[[Worker, T], Any]
