@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_a_source_tree_without_kernels_does_not_hide_the_installed_package(tmp_path: Path) -> None:
+    """Without site packages (-S): there, an editable install comes before every path."""
     clone, installed = tmp_path / "clone", tmp_path / "installed"
     for folder in (clone, installed):
         (folder / "scrapy_neardup").mkdir(parents=True)
@@ -19,12 +20,12 @@ def test_a_source_tree_without_kernels_does_not_hide_the_installed_package(tmp_p
         "import subprocess, sys\n"
         "import scrapy_neardup; print(scrapy_neardup.PLACE)\n"
         "program = 'import scrapy_neardup; print(scrapy_neardup.PLACE)'\n"
-        "subprocess.run([sys.executable, '-c', program])\n"
+        "subprocess.run([sys.executable, '-S', '-c', program])\n"
     )
 
     def place(path: str) -> list[str]:
         done = subprocess.run(
-            [sys.executable, "-u", "-m", "benchmarks"],
+            [sys.executable, "-S", "-u", "-m", "benchmarks"],
             cwd=clone,
             env={"PYTHONPATH": path},
             capture_output=True,
