@@ -4,7 +4,6 @@ Bounds are 15 % above what was counted on Python 3.11. Where one fails, benchmar
 tells what the change costs in CPU time; raise the bound only if that is worth it.
 """
 
-import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -60,9 +59,9 @@ class Calls:
 def calls_a_response(site: MockSite, make: Callable[[int], Request]) -> float:
     """The calls of twenty more responses, for each: what a crawl costs as such falls away."""
     counted = []
+    crawl_requests(site, make(0), settings=LEARN)  # imports what a crawl needs, and fills caches
     for n in (10, 30):
         requests = [make(i) for i in range(n)]
-        gc.collect()  # or crawls of earlier tests are finalized, and counted, in this one
         with Calls() as calls:
             outcome = crawl_requests(site, *requests, settings=LEARN)
         assert outcome.stats["response_received_count"] > n
@@ -72,7 +71,7 @@ def calls_a_response(site: MockSite, make: Callable[[int], Request]) -> float:
 
 @pytest.mark.parametrize(
     ("kind", "bound"),
-    [("new", 640), ("near", 1080), ("copy", 530), ("without items", 160)],
+    [("new", 1040), ("near", 1080), ("copy", 530), ("without items", 160)],
 )
 def test_a_response_takes_no_more_calls_than(mock_site: MockSite, kind: str, bound: int) -> None:
     def request(i: int) -> Request:

