@@ -361,7 +361,7 @@ def test_hostile_pages_are_kept_and_the_crawl_goes_on(mock_site: MockSite) -> No
         mock_site.add(path + "/copy", body + b" ", content_type=content_type)
     outcome = crawl_requests(mock_site, *HOSTILE, "/page/1", "/copy/1")
     kept = [mock_site.url(path) for path in (*HOSTILE, "/page/1")]
-    assert outcome.urls == kept
+    assert sorted(outcome.urls) == sorted(kept)  # long ones are read in a thread
     assert outcome.stat("pages/without_text") == 1
     assert outcome.stat("pages/too_long") == 1
     assert outcome.stat("pages/over_budget") == 3
