@@ -118,9 +118,6 @@ def test_a_queue_of_an_older_job_that_cannot_be_read_is_found_again(
     assert (tmp_path / "requests.queue.crashed").exists()
 
 
-# Scrapy closes no connections of a crawl that could not start.
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_job_with_waiting_requests_is_not_left_for_another_queue(
     mock_site: MockSite, tmp_path: Path
 ) -> None:
@@ -302,9 +299,6 @@ def test_a_job_with_its_state_elsewhere_sets_aside_the_queue_that_a_crash_left(
     assert not (tmp_path / "job" / "neardup.running").exists()
 
 
-# Scrapy closes no connections of a crawl that could not start.
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_job_with_its_state_elsewhere_is_for_one_crawl_at_a_time(
     mock_site: MockSite, tmp_path: Path
 ) -> None:

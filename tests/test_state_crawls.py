@@ -235,9 +235,6 @@ def test_a_request_that_another_queue_kept_through_a_crash_is_dropped(
     assert outcome.stat("urls/stale") == 1
 
 
-# Scrapy closes no connections of a crawl that could not start.
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_crawl_that_could_not_start_leaves_the_queue_as_it_was(
     mock_site: MockSite, tmp_path: Path
 ) -> None:

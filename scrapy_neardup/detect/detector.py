@@ -238,7 +238,7 @@ class Detector:
             return self._conclude(reading, "undecided", own)
         match, elsewhere = self._originals(reading, [m for m in found if m.differs is None])
         nearly = self._originals(reading, found)[0] if match is None else None
-        cold = bool(match or nearly) and self.boilerplate == "learn" and self.is_cold(reading)
+        cold = bool(match or nearly) and self.is_cold(reading)
         if cold:
             match = nearly = None
         held = None if match or nearly or cold else self._held(reading, own)
@@ -417,7 +417,7 @@ class Detector:
 
     def _held(self, reading: PageReading, own: int | None) -> Match | None:
         """The page of the same site and title that a page holds most of, if it is HELD."""
-        if self.boilerplate == "learn" and self.is_cold(reading):
+        if self.is_cold(reading):
             return None
         page = self.own_part(reading)
         title, scope = int(page.facts[TITLE]), self._scope_of(reading.site)
@@ -467,10 +467,8 @@ class Detector:
         confirm_distance None they are not. within: sketch bits, as odd_sketch.compare has them.
         """
         reading = page.reading
-        signatures = reading.signatures
-        distances = _bits(fingerprints ^ np.uint64(signatures.fingerprint))
-        row = np.concatenate([signatures.sketch, reading.odd_row])
-        bits, similar = self._similar(reading.words, row, rows.whole, within=within)
+        distances = _bits(fingerprints ^ np.uint64(reading.signatures.fingerprint))
+        bits, similar = self._similar(reading.words, reading.whole, rows.whole, within=within)
         own_similar = np.full(len(distances), -1.0)
         if not page.is_all_that_counts and self.limits.confirm_distance is not None:
             own_distances = _bits(rows.own_fingerprints ^ np.uint64(page.fingerprint))
@@ -551,9 +549,8 @@ class Detector:
     def rest_similarity(self, page: OwnPart, rows: PageRows) -> F64Array:
         """How similar pages are in what is left of both without templates of this one."""
         reading = page.reading
-        row = np.concatenate([reading.signatures.sketch, reading.odd_row])
         share = page.n_words / reading.n_words if reading.n_words else 1.0
-        return self._similar(reading.words, row, rows.whole, share)[1]
+        return self._similar(reading.words, reading.whole, rows.whole, share)[1]
 
     def _rest_agrees(self, page: OwnPart, rows: PageRows, places: I64Array) -> BoolArray:
         """Which of some pages are also near in what is left without the host's templates."""
@@ -564,13 +561,13 @@ class Detector:
         """Whether too little is known of a host to tell its templates from a page's own text.
 
         So it is with its first pages, and where a crash or the bounds on memory took what was
-        learnt.
+        learnt. Never where every word counts.
         """
-        return not self.templates.is_warm(reading.host)
+        return self.boilerplate == "learn" and not self.templates.is_warm(reading.host)
 
     def own_words(self, reading: PageReading) -> int:
         """How many words of a page are its own, not its host's; 0 while that is not known."""
-        if self.boilerplate == "learn" and self.is_cold(reading):
+        if self.is_cold(reading):
             return 0
         return self.own_part(reading).n_words
 

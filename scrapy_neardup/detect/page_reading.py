@@ -64,6 +64,11 @@ class PageReading:
             self.words, odd_sketch.level_of(self.n_words), self.engine.sketch_spec.key
         )
 
+    @cached_property
+    def whole(self) -> U64Array:
+        """Sketch and odd sketch, as PageRows.whole has them of other pages."""
+        return np.concatenate([self.signatures.sketch, self.odd_row])
+
     def signed_by(self, engine: Engine) -> PageReading:
         """The same page with the signatures of another engine, as under another key."""
         known = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -151,6 +156,4 @@ class OwnPart:
     def row(self) -> U64Array:
         """What the page table keeps of the page; see page_row.py."""
         own, page = np.array([self.fingerprint], dtype=np.uint64), self.reading
-        return np.concatenate(
-            [own, page.data, page.signatures.sketch, page.odd_row, self.odd_row, self.facts]
-        )
+        return np.concatenate([own, page.data, page.whole, self.odd_row, self.facts])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from scrapy_neardup.offline.dedup.deciding import Place, place_of
 from scrapy_neardup.offline.dedup.journal import DROPPED, KEPT, Decided
 from scrapy_neardup.offline.dedup.traits import Traits
 
 Keep = Literal["first", "longest", "newest", "canonical", "best"]
-KEEPS: tuple[Keep, ...] = get_args(Keep)
 
 
 class Member(NamedTuple):

@@ -25,7 +25,6 @@ KINDS = {
     ".parquet": "parquet",
 }
 PACKED_KINDS = {"warc": (".gz", ".zst"), "parquet": ()}  # the others: all PACKINGS
-STDIN = "-"
 MAX_MEMBERS = 100_000  # of a WACZ
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
-from scrapy_neardup.crawl.extract import page_content, visible_text
+from scrapy_neardup.crawl.extract import page_content
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.page_reading import PageReading
@@ -141,11 +141,6 @@ class Reader:
 def content_of(page: Page) -> PageContent | str | None:
     """What an HTTP body says, as a crawl would take it."""
     return page_content(response_of(page))
-
-
-def text_of(page: Page) -> str | None:
-    """The visible text of an HTTP body."""
-    return visible_text(response_of(page))
 
 
 def response_of(page: Page) -> Response:
