@@ -56,10 +56,8 @@ DRAWN = re.compile(r"[\w+/=.:-]{16,}")
 CLOCK = re.compile(
     r"\d{10}|\d{13}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
 )
-AN_HOUR_S, A_MINUTE_S = (
-    3600.0,
-    60.0,
-)  # a page may be that old in a cache; clocks may differ that much
+# A page may be that old in a cache, and clocks may differ that much.
+AN_HOUR_S, A_MINUTE_S = 3600.0, 60.0
 
 VALUES_OF_ITEMPROP = ("content", "datetime", "href", "src", "value")
 SHOWN = frozenset({"href", "src", "srcset", "alt", "value", "poster"})
