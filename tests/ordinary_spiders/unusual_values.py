@@ -128,7 +128,8 @@ class ColourSpider(IndexSpider):
     name = "one-word-of-a-description"
 
     def parse_page(self, response):
-        colour = prose(f"colour {response.url}", 1)
+        colours = sorted(set(prose("colours", 100).split()))
+        colour = colours[number_of(response)]
         yield {"about": f"{prose('about', 40)} {colour} {prose('rest', 10)}"}
 
 
