@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
-from scrapy_neardup.offline.dedup.formats import columns_of, format_of, records
+from scrapy_neardup.offline.dedup.formats import columns_of, csv_rows, format_of, records
 from scrapy_neardup.offline.dedup.formats.rows import distinct
 from scrapy_neardup.offline.dedup.inputs import find_inputs
 from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
@@ -163,6 +163,30 @@ def test_rows_of_csv_are_kept_byte_for_byte(
     written, found = rewritten(path, lambda i: i not in dropped)
     assert [type(page) for page in found] == [Page] * len(raws)
     assert written == header + b"".join(r for i, r in enumerate(raws) if i not in dropped)
+
+
+def test_reading_csv_leaves_the_csv_module_of_the_process_as_it_was(tmp_path: Path) -> None:
+    limit = csv.field_size_limit()
+    content = b'text,id\n"' + b"x" * 2 * limit + b'",1\n'
+    (source,) = find_inputs([file_of(tmp_path, "csv", "", content)])
+    for limits in (LIMITS, Limits()):
+        form = format_of(source, columns_of(source, Fields(has_url=False), limits), limits)
+        found = [form.page(f, c) for c in form.chunks() for f in form.frames(c) if not f.filler]
+    assert csv.field_size_limit() == limit
+    assert [len(page.text or "") for page in found if isinstance(page, Page)] == [2 * limit]
+
+
+@many
+@given(st.text(st.sampled_from('ab",;\t\0 \n\r'), max_size=20), st.sampled_from(",;\t"))
+def test_cells_are_those_that_the_csv_module_finds(text: str, delimiter: str) -> None:
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    lines = io.StringIO(text, newline="").readlines()
+    at = 0
+    for row in rows:
+        raw = "".join(lines[at : rows.line_num])
+        at = rows.line_num
+        if csv_rows.WHOLE[delimiter].fullmatch(raw):
+            assert csv_rows.cells_of(raw, delimiter) == row
 
 
 values = st.recursive(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import io
+import re
 from collections import deque
 from collections.abc import Iterator
 from typing import IO
@@ -14,6 +14,15 @@ from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Page
 
 BOM = "\xef\xbb\xbf"  # as Latin-1 has it
 DELIMITERS = ",;\t"
+# The csv module has a limit of field sizes that all of a process share, and the process is not
+# ours. These read as it does, without a limit: `Rows` has one of its own. Possessive, so that a
+# quote that nothing ends is given up in one go.
+QUOTED = r'(?:[^"]++|"")*+'
+CELL = {d: re.compile(rf'(?:"({QUOTED})(?:"|\Z))?([^{d}]*+)') for d in DELIMITERS}
+# What ends a row: a line whose quotes are all closed, from its beginning or from within quotes.
+CELLS = {d: rf'(?:{d}(?:"{QUOTED}"|(?!"))[^{d}]*+)*+' for d in DELIMITERS}
+WHOLE = {d: re.compile(rf'(?:"{QUOTED}"|(?!"))[^{d}]*+{CELLS[d]}') for d in DELIMITERS}
+CONTINUED = {d: re.compile(rf'{QUOTED}"[^{d}]*+{CELLS[d]}') for d in DELIMITERS}
 
 
 class CsvRows(TextStream):
@@ -52,10 +61,7 @@ class CsvRows(TextStream):
         """The record of a row."""
         header = chunk.head.decode("latin-1")
         names, raw = names_of(header), frame.raw.decode("latin-1")
-        try:
-            cells = cells_of(raw, delimiter_of(header))
-        except csv.Error as error:
-            return Damage(f"not CSV: {error}", frame.begin)
+        cells = cells_of(raw, delimiter_of(header))
         if len(cells) != len(names):
             return Damage(f"{len(cells)} cells under {len(names)} names", frame.begin)
         values = [cell.encode("latin-1").decode("utf-8", "surrogateescape") for cell in cells]
@@ -71,44 +77,45 @@ class Rows:
         self._again: deque[str] = deque()  # lines of a row that was none
         self._names: list[str] = []
         self._delimiter = ","
-        csv.field_size_limit(self._limit)
 
     def header(self) -> str:
         """The header, as it stands there; "" in an empty file."""
-        taken: list[str] = []
         first = self._text.readline(self._limit)
-        self._again.append(first)
+        self._again.append(first.removeprefix(BOM))
         self._delimiter = delimiter_of(first)
-        for _ in csv.reader(self._lines(taken), delimiter=self._delimiter):
-            break
-        raw = "".join(taken)
+        taken, _ = self._row()
+        raw = (BOM if first.startswith(BOM) else "") + "".join(taken)
         self._names = names_of(raw)
         return raw
 
     def __iter__(self) -> Iterator[str]:
         while True:
-            taken: list[str] = []
-            try:
-                row = next(csv.reader(self._lines(taken), delimiter=self._delimiter), None)
-            except csv.Error:
-                row = None
+            taken, has_end = self._row()
             if not taken:
                 return
-            if len(taken) > 1 and (row is None or len(row) != len(self._names)):
+            raw = "".join(taken)
+            if len(taken) > 1 and not (has_end and self._fits(raw)):
                 self._again.extendleft(reversed(taken[1:]))
-                del taken[1:]
-            yield "".join(taken)
+                raw = taken[0]
+            yield raw
 
-    def _lines(self, taken: list[str]) -> Iterator[str]:
-        """Lines, noted as they are taken; no more than a record may have."""
-        n_chars = 0
+    def _fits(self, raw: str) -> bool:
+        return len(cells_of(raw, self._delimiter)) == len(self._names)
+
+    def _row(self) -> tuple[list[str], bool]:
+        """The lines to the end of a row, no more than a record may have; whether it has an end."""
+        taken: list[str] = []
+        rest, n_chars = WHOLE[self._delimiter], 0
         while n_chars <= self._limit:
             line = self._again.popleft() if self._again else self._text.readline(self._limit)
             if not line:
-                return
+                break
             n_chars += len(line)
             taken.append(line)
-            yield line
+            if rest.fullmatch(line):
+                return taken, True
+            rest = CONTINUED[self._delimiter]
+        return taken, False
 
 
 def delimiter_of(header: str) -> str:
@@ -123,5 +130,12 @@ def names_of(header: str) -> list[str]:
 
 
 def cells_of(raw: str, delimiter: str) -> list[str]:
-    """The cells of one row. Raises csv.Error."""
-    return next(csv.reader(io.StringIO(raw, newline=""), delimiter=delimiter), [])
+    """The cells of one row. A quote that nothing ends goes on to the end."""
+    row, cells, at = raw.rstrip("\r\n"), list[str](), 0
+    while row and at <= len(row):
+        found = CELL[delimiter].match(row, at)
+        assert found is not None  # it also matches nothing
+        quoted, plain = found.groups(default="")
+        cells.append(quoted.replace('""', '"') + plain)
+        at = found.end() + 1
+    return cells
