@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scrapy_neardup.addon import NearDupAddon
     from scrapy_neardup.crawl.extract import visible_text, visible_text_of_html
-    from scrapy_neardup.detect.detector import Decision, Detector
+    from scrapy_neardup.detect.decision import Decision
+    from scrapy_neardup.detect.detector import Detector
     from scrapy_neardup.detect.text import normalise
     from scrapy_neardup.downloadermiddleware import SeenUrlMiddleware, UrlAlreadyFetched
     from scrapy_neardup.dupefilter import LayeredBloomDupeFilter
@@ -64,7 +65,7 @@ _MODULES = {
     "visible_text": "crawl.extract",
     "visible_text_of_html": "crawl.extract",
     "Detector": "detect.detector",
-    "Decision": "detect.detector",
+    "Decision": "detect.decision",
     "normalise": "detect.text",
     "Engine": "engines",
     "FingerprintSpec": "engines",

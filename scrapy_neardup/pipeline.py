@@ -12,7 +12,7 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl import extract
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.session import CrawlSession
-from scrapy_neardup.detect.detector import Decision
+from scrapy_neardup.detect.decision import Decision
 
 
 class NearDuplicate(DropItem):

@@ -11,7 +11,7 @@ from scrapy.http import Request, Response
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.session import CrawlSession
-from scrapy_neardup.detect.detector import Decision
+from scrapy_neardup.detect.decision import Decision
 
 # Of a page with fewer words of its own, its links may be what it says.
 FEW_WORDS = 50

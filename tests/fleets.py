@@ -21,7 +21,7 @@ from mock_site import MockSite, prose
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
-from scrapy_neardup.detect.detector import Decision
+from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.fleet.worker import FleetWorker
 from scrapy_neardup.settings import NearDupSettings

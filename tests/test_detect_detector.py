@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.detector import Decision, Detector, site_of
+from scrapy_neardup.detect.decision import Decision
+from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.detect.templates import WARM
 from scrapy_neardup.detect.text import normalise
@@ -270,34 +271,6 @@ def test_under_scope_all_every_site_counts() -> None:
     decide(known, "http://a.example.com/1", text(300, 1))
     assert decide(known, "http://other.example.org/1", text(300, 1)).kind == "exact"
     assert decide(known, "http://other.example.org/2", edited(text(300, 1), 1)).kind == "near"
-
-
-@pytest.mark.parametrize(
-    ("url", "site"),
-    [
-        ("https://www.bbc.co.uk/news", "bbc.co.uk"),
-        ("http://someone.github.io/x", "someone.github.io"),
-        ("http://127.0.0.1:8000/", "127.0.0.1"),
-        ("http://localhost:8000/", "localhost"),
-        ("http://EXAMPLE.com.:80/", "example.com"),
-        ("http://[::1]/", "::1"),
-        ("http://[", "http://["),
-        ("", ""),
-    ],
-)
-def test_the_site_of_a_url_is_its_registrable_domain(url: str, site: str) -> None:
-    assert site_of(url) == site
-
-
-@given(
-    authority=st.text("aB1.-:@[]_é", max_size=12)
-    | st.sampled_from(["a.co.uk:80", "u@b.github.io"]),
-    rest=st.sampled_from(["", "/", "/x?y", "?x", "#x", "\\x", "\t/", " "]),
-)
-def test_the_site_of_a_url_is_told_by_what_it_begins_with(authority: str, rest: str) -> None:
-    url = f"http://{authority}{rest}"
-    whole = f"HTTP://{authority}{rest}"  # the shortcut does not know it
-    assert site_of(url) == (url if site_of(whole) == whole else site_of(whole))
 
 
 def test_short_pages_are_compared_exactly_only() -> None:

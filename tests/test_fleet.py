@@ -32,7 +32,7 @@ from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
-from scrapy_neardup.detect.detector import Decision
+from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.page_table import Page
 from scrapy_neardup.detect.templates import WARM
 from scrapy_neardup.errors import FleetError, SettingsError

@@ -9,7 +9,7 @@ from scrapy.http import Response
 
 from scrapy_neardup.crawl.body_cache import Body
 from scrapy_neardup.crawl.item_data import Visit
-from scrapy_neardup.detect.detector import Decision
+from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.item_table import KeptItem
 
 

@@ -16,7 +16,7 @@ from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.detector import Decision, DecisionKind
+from scrapy_neardup.detect.decision import Decision, DecisionKind
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State

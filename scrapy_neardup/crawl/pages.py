@@ -21,7 +21,7 @@ from scrapy_neardup.crawl.judge import PageJudge
 from scrapy_neardup.crawl.page_lifecycle import Fate, PageLifecycle, Settled
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.request_tracker import RequestTracker
-from scrapy_neardup.detect.detector import Decision
+from scrapy_neardup.detect.decision import Decision
 
 # Between a page's URL and what tells its items apart, where items are compared by themselves.
 ITEM_MARK = "#item-"

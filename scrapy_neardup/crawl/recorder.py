@@ -12,7 +12,8 @@ from zlib import crc32
 
 from scrapy.http import Request, Response
 
-from scrapy_neardup.detect.detector import Decision, Detector
+from scrapy_neardup.detect.decision import Decision
+from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import make_rules
 from scrapy_neardup.ledger.schema import Action, Entry

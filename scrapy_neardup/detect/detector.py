@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import time
-from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple, Self
-from urllib.parse import urlsplit
 
 import numpy as np
-from publicsuffixlist import PublicSuffixList
 
 from scrapy_neardup.detect import odd_sketch
+from scrapy_neardup.detect.comparison import Comparison
 from scrapy_neardup.detect.content import PageContent
+from scrapy_neardup.detect.decision import INDEXED, Decision, DecisionKind
 from scrapy_neardup.detect.facts import (
     NO_FACTS,
-    ONE_SIDED,
     REASONS,
-    differences,
     exact_text_and_facts,
 )
 from scrapy_neardup.detect.near import (
@@ -26,28 +22,21 @@ from scrapy_neardup.detect.near import (
     MIN_WORDS,
     SIMILARITY,
     Limits,
-    Measured,
     in_order,
     near,
-    own_parts_agree,
 )
-from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_reading import OwnPart, PageReading
 from scrapy_neardup.detect.page_row import TITLE, PageRows, data_row, width
 from scrapy_neardup.detect.page_table import IdTable, Page, PageTable, digest_of, site_number
+from scrapy_neardup.detect.sites import host_of, site_of, suffixes
 from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, HostTemplates
 from scrapy_neardup.detect.text import words_and_blocks
 from scrapy_neardup.engines import Engine
 from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError
 from scrapy_neardup.index import Index
-from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.stored_arrays import check_below
 
-DecisionKind = Literal[
-    "new", "exact", "near", "near-but-differs", "contains", "too-short", "undecided"
-]
-# Others may be near a page of these kinds.
-INDEXED: frozenset[DecisionKind] = frozenset({"new", "near", "near-but-differs", "contains"})
 Scope = Literal["site", "all"]
 Admit = Literal["novel", "all"]
 Templates = Literal["learn", "keep"]
@@ -57,49 +46,6 @@ Contained = Literal["keep", "drop"]
 HELD = 0.9  # share of an earlier page that a page must hold to contain it
 MAX_OF_A_TITLE = 32  # pages of one title that are looked at, the newest ones
 SCRIPT_SHARE = 4  # so many times as much unread script as text may hold what the page says
-
-# What most URLs begin with; of any other the whole decides, as urlsplit() reads it.
-AUTHORITY = re.compile(r"https?://[a-z0-9.:-]+(?=[/?#]|\Z)")
-
-
-class Decision(NamedTuple):
-    """What the detector says of a page.
-
-    kind             "new", or a duplicate: "exact" (the same text), "near"; "too-short" and
-                     "undecided" pages are to be kept, as is one that is "near-but-differs", or
-                     that "contains" an earlier page whole and says more
-    fingerprint      of the page
-    words            how many it has
-    original         URL of the page it repeats, nearly repeats or contains; None for other kinds
-    original_id      that page's row
-    distance         fingerprint bits that differ from the original's
-    sketch_distance  sketch bits that differ
-    similarity       estimated Jaccard similarity of the 5-word shingles; 1.0 where exact
-    page_id          the page's own row, None where it was not admitted
-    elsewhere        URL of a page of another site that it repeats; never a reason to drop
-    unconfirmed      pages near by fingerprint that the sketches told apart from it
-    differs          in what a page that is "near-but-differs" does: one of facts.REASONS
-    cold             whether it is "new" only because too little is known of its host's templates
-    """
-
-    kind: DecisionKind
-    fingerprint: int
-    words: int
-    original: str | None = None
-    original_id: int | None = None
-    distance: int | None = None
-    sketch_distance: int | None = None
-    similarity: float | None = None
-    page_id: int | None = None
-    elsewhere: str | None = None
-    unconfirmed: int = 0
-    cold: bool = False
-    differs: str | None = None
-
-    @property
-    def is_duplicate(self) -> bool:
-        """Whether another page of the same scope says the same."""
-        return self.kind in ("exact", "near")
 
 
 class Match(NamedTuple):
@@ -169,9 +115,10 @@ class Detector:
         self.boilerplate = boilerplate
         self.facts = facts
         self.contained = contained
+        self.comparison = Comparison(self.limits, facts == "compare", engine.sketch_spec.key)
         self._by_title = IdTable()
         self._last: OwnPart | None = None  # asked for more than once in a decision
-        _suffixes()  # read now: 0.1 s, no page waits
+        suffixes()  # read now: 0.1 s, no page waits
 
     def read(self, url: str, content: PageContent | str) -> PageReading:
         """What a page says. Pure, and safe in any thread: the slow half of a decision."""
@@ -388,16 +335,14 @@ class Detector:
             return [], 0
         rows = PageRows.of(self.pages.sketches.take(ids))
         within = self.limits.confirm_distance
-        measured = self.compare(page, self.pages.fingerprints.take(ids), rows, within)
-        confirmed = near(
-            measured,
-            self.limits,
-            None if page.is_all_that_counts else lambda at: self._rest_agrees(page, rows, at),
-        )
-        confirmed &= self.say_the_same_data(page, rows, measured)
+        measured = self.comparison.measure(page, self.pages.fingerprints.take(ids), rows, within)
+        rest_agrees = self.comparison.rest_agrees
+        template_rule = None if page.is_all_that_counts else lambda at: rest_agrees(page, rows, at)
+        confirmed = near(measured, self.limits, template_rule)
+        confirmed &= self.comparison.say_the_same_data(page, rows, measured)
         n_unconfirmed = int((measured.distances <= self.limits.distance).sum() - confirmed.sum())
         ids, rows, measured = ids[confirmed], rows.where(confirmed), measured.where(confirmed)
-        reasons = self.compare_facts(page, rows, measured)
+        reasons = self.comparison.differing_facts(page, rows, measured)
         order = in_order(ids, measured)
         similar = np.maximum(measured.similarity, measured.own_similarity)
         columns = ids, measured.distances, measured.sketch_distances, similar
@@ -426,17 +371,16 @@ class Detector:
         if not len(ids):
             return None
         rows = PageRows.of(self.pages.sketches.take(ids))
-        similar = self._similar(page.words, page.odd_row, rows.own)[1]
+        similar = self.comparison.similar(page.words, page.odd_row, rows.own)[1]
         shares = odd_sketch.held(rows.own, page.odd_row, similar)
-        shares[odd_sketch.sizes_of(rows.own) < self._least_shingles] = 0.0
+        shares[odd_sketch.sizes_of(rows.own) < self.comparison.least_shingles] = 0.0
         best = np.array([shares.argmax()], dtype=np.int64)
         if shares[best] < HELD:
             return None
         ids, rows = ids[best], rows.where(best)
-        measured = self.compare(page, self.pages.fingerprints.take(ids), rows)
-        if self.compare_facts(page, rows, measured) or not self.say_the_same_data(
-            page, rows, measured
-        ):
+        measured = self.comparison.measure(page, self.pages.fingerprints.take(ids), rows)
+        differs = self.comparison.differing_facts(page, rows, measured)
+        if differs or not self.comparison.say_the_same_data(page, rows, measured):
             return None
         bits = int(measured.distances[0]), int(measured.sketch_distances[0])
         return Match(int(ids[0]), *bits, float(similar[best][0]))
@@ -457,105 +401,6 @@ class Detector:
             return ids
         own_ids = self.index.all_within(page.fingerprint, distance).ids
         return np.fromiter(sorted({*ids.tolist(), *own_ids.tolist()}), np.int64)
-
-    def compare(
-        self, page: OwnPart, fingerprints: U64Array, rows: PageRows, within: int | None = None
-    ) -> Measured:
-        """How far a page is from others, as wholes and in their own parts.
-
-        Own parts are compared where templates count and both are long enough; with
-        confirm_distance None they are not. within: sketch bits, as odd_sketch.compare has them.
-        """
-        reading = page.reading
-        distances = _bits(fingerprints ^ np.uint64(reading.signatures.fingerprint))
-        bits, similar = self._similar(reading.words, reading.whole, rows.whole, within=within)
-        own_similar = np.full(len(distances), -1.0)
-        if not page.is_all_that_counts and self.limits.confirm_distance is not None:
-            own_distances = _bits(rows.own_fingerprints ^ np.uint64(page.fingerprint))
-            distances = np.minimum(distances, own_distances)
-            self._compare_own_parts(page, rows, own_similar)
-        return Measured(distances, bits, similar, own_similar)
-
-    def _compare_own_parts(self, page: OwnPart, rows: PageRows, similar: F64Array) -> None:
-        """Fill in how similar own parts are where both have min_words words."""
-        usable = odd_sketch.sizes_of(rows.own) >= self._least_shingles
-        if page.is_long_enough and usable.any():
-            similar[usable] = self._similar(page.words, page.odd_row, rows.own[usable])[1]
-
-    @property
-    def _least_shingles(self) -> int:
-        """Of an own part by which pages are compared: what min_words words have."""
-        return max(1, self.limits.min_words - odd_sketch.SHINGLE + 1)
-
-    def _similar(
-        self,
-        words: bytes,
-        row: U64Array,
-        rows: U64Array,
-        share: float = 1.0,
-        within: int | None = None,
-    ) -> tuple[I64Array, F64Array]:
-        """Sketch bits between texts, and their similarity, whatever levels they are sampled at.
-
-        words, row: of one; rows: of the others. share, within: see odd_sketch.compare.
-        """
-        bits, similar, n_left = odd_sketch.compare(row, rows, share, within)
-        if n_left:
-            left, levels = np.isnan(similar), odd_sketch.levels_of(rows)
-            for level in set(levels[left].tolist()):
-                again = odd_sketch.odd_row(words, level, self.engine.sketch_spec.key)
-                at = left & (levels == level)
-                one = np.concatenate([row[:-ROW_WORDS], again])
-                similar[at] = odd_sketch.compare(one, rows[at], share)[1]
-        return bits, similar
-
-    def say_the_same_data(self, page: OwnPart, rows: PageRows, measured: Measured) -> BoolArray:
-        """Which pages have the same data, or data of other names only; shape (n,).
-
-        Of other names are those of another version of a site's software. Where the texts are
-        all but equal, templates included, they are a difference too.
-        """
-        digest, names = page.reading.data
-        same: BoolArray = rows.data[:, 0] == digest
-        if same.all():
-            return same
-        apart = (rows.data[:, 1] & names) == 0
-        row, similar = page.reading.odd_row, measured.similarity
-        same |= apart & (odd_sketch.n_differing(rows.whole, row, similar) > ONE_SIDED)
-        return same
-
-    def _n_differing(self, page: OwnPart, rows: PageRows, measured: Measured) -> F64Array:
-        """Shingles that one page has and the other has not, by whichever view says fewer."""
-        whole = odd_sketch.n_differing(rows.whole, page.reading.odd_row, measured.similarity)
-        own = odd_sketch.n_differing(rows.own, page.odd_row, measured.own_similarity)
-        return np.minimum(whole, own)
-
-    def compare_facts(self, page: OwnPart, rows: PageRows, measured: Measured) -> I64Array:
-        """In what facts a page differs from others: as facts.differences; shape (n,).
-
-        With pages that were read when no template of theirs was known, all facts are compared.
-        """
-        found = np.zeros(len(rows.data), dtype=np.int64)
-        if self.facts == "ignore" or not len(found):
-            return found
-        n_differing = self._n_differing(page, rows, measured)
-        plain = rows.have_no_own_part
-        if not plain.all():
-            found = differences(page.facts, rows.facts, n_differing)
-        if plain.any():
-            found[plain] = differences(page.all_facts, rows.facts[plain], n_differing[plain])
-        return found
-
-    def rest_similarity(self, page: OwnPart, rows: PageRows) -> F64Array:
-        """How similar pages are in what is left of both without templates of this one."""
-        reading = page.reading
-        share = page.n_words / reading.n_words if reading.n_words else 1.0
-        return self._similar(reading.words, reading.whole, rows.whole, share)[1]
-
-    def _rest_agrees(self, page: OwnPart, rows: PageRows, places: I64Array) -> BoolArray:
-        """Which of some pages are also near in what is left without the host's templates."""
-        similar = self.rest_similarity(page, rows.where(places))
-        return own_parts_agree(np.full(len(places), page.n_words), similar, self.limits)
 
     def is_cold(self, reading: PageReading) -> bool:
         """Whether too little is known of a host to tell its templates from a page's own text.
@@ -635,38 +480,5 @@ def encoded(lines: list[str]) -> bytes:
     return "\n".join(lines).encode("utf-8", "surrogatepass")
 
 
-def _bits(words: U64Array) -> I64Array:
-    return np.bitwise_count(words).astype(np.int64)
-
-
 def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
     return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
-
-
-@cache
-def _suffixes() -> PublicSuffixList:
-    # The bundled list, private suffixes (github.io) included: no download. As one set of names
-    # it gives a crawl's garbage collector nothing to visit; the trees of others do.
-    return PublicSuffixList(accept_unknown=False)
-
-
-def site_of(url: str) -> str:
-    """The registrable domain of a URL, the host where it has none (an address, "localhost")."""
-    found = AUTHORITY.match(url)
-    return _site_and_host(found[0] if found else url)[0]
-
-
-def host_of(url: str) -> str:
-    """The host of a URL in lower case, without its port; the URL itself where it cannot be read."""
-    found = AUTHORITY.match(url)
-    return _site_and_host(found[0] if found else url)[1]
-
-
-@lru_cache(maxsize=4096)
-def _site_and_host(url: str) -> tuple[str, str]:
-    try:
-        host = (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:  # "http://[": no host to speak of, so a site of its own
-        return url, url
-    is_address = ":" in host or host.rpartition(".")[2].isdigit()
-    return host if is_address else _suffixes().privatesuffix(host) or host, host

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from scrapy_neardup.detect.detector import site_of
 from scrapy_neardup.detect.item_table import KeptItem
+from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.errors import FleetError
 from scrapy_neardup.fleet import scripts
 from scrapy_neardup.state.records import (

@@ -15,7 +15,8 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.asyncio import run_in_thread
 
 from scrapy_neardup import stats
-from scrapy_neardup.detect.detector import INDEXED, Decision, Detector
+from scrapy_neardup.detect.decision import INDEXED, Decision
+from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.detect.templates import Host

@@ -149,16 +149,16 @@ def _measure(
 ) -> tuple[bool | int | float, ...]:
     page, rows = detector.own_part(second), PageRows.of(detector.own_part(first).row[None])
     fingerprints = np.array([first.signatures.fingerprint], dtype=np.uint64)
-    measured = detector.compare(page, fingerprints, rows)
+    measured = detector.comparison.measure(page, fingerprints, rows)
     known = not page.is_all_that_counts
-    same_data = bool(detector.say_the_same_data(page, rows, measured)[0])
+    same_data = bool(detector.comparison.say_the_same_data(page, rows, measured)[0])
     return (
         first.digest == second.digest and first.n_words > 0,
         detector.scope == "all" or first.site == second.site,
         min(first.n_words, second.n_words),
         page.n_words,
-        float(detector.rest_similarity(page, rows)[0]) if known else nan,
-        not same_data or bool(detector.compare_facts(page, rows, measured)[0]),
+        float(detector.comparison.rest_similarity(page, rows)[0]) if known else nan,
+        not same_data or bool(detector.comparison.differing_facts(page, rows, measured)[0]),
         *(column[0] for column in measured),
     )
 

@@ -184,7 +184,7 @@ def what_differs(
 ) -> tuple[BoolArray, I64Array]:
     """Of near pairs, whether their data may be those of copies, and in what facts they differ.
 
-    As Detector.say_the_same_data() and detect.facts.differences() have it.
+    As Comparison.say_the_same_data() and detect.facts.differences() have it.
     """
     same, found = rows["data"][i, 0] == others["data"][j, 0], np.zeros(len(i), dtype=np.int64)
     for later in set(i.tolist()):

@@ -19,7 +19,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from scrapy_neardup.detect.detector import INDEXED, Decision, Detector
+from scrapy_neardup.detect.decision import INDEXED, Decision
+from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.item_table import ItemTable, KeptItem
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.errors import BrokenInvariant, JournalError, SnapshotError, StateLocked

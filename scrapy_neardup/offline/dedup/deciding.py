@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from scrapy_neardup.detect.detector import INDEXED, Decision, Detector
+from scrapy_neardup.detect.decision import INDEXED, Decision
+from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.detect.templates import each_once
 from scrapy_neardup.offline.dedup.columns import Columns

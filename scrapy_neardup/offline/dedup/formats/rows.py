@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from scrapy_neardup.detect.detector import host_of
+from scrapy_neardup.detect.sites import host_of
 from scrapy_neardup.offline.dedup.columns import Columns, value_at
 from scrapy_neardup.offline.dedup.record import Page
 

@@ -15,7 +15,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from scrapy_neardup.detect.detector import host_of
+from scrapy_neardup.detect.sites import host_of
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.columns import Columns
 from scrapy_neardup.offline.dedup.formats.rows import url_of

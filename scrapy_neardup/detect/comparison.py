@@ -1,0 +1,130 @@
+"""How far a page is from others: as wholes, in their own parts, in data and in facts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scrapy_neardup.detect import odd_sketch
+from scrapy_neardup.detect.facts import ONE_SIDED, differences
+from scrapy_neardup.detect.near import Limits, Measured, own_parts_agree
+from scrapy_neardup.detect.odd_sketch import ROW_WORDS
+from scrapy_neardup.detect.page_reading import OwnPart
+from scrapy_neardup.detect.page_row import PageRows
+from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
+
+
+class Comparison:
+    """Measures one page against the rows of others; the rule that decides is in near.py.
+
+    limits         of the detector: own parts of fewer than min_words words are not compared
+    compare_facts  False: pages never differ in facts
+    key            of the sketches
+    """
+
+    def __init__(self, limits: Limits, compare_facts: bool, key: int) -> None:
+        self.limits = limits
+        self.compare_facts = compare_facts
+        self.key = key
+
+    def measure(
+        self, page: OwnPart, fingerprints: U64Array, rows: PageRows, within: int | None = None
+    ) -> Measured:
+        """How far a page is from others, as wholes and in their own parts.
+
+        Own parts are compared where templates count and both are long enough; with
+        confirm_distance None they are not. within: sketch bits, as odd_sketch.compare has them.
+        """
+        reading = page.reading
+        distances = _bits(fingerprints ^ np.uint64(reading.signatures.fingerprint))
+        bits, similar = self.similar(reading.words, reading.whole, rows.whole, within=within)
+        own_similar = np.full(len(distances), -1.0)
+        if not page.is_all_that_counts and self.limits.confirm_distance is not None:
+            own_distances = _bits(rows.own_fingerprints ^ np.uint64(page.fingerprint))
+            distances = np.minimum(distances, own_distances)
+            self._compare_own_parts(page, rows, own_similar)
+        return Measured(distances, bits, similar, own_similar)
+
+    def _compare_own_parts(self, page: OwnPart, rows: PageRows, similar: F64Array) -> None:
+        """Fill in how similar own parts are where both have min_words words."""
+        usable = odd_sketch.sizes_of(rows.own) >= self.least_shingles
+        if page.is_long_enough and usable.any():
+            similar[usable] = self.similar(page.words, page.odd_row, rows.own[usable])[1]
+
+    @property
+    def least_shingles(self) -> int:
+        """Of an own part by which pages are compared: what min_words words have."""
+        return max(1, self.limits.min_words - odd_sketch.SHINGLE + 1)
+
+    def similar(
+        self,
+        words: bytes,
+        row: U64Array,
+        rows: U64Array,
+        share: float = 1.0,
+        within: int | None = None,
+    ) -> tuple[I64Array, F64Array]:
+        """Sketch bits between texts, and their similarity, whatever levels they are sampled at.
+
+        words, row: of one; rows: of the others. share, within: see odd_sketch.compare.
+        """
+        bits, similar, n_left = odd_sketch.compare(row, rows, share, within)
+        if n_left:
+            left, levels = np.isnan(similar), odd_sketch.levels_of(rows)
+            for level in set(levels[left].tolist()):
+                again = odd_sketch.odd_row(words, level, self.key)
+                at = left & (levels == level)
+                one = np.concatenate([row[:-ROW_WORDS], again])
+                similar[at] = odd_sketch.compare(one, rows[at], share)[1]
+        return bits, similar
+
+    def say_the_same_data(self, page: OwnPart, rows: PageRows, measured: Measured) -> BoolArray:
+        """Which pages have the same data, or data of other names only; shape (n,).
+
+        Of other names are those of another version of a site's software. Where the texts are
+        all but equal, templates included, they are a difference too.
+        """
+        digest, names = page.reading.data
+        same: BoolArray = rows.data[:, 0] == digest
+        if same.all():
+            return same
+        apart = (rows.data[:, 1] & names) == 0
+        row, similar = page.reading.odd_row, measured.similarity
+        same |= apart & (odd_sketch.n_differing(rows.whole, row, similar) > ONE_SIDED)
+        return same
+
+    def _n_differing(self, page: OwnPart, rows: PageRows, measured: Measured) -> F64Array:
+        """Shingles that one page has and the other has not, by whichever view says fewer."""
+        whole = odd_sketch.n_differing(rows.whole, page.reading.odd_row, measured.similarity)
+        own = odd_sketch.n_differing(rows.own, page.odd_row, measured.own_similarity)
+        return np.minimum(whole, own)
+
+    def differing_facts(self, page: OwnPart, rows: PageRows, measured: Measured) -> I64Array:
+        """In what facts a page differs from others: as facts.differences; shape (n,).
+
+        With pages that were read when no template of theirs was known, all facts are compared.
+        """
+        found = np.zeros(len(rows.data), dtype=np.int64)
+        if not self.compare_facts or not len(found):
+            return found
+        n_differing = self._n_differing(page, rows, measured)
+        plain = rows.have_no_own_part
+        if not plain.all():
+            found = differences(page.facts, rows.facts, n_differing)
+        if plain.any():
+            found[plain] = differences(page.all_facts, rows.facts[plain], n_differing[plain])
+        return found
+
+    def rest_similarity(self, page: OwnPart, rows: PageRows) -> F64Array:
+        """How similar pages are in what is left of both without templates of this one."""
+        reading = page.reading
+        share = page.n_words / reading.n_words if reading.n_words else 1.0
+        return self.similar(reading.words, reading.whole, rows.whole, share)[1]
+
+    def rest_agrees(self, page: OwnPart, rows: PageRows, places: I64Array) -> BoolArray:
+        """Which of some pages are also near in what is left without the host's templates."""
+        similar = self.rest_similarity(page, rows.where(places))
+        return own_parts_agree(np.full(len(places), page.n_words), similar, self.limits)
+
+
+def _bits(words: U64Array) -> I64Array:
+    return np.bitwise_count(words).astype(np.int64)

@@ -1,0 +1,51 @@
+"""What the detector says of a page."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+DecisionKind = Literal[
+    "new", "exact", "near", "near-but-differs", "contains", "too-short", "undecided"
+]
+# Others may be near a page of these kinds.
+INDEXED: frozenset[DecisionKind] = frozenset({"new", "near", "near-but-differs", "contains"})
+
+
+class Decision(NamedTuple):
+    """What the detector says of a page.
+
+    kind             "new", or a duplicate: "exact" (the same text), "near"; "too-short" and
+                     "undecided" pages are to be kept, as is one that is "near-but-differs", or
+                     that "contains" an earlier page whole and says more
+    fingerprint      of the page
+    words            how many it has
+    original         URL of the page it repeats, nearly repeats or contains; None for other kinds
+    original_id      that page's row
+    distance         fingerprint bits that differ from the original's
+    sketch_distance  sketch bits that differ
+    similarity       estimated Jaccard similarity of the 5-word shingles; 1.0 where exact
+    page_id          the page's own row, None where it was not admitted
+    elsewhere        URL of a page of another site that it repeats; never a reason to drop
+    unconfirmed      pages near by fingerprint that the sketches told apart from it
+    differs          in what a page that is "near-but-differs" does: one of facts.REASONS
+    cold             whether it is "new" only because too little is known of its host's templates
+    """
+
+    kind: DecisionKind
+    fingerprint: int
+    words: int
+    original: str | None = None
+    original_id: int | None = None
+    distance: int | None = None
+    sketch_distance: int | None = None
+    similarity: float | None = None
+    page_id: int | None = None
+    elsewhere: str | None = None
+    unconfirmed: int = 0
+    cold: bool = False
+    differs: str | None = None
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether another page of the same scope says the same."""
+        return self.kind in ("exact", "near")
