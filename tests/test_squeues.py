@@ -13,8 +13,10 @@ import pytest
 from scrapy import Request
 from scrapy.http import Response
 
+from scrapy_neardup.commands import main
 from scrapy_neardup.crawl.session import CrawlSession
-from scrapy_neardup.errors import SettingsError, StateLocked
+from scrapy_neardup.errors import SettingsError, StateError, StateLocked
+from scrapy_neardup.state.frontier import NAME
 from scrapy_neardup.state.lock import FolderLock
 from tests.crawls import Outcome, PagesSpider, crawl
 from tests.mock_site import MockSite, page, prose
@@ -281,6 +283,52 @@ def test_a_single_pages_command_leaves_the_job_alone(mock_site: MockSite, tmp_pa
     assert outcome.stats["scheduler/dequeued/disk"] == 1
     assert not (tmp_path / "neardup").exists()
     assert json.loads((tmp_path / "requests.queue" / "active.json").read_text()) in ({}, [])
+
+
+def test_a_job_whose_frontier_is_damaged_is_refused_until_repaired_and_loses_no_page(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_branch(mock_site)
+    killed(mock_site, tmp_path, 2)
+    frontier = tmp_path / "neardup" / NAME
+    for path in frontier.parent.glob(NAME + "*"):
+        path.write_bytes(b"nothing that SQLite knows")
+    for _ in range(2):
+        with pytest.raises(StateError, match="scrapy neardup repair"):
+            crawl(Follower, {"JOBDIR": str(tmp_path)}, seed=mock_site.url("/start"))
+    assert main(["repair", str(tmp_path)]) == 0
+    outcome = crawl(Follower, {"JOBDIR": str(tmp_path)}, seed=mock_site.url("/start"))
+    assert len(set(outcome.urls)) == 5
+
+
+def test_a_request_that_is_damaged_in_the_frontier_does_not_pass_for_another(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_branch(mock_site)
+    where = {"JOBDIR": str(tmp_path)}
+    crawl(Follower, where | {"CLOSESPIDER_ITEMCOUNT": 2}, seed=mock_site.url("/start"))
+    frontier = tmp_path / "neardup" / NAME
+    frontier.write_bytes(frontier.read_bytes().replace(b"/leaf/1", b"/leaf/9"))
+    second = crawl(Follower, where, seed=mock_site.url("/start"))
+    assert second.stats["finish_reason"] == "requests_lost"
+    assert second.stat("requests/lost") == 1
+    assert not mock_site.gets("/leaf/9")
+    assert main(["repair", str(tmp_path)]) == 0
+    crawl(Follower, where, seed=mock_site.url("/start"))
+    assert mock_site.gets("/leaf/1")
+
+
+def test_a_job_with_waiting_requests_is_not_left_for_a_state_elsewhere(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_branch(mock_site)
+    where = {"JOBDIR": str(tmp_path / "job")}
+    elsewhere = where | {"NEARDUP_STATE_DIR": str(tmp_path / "state")}
+    crawl(Follower, where | {"CLOSESPIDER_ITEMCOUNT": 2}, seed=mock_site.url("/start"))
+    with pytest.raises(SettingsError, match="state folder of its own"):
+        crawl(Follower, elsewhere, seed=mock_site.url("/start"))
+    crawl(Follower, where, seed=mock_site.url("/start"))
+    assert len(crawl(Follower, elsewhere, seed=mock_site.url("/start")).urls) == 5
 
 
 def test_a_job_with_its_state_elsewhere_sets_aside_the_queue_that_a_crash_left(

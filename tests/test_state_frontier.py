@@ -137,7 +137,7 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     db = sqlite3.connect(tmp_path / "f")
     db.execute("PRAGMA user_version = 9")
     db.close()
-    with pytest.raises(StateError, match="version 9 found, 1 expected"):
+    with pytest.raises(StateError, match="version 9 found, 2 expected"):
         Frontier(tmp_path / "f")
 
 

@@ -1,7 +1,7 @@
 """Check a state folder: read every byte, and list sound and damaged files.
 
-Changes nothing. Exit code 1 means damage; the next crawl repairs it, or `repair` does so now.
-Refused while a crawl uses the folder.
+Changes nothing. Exit code 1 means damage. The next crawl repairs it, or `repair` does so now; a
+damaged frontier or key stops the next crawl. Refused while a crawl uses the folder.
 """
 
 from __future__ import annotations
@@ -39,6 +39,16 @@ class Report(NamedTuple):
     files: list[Finding]
     damage: list[Damage]  # to the files of the state
     bad_ledgers: list[Path]  # files of the ledger that cannot be read
+    bad_frontier: Path | None
+    bad_key: str | None  # what is wrong with the key
+    n_waiting: int  # requests in the frontier
+    n_guests: int  # journals that the next crawl merges
+    n_living_guests: int
+
+    @property
+    def n_damaged(self) -> int:
+        """How many files are."""
+        return sum(finding.verdict != SOUND for finding in self.files)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,22 +63,70 @@ def run(options: argparse.Namespace) -> int:
     with locked(folder):
         report = inspect(folder)
     tell(report, options.json)
-    return 1 if report.damage or report.bad_ledgers else 0
+    return 1 if report.n_damaged else 0
 
 
 def inspect(folder: Path) -> Report:
     """Read every file. Raises StateError where another version or specification is among them."""
-    from scrapy_neardup.state.recovery import numbers, read_fallback, read_folder
+    from scrapy_neardup.state.recovery import (
+        ended_guests,
+        guest_journals,
+        numbers,
+        read_fallback,
+        read_folder,
+    )
 
     content = read_folder(folder)
     damage = [*content.damage, *read_fallback(folder, content)]
+    guests = guest_journals(folder)
+    ended = list(ended_guests(folder, content.identity, damage))
     wrong = {d.path: d.reason for d in damage}
     paths = [
         folder / f"{kind}-{n}" for kind in ("snapshot", "journal") for n in numbers(folder, kind)
     ]
-    ledgers, bad = _ledgers(folder)
-    files = [_finding(folder, path, wrong.get(path, SOUND)) for path in paths]
-    return Report(content.closed, files + ledgers, damage, bad)
+    files = [_finding(folder, path, wrong.get(path, SOUND)) for path in [*paths, *guests]]
+    bad_key = _key(folder, files)
+    n_waiting, bad_frontier = _frontier(folder, files)
+    ledgers, bad_ledgers = _ledgers(folder)
+    return Report(
+        ended_cleanly=content.closed,
+        files=files + ledgers,
+        damage=damage,
+        bad_ledgers=bad_ledgers,
+        bad_frontier=bad_frontier,
+        bad_key=bad_key,
+        n_waiting=n_waiting,
+        n_guests=sum(guest.content is not None for guest in ended),
+        n_living_guests=len(guests) - len(ended),
+    )
+
+
+def _key(folder: Path, files: list[Finding]) -> str | None:
+    """What is wrong with the key; adds the file, if there is one, to those read."""
+    from scrapy_neardup.errors import StateError
+    from scrapy_neardup.state.secret import kept_key
+
+    path, verdict = folder / "key", SOUND
+    if not path.exists():  # the crawl's settings have it
+        return None
+    try:
+        kept_key(folder)
+    except StateError as error:
+        verdict = str(error)
+    files.append(_finding(folder, path, verdict))
+    return None if verdict == SOUND else verdict
+
+
+def _frontier(folder: Path, files: list[Finding]) -> tuple[int, Path | None]:
+    """Requests that wait, and the file if it is damaged; adds it to those read."""
+    from scrapy_neardup.state.frontier import NAME, examine
+
+    path = folder / NAME
+    if not path.exists():
+        return 0, None
+    n_requests, damage = examine(path)
+    files.append(_finding(folder, path, damage or SOUND))
+    return n_requests, None if damage is None else path
 
 
 def _ledgers(folder: Path) -> tuple[list[Finding], list[Path]]:
@@ -95,14 +153,24 @@ def _finding(folder: Path, path: Path, verdict: str) -> Finding:
 def tell(report: Report, as_json: bool) -> None:
     """Print what was found."""
     if as_json:
+        numbers = {
+            "requests_waiting": report.n_waiting,
+            "guests_ended": report.n_guests,
+            "guests_living": report.n_living_guests,
+        }
         files = [finding._asdict() for finding in report.files]
-        say_json({"ended_cleanly": report.ended_cleanly, "files": files})
+        say_json({"ended_cleanly": report.ended_cleanly, **numbers, "files": files})
         return
     say_table(("file", "bytes"), [(f.file, f"{f.n_bytes:,}") for f in report.files])
     say()
     for finding in report.files:
         if finding.verdict != SOUND:
             say(clean(finding.verdict))
-    n_damaged = sum(finding.verdict != SOUND for finding in report.files)
-    say(f"{len(report.files)} files, {n_damaged} damaged")
+    say(f"{len(report.files)} files, {report.n_damaged} damaged")
     say("The last crawl " + ("ended cleanly" if report.ended_cleanly else "did not end cleanly"))
+    if report.n_waiting:
+        say(f"{report.n_waiting:,} requests wait for the next crawl of the job")
+    if report.n_guests:
+        say(f"{report.n_guests} journals of guests wait to be merged by the next crawl")
+    if report.n_living_guests:
+        say(f"{report.n_living_guests} guests are still crawling")

@@ -2,6 +2,9 @@
 
 The next crawl would do the same. It fetches and keeps again what only the damaged files held.
 They stay in the folder under names that end in .damaged. Refused while a crawl uses the folder.
+
+Requests that waited in a damaged frontier can only be found again. Nobody knows on which pages, so
+the next crawl of the job reads all of them again. A damaged key cannot be repaired.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Set aside what is damaged and say where it is."""
+    from scrapy_neardup.state.frontier import NAME
+
     folder = state_folder(options)
     with locked(folder):
         moved = repair(folder)
@@ -35,16 +40,24 @@ def run(options: argparse.Namespace) -> int:
         return 0
     for name, n_bytes in moved.items():
         say(f"{n_bytes:,} bytes are now in {name}")
+        if name.startswith(NAME):
+            say("The next crawl reads all pages again, to find the requests that waited there")
     say(f"{len(moved)} damaged files repaired" if moved else "nothing is damaged")
     return 0
 
 
 def repair(folder: Path) -> dict[str, int]:
     """Set aside what is damaged; bytes of each file that was made. Raises StateError, OSError."""
+    from scrapy_neardup.errors import StateError
     from scrapy_neardup.ledger.writer import set_aside
-    from scrapy_neardup.state.recovery import recover
+    from scrapy_neardup.state.recovery import forget_urls, recover
 
     report = inspect(folder)
+    if report.bad_key is not None:
+        raise StateError(report.bad_key)
     asides = [recover(damage) for damage in report.damage]
     asides += [set_aside(path) for path in report.bad_ledgers]
+    if report.bad_frontier is not None:
+        forget_urls(folder)  # first: without the frontier, nobody could tell that this is missing
+        asides.append(set_aside(report.bad_frontier))
     return {str(aside.relative_to(folder)): aside.stat().st_size for aside in asides}

@@ -34,7 +34,8 @@ def locked(folder: Path) -> Iterator[None]:
     """Keep crawls out of a state folder. Raises StateError if it holds no state, or is in use."""
     from scrapy_neardup.state.lock import FolderLock
 
-    if not any(path.name.startswith(("snapshot-", "journal-")) for path in folder.glob("*-*")):
+    files = ("snapshot-", "journal-", "guest-")
+    if not any(path.name.startswith(files) for path in folder.glob("*-*")):
         raise StateError(f"{folder}: holds no state; name JOBDIR or NEARDUP_STATE_DIR")
     lock = FolderLock(folder)
     try:

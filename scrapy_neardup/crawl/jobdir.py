@@ -20,7 +20,7 @@ from scrapy_neardup.errors import SettingsError, StateError
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.files import write_atomically
-from scrapy_neardup.state.frontier import Frontier
+from scrapy_neardup.state.frontier import NAME, Frontier, count_requests
 from scrapy_neardup.state.lock import FolderLock
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def open_frontier(folder: Path, crawler: Crawler, state: State) -> Frontier | No
     A queue of Scrapy's is taken over, or set aside if it cannot be relied on: then what the
     state says is under way is forgotten. Raises StateError, SettingsError.
     """
-    path = folder / "frontier.sqlite"
+    path = folder / NAME
     if not uses_frontier(crawler):
         refuse_to_leave(path)
         if state.crashed:
@@ -79,8 +79,11 @@ class ForeignJob:
     """
 
     def __init__(self, job: Path) -> None:
-        """Raises StateLocked where another crawl has the job; OSError."""
+        """Raises StateLocked where another crawl has the job; SettingsError where requests of it
+        wait in a frontier; OSError.
+        """
         job.mkdir(parents=True, exist_ok=True)
+        refuse_to_leave(job / "neardup" / NAME)
         self._lock = FolderLock(job)
         self._mark = job / "neardup.running"
 
@@ -120,16 +123,12 @@ def priorities_of(crawler: Crawler) -> type | None:
 
 def refuse_to_leave(path: Path) -> None:
     """Raise SettingsError if requests wait where this crawl does not look for them."""
-    if not path.exists():
-        return
-    frontier = Frontier(path)
-    n_waiting = frontier.n_rows
-    frontier.close()
-    if n_waiting:
+    if path.exists() and (n_waiting := count_requests(path)):
         raise SettingsError(
-            f"{n_waiting:,} requests of this job wait in {path}, and this crawl has a scheduler or "
-            f"queue of its own. Go on without SCHEDULER, SCHEDULER_PRIORITY_QUEUE and "
-            f"SCHEDULER_…DISK_QUEUE, or set another JOBDIR"
+            f"{n_waiting:,} requests of this job wait in {path}, and this crawl has a scheduler, a "
+            f"queue or a state folder of its own. Go on without SCHEDULER, "
+            f"SCHEDULER_PRIORITY_QUEUE, SCHEDULER_…DISK_QUEUE and NEARDUP_STATE_DIR, or set "
+            f"another JOBDIR"
         )
 
 

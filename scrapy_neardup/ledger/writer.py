@@ -308,12 +308,12 @@ def after(path: Path) -> Path:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a file that is not a ledger, with SQLite's files beside it; its new name.
+    """Rename a damaged SQLite file, with the files beside it; its new name.
 
     Raises OSError.
     """
     aside = path.with_name(path.name + DAMAGED)
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("-wal", "-shm", ""):
         beside = path.with_name(path.name + suffix)
         if beside.exists():
             # SQLite would apply a -wal that stays behind to the file that takes the name.

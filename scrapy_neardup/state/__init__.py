@@ -298,7 +298,8 @@ class State:
             self.under_way = under("under_way.", arrays)
 
     def _replay(self, journalled: Iterable[JournalRecord]) -> None:
-        keys, times = [], []
+        keys: list[bytes] = []
+        times: list[float] = []
         for record in journalled:
             if record.kind == records.URL:
                 key, seen_at = records.unpack_url(record.payload)
@@ -308,6 +309,9 @@ class State:
                 self.detector.restore(*records.unpack_page(record.payload))
             elif record.kind == records.ITEM:
                 self.items.add(records.unpack_item(record.payload))
+            elif record.kind == records.URLS_FORGOTTEN:
+                keys, times = [], []
+                self.urls.clear()
             else:
                 raise ValueError(f"a record of unknown kind {record.kind}")
         self.urls.add_at(keys, times)

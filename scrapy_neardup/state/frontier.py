@@ -6,6 +6,9 @@ what was under way when a process was killed waits again when the file is opened
 Writes are gathered and committed by a thread, each time with a sync. push() says which commit
 will hold the row: until then nobody may count on it. An uncommitted row is not lost as long as
 what led to it is still in the file.
+
+SQLite has checksums for its log only, not for its pages. So each request carries its own: CRC-32,
+little-endian, behind the pickled bytes. A changed URL would be another request without a sign.
 """
 
 from __future__ import annotations
@@ -16,16 +19,20 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 from scrapy_neardup.errors import StateError
 
 logger = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
+NAME = "frontier.sqlite"  # in a job's state folder
+CRC_BYTES = 4
 CHUNK = 32  # rows of a queue that are read at once; twice as many stay in memory
 RETRY_S = 5.0  # between two attempts to write to a full disk
 NEWEST = 2**63 - 1
@@ -40,7 +47,7 @@ class Row(NamedTuple):
     """A request in the file."""
 
     id: int  # ascending in the order of the pushes
-    request: bytes
+    request: bytes  # in the file, and in memory as in the file: with its CRC
 
 
 class QueueName(NamedTuple):
@@ -83,11 +90,7 @@ class Frontier:
             self._counts = dict(self._reader.execute(_COUNTS).fetchall())
             (last,) = self._reader.execute("SELECT max(id) FROM requests").fetchone()
         except sqlite3.Error as error:
-            raise StateError(
-                f"{path}, the crawl's queue of requests, cannot be opened ({error}). Make it "
-                f"readable and writable; if it is damaged, delete the folder {path.parent} to "
-                f"start afresh: what the crawl knows would hide the pages that waited"
-            ) from error
+            raise _unreadable(path, error) from error
         self.n_rows = sum(self._counts.values())
         self._last_reopened = self._last = self._committed = last or 0
         self._out: set[int] = set()  # rows taken, or done and not yet gone from the file
@@ -261,7 +264,7 @@ class RowQueue:
 
     def push(self, request: bytes, slot: str) -> None:
         """Add a request; it will be in the file with the frontier's commit number `batch`."""
-        name = QueueName(self._name, slot)
+        name, request = QueueName(self._name, slot), _with_crc(request)
         row = Row(self._frontier.insert(self._id, name, request), request)
         self._n_rows += 1
         if self._newest_first:
@@ -277,23 +280,34 @@ class RowQueue:
             self._edge = self._next.popleft().id + 1
 
     def pop(self) -> Row | None:
-        """Take the next row, None where none waits."""
-        if self.peek() is None:
+        """Take the next row, None where none waits. Raises StateError for a damaged one."""
+        if self._first() is None:
             return None
         row = self._next.pop() if self._newest_first else self._next.popleft()
         if not self._newest_first:
             self._edge = max(self._edge, row.id)
         self._n_rows -= 1
         self._frontier.take(row.id)
-        return row
+        return self._checked(row)
 
     def peek(self) -> Row | None:
-        """The next row, which stays."""
+        """The next row, which stays. Raises StateError for a damaged one."""
+        row = self._first()
+        return None if row is None else self._checked(row)
+
+    def _first(self) -> Row | None:
         if not self._next and self._n_rows:
             self._load()
         if not self._next:
             return None
         return self._next[-1] if self._newest_first else self._next[0]
+
+    def _checked(self, row: Row) -> Row:
+        """The row with its request alone."""
+        if not _is_sound(row.request):
+            path = self._frontier.path
+            raise StateError(f"request {row.id} in {path} is damaged: {_remedy(path)}")
+        return Row(row.id, row.request[:-CRC_BYTES])
 
     def _load(self) -> None:
         read = self._frontier.older if self._newest_first else self._frontier.newer
@@ -315,6 +329,73 @@ class RowQueue:
         return self._n_rows
 
 
+class Examined(NamedTuple):
+    """What a frontier's file holds."""
+
+    n_requests: int
+    damage: str | None  # what is wrong with it
+
+
+def examine(path: Path) -> Examined:
+    """Read every byte of a frontier that nobody has open, and change nothing.
+
+    Raises StateError for another version.
+    """
+    n_requests = 0
+    try:
+        with closing(_connect_to_read(path)) as db:
+            if not _has_tables(db, path):
+                return Examined(0, None)
+            (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+            if found != "ok":
+                return Examined(0, f"{path} is damaged: {' '.join(found.split())}")
+            for id, request in db.execute("SELECT id, request FROM requests"):
+                if not _is_sound(request):
+                    return Examined(n_requests, f"{path} is damaged: request {id} has a wrong CRC")
+                n_requests += 1
+    except sqlite3.Error as error:
+        return Examined(n_requests, f"{path} is damaged: {error}")
+    return Examined(n_requests, None)
+
+
+def count_requests(path: Path) -> int:
+    """How many requests are in a frontier, which another crawl may have open.
+
+    Raises StateError for a damaged file, or another version.
+    """
+    try:
+        with closing(_connect_to_read(path)) as db:
+            if not _has_tables(db, path):
+                return 0
+            (n_requests,) = db.execute("SELECT count(*) FROM requests").fetchone()
+    except sqlite3.Error as error:
+        raise _unreadable(path, error) from error
+    return int(n_requests)
+
+
+def _unreadable(path: Path, error: sqlite3.Error) -> StateError:
+    return StateError(
+        f"{path}, the crawl's queue of requests, cannot be opened ({error}). Make it readable and "
+        f"writable; if it is damaged, {_remedy(path)}"
+    )
+
+
+def _with_crc(request: bytes) -> bytes:
+    return request + crc32(request).to_bytes(CRC_BYTES, "little")
+
+
+def _is_sound(request: object) -> bool:
+    # Damage may turn a column's bytes into another of SQLite's types.
+    return isinstance(request, bytes) and request == _with_crc(request[:-CRC_BYTES])
+
+
+def _remedy(path: Path) -> str:
+    return (
+        f"run `scrapy neardup repair {path.parent}`. The next crawl then reads all pages again, "
+        f"for nobody knows which of them led to what waited"
+    )
+
+
 _COUNTS = "SELECT queue, count(*) FROM requests GROUP BY queue"
 _OLDER = "SELECT id, request FROM requests WHERE queue = ? AND id < ? ORDER BY id DESC LIMIT ?"
 _NEWER = "SELECT id, request FROM requests WHERE queue = ? AND id > ? ORDER BY id LIMIT ?"
@@ -325,21 +406,30 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
 
 
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=60, uri=True)
+
+
 def _open(path: Path) -> sqlite3.Connection:
     """A connection to write with. Raises sqlite3.Error, StateError for another version."""
     db = _connect(path)
     db.execute("PRAGMA journal_mode = WAL")
     # A sync for each commit: what waits for a commit may be on the disk itself right after it.
     db.execute("PRAGMA synchronous = FULL")
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version == 0:
+    if not _has_tables(db, path):
         db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
-    elif version != VERSION:
+    return db
+
+
+def _has_tables(db: sqlite3.Connection, path: Path) -> bool:
+    """Whether a file was begun. Raises StateError for another version."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version not in (0, VERSION):
         raise StateError(
             f"{path}: format version {version} found, {VERSION} expected: use the release that "
             f"wrote it"
         )
-    return db
+    return bool(version)
 
 
 def _joined(first: _Batch, second: _Batch) -> _Batch:

@@ -2,7 +2,8 @@
 
 Damage costs memory, never a page: what is forgotten is fetched again. So a crawl starts from the
 newest sound snapshot and what can be read of the journals since; the rest is kept under a name
-ending in .damaged. Files of another version or specification are refused, not recovered.
+ending in .damaged. Files of another version or specification are refused, not recovered; but not
+those of guests, whose settings nobody compared with the folder's while it was empty.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from scrapy_neardup.errors import DamagedFile
+from scrapy_neardup.errors import DamagedFile, JournalError
+from scrapy_neardup.state import records
 from scrapy_neardup.state.files import aside_name, set_aside, write_atomically
 from scrapy_neardup.state.header import Identity
-from scrapy_neardup.state.journal import JournalContent, JournalRecord, read_journal
+from scrapy_neardup.state.journal import Journal, JournalContent, JournalRecord, read_journal
 from scrapy_neardup.state.lock import try_lock
 from scrapy_neardup.state.snapshot import Array, Snapshot, open_snapshot
 
@@ -102,14 +104,23 @@ class Guest(NamedTuple):
     content: JournalContent | None  # None where nothing can be read
 
 
-def ended_guests(folder: Path, identity: Identity | None, damage: list[Damage]) -> Iterator[Guest]:
-    """The journals of guests that have ended. Adds to the damage what cannot be read of them.
+def guest_journals(folder: Path) -> list[Path]:
+    """The journals of guests, living ones too."""
+    return sorted(path for path in folder.glob("guest-*") if not path.suffix)
 
-    Raises JournalError for another version or identity; OSError.
+
+def ended_guests(folder: Path, identity: Identity | None, damage: list[Damage]) -> Iterator[Guest]:
+    """The journals of guests that have ended. Adds to the damage what cannot be used of them.
+
+    Raises OSError.
     """
-    for path in sorted(folder.glob("guest-*")):
-        if not path.suffix and has_ended(path):
-            yield Guest(path, _journal(path, identity, damage))
+    for path in filter(has_ended, guest_journals(folder)):
+        try:
+            content = _journal(path, identity, damage)
+        except JournalError as error:
+            damage.append(Damage(path, None, path.stat().st_size, str(error)))
+            content = None
+        yield Guest(path, content)
 
 
 def has_ended(path: Path) -> bool:
@@ -183,3 +194,24 @@ def recover(damage: Damage) -> Path:
     finally:
         os.close(fd)
     return aside
+
+
+def forget_urls(folder: Path) -> None:
+    """Record that no URL counts as seen, so that the next crawl reads all pages again.
+
+    The folder is to be sound, and no crawl's. Raises OSError.
+    """
+    content = read_folder(folder)
+    if content.identity is None:
+        return
+    number = max(content.journals, default=content.snapshot_number)
+    path = folder / f"journal-{number}"
+    if content.journals:
+        journal = Journal(path, content.journals[number].end, "always")
+    else:
+        assert content.state is not None
+        journal = Journal.create(path, content.identity, "always", content.state)
+    try:
+        journal.append(records.URLS_FORGOTTEN, b"")
+    finally:
+        journal.close()

@@ -69,6 +69,10 @@ class RotatingUrlFilter:
         self.expire()
         return any(key in generation.urls for generation in self._generations)
 
+    def clear(self) -> None:
+        """Forget every key."""
+        self._generations = []
+
     def expire(self) -> None:
         """Drop the generations that have outlived their time; look-ups do so, too."""
         if self._ttl_s is None or not self._generations:
