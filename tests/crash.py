@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -324,14 +324,17 @@ def lost_contents(urls: set[str], plan: Plan) -> set[str]:
 
 
 def check_feed(feed: Path, plan: Plan) -> Counter[str]:
-    """Every content is in the feed. How many lines it has, and how many of them a kill cut off."""
-    urls, counts = set(), Counter(lines=0, torn=0)
+    """Every content is in the feed. How many lines it has: cut off by a kill, or of a URL again."""
+    urls, counts = set(), Counter(lines=0, torn=0, again=0)
     for line in feed.read_bytes().splitlines():
         counts["lines"] += 1
         try:
-            urls.add(json.loads(line)["url"])
+            url = json.loads(line)["url"]
         except ValueError:
             counts["torn"] += 1
+            continue
+        counts["again"] += url in urls
+        urls.add(url)
     lost = lost_contents(urls, plan)
     assert not lost, f"not in the feed: {lost}"
     return counts
@@ -374,15 +377,16 @@ def keys_fetched(lines: list[str]) -> dict[str, str]:
 def refetched(lines: list[str]) -> Counter[str]:
     """How many pages rounds fetched again, and how many of them not for the first time lately.
 
-    Lately is the last second before the end of a round, plus what was under way then. The start
-    page, and what a round fetched that could not write, is left out.
+    Lately is the last second before the end of a round, plus what was under way then. What each
+    process fetches (the start page, robots.txt), and what a round fetched that could not write, is
+    left out.
     """
     earlier: dict[str, bool] = {}  # key → whether it was fetched lately
     here: dict[str, float] = {}
     counts: Counter[str] = Counter()
     for line in [*lines, "round"]:
         what, *words = line.split(" ")
-        if what == "fetched" and path_of(words[1]) != "/":
+        if what == "fetched" and path_of(words[1]) not in ("/", "/robots.txt"):
             here.setdefault(words[0], float(words[2]))
         elif what == "round":
             counts["refetched"] += len(here.keys() & earlier)
@@ -431,18 +435,22 @@ def main() -> None:
     server.server_close()
     root = Path(tempfile.mkdtemp(prefix="neardup-crash-"))
     ends: Counter[str] = Counter()
+    totals: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by place
     try:
         reference = reference_of(server.root + "/", root, plan)
         while ends.total() - ends[""] < options.rounds:
             campaign = Campaign.drawn(root / "crawl", server.root + "/", rng)
             counts = run(campaign, rng, plan, reference)
             ends += campaign.ends
+            totals[campaign.place] += counts
             kind = campaign.place, campaign.has_feed, *campaign.settings.values()
             say(*kind, dict(campaign.ends), dict(counts))
             shutil.rmtree(campaign.folder)
     finally:
         site.end("SIGKILL")
     shutil.rmtree(root)
+    for place, total in totals.items():
+        say(place, {key: total[key] for key in ("fetched", "refetched", "refetched_old", "again")})
     say(f"no page lost: {dict(ends)} in {time.monotonic() - begin:.0f} s")
 
 
