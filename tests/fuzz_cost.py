@@ -3,24 +3,33 @@
 Repeats pieces put together from atoms of every class (letters, marks, separators, elements,
 attributes, entities, escapes), keeps what took longest for a byte, and changes it further. Prints
 for each target the slowest found: time for a byte, and how much more four times the length takes,
-which is 4 where the cost is linear. What it finds becomes a test that counts work.
+which is 4 where the cost is linear, and
+the longest hold of Python's lock in a megabyte. What it finds becomes a test that counts work.
 """
 
 import argparse
+import contextlib
 import random
+import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from scrapy_neardup.crawl.extract import visible_text_of_html
+from lxml import html
+
+from scrapy_neardup.crawl.extract import text_and_markup_of_html, visible_text_of_html
+from scrapy_neardup.crawl.item_data import item_data
+from scrapy_neardup.crawl.page_data import attribute_lines, page_data
 from scrapy_neardup.detect.odd_sketch import odd_row
 from scrapy_neardup.detect.text import exact_text, words_and_blocks
 from scrapy_neardup.engines import load_engine
+from scrapy_neardup.errors import NearDupError
 from scrapy_neardup.kernels.numpy_twin import words as words_in_python
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
 from scrapy_neardup.urls.site_rules import read_rules
 
 SIZE = 1 << 15  # characters; then four times as many
+HOLD_SIZE = 1_000_000  # bytes
 NOISE_S = 2e-3  # times below are not told apart
 BEST = 12  # inputs that are changed further
 LETTERS = (
@@ -91,6 +100,24 @@ URL = (
     ),
     *("index.html", "PHPSESSID=0123456789abcdef", "list", "\\", "|", "*", " ", "\t"),
 )
+DATA = (
+    *('{"a":', "[", "]", "}", ",", '"', "'", "\\", "\\u", "\\ud800", "1", "1e9", "-", "null", " "),
+    *(
+        "=",
+        "=[",
+        "={",
+        "('",
+        "JSON.parse('",
+        "var a=",
+        "</script>",
+        "<script>",
+        "\n",
+        "é",
+        "0" * 50,
+    ),
+    *('<script type="application/ld+json">', '<meta name=a content="', '">', "2026-01-01T00:00:00"),
+    *('<i itemprop=a content="', "<title>", "<h1>", '<img srcset="', "data:,", '<i data-a="', "\0"),
+)
 RULES = """[{"order": 1, "urlPattern": {"include": ["h.example/*/*/*/list", "h.example/*a*a*a*b|"]},
   "processor": "queryRemovalExcept", "args": ["id"]}]"""
 
@@ -110,12 +137,25 @@ def targets() -> dict[str, Target]:
         engine.signatures(words)
         odd_row(words, 0, 1)
 
+    def data(text: str) -> None:
+        root = html.document_fromstring(f"<script>{text}")
+        page_data(root, "http://h.example/")
+        attribute_lines(root, "http://h.example/")
+
+    def item(text: str) -> None:
+        item_data(
+            {"a": text, "b": [text[:900]], "c": "http://h.example/" + text[:900]}, None, rules
+        )
+        text_and_markup_of_html(text)
+
     return {
         "words": Target(words_and_blocks, text),
         "words in Python": Target(words_in_python.normalise, text),
         "exact text and facts": Target(exact_text, text + FACTS),
         "signatures": Target(signatures, text),
         "markup": Target(visible_text_of_html, MARKUP + LETTERS[:3] + SPACES[:2]),
+        "data": Target(data, DATA),
+        "item": Target(item, LETTERS + MARKS + FACTS + MARKUP + DATA),
         "url key": Target(lambda t: url_key(f"http://h.example{t}", rules), URL + LETTERS[:4]),
         "url host": Target(lambda t: url_key(f"http://{t}", rules), URL),
     }
@@ -142,7 +182,9 @@ def main() -> None:
         for what, one in (("slowest", slowest), ("steepest", steepest)):
             print(  # noqa: T201 - its output
                 f"{name}, {what}: {one.ns_a_byte:.0f} ns a byte, {one.growth:.1f} times for four "
-                f"times the length: {ascii(''.join(one.pieces))[:200]}"
+                f"times the length, {1e3 * hold_s(known[name].run, one.pieces):.0f} ms in one hold "
+                f"of Python's lock: {ascii(''.join(one.pieces))[:200]}",
+                flush=True,
             )
 
 
@@ -180,9 +222,44 @@ def measured(run: Callable[[str], object], pieces: tuple[str, ...]) -> Found:
     return Found(1e9 * then / n_bytes, then / max(first, NOISE_S), pieces)
 
 
+def hold_s(run: Callable[[str], object], pieces: tuple[str, ...]) -> float:
+    """The longest that one call holds Python's lock, of 1 MB: the least of three attempts.
+
+    Counts what the thread's own clock says between two turns of this one, so that other processes
+    count only where this one waits for them.
+    """
+    piece = "".join(pieces)
+    text = piece * (HOLD_SIZE // len(piece.encode("utf-8", "replace")) + 1)
+    return min(longest_turn_s(lambda: run(text)) for _ in range(3))
+
+
+def longest_turn_s(run: Callable[[], object]) -> float:
+    begun, ended = threading.Event(), threading.Event()
+
+    def until_end() -> None:
+        begun.wait()
+        with contextlib.suppress(Exception):
+            run()
+        ended.set()
+
+    thread = threading.Thread(target=until_end)
+    thread.start()
+    clock = time.pthread_getcpuclockid(thread.ident or 0)
+    begun.set()
+    longest = last = 0.0
+    with contextlib.suppress(OSError):  # it has ended
+        while not ended.is_set():
+            time.sleep(0)
+            now = time.clock_gettime(clock)
+            longest, last = max(longest, now - last), now
+    thread.join()
+    return longest
+
+
 def seconds(run: Callable[[str], object], text: str) -> float:
     start = time.process_time()
-    run(text)
+    with contextlib.suppress(NearDupError):
+        run(text)
     return time.process_time() - start
 
 
