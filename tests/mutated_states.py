@@ -92,7 +92,7 @@ def open_altered(kind: str, seeds: list[int]) -> None:
             arrays, what = altered(sound, Chance(seed))
             folder = Path(name, str(seed))
             folder.mkdir()
-            write_snapshot(folder / "snapshot-1", identity, arrays)
+            write_snapshot(folder / "snapshot-1", identity, arrays, key=KEY)
             try:
                 use(kind, folder)
             except NearDupError:

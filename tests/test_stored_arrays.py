@@ -11,8 +11,9 @@ from scrapy_neardup.errors import DamagedFile, JournalError, SnapshotError
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.index.slices import SliceIndex
 from scrapy_neardup.state import State, records
-from scrapy_neardup.state.header import pack_header
+from scrapy_neardup.state.header import VERSION, pack_header
 from scrapy_neardup.state.journal import Journal
+from scrapy_neardup.state.mac import MAC_BYTES
 from scrapy_neardup.state.snapshot import MAGIC, open_snapshot
 from scrapy_neardup.stored_arrays import check_arrays, check_below, check_starts
 from scrapy_neardup.urls.filters.exact import ExactUrlFilter
@@ -69,7 +70,7 @@ def test_a_table_of_urls_without_a_free_place_is_refused() -> None:
 
 
 def entry(**changed: object) -> dict[str, object]:
-    return {"name": "a", "dtype": "<u8", "shape": [0], "crc": 0} | changed
+    return {"name": "a", "dtype": "<u8", "shape": [0], "sha256": ""} | changed
 
 
 @pytest.mark.parametrize(
@@ -89,12 +90,12 @@ def entry(**changed: object) -> dict[str, object]:
         [entry(shape=[True])],
         [entry(shape=3)],
         [entry(shape=[0] * 99)],
-        [entry(crc=None)],
+        [entry(sha256=None)],
     ],
 )
 def test_a_header_that_names_no_plain_arrays_is_damaged(tmp_path: Path, entries: object) -> None:
     path = tmp_path / "snapshot-1"
-    path.write_bytes(pack_header(MAGIC, {}, state=1, arrays=entries))
+    path.write_bytes(pack_header(MAGIC, {}, 0, state=1, arrays=entries))
     with pytest.raises(DamagedFile):
         open_snapshot(path, {})
 
@@ -103,7 +104,8 @@ def test_a_header_that_names_no_plain_arrays_is_damaged(tmp_path: Path, entries:
     "text", [b"[" * 100_000, b"{", b"1", b'{"state":-1}', b'{"state":1,"identity":[]}', b"\xff"]
 )
 def test_a_header_of_other_json_is_damaged(tmp_path: Path, text: bytes) -> None:
-    fixed = struct.pack("<8sII", MAGIC, 2, len(text))
+    text += bytes(MAC_BYTES)
+    fixed = struct.pack("<8sII", MAGIC, VERSION, len(text))
     path = tmp_path / "snapshot-1"
     path.write_bytes(fixed + struct.pack("<I", crc32(text, crc32(fixed))) + text)
     with pytest.raises(DamagedFile):
@@ -126,7 +128,7 @@ def test_a_journal_with_records_that_nobody_writes_is_refused(
     tmp_path: Path, kind: int, payload: bytes
 ) -> None:
     factory = make_state_factory(KINDS["scan-bloom"])
-    journal = Journal.create(tmp_path / "journal-0", factory.identity(KEY), "no")
+    journal = Journal.create(tmp_path / "journal-0", factory.identity(KEY), "no", key=KEY)
     journal.append(kind, payload)
     journal.close(cleanly=True)
     with pytest.raises(JournalError, match="delete the folder"):

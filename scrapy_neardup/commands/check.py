@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_neardup.commands.state_folder import add_state, locked, state_folder
+from scrapy_neardup.commands.state_folder import add_state, known_key, locked, state_folder
 from scrapy_neardup.commands.terminal import clean, say, say_json, say_table
 
 if TYPE_CHECKING:
@@ -61,13 +61,16 @@ def run(options: argparse.Namespace) -> int:
     """Tell what was found; exit code 1 if anything is damaged."""
     folder = state_folder(options)
     with locked(folder):
-        report = inspect(folder)
+        report = inspect(folder, known_key(folder, options))
     tell(report, options.json)
     return 1 if report.n_damaged else 0
 
 
-def inspect(folder: Path) -> Report:
-    """Read every file. Raises StateError where another version or specification is among them."""
+def inspect(folder: Path, key: int | None = None) -> Report:
+    """Read every file. key: the folder's secret, where it is known.
+
+    Raises StateError where another version, specification or key is among them.
+    """
     from scrapy_neardup.state.recovery import (
         ended_guests,
         guest_journals,
@@ -76,10 +79,10 @@ def inspect(folder: Path) -> Report:
         read_folder,
     )
 
-    content = read_folder(folder)
-    damage = [*content.damage, *read_fallback(folder, content)]
+    content = read_folder(folder, key=key)
+    damage = [*content.damage, *read_fallback(folder, content, key)]
     guests = guest_journals(folder)
-    ended = list(ended_guests(folder, content.identity, damage))
+    ended = list(ended_guests(folder, content.identity, key, damage))
     wrong = {d.path: d.reason for d in damage}
     paths = [
         folder / f"{kind}-{n}" for kind in ("snapshot", "journal") for n in numbers(folder, kind)

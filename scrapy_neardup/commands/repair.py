@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 from scrapy_neardup.commands.check import inspect
-from scrapy_neardup.commands.state_folder import add_state, locked, state_folder
+from scrapy_neardup.commands.state_folder import add_state, known_key, locked, state_folder
 from scrapy_neardup.commands.terminal import say, say_json
 
 EXAMPLES = """\
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
 
     folder = state_folder(options)
     with locked(folder):
-        moved = repair(folder)
+        moved = repair(folder, known_key(folder, options))
     if options.json:
         say_json({"moved": moved})
         return 0
@@ -46,18 +46,23 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def repair(folder: Path) -> dict[str, int]:
-    """Set aside what is damaged; bytes of each file that was made. Raises StateError, OSError."""
+def repair(folder: Path, key: int | None = None) -> dict[str, int]:
+    """Set aside what is damaged; bytes of each file that was made.
+
+    key: the folder's secret, where it is known. Raises StateError, OSError.
+    """
     from scrapy_neardup.errors import StateError
     from scrapy_neardup.ledger.writer import set_aside
     from scrapy_neardup.state.recovery import forget_urls, recover
 
-    report = inspect(folder)
+    report = inspect(folder, key)
     if report.bad_key is not None:
         raise StateError(report.bad_key)
     asides = [recover(damage) for damage in report.damage]
     asides += [set_aside(path) for path in report.bad_ledgers]
     if report.bad_frontier is not None:
-        forget_urls(folder)  # first: without the frontier, nobody could tell that this is missing
+        forget_urls(
+            folder, key
+        )  # first: without the frontier, nobody could tell that this is missing
         asides.append(set_aside(report.bad_frontier))
     return {str(aside.relative_to(folder)): aside.stat().st_size for aside in asides}

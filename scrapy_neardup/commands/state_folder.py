@@ -29,6 +29,20 @@ def state_folder(options: argparse.Namespace) -> Path:
     return inside if inside.is_dir() else named
 
 
+def known_key(folder: Path, options: argparse.Namespace) -> int | None:
+    """The secret that a state folder keeps, or NEARDUP_KEY; None where neither is there."""
+    from scrapy_neardup.settings import NearDupSettings
+    from scrapy_neardup.state.secret import key_in
+
+    if (folder / "key").exists():
+        try:
+            return key_in(folder)
+        except StateError:  # damaged, of which `check` speaks
+            return None
+    settings = getattr(options, "scrapy_settings", None)
+    return None if settings is None else NearDupSettings.from_settings(settings).key
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep crawls out of a state folder. Raises StateError if it holds no state, or is in use."""

@@ -122,7 +122,7 @@ class State:
         store = _store(folder, fsync, as_guest)
         with _closed_on_error(store):
             key = store.key() if key is None else key
-            arrays, journalled = store.load(factory.identity(key))
+            arrays, journalled = store.load(factory.identity(key), key)
             detector = _detector(factory, key, arrays, folder)
             state = cls(urls, detector, store, ttl_s, clock)
             if arrays:

@@ -14,6 +14,7 @@ from pathlib import Path
 from secrets import randbits
 
 from scrapy_neardup.errors import StateLocked
+from scrapy_neardup.state.files import require_own
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Fsync, Journal, JournalRecord
 from scrapy_neardup.state.recovery import FolderContent, read_folder
@@ -32,8 +33,12 @@ class GuestStore(Store):
     is_guest = True
 
     def __init__(self, folder: Path, locked: StateLocked, fsync: Fsync = "everysec") -> None:
-        """locked: why the folder cannot be had."""
+        """locked: why the folder cannot be had.
+
+        Raises StateError for a folder that others own or may write to; OSError.
+        """
         self._prepare(folder, fsync)
+        require_own(folder)
         self._locked = locked
 
     def key(self) -> int:
@@ -44,12 +49,15 @@ class GuestStore(Store):
             time.sleep(PAUSE_S)
         raise self._locked
 
-    def load(self, identity: Identity) -> tuple[dict[str, Array], Iterator[JournalRecord]]:
+    def load(
+        self, identity: Identity, key: int = 0
+    ) -> tuple[dict[str, Array], Iterator[JournalRecord]]:
         """What the folder holds now; then append() is possible.
 
-        Raises SnapshotError and JournalError for files of another version or identity.
+        Raises SnapshotError and JournalError for files of another version or identity, or under
+        another key.
         """
-        self._identity = identity
+        self._identity, self._key = identity, key
         found = self._read(identity)
         if found.state is not None:
             self.id = found.state
@@ -62,7 +70,7 @@ class GuestStore(Store):
     def _read(self, identity: Identity) -> FolderContent:
         for _ in range(ATTEMPTS):
             try:
-                return read_folder(self.folder, identity)
+                return read_folder(self.folder, identity, self._key)
             except FileNotFoundError:  # its owner has replaced it by a newer one
                 time.sleep(PAUSE_S)
         raise self._locked
@@ -71,7 +79,7 @@ class GuestStore(Store):
         """A new journal, locked. Raises OSError."""
         while True:
             path = self.folder / f"guest-{randbits(64):016x}"
-            journal = Journal.create(path, self._identity, self._fsync, self.id)
+            journal = Journal.create(path, self._identity, self._fsync, self.id, self._key)
             # Before it was locked, the folder's next owner may have taken it for a dead guest's.
             if journal.lock() and path.exists():
                 return journal

@@ -1,7 +1,7 @@
 """The journal: an append-only file of records that a crash can shorten but not corrupt.
 
 File: header (header.py), then records: payload bytes u32, CRC-32 u32 of everything else in
-the record, kind u8, payload; little-endian.
+the record, kind u8, MAC of length, kind and payload (mac.py), payload; little-endian.
 
 A journal whose last record is CLOSED was closed cleanly. Reopening it cuts that record off, so
 that its absence means a crash: nothing has to be written, and a full disk cannot hide one.
@@ -21,6 +21,7 @@ from scrapy_neardup.errors import JournalError
 from scrapy_neardup.state.files import O_BINARY, write_all, write_atomically
 from scrapy_neardup.state.header import Identity, pack_header, read_header
 from scrapy_neardup.state.lock import try_lock
+from scrapy_neardup.state.mac import MAC_BYTES, RECORD, foreign, is_mac, mac_of
 
 Fsync = Literal["always", "everysec", "no"]
 
@@ -28,7 +29,8 @@ MAGIC = b"NEARDUPJ"
 MAX_PAYLOAD_BYTES = 1 << 20
 SYNC_INTERVAL_S = 1.0
 _LENGTH = struct.Struct("<I")
-_HEAD = struct.Struct("<IIB")  # payload bytes, CRC, kind
+_HEAD = struct.Struct(f"<IIB{MAC_BYTES}s")  # payload bytes, CRC, kind, MAC
+_KIND, _MAC = 8, 9  # offsets in a record
 CLOSED = 0  # the kind of the last record of a journal that was closed cleanly
 
 
@@ -48,14 +50,16 @@ class Journal:
     append() does not wait for the disk; "no": what the operating system still holds.
     """
 
-    def __init__(self, path: Path, end: int, fsync: Fsync = "everysec") -> None:
+    def __init__(self, path: Path, end: int, fsync: Fsync = "everysec", key: int = 0) -> None:
         """Open a file for appending at `end`, cutting off and syncing what is behind it.
 
-        end: where read_journal() found the last record to end. Raises OSError.
+        end: where read_journal() found the last record to end. key: the folder's secret. Raises
+        OSError.
         """
         self.path = path
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | O_BINARY)
         self._end = end
+        self._key = key
         if os.fstat(self._fd).st_size > end:
             os.ftruncate(self._fd, end)
             os.fsync(self._fd)
@@ -70,15 +74,15 @@ class Journal:
 
     @classmethod
     def create(
-        cls, path: Path, identity: Identity, fsync: Fsync = "everysec", state: int = 0
+        cls, path: Path, identity: Identity, fsync: Fsync = "everysec", state: int = 0, key: int = 0
     ) -> Journal:
         """A new journal without records; it appears whole or not at all. Raises OSError.
 
-        state: the id of the state that it belongs to.
+        state: the id of the state that it belongs to. key: the folder's secret.
         """
-        header = pack_header(MAGIC, identity, state=state)
+        header = pack_header(MAGIC, identity, key, state=state)
         write_atomically(path, [header])
-        return cls(path, len(header), fsync)
+        return cls(path, len(header), fsync, key)
 
     def lock(self) -> bool:
         """Lock the file until close(), or the end of the process; False if another has it."""
@@ -97,7 +101,7 @@ class Journal:
         """
         if self._failure is not None:
             raise self._failure
-        record = pack_record(kind, payload)
+        record = pack_record(kind, payload, self._key)
         self._write(record)
         self._end += len(record)
         self._dirty = True
@@ -136,19 +140,20 @@ class Journal:
             self._syncer.join()
         try:
             if cleanly and self._failure is None:
-                self._write(pack_record(CLOSED, b""))
+                self._write(pack_record(CLOSED, b"", self._key))
             if self._fsync != "no" and self._failure is None:
                 self.sync()
         finally:
             os.close(self._fd)
 
 
-def pack_record(kind: int, payload: bytes) -> bytes:
+def pack_record(kind: int, payload: bytes, key: int = 0) -> bytes:
     """A record's bytes. Raises ValueError for a payload above 1 MiB."""
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise ValueError(f"a record of {len(payload)} bytes: at most {MAX_PAYLOAD_BYTES}")
-    crc = crc32(payload, crc32(bytes([kind]), crc32(_LENGTH.pack(len(payload)))))
-    return _HEAD.pack(len(payload), crc, kind) + payload
+    length, kind_byte = _LENGTH.pack(len(payload)), bytes([kind])
+    signed = kind_byte + mac_of(key, RECORD, length, kind_byte, payload) + payload
+    return length + _LENGTH.pack(crc32(signed, crc32(length))) + signed
 
 
 class JournalContent(NamedTuple):
@@ -166,7 +171,7 @@ class JournalContent(NamedTuple):
         """The records in the order of their appending."""
         at = self.start
         while at < self.end:
-            length, _, kind = _HEAD.unpack_from(self.data, at)
+            length, _, kind, _ = _HEAD.unpack_from(self.data, at)
             at += _HEAD.size
             if kind != CLOSED:
                 yield JournalRecord(kind, bytes(self.data[at : at + length]))
@@ -178,47 +183,58 @@ class JournalContent(NamedTuple):
         return self.data[self.bad :]
 
 
-def read_journal(path: Path, identity: Identity | None) -> JournalContent:
+def read_journal(path: Path, identity: Identity | None, key: int | None = 0) -> JournalContent:
     """Read a journal up to the first record that is not sound; O(file).
 
-    identity: None accepts any. Raises DamagedFile for a damaged header; JournalError for
-    another version or identity; OSError if the file cannot be read.
+    identity, key: None accepts any. Raises DamagedFile for a damaged header; JournalError for
+    another version or identity, and for a sound record that was written under another key;
+    OSError if the file cannot be read.
     """
     data = memoryview(path.read_bytes())
-    fields, start = read_header(data, MAGIC, identity, path, JournalError)
+    fields, start = read_header(data, MAGIC, identity, path, JournalError, key)
     end = bad = start
     closed = False
     while (after := _record_end(data, bad)) is not None:
-        closed = data[bad + _HEAD.size - 1] == CLOSED
+        if key is not None:
+            _require_own(data[bad:after], key, path, bad)
+        closed = data[bad + _KIND] == CLOSED
         end, bad = bad if closed else after, after
     closed = closed and bad == len(data)
     return JournalContent(fields["state"], fields["identity"], data, start, end, closed, bad)
 
 
-def journal_records(path: Path, identity: Identity) -> Iterator[tuple[int, JournalRecord]]:
+def journal_records(
+    path: Path, identity: Identity, key: int
+) -> Iterator[tuple[int, JournalRecord]]:
     """The sound records with the offsets behind them, in constant memory; for long journals.
 
     Raises as read_journal().
     """
     with path.open("rb") as file:
         head = memoryview(file.read(MAX_PAYLOAD_BYTES))
-        _, end = read_header(head, MAGIC, identity, path, JournalError)
+        _, end = read_header(head, MAGIC, identity, path, JournalError, key)
         file.seek(end)
-        while (record := _next_record(file)) is not None:
-            end += _HEAD.size + len(record.payload)
-            yield end, record
+        while record := _next_record(file):
+            _require_own(record, key, path, end)
+            end += len(record)
+            yield end, JournalRecord(record[_KIND], bytes(record[_HEAD.size :]))
 
 
-def _next_record(file: BinaryIO) -> JournalRecord | None:
+def _next_record(file: BinaryIO) -> memoryview:
+    """The bytes of the next sound record; none where there is none."""
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size:
-        return None
-    length, _, kind = _HEAD.unpack(head)
-    if length > MAX_PAYLOAD_BYTES:
-        return None
-    payload = file.read(length)
-    sound = pack_record(kind, payload).startswith(head)
-    return JournalRecord(kind, payload) if sound else None
+        return memoryview(b"")
+    length = min(_HEAD.unpack(head)[0], MAX_PAYLOAD_BYTES)
+    record = memoryview(head + file.read(length))
+    return record if _record_end(record, 0) is not None else memoryview(b"")
+
+
+def _require_own(record: memoryview, key: int, path: Path, at: int) -> None:
+    """Raise JournalError for a sound record that was written under another key."""
+    signed = record[: _LENGTH.size], record[_KIND:_MAC], record[_HEAD.size :]
+    if not is_mac(record[_MAC : _HEAD.size], key, RECORD, *signed):
+        raise JournalError(foreign(path, f"the record at offset {at}"))
 
 
 def _record_end(data: memoryview, at: int) -> int | None:
@@ -226,9 +242,9 @@ def _record_end(data: memoryview, at: int) -> int | None:
     body = at + _HEAD.size
     if body > len(data):
         return None
-    length, crc, kind = _HEAD.unpack_from(data, at)
+    length, crc, _, _ = _HEAD.unpack_from(data, at)
     end = body + int(length)
     if length > MAX_PAYLOAD_BYTES or end > len(data):
         return None
-    found = crc32(data[body:end], crc32(bytes([kind]), crc32(data[at : at + _LENGTH.size])))
+    found = crc32(data[at + _KIND : end], crc32(data[at : at + _LENGTH.size]))
     return end if found == crc else None

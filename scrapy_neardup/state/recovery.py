@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from scrapy_neardup.errors import DamagedFile, JournalError
+from scrapy_neardup.errors import DamagedFile, JournalError, StateError
 from scrapy_neardup.state import records
-from scrapy_neardup.state.files import aside_name, set_aside, write_atomically
+from scrapy_neardup.state.files import O_NOFOLLOW, aside_name, set_aside, write_atomically
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Journal, JournalContent, JournalRecord, read_journal
 from scrapy_neardup.state.lock import try_lock
@@ -80,18 +80,22 @@ def numbers(folder: Path, kind: str) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def read_folder(folder: Path, identity: Identity | None = None) -> FolderContent:
+def read_folder(
+    folder: Path, identity: Identity | None = None, key: int | None = None
+) -> FolderContent:
     """Read a folder and change nothing. identity: None accepts any, but the same in all files.
 
-    Raises SnapshotError and JournalError for another version or identity; OSError.
+    key: the folder's secret, where it is known: nothing that was written under another counts.
+
+    Raises SnapshotError and JournalError for another version, identity or key; OSError.
     """
     damage: list[Damage] = []
-    number, snapshot = _newest_snapshot(folder, identity, damage)
+    number, snapshot = _newest_snapshot(folder, identity, key, damage)
     if identity is None and snapshot is not None:
         identity = snapshot.identity
     journals = {}
     for n in numbers(folder, "journal"):
-        if n >= number and (content := _journal(folder / f"journal-{n}", identity, damage)):
+        if n >= number and (content := _journal(folder / f"journal-{n}", identity, key, damage)):
             journals[n] = content
             identity = content.identity
     return FolderContent(number, snapshot, journals, damage)
@@ -109,14 +113,16 @@ def guest_journals(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("guest-*") if not path.suffix)
 
 
-def ended_guests(folder: Path, identity: Identity | None, damage: list[Damage]) -> Iterator[Guest]:
+def ended_guests(
+    folder: Path, identity: Identity | None, key: int | None, damage: list[Damage]
+) -> Iterator[Guest]:
     """The journals of guests that have ended. Adds to the damage what cannot be used of them.
 
     Raises OSError.
     """
     for path in filter(has_ended, guest_journals(folder)):
         try:
-            content = _journal(path, identity, damage)
+            content = _journal(path, identity, key, damage)
         except JournalError as error:
             damage.append(Damage(path, None, path.stat().st_size, str(error)))
             content = None
@@ -125,49 +131,53 @@ def ended_guests(folder: Path, identity: Identity | None, damage: list[Damage]) 
 
 def has_ended(path: Path) -> bool:
     """Whether no living guest writes to a journal."""
-    fd = os.open(path, os.O_RDWR)
+    fd = os.open(path, os.O_RDWR | O_NOFOLLOW)
     try:
         return try_lock(fd)
     finally:
         os.close(fd)  # gives the lock back: only a guest keeps it
 
 
-def read_fallback(folder: Path, content: FolderContent) -> list[Damage]:
+def read_fallback(folder: Path, content: FolderContent, key: int | None = None) -> list[Damage]:
     """Damage to what would only count if the newest snapshot were lost.
 
-    Raises SnapshotError and JournalError for another version or identity; OSError.
+    Raises SnapshotError and JournalError for another version, identity or key; OSError.
     """
     damage: list[Damage] = []
     identity, newest = content.identity, content.snapshot_number
     for number in numbers(folder, "snapshot"):
         if number < newest:
-            _snapshot(folder / f"snapshot-{number}", identity, damage)
+            _snapshot(folder / f"snapshot-{number}", identity, key, damage)
     for number in numbers(folder, "journal"):
         if number < newest:
-            _journal(folder / f"journal-{number}", identity, damage)
+            _journal(folder / f"journal-{number}", identity, key, damage)
     return damage
 
 
 def _newest_snapshot(
-    folder: Path, identity: Identity | None, damage: list[Damage]
+    folder: Path, identity: Identity | None, key: int | None, damage: list[Damage]
 ) -> tuple[int, Snapshot | None]:
     for number in reversed(numbers(folder, "snapshot")):
-        if snapshot := _snapshot(folder / f"snapshot-{number}", identity, damage):
+        if snapshot := _snapshot(folder / f"snapshot-{number}", identity, key, damage):
             return number, snapshot
     return 0, None
 
 
-def _snapshot(path: Path, identity: Identity | None, damage: list[Damage]) -> Snapshot | None:
+def _snapshot(
+    path: Path, identity: Identity | None, key: int | None, damage: list[Damage]
+) -> Snapshot | None:
     try:
-        return open_snapshot(path, identity)
+        return open_snapshot(path, identity, key)
     except DamagedFile as error:
         damage.append(Damage(path, None, path.stat().st_size, str(error)))
         return None
 
 
-def _journal(path: Path, identity: Identity | None, damage: list[Damage]) -> JournalContent | None:
+def _journal(
+    path: Path, identity: Identity | None, key: int | None, damage: list[Damage]
+) -> JournalContent | None:
     try:
-        content = read_journal(path, identity)
+        content = read_journal(path, identity, key)
     except DamagedFile as error:
         damage.append(Damage(path, None, path.stat().st_size, str(error)))
         return None
@@ -196,21 +206,26 @@ def recover(damage: Damage) -> Path:
     return aside
 
 
-def forget_urls(folder: Path) -> None:
+def forget_urls(folder: Path, key: int | None) -> None:
     """Record that no URL counts as seen, so that the next crawl reads all pages again.
 
-    The folder is to be sound, and no crawl's. Raises OSError.
+    The folder is to be sound, and no crawl's. Raises StateError without its key; OSError.
     """
-    content = read_folder(folder)
+    content = read_folder(folder, key=key)
     if content.identity is None:
         return
+    if key is None:
+        raise StateError(
+            f"{folder}: a frontier is set aside under the folder's key only, which is NEARDUP_KEY: "
+            f"repair it in the project that has this setting"
+        )
     number = max(content.journals, default=content.snapshot_number)
     path = folder / f"journal-{number}"
     if content.journals:
-        journal = Journal(path, content.journals[number].end, "always")
+        journal = Journal(path, content.journals[number].end, "always", key)
     else:
         assert content.state is not None
-        journal = Journal.create(path, content.identity, "always", content.state)
+        journal = Journal.create(path, content.identity, "always", content.state, key)
     try:
         journal.append(records.URLS_FORGOTTEN, b"")
     finally:

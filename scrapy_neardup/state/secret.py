@@ -27,9 +27,14 @@ def kept_key(folder: Path) -> int:
 
     Raises StateError for a damaged file, OSError where it cannot be read or made.
     """
-    path = folder / "key"
-    if not path.exists():
+    if not (folder / "key").exists():
         keep_key(folder, new_key())
+    return key_in(folder)
+
+
+def key_in(folder: Path) -> int:
+    """The key that a folder keeps. Raises StateError for a damaged file; OSError."""
+    path = folder / "key"
     text = path.read_bytes().decode("ascii", "replace")
     if len(text) != _DIGITS + 1 or text[-1] != "\n" or set(text[:-1]) - set("0123456789abcdef"):
         raise StateError(

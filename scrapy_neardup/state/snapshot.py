@@ -1,7 +1,8 @@
 """A snapshot: named arrays in one file, opened by mmap without a copy.
 
-File: header (header.py) whose JSON lists each array's name, dtype, shape, offset and CRC-32,
-then the arrays, each at a multiple of 64 bytes and filled up with zeros that its CRC covers.
+File: header (header.py) whose JSON lists each array's name, dtype, shape and digest, then the
+arrays, each at a multiple of 64 bytes and filled up with zeros that its digest covers. The digest
+is SHA-256, for which processors have instructions; the header's MAC makes it speak for the writer.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import mmap
 import re
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 
@@ -37,25 +38,27 @@ class Snapshot(NamedTuple):
 
 
 def write_snapshot(
-    path: Path, identity: Identity, arrays: Mapping[str, Array], state: int = 0
+    path: Path, identity: Identity, arrays: Mapping[str, Array], state: int = 0, key: int = 0
 ) -> None:
     """Write arrays to a file, which appears whole or not at all; O(bytes).
 
-    Raises OSError where it cannot be written, TypeError for arrays of objects.
+    state: the id of the state that they are of. key: the folder's secret. Raises OSError where
+    it cannot be written, TypeError for arrays of objects.
     """
     plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     entries = [_entry(name, np.shape(arrays[name]), array) for name, array in plain.items()]
-    header = pack_header(MAGIC, identity, state=state, arrays=entries)
+    header = pack_header(MAGIC, identity, key, state=state, arrays=entries)
     write_atomically(path, _chunks(header, plain.values()))
 
 
 def _entry(name: str, shape: tuple[int, ...], array: Array) -> dict[str, Any]:
     if array.dtype.kind not in PLAIN_KINDS:
         raise TypeError(f"array {name!r} of dtype {array.dtype}: only plain numbers and text")
-    crc = 0
+    digest = sha256()
     for chunk in _filled_up(array):
-        crc = crc32(chunk, crc)
-    return {"name": name, "dtype": array.dtype.str, "shape": shape, "crc": crc}
+        digest.update(chunk)
+    kind, text = array.dtype.str, digest.hexdigest()
+    return {"name": name, "dtype": kind, "shape": shape, "sha256": text}
 
 
 def _chunks(header: bytes, arrays: Any) -> Iterator[bytes | memoryview]:
@@ -70,18 +73,18 @@ def _filled_up(array: Array) -> Iterator[bytes | memoryview]:
     yield bytes(-array.nbytes % ALIGNMENT)
 
 
-def open_snapshot(path: Path, identity: Identity | None) -> Snapshot:
+def open_snapshot(path: Path, identity: Identity | None, key: int | None = 0) -> Snapshot:
     """The arrays of a file, mapped copy-on-write: writable, never written back.
 
-    Reads every byte once to verify it and copies none. identity: None accepts any. Raises
-    DamagedFile; SnapshotError for another version or identity; OSError if it cannot be read.
+    Reads every byte once to verify it and copies none. identity, key: None accepts any. Raises
+    DamagedFile; SnapshotError for another version, identity or key; OSError if it cannot be read.
     """
     with path.open("rb") as file:
         if not file.seek(0, 2):
             raise DamagedFile(damaged(path, 0, "no bytes", "a header"))
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     data = memoryview(mapped)
-    fields, at = read_header(data, MAGIC, identity, path, SnapshotError)
+    fields, at = read_header(data, MAGIC, identity, path, SnapshotError, key)
     entries, arrays = fields.get("arrays"), {}
     if not isinstance(entries, list) or not all(map(_is_sound, entries)):
         raise DamagedFile(damaged(path, 0, ascii(entries)[:80], "a list of arrays"))
@@ -95,13 +98,14 @@ def open_snapshot(path: Path, identity: Identity | None) -> Snapshot:
 def _is_sound(entry: Any) -> bool:
     """Whether an entry names an array of plain numbers or text, of any length."""
     try:
-        name, text, shape, crc = (entry[key] for key in ("name", "dtype", "shape", "crc"))
+        name, text, shape, digest = (entry[k] for k in ("name", "dtype", "shape", "sha256"))
         # Not the whole language of dtypes, in which a name of a few letters takes no bytes or all.
         dtype = np.dtype(text) if PLAIN_DTYPE.fullmatch(text) else None
-        whole = all(type(number) is int and 0 <= number < MAX_LENGTH for number in (crc, *shape))
+        whole = all(type(number) is int and 0 <= number < MAX_LENGTH for number in shape)
     except (KeyError, TypeError, ValueError):
         return False
-    return isinstance(name, str) and dtype is not None and whole and len(shape) <= MAX_DIMENSIONS
+    texts = isinstance(name, str) and isinstance(digest, str)
+    return texts and dtype is not None and whole and len(shape) <= MAX_DIMENSIONS
 
 
 def _open_array(entry: dict[str, Any], data: memoryview, at: int, path: Path) -> tuple[Array, int]:
@@ -110,8 +114,8 @@ def _open_array(entry: dict[str, Any], data: memoryview, at: int, path: Path) ->
     end = at + n_bytes + -n_bytes % ALIGNMENT
     if end > len(data):
         raise DamagedFile(damaged(path, at, f"{len(data)} bytes", f"{end} or more"))
-    found, expected = crc32(data[at:end]), entry["crc"]
+    found, expected = sha256(data[at:end]).hexdigest(), entry["sha256"]
     if found != expected:
-        what = f"CRC {found:08x} of array {entry['name']!r}"
-        raise DamagedFile(damaged(path, at, what, f"{expected:08x}"))
+        what = f"digest {found[:16]} of array {entry['name']!r}"
+        raise DamagedFile(damaged(path, at, what, ascii(expected[:16])))
     return np.ndarray(shape, dtype, buffer=data, offset=at), end

@@ -88,14 +88,16 @@ class Store:
             self._failed(error)
             return new_key()
 
-    def load(self, identity: Identity) -> tuple[dict[str, Array], Iterator[JournalRecord]]:
+    def load(
+        self, identity: Identity, key: int = 0
+    ) -> tuple[dict[str, Array], Iterator[JournalRecord]]:
         """The arrays of the newest snapshot and the records since; then append() is possible.
 
         What is damaged is set aside and counted in `torn_bytes`. Raises SnapshotError and
-        JournalError for files of another version or identity.
+        JournalError for files of another version or identity, or under another key.
         """
-        self._identity = identity
-        found = read_folder(self.folder, identity)
+        self._identity, self._key = identity, key
+        found = read_folder(self.folder, identity, key)
         self.crashed = not found.closed
         self.torn_bytes = sum(damage.n_bytes for damage in found.damage)
         self.id = randbits(63) if found.state is None else found.state
@@ -110,7 +112,7 @@ class Store:
         """What crawls recorded that were guests here and have ended."""
         damage: list[Damage] = []
         try:
-            guests = list(ended_guests(self.folder, self._identity, damage))
+            guests = list(ended_guests(self.folder, self._identity, self._key, damage))
             for one in damage:
                 self._set_aside(one)
         except OSError as error:
@@ -127,7 +129,7 @@ class Store:
                 self._set_aside(damage)
             if found.journals:
                 path, end = self._journal_path(self._number), found.journals[self._number].end
-                self._journal = Journal(path, end, self._fsync)
+                self._journal = Journal(path, end, self._fsync, self._key)
             else:
                 self._start_journal(self._number)
         except OSError as error:
@@ -144,7 +146,7 @@ class Store:
 
     def _start_journal(self, number: int) -> None:
         path = self._journal_path(number)
-        self._journal = Journal.create(path, self._identity, self._fsync, self.id)
+        self._journal = Journal.create(path, self._identity, self._fsync, self.id, self._key)
         self._number = number
 
     def append(self, kind: int, payload: bytes) -> None:
@@ -191,7 +193,7 @@ class Store:
             return
         path = self._journal_path(self._number + 1)
         try:
-            self._spare = Journal.create(path, self._identity, self._fsync, self.id)
+            self._spare = Journal.create(path, self._identity, self._fsync, self.id, self._key)
         except OSError as error:
             self._failed(error)
 
@@ -210,7 +212,8 @@ class Store:
         except OSError as error:  # what it could not sync is in the snapshot
             self._failed(error)
         try:
-            write_snapshot(self._snapshot_path(number), self._identity, arrays, self.id)
+            path = self._snapshot_path(number)
+            write_snapshot(path, self._identity, arrays, self.id, self._key)
             self._remove_before(number)
             while self._guests:
                 self._guests.pop().unlink(missing_ok=True)

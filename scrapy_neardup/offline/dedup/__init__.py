@@ -164,14 +164,15 @@ class DedupRun:
         if not is_reading:
             self.swapped = self._swapped()
             return
-        with closing(RunJournal(self.job.out / JOURNAL, self.identity, end)) as written:
+        with closing(RunJournal(self.job.out / JOURNAL, self.identity, self.key, end)) as written:
             decider = Decider(detector, written, self.progress.token)
             for (number, part), read in workers.in_order(cuts.after(*following), cuts.read):
                 self._count(number, decider.decide(number, part.number, read))
                 self.watch(self._before(number) + part.done, self.counts)
                 if time.monotonic() - self.saved_at >= CHECKPOINT_S:
                     self._save("reading")
-        write_snapshot(self.job.out / SNAPSHOT, self.identity, detector.arrays())
+        path = self.job.out / SNAPSHOT
+        write_snapshot(path, self.identity, detector.arrays(), key=self.key)
         self.swapped = self._swapped()
         write_tables(self.job.out, self._groups(), self.records)
         if self.job.clusters is not None:
@@ -180,7 +181,9 @@ class DedupRun:
 
     def _decided(self, detector: Any = None) -> Iterator[tuple[int, Decided]]:
         path = self.job.out / JOURNAL
-        return journal.decided(path, self.identity, detector) if path.exists() else iter(())
+        return (
+            journal.decided(path, self.identity, self.key, detector) if path.exists() else iter(())
+        )
 
     def _swapped(self) -> dict[Place, Swap]:
         if self.job.keep == "first":

@@ -48,9 +48,10 @@ class Decided(NamedTuple):
 class RunJournal:
     """Appends what a run decides; see the module."""
 
-    def __init__(self, path: Path, identity: Identity, end: int = 0) -> None:
-        """end: of the last chunk in a journal that is there."""
-        self._journal = Journal(path, end) if end else Journal.create(path, identity)
+    def __init__(self, path: Path, identity: Identity, key: int, end: int = 0) -> None:
+        """key: the run's secret. end: of the last chunk in a journal that is there."""
+        make = Journal(path, end, key=key) if end else Journal.create(path, identity, key=key)
+        self._journal = make
 
     def page(self, kept: KeptPage) -> None:
         """A page that the detector remembers."""
@@ -78,14 +79,14 @@ class RunJournal:
 
 
 def decided(
-    path: Path, identity: Identity, detector: Detector | None = None
+    path: Path, identity: Identity, key: int, detector: Detector | None = None
 ) -> Iterator[tuple[int, Decided]]:
     """The chunks of a journal, each with the offset behind it. In constant memory.
 
     detector: is taught what the one that wrote the journal remembered.
     """
     records: list[tuple[int, bytes]] = []
-    for end, record in journal_records(path, identity):
+    for end, record in journal_records(path, identity, key):
         if record.kind != CHUNK:
             records.append((record.kind, record.payload))
             continue

@@ -41,8 +41,9 @@ def reference_detector(folder: Path, settings: NearDupSettings, key: int) -> Det
     """
     identity = make_identity(settings, key)
     if (folder / SNAPSHOT).exists():
-        return restored_detector(settings, key, open_snapshot(folder / SNAPSHOT, identity).arrays)
-    content = read_folder(folder, identity)
+        arrays = open_snapshot(folder / SNAPSHOT, identity, key).arrays
+        return restored_detector(settings, key, arrays)
+    content = read_folder(folder, identity, key)
     detector = _of_snapshot(content.arrays, settings, key)
     for record in content.records():
         if record.kind == records.PAGE:
