@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -73,10 +72,6 @@ class PageReading:
         """The same page with the signatures of another engine, as under another key."""
         known = {field.name: getattr(self, field.name) for field in fields(self)}
         return PageReading(**known | {"engine": engine})
-
-    def __getstate__(self) -> dict[str, Any]:
-        made = {"signatures": self.signatures, "odd_row": self.odd_row}
-        return self.__dict__ | made | {"engine": None}
 
 
 class OwnPart:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 from zlib import crc32
@@ -99,18 +99,22 @@ class Journal:
         Raises OSError where it cannot be written, or an earlier record did not reach the
         disk; the file then ends with the last whole record.
         """
+        self.extend([JournalRecord(kind, payload)])
+
+    def extend(self, added: Iterable[JournalRecord]) -> None:
+        """Add records in one write, all of them or none. Raises OSError, as append()."""
         if self._failure is not None:
             raise self._failure
-        record = pack_record(kind, payload, self._key)
-        self._write(record)
-        self._end += len(record)
+        records = b"".join(pack_record(*record, self._key) for record in added)
+        self._write(records)
+        self._end += len(records)
         self._dirty = True
         if self._fsync == "always":
             self.sync()
 
-    def _write(self, record: bytes) -> None:
+    def _write(self, records: bytes) -> None:
         try:
-            write_all(self._fd, record)
+            write_all(self._fd, records)
         except OSError as error:
             self._failure = error
             os.ftruncate(self._fd, self._end)

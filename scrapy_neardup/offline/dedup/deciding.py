@@ -20,8 +20,9 @@ from scrapy_neardup.offline.dedup.journal import (
     KEPT,
     RunJournal,
 )
-from scrapy_neardup.offline.dedup.reading import Readings, Unread
+from scrapy_neardup.offline.dedup.reading import Readings
 from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame
+from scrapy_neardup.offline.dedup.transfer import Unread, pack, unpack
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 from scrapy_neardup.state.records import KeptPage
 
@@ -86,7 +87,7 @@ class Cuts:
             except WorkerEnded as ended:
                 if ended.index < 0 or ended.index in fatal:
                     what = f"{len(chunk.data or b''):,} bytes that crash their reader"
-                    return [(Damage(what, chunk.begin), None)]
+                    return pack([Damage(what, chunk.begin)]), [None]
                 fatal.add(ended.index)
 
 
@@ -100,8 +101,9 @@ class Decider:
 
     def decide(self, number: int, chunk: int, read: Readings) -> Counter[str]:
         """Decide about the records of a chunk; how many of each kind."""
-        counts, verdicts = Counter(records=len(read)), bytearray()
-        for index, (reading, traits) in enumerate(read):
+        packed, every = read
+        counts, verdicts = Counter(records=len(every)), bytearray()
+        for index, (reading, traits) in enumerate(zip(unpack(packed), every, strict=True)):
             if traits is not None and isinstance(reading, PageReading):
                 entry = {"index": index, "name": reading.url, "traits": traits}
                 self.journal.note(CHOICE, entry)

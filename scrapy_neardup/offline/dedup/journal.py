@@ -19,7 +19,12 @@ import numpy as np
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.kernels.numpy_twin import U64Array
 from scrapy_neardup.state.header import Identity
-from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, Journal, journal_records
+from scrapy_neardup.state.journal import (
+    MAX_PAYLOAD_BYTES,
+    Journal,
+    JournalRecord,
+    journal_records,
+)
 from scrapy_neardup.state.records import KeptPage, pack_page, unpack_page
 
 PAGE, TEMPLATE, TEMPLATE_PART, DUPLICATE, DAMAGED, CHOICE, CHUNK = range(1, 8)
@@ -52,26 +57,32 @@ class RunJournal:
         """key: the run's secret. end: of the last chunk in a journal that is there."""
         make = Journal(path, end, key=key) if end else Journal.create(path, identity, key=key)
         self._journal = make
+        self._noted: list[JournalRecord] = []  # of the chunk under way
+
+    def _note(self, kind: int, payload: bytes) -> None:
+        self._noted.append(JournalRecord(kind, payload))
 
     def page(self, kept: KeptPage) -> None:
         """A page that the detector remembers."""
-        self._journal.append(PAGE, pack_page(kept))
+        self._note(PAGE, pack_page(kept))
 
     def template(self, host: int, hashes: U64Array) -> None:
         """Blocks of a page that templates were learnt from."""
         while len(hashes) > PART_HASHES:
-            self._journal.append(TEMPLATE_PART, hashes[:PART_HASHES].astype("<u8").tobytes())
+            self._note(TEMPLATE_PART, hashes[:PART_HASHES].astype("<u8").tobytes())
             hashes = hashes[PART_HASHES:]
-        self._journal.append(TEMPLATE, _HOST.pack(host) + hashes.astype("<u8").tobytes())
+        self._note(TEMPLATE, _HOST.pack(host) + hashes.astype("<u8").tobytes())
 
     def note(self, kind: int, entry: dict[str, Any]) -> None:
         """A DUPLICATE, something DAMAGED, or what a CHOICE of a copy is made by."""
-        self._journal.append(kind, json.dumps(entry).encode())
+        self._note(kind, json.dumps(entry).encode())
 
     def decided(self, place: tuple[int, int], verdicts: bytes, counts: Counter[str]) -> None:
-        """All of a chunk is decided."""
+        """All of a chunk is decided: write it. Raises OSError."""
         head = json.dumps([*place, counts]).encode()
-        self._journal.append(CHUNK, head + b"\n" + zlib.compress(verdicts))
+        self._note(CHUNK, head + b"\n" + zlib.compress(verdicts))
+        noted, self._noted = self._noted, []
+        self._journal.extend(noted)
 
     def close(self) -> None:
         """Everything is on the disk when this returns. Raises OSError."""

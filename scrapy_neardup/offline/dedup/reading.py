@@ -21,6 +21,7 @@ from scrapy_neardup.offline.dedup.formats import Format, columns_of, format_of
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.record import Chunk, Damage, Limits, Page, Ranges
 from scrapy_neardup.offline.dedup.traits import Traits, traits_of
+from scrapy_neardup.offline.dedup.transfer import Packed, Read, Unread, pack
 from scrapy_neardup.settings import NearDupSettings
 
 
@@ -35,15 +36,7 @@ class Work(NamedTuple):
     with_traits: bool = False  # whether a copy is to be chosen by more than its place
 
 
-class Unread(NamedTuple):
-    """A record that is not compared, and why: "without_text", "without_url", "too_long",
-    "over_budget" or "failed"."""
-
-    reason: str
-
-
-Read = PageReading | Unread | Damage
-Readings = list[tuple[Read, Traits | None]]
+Readings = tuple[Packed, list[Traits | None]]
 
 
 class Reader:
@@ -78,20 +71,22 @@ class Reader:
         """What each record of a chunk says. fatal: records not to be looked at."""
         form = self._of(number, columns)
         frames = (frame for frame in form.frames(chunk) if not frame.filler)
-        found: Readings = []
+        found: list[Read] = []
+        traits: list[Traits | None] = []
         for index, frame in enumerate(frames):
             self.at(index)
+            page: Page | Damage | None = None
             if index in fatal:
-                found.append((Unread("failed"), None))
+                found.append(Unread("failed"))
             elif frame.damage:
-                found.append((Damage(frame.damage, frame.begin), None))
+                found.append(Damage(frame.damage, frame.begin))
             else:
                 place = f"#{self.work.token}.{number}.{chunk.number}.{index}"
                 page = form.page(frame, chunk)
-                reading = self._read(page, place)
-                found.append((reading, self._traits(page, reading)))
+                found.append(self._read(page, place))
+            traits.append(self._traits(page, found[-1]))
         self.at(-1)
-        return found
+        return pack(found), traits
 
     def _of(self, number: int, columns: Columns) -> Format:
         """The format of an input, which stays open until the next input."""
@@ -100,11 +95,10 @@ class Reader:
             self._format = number, format_of(source, columns, self.work.limits)
         return self._format[1]
 
-    def _traits(self, page: Page | Damage, reading: Read) -> Traits | None:
-        wanted = self.work.with_traits and isinstance(reading, PageReading)
-        if not wanted or isinstance(page, Damage) or not isinstance(reading, PageReading):
+    def _traits(self, page: Page | Damage | None, reading: Read) -> Traits | None:
+        if not (isinstance(page, Page) and isinstance(reading, PageReading)):
             return None
-        return traits_of(page, reading.n_words)
+        return traits_of(page, reading.n_words) if self.work.with_traits else None
 
     def _read(self, page: Page | Damage, place: str) -> Read:
         """The reading of one record. Any error of a parser leaves it unread, and so kept."""
