@@ -16,6 +16,7 @@ from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.frontier import NAME, Frontier
+from scrapy_neardup.state.secret import kept_key
 from scrapy_neardup.state.store import Store
 from tests.mock_site import prose
 
@@ -163,7 +164,7 @@ def verdict(found: dict[str, Any], name: str) -> str:
 
 
 def with_frontier(folder: Path) -> Path:
-    frontier = Frontier(folder / NAME)
+    frontier = Frontier(folder / NAME, kept_key(folder))
     queue = frontier.queue("0", newest_first=True)
     for number in range(300):
         queue.push(b"a request of some length, number %d" % number, "")
@@ -185,7 +186,7 @@ def test_the_requests_that_wait_are_counted(
 def test_a_frontier_left_by_a_kill_is_read_with_its_log(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    killed = Frontier(folder.parent / NAME)
+    killed = Frontier(folder.parent / NAME, kept_key(folder))
     killed.queue("0", newest_first=True).push(b"a request", "")
     killed.flush()
     for path in folder.parent.glob(NAME + "*"):

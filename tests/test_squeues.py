@@ -2,10 +2,13 @@
 
 import json
 import os
+import pickle
 import random
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +16,12 @@ import pytest
 from scrapy import Request
 from scrapy.http import Response
 
-from scrapy_neardup.commands import main
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.errors import SettingsError, StateError, StateLocked
 from scrapy_neardup.state.frontier import NAME
 from scrapy_neardup.state.lock import FolderLock
-from tests.crawls import Outcome, PagesSpider, crawl
+from scrapy_neardup.state.mac import MAC_BYTES
+from tests.crawls import SETTINGS, Outcome, PagesSpider, crawl
 from tests.mock_site import MockSite, page, prose
 from tests.test_state_crawls import ROOT, Follower, add_branch
 
@@ -236,6 +239,40 @@ def test_requests_that_cannot_be_serialised_stay_in_memory_and_their_page_waits(
     assert len(set(first.urls + second.urls)) == 5
 
 
+def repair(job: Path) -> None:
+    """With the settings that the job was crawled with."""
+    command = [sys.executable, "-m", "scrapy", "neardup", "repair", str(job), "-s"]
+    subprocess.run([*command, f"NEARDUP_KEY={SETTINGS['NEARDUP_KEY']}"], check=True, cwd=job)
+
+
+class Planted:
+    """Unpickled, it makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+def test_a_planted_request_is_refused_before_it_is_unpickled(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever can write to the file but not read the key."""
+    add_branch(mock_site)
+    where = {"JOBDIR": str(tmp_path / "job")}
+    crawl(Follower, where | {"CLOSESPIDER_ITEMCOUNT": 2}, seed=mock_site.url("/start"))
+    run, trace = pickle.dumps(Planted(tmp_path / "run")), tmp_path / "run"
+    with closing(sqlite3.connect(tmp_path / "job" / "neardup" / NAME)) as db, db:
+        assert db.execute("UPDATE requests SET request = ?", (run + bytes(MAC_BYTES),)).rowcount
+    second = crawl(Follower, where, seed=mock_site.url("/start"))
+    assert second.stats["finish_reason"] == "requests_lost"
+    assert "was not written under this folder's key" in caplog.text
+    assert not trace.exists()
+    pickle.loads(run)  # noqa: S301
+    assert trace.exists()
+
+
 def test_a_request_whose_callback_is_gone_is_counted_and_kept(
     mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -296,7 +333,7 @@ def test_a_job_whose_frontier_is_damaged_is_refused_until_repaired_and_loses_no_
     for _ in range(2):
         with pytest.raises(StateError, match="scrapy neardup repair"):
             crawl(Follower, {"JOBDIR": str(tmp_path)}, seed=mock_site.url("/start"))
-    assert main(["repair", str(tmp_path)]) == 0
+    repair(tmp_path)
     outcome = crawl(Follower, {"JOBDIR": str(tmp_path)}, seed=mock_site.url("/start"))
     assert len(set(outcome.urls)) == 5
 
@@ -313,7 +350,7 @@ def test_a_request_that_is_damaged_in_the_frontier_does_not_pass_for_another(
     assert second.stats["finish_reason"] == "requests_lost"
     assert second.stat("requests/lost") == 1
     assert not mock_site.gets("/leaf/9")
-    assert main(["repair", str(tmp_path)]) == 0
+    repair(tmp_path)
     crawl(Follower, where, seed=mock_site.url("/start"))
     assert mock_site.gets("/leaf/1")
 

@@ -4,6 +4,7 @@ import random
 import shutil
 import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -137,8 +138,48 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     db = sqlite3.connect(tmp_path / "f")
     db.execute("PRAGMA user_version = 9")
     db.close()
-    with pytest.raises(StateError, match="version 9 found, 2 expected"):
+    with pytest.raises(StateError, match="version 9 found, 3 expected"):
         Frontier(tmp_path / "f")
+
+
+def stored(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None)
+
+
+def test_a_request_that_somebody_without_the_key_wrote_does_not_leave_the_file(
+    tmp_path: Path,
+) -> None:
+    frontier, queue = filled(tmp_path / "f", 2, newest_first=True)
+    queue.close()
+    frontier.close()
+    for key, sound in ((0, True), (1, False)):
+        reopened = Frontier(tmp_path / "f", key)
+        queue = reopened.queue("0", newest_first=True)
+        if sound:
+            assert queue.peek() == (2, numbered(1))
+        else:
+            for take in (queue.peek, queue.pop, queue.pop):
+                with pytest.raises(StateError, match=r"request \d in .* was not written under"):
+                    take()
+        reopened.release()
+
+
+@pytest.mark.parametrize("changed", ["request || x'00'", "substr(request, 2)", "x''", "7"])
+def test_a_request_that_changed_does_not_leave_the_file(tmp_path: Path, changed: str) -> None:
+    frontier, queue = filled(tmp_path / "f", 3, newest_first=True)
+    queue.close()
+    frontier.close()
+    with closing(stored(tmp_path / "f")) as db:
+        db.execute(f"UPDATE requests SET request = {changed} WHERE id = 2")  # noqa: S608
+        db.execute("UPDATE requests SET id = 9 WHERE id = 3")  # sound, in another place
+    reopened = Frontier(tmp_path / "f")
+    queue = reopened.queue("0", newest_first=True)
+    for number in (9, 2):
+        with pytest.raises(StateError, match=f"request {number} in .*repair"):
+            queue.pop()
+    assert queue.pop() == (1, numbered(0))
+    assert queue.pop() is None
+    reopened.release()
 
 
 class Crashes(RuleBasedStateMachine):

@@ -89,7 +89,7 @@ def inspect(folder: Path, key: int | None = None) -> Report:
     ]
     files = [_finding(folder, path, wrong.get(path, SOUND)) for path in [*paths, *guests]]
     bad_key = _key(folder, files)
-    n_waiting, bad_frontier = _frontier(folder, files)
+    n_waiting, bad_frontier = _frontier(folder, files, key)
     ledgers, bad_ledgers = _ledgers(folder)
     return Report(
         ended_cleanly=content.closed,
@@ -120,14 +120,14 @@ def _key(folder: Path, files: list[Finding]) -> str | None:
     return None if verdict == SOUND else verdict
 
 
-def _frontier(folder: Path, files: list[Finding]) -> tuple[int, Path | None]:
+def _frontier(folder: Path, files: list[Finding], key: int | None) -> tuple[int, Path | None]:
     """Requests that wait, and the file if it is damaged; adds it to those read."""
     from scrapy_neardup.state.frontier import NAME, examine
 
     path = folder / NAME
     if not path.exists():
         return 0, None
-    n_requests, damage = examine(path)
+    n_requests, damage = examine(path, key)
     files.append(_finding(folder, path, damage or SOUND))
     return n_requests, None if damage is None else path
 

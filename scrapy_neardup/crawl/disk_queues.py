@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
+from typing import Any
 
-from scrapy import signals
+from queuelib.queue import LifoDiskQueue
+from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.http import Request
-from scrapy.utils.request import request_from_dict
+from scrapy.squeues import PickleLifoDiskQueue
 
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.fail_open import FailOpen
@@ -44,6 +45,7 @@ class DiskQueues:
         self._urls = urls
         self._delivery = delivery
         self._folder = str(queue_folder(crawler))
+        self._serialiser = Serialiser(crawler, f"{self._folder}/0")
 
     def name(self, key: str) -> str:
         """What Scrapy would call a queue's file, from the path that it would give it."""
@@ -53,17 +55,9 @@ class DiskQueues:
         """Add a request. Raises ValueError for one that cannot be serialised, as Scrapy's do."""
         assert self._crawler.engine
         slot = self._crawler.engine.downloader.get_slot_key(request)
-        queue.push(self._packed(request), slot)
+        queue.push(self._serialiser.packed(request), slot)
         self._delivery.hold((self.frontier, self.frontier.batch))
         self._requests.ended(request)
-
-    def _packed(self, request: Request) -> bytes:
-        fields = request.to_dict(spider=self._crawler.spider)
-        fields["meta"] = meta_without_page(fields["meta"])
-        try:
-            return pickle.dumps(fields, protocol=4)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise ValueError(str(error)) from error
 
     def pop(self, queue: RowQueue) -> Request | None:
         """Take the next request that is still wanted.
@@ -83,9 +77,8 @@ class DiskQueues:
         return None
 
     def unpacked(self, row: Row) -> Request:
-        """The request of a row."""
-        fields = pickle.loads(row.request)  # noqa: S301  # as Scrapy does: JOBDIR is the user's own
-        return request_from_dict(fields, spider=self._crawler.spider)
+        """The request of a row, which the frontier has checked: to unpickle is to run."""
+        return self._serialiser.unpacked(row.request)
 
     def _is_repeated(self, row: Row, request: Request) -> bool:
         """Whether a request of an earlier crawl was found again by this one before its turn."""
@@ -109,3 +102,46 @@ class DiskQueues:
     def _committed(self, batches: list[int]) -> None:
         for batch in batches:
             self._delivery.stored((self.frontier, batch))
+
+
+class _InMemory(LifoDiskQueue):
+    """Stands where Scrapy's queue has its file: holds what was last pushed."""
+
+    def __init__(self, *_: Any) -> None:
+        self.data = b""
+
+    def push(self, data: Any) -> None:
+        self.data = data
+
+    def pop(self) -> Any:
+        return self.data
+
+
+class Serialiser(PickleLifoDiskQueue, _InMemory):  # type: ignore[valid-type,misc]
+    """Scrapy's own disk queue, whose bytes go to the frontier instead of a file of its own.
+
+    So requests become the same bytes as in Scrapy, and no others fail; nothing here pickles.
+    """
+
+    def packed(self, request: Request) -> bytes:
+        """A request's bytes. Raises ValueError for one that cannot be serialised."""
+        self.push(_WithoutPage(request))
+        return self.data
+
+    def unpacked(self, data: bytes) -> Request:
+        """The request of some bytes that packed() made."""
+        self.data = data
+        request = self.pop()
+        assert isinstance(request, Request)
+        return request
+
+
+class _WithoutPage:
+    """A request as Scrapy's queue asks for it, without the page that this crawl found it on."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def to_dict(self, *, spider: Spider | None = None) -> dict[str, Any]:
+        fields = self._request.to_dict(spider=spider)
+        return fields | {"meta": meta_without_page(fields["meta"])}

@@ -47,7 +47,7 @@ class ItemJudge:
         self._ignored = frozenset(settings.ignore_fields)
         self._within = settings.confirm_distance or 0
         self._min_words = settings.min_words
-        self._key = state.detector.engine.sketch_spec.key.to_bytes(8, "little")
+        self._key = state.key.to_bytes(8, "little")
         self._began = time.time()
         self._offered: defaultdict[tuple[int, int], list[KeptItem]] = defaultdict(list)
         self._fields: OrderedDict[int, dict[str, int]] = OrderedDict()

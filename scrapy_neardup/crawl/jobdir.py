@@ -61,7 +61,7 @@ def open_frontier(folder: Path, crawler: Crawler, state: State) -> Frontier | No
             set_queue_aside(crawler)
             state.under_way = None
         return None
-    frontier = Frontier(path)
+    frontier = Frontier(path, state.key)
     try:
         if not take_over_queue(frontier, crawler, state.crashed):
             state.under_way = None

@@ -134,6 +134,11 @@ class State:
             state.expire()
         return state
 
+    @property
+    def key(self) -> int:
+        """The secret."""
+        return self.detector.engine.sketch_spec.key
+
     def begin(self) -> None:
         """A crawl goes on from here: unless it calls close(), it crashed."""
         self._in_use = True

@@ -7,8 +7,9 @@ Writes are gathered and committed by a thread, each time with a sync. push() say
 will hold the row: until then nobody may count on it. An uncommitted row is not lost as long as
 what led to it is still in the file.
 
-SQLite has checksums for its log only, not for its pages. So each request carries its own: CRC-32,
-little-endian, behind the pickled bytes. A changed URL would be another request without a sign.
+SQLite has checksums for its log only, not for its pages, and unpickling runs what the bytes say. So
+behind each request stands its MAC (mac.py): nothing that changed on the disk, or that somebody
+without the folder's key wrote, leaves the file.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from hmac import compare_digest
 from pathlib import Path
 from typing import NamedTuple
-from zlib import crc32
 
 from scrapy_neardup.errors import StateError
+from scrapy_neardup.state.mac import MAC_BYTES, REQUEST, mac_of
 
 logger = logging.getLogger(__name__)
 
-VERSION = 2
+VERSION = 3
 NAME = "frontier.sqlite"  # in a job's state folder
-CRC_BYTES = 4
 CHUNK = 32  # rows of a queue that are read at once; twice as many stay in memory
+NOT_OWN = "has changed, or was not written under this folder's key"
 RETRY_S = 5.0  # between two attempts to write to a full disk
 NEWEST = 2**63 - 1
 SCHEMA = """
@@ -47,7 +49,7 @@ class Row(NamedTuple):
     """A request in the file."""
 
     id: int  # ascending in the order of the pushes
-    request: bytes  # in the file, and in memory as in the file: with its CRC
+    request: bytes  # in the file, and in memory as in the file: with its MAC
 
 
 class QueueName(NamedTuple):
@@ -79,8 +81,12 @@ class Frontier:
     n_rows  that the file held when it was opened
     """
 
-    def __init__(self, path: Path) -> None:
-        """Open the file, making it where there is none. Raises StateError if that fails."""
+    def __init__(self, path: Path, key: int = 0) -> None:
+        """Open the file, making it where there is none. Raises StateError if that fails.
+
+        key: the folder's secret.
+        """
+        self._key = key
         self.path = path
         self.errors = 0
         try:
@@ -119,12 +125,19 @@ class Frontier:
 
     # --- called by the queues
 
-    def insert(self, queue: int, name: QueueName, request: bytes) -> int:
-        """Add a row; its id."""
+    def insert(self, queue: int, name: QueueName, request: bytes) -> Row:
+        """Add a row."""
         self._last += 1
+        row = Row(self._last, request + _mac(self._key, self._last, request))
         self._batch.queues[queue] = name
-        self._batch.pushed.append((self._last, queue, request))
-        return self._last
+        self._batch.pushed.append((row.id, queue, row.request))
+        return row
+
+    def checked(self, row: Row) -> Row:
+        """A row with its request alone. Raises StateError unless this frontier wrote it."""
+        if not _is_own(self._key, *row):
+            raise StateError(f"request {row.id} in {self.path} {NOT_OWN}: {_remedy(self.path)}")
+        return Row(row.id, row.request[:-MAC_BYTES])
 
     def take(self, row: int) -> None:
         """A row has left its queue."""
@@ -264,8 +277,7 @@ class RowQueue:
 
     def push(self, request: bytes, slot: str) -> None:
         """Add a request; it will be in the file with the frontier's commit number `batch`."""
-        name, request = QueueName(self._name, slot), _with_crc(request)
-        row = Row(self._frontier.insert(self._id, name, request), request)
+        row = self._frontier.insert(self._id, QueueName(self._name, slot), request)
         self._n_rows += 1
         if self._newest_first:
             self._next.append(row)
@@ -288,12 +300,12 @@ class RowQueue:
             self._edge = max(self._edge, row.id)
         self._n_rows -= 1
         self._frontier.take(row.id)
-        return self._checked(row)
+        return self._frontier.checked(row)
 
     def peek(self) -> Row | None:
         """The next row, which stays. Raises StateError for a damaged one."""
         row = self._first()
-        return None if row is None else self._checked(row)
+        return None if row is None else self._frontier.checked(row)
 
     def _first(self) -> Row | None:
         if not self._next and self._n_rows:
@@ -301,13 +313,6 @@ class RowQueue:
         if not self._next:
             return None
         return self._next[-1] if self._newest_first else self._next[0]
-
-    def _checked(self, row: Row) -> Row:
-        """The row with its request alone."""
-        if not _is_sound(row.request):
-            path = self._frontier.path
-            raise StateError(f"request {row.id} in {path} is damaged: {_remedy(path)}")
-        return Row(row.id, row.request[:-CRC_BYTES])
 
     def _load(self) -> None:
         read = self._frontier.older if self._newest_first else self._frontier.newer
@@ -336,10 +341,11 @@ class Examined(NamedTuple):
     damage: str | None  # what is wrong with it
 
 
-def examine(path: Path) -> Examined:
+def examine(path: Path, key: int | None = None) -> Examined:
     """Read every byte of a frontier that nobody has open, and change nothing.
 
-    Raises StateError for another version.
+    key: the folder's secret; None where it is not known, and no MAC can be checked. Raises
+    StateError for another version.
     """
     n_requests = 0
     try:
@@ -350,8 +356,8 @@ def examine(path: Path) -> Examined:
             if found != "ok":
                 return Examined(0, f"{path} is damaged: {' '.join(found.split())}")
             for id, request in db.execute("SELECT id, request FROM requests"):
-                if not _is_sound(request):
-                    return Examined(n_requests, f"{path} is damaged: request {id} has a wrong CRC")
+                if key is not None and not _is_own(key, id, request):
+                    return Examined(n_requests, f"{path} is damaged: request {id} {NOT_OWN}")
                 n_requests += 1
     except sqlite3.Error as error:
         return Examined(n_requests, f"{path} is damaged: {error}")
@@ -380,13 +386,15 @@ def _unreadable(path: Path, error: sqlite3.Error) -> StateError:
     )
 
 
-def _with_crc(request: bytes) -> bytes:
-    return request + crc32(request).to_bytes(CRC_BYTES, "little")
+def _mac(key: int, id: int, request: bytes) -> bytes:
+    return mac_of(key, REQUEST, id.to_bytes(8, "little", signed=True), request)
 
 
-def _is_sound(request: object) -> bool:
+def _is_own(key: int, id: int, request: object) -> bool:
     # Damage may turn a column's bytes into another of SQLite's types.
-    return isinstance(request, bytes) and request == _with_crc(request[:-CRC_BYTES])
+    if not isinstance(request, bytes):
+        return False
+    return compare_digest(request[-MAC_BYTES:], _mac(key, id, request[:-MAC_BYTES]))
 
 
 def _remedy(path: Path) -> str:
@@ -397,8 +405,10 @@ def _remedy(path: Path) -> str:
 
 
 _COUNTS = "SELECT queue, count(*) FROM requests GROUP BY queue"
-_OLDER = "SELECT id, request FROM requests WHERE queue = ? AND id < ? ORDER BY id DESC LIMIT ?"
-_NEWER = "SELECT id, request FROM requests WHERE queue = ? AND id > ? ORDER BY id LIMIT ?"
+# As bytes, whatever damage made of the column's type.
+_OF = "SELECT id, CAST(request AS BLOB) FROM requests WHERE queue = ? AND"
+_OLDER = f"{_OF} id < ? ORDER BY id DESC LIMIT ?"
+_NEWER = f"{_OF} id > ? ORDER BY id LIMIT ?"
 
 
 def _connect(path: Path) -> sqlite3.Connection:
