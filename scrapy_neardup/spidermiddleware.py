@@ -50,10 +50,20 @@ class NearDuplicateSpiderMiddleware:
         for request in session.recorder.requests(self.crawler.spider):
             session.requests.started(request)
             yield request
-        async for output in start:
-            if isinstance(output, Request):
-                session.requests.started(output)
-            yield output
+        queue = session.fleet_queue
+        if queue is not None and not await queue.begins():
+            return  # another worker has made the start requests
+        try:
+            async for output in start:
+                if isinstance(output, Request):
+                    session.requests.started(output)
+                yield output
+        except Exception:  # what it would have made is lost here and would be elsewhere
+            if queue is not None:
+                queue.started()
+            raise
+        if queue is not None:
+            queue.started()
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]

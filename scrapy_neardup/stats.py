@@ -175,6 +175,25 @@ BACKEND_REFUSED = key(
     "questions and messages that the server refused for good, for example for lack of permission",
 )
 
+FRONTIER_PUSHED = key("frontier/pushed", "requests that the fleet's shared queue took")
+FRONTIER_KNOWN = key(
+    "frontier/known",
+    "requests that it did not take because one for the same URL waits there or is under way",
+)
+FRONTIER_TAKEN = key("frontier/taken", "requests that it gave to this worker")
+FRONTIER_RETURNED = key(
+    "frontier/returned", "requests of dead workers that it was made to give out again"
+)
+FRONTIER_REFUSED = key(
+    "frontier/refused",
+    "requests that the server refused for good; this worker carried them out by itself",
+)
+FRONTIER_UNSENT = key(
+    "frontier/unsent",
+    "requests that the server did not have when the crawl ended; the pages they were found on are "
+    "read again",
+)
+
 LEDGER_RECORDED = key("ledger/recorded", "decisions written to the ledger")
 LEDGER_LOST = key("ledger/lost", "decisions that could not be written to the ledger")
 

@@ -199,7 +199,9 @@ def slot_is_of(node: RunningServer, worker: Worker, site: str) -> bool:
 
 
 USER = "worker on >Pass/word1 ~{neardup* +@connection +eval +evalsha +get +set +del +exists"
-USER += " +hget +hset +hdel +getbit +setbit +bitfield +sadd +scard +srandmember"
+USER += " +hget +hset +hdel +getbit +setbit +bitfield +sadd +scard +srandmember +pexpire +time"
+FRONTIER_USER = "+decr +decrby +hexists +hincrby +hlen +hvals +incr +pttl +sismember +spop +srem"
+FRONTIER_USER += " +zadd +zrange +zrangebyscore +zrem +zscore"
 CLUSTER_USER = "+cluster|slots"
 
 
@@ -207,6 +209,7 @@ def test_the_docs_name_the_user_that_is_tested() -> None:
     docs = (Path(__file__).resolve().parents[1] / "docs" / "fleet.md").read_text()
     assert f"ACL SETUSER {USER.replace('Pass/word1', 'password')}\n" in docs
     assert f"ACL SETUSER worker {CLUSTER_USER}\n" in docs
+    assert f"ACL SETUSER worker {FRONTIER_USER}\n" in docs
 
 
 def cluster_url(nodes: list[RunningServer]) -> str:

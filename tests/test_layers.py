@@ -16,7 +16,7 @@ PACKAGE = Path(scrapy_neardup.__file__).parent
 # Highest first. A folder, or a module of the root, imports from its own rank and those below.
 RANKS = (
     {"addon", "commands"},
-    {"downloadermiddleware", "spidermiddleware", "pipeline", "dupefilter", "squeues"}
+    {"downloadermiddleware", "spidermiddleware", "pipeline", "dupefilter", "squeues", "scheduler"}
     | {"offline", "spark"},
     {"crawl"},
     {"fleet"},
@@ -31,7 +31,7 @@ RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
 # The front of the package, the crawl and what reads a request; the rest runs without Scrapy.
 IMPORTS_SCRAPY = {
     *("addon", "downloadermiddleware", "spidermiddleware", "pipeline", "dupefilter", "squeues"),
-    "settings",
+    *("scheduler", "settings"),
     *(
         "crawl",
         "commands.scrapy_command",

@@ -48,8 +48,9 @@ class Advice:
         logger.warning(
             "neardup: SCHEDULER=%s shares its queue between workers. If it forgets a request when "
             "a worker takes it, as scrapy-redis does, requests taken by a worker that is killed "
-            "are lost, and so are the pages behind them. With Scrapy's own scheduler nothing is "
-            "lost, and more is fetched twice. See docs/fleet.md, Who gives out the requests",
+            "are lost, and so are the pages behind them. With SCHEDULER="
+            "'scrapy_neardup.scheduler.FleetScheduler' nothing is lost. See docs/fleet.md, Who "
+            "gives out the requests",
             scheduler,
         )
 

@@ -111,7 +111,13 @@ def uses_frontier(crawler: Crawler) -> bool:
     ours = [getattr(load_object(queue), "keeps_requests", False) for queue in queues if queue]
     # Not issubclass(): to Scrapy, whatever has a scheduler's methods is a subclass.
     is_scrapys = Scheduler in load_object(settings["SCHEDULER"]).__mro__
+    is_scrapys = is_scrapys and not shares_requests(crawler)
     return all(ours) and is_scrapys and priorities_of(crawler) is not None
+
+
+def shares_requests(crawler: Crawler) -> bool:
+    """Whether the scheduler is ours whose requests wait on the fleet's server."""
+    return getattr(load_object(crawler.settings["SCHEDULER"]), "shares_requests", False)
 
 
 def priorities_of(crawler: Crawler) -> type | None:

@@ -153,6 +153,13 @@ class SeenUrls:
         self._count(stats.URLS_ASKED)
         return self._is_dropped(request)
 
+    def key_to_be_queued_once(self, request: Request) -> bytes | None:
+        """The key of a request of which one in a queue is enough.
+
+        None for one that comes back on purpose, and for one that has none.
+        """
+        return None if self._exemption(request) is not None else self.key(request)
+
     def _was_queued(self, key: bytes) -> bool:
         # Of several generations add() asks only the newest; of one, it says all there is to say.
         if self._forgets and key in self._queued:

@@ -15,6 +15,7 @@ from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.extensions.feedexport import FeedExporter
+from scrapy.squeues import FifoMemoryQueue
 from scrapy.utils.asyncio import AsyncioLoopingCall, create_looping_call
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
@@ -28,7 +29,13 @@ from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.feeds import Feeds
 from scrapy_neardup.crawl.item_judge import ItemJudge
-from scrapy_neardup.crawl.jobdir import ForeignJob, is_of_job, open_frontier, state_folder
+from scrapy_neardup.crawl.jobdir import (
+    ForeignJob,
+    is_of_job,
+    open_frontier,
+    shares_requests,
+    state_folder,
+)
 from scrapy_neardup.crawl.judge import PageJudge
 from scrapy_neardup.crawl.lost_requests import LostRequests
 from scrapy_neardup.crawl.page_lifecycle import (
@@ -44,6 +51,7 @@ from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.seen_urls import SeenUrls, is_inspection
 from scrapy_neardup.crawl.shared_state import hold_state
+from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import N_URL_FILTERS, make_state_factory, ttl_s
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.signals import items_delivered, items_held
@@ -52,6 +60,7 @@ from scrapy_neardup.state import State
 if TYPE_CHECKING:
     from twisted.internet.task import LoopingCall
 
+    from scrapy_neardup.crawl.fleet_queue import FleetQueue
     from scrapy_neardup.fleet.worker import FleetWorker
 
 logger = logging.getLogger(__name__)
@@ -70,6 +79,7 @@ class CrawlSession:
     recorder  the ledger, the live view and the overrides
     advice    what the log tells the person who runs the crawl
     disk_queues  the frontier, where the crawl's queue is ours
+    fleet_queue  the queue that the workers share, under FleetScheduler
 
     A crawl that is cut off without a signal gives back lock, threads, files and sockets when
     its crawler is garbage, or the process ends.
@@ -79,6 +89,7 @@ class CrawlSession:
     requests: RequestTracker
     pages: CrawledPages
     disk_queues: DiskQueues | None
+    fleet_queue: FleetQueue | None = None
 
     def __init__(self, crawler: Crawler) -> None:
         """Checks the settings. Raises NotConfigured, SettingsError."""
@@ -213,6 +224,9 @@ class CrawlSession:
                 self._frontier, crawler, self.requests, asked, delivery, attempt
             )
             effects.subscribe(LeaseEnded, delivery.after(self._frontier.done))
+        if fleet is not None and shares_requests(crawler):
+            self.fleet_queue = self._make_fleet_queue(fleet)
+            effects.subscribe(LeaseEnded, delivery.after(self.fleet_queue.done))
         self.items = ItemJudge(settings, state, fleet, attempt, count)
         judge = PageJudge(
             settings,
@@ -244,6 +258,24 @@ class CrawlSession:
             effects.subscribe(RowKept, delivery.after(fleet.keep))
             effects.subscribe(RowForgotten, fleet.drop)
             effects.subscribe(RowPending, fleet.drop)
+
+    def _make_fleet_queue(self, fleet: FleetWorker) -> FleetQueue:
+        from scrapy_neardup.crawl.fleet_queue import FleetQueue  # speaks to a server
+
+        crawler = self._crawler
+        memory_queue = load_object(crawler.settings["SCHEDULER_MEMORY_QUEUE"])
+        newest_first = not issubclass(memory_queue, FifoMemoryQueue)
+        return FleetQueue(
+            fleet, crawler, self.requests, self.urls, self.attempt, self.count, newest_first
+        )
+
+    def check_shared_queue(self) -> None:
+        """Raises SettingsError where no server can hold the queue that workers are to share."""
+        if self.settings.backend is None and not is_inspection(self._crawler):
+            raise SettingsError(
+                f"SCHEDULER={self._crawler.settings['SCHEDULER']} shares its queue on the server "
+                f"of NEARDUP_BACKEND, which is not set. Set it, or leave SCHEDULER alone"
+            )
 
     def _wait_for_sinks(self) -> Feeds | None:
         """Let later crawls and other workers know of no page whose items could still be lost."""
@@ -339,6 +371,8 @@ class CrawlSession:
         try:
             self._save_and_report()
         finally:
+            if self.fleet_queue is not None:
+                self.fleet_queue.leave(self._reason == "finished")
             if self._fleet is not None:  # it may be slow, but not long
                 await self._fleet.close()
 

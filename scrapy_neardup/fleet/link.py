@@ -38,6 +38,10 @@ class Unanswered(FleetError):
     """The server could not be asked, or gave no answer."""
 
 
+class Refused(Unanswered):
+    """The server refuses a question for good: to ask it again is in vain."""
+
+
 class Link:
     """Questions and messages from the crawl's thread, sent by a thread of its own.
 
@@ -301,8 +305,11 @@ def _resolve(call: Call, answer: Future[Any], got: Any) -> None:
     """Set the answer, unless the asker has cancelled it."""
     if not answer.set_running_or_notify_cancel():
         return
+    if isinstance(got, Unanswered):
+        answer.set_exception(got)
+        return
     if isinstance(got, Exception):
-        answer.set_exception(got if isinstance(got, Unanswered) else Unanswered(str(got)))
+        answer.set_exception((Unanswered if is_passing(got) else Refused)(str(got)))
         return
     try:
         answer.set_result(call.read(got))

@@ -39,13 +39,14 @@ class Membership:
 
     Its answers are read on the link's thread. It holds no reference to the worker.
 
+    prefix      NEARDUP_BACKEND_PREFIX
     lost_data   whether the server has lost what it was told; reset by whoever tells it again
     n_restored  how often that was noticed
     """
 
     def __init__(self, prefix: str, secret: str, identity: Mapping[str, Any]) -> None:
         """secret: what the server is to keep; "" if all workers bring it along."""
-        self._prefix = prefix
+        self.prefix = prefix
         self._secret = secret
         self._identity = json.dumps(dict(identity), sort_keys=True)
         self._digest = blake2b(self._identity.encode(), digest_size=EPOCH_BYTES).digest()
@@ -57,11 +58,11 @@ class Membership:
     def join(self) -> Call:
         """Write the fleet's hash, unless there is one; reads it either way. Raises OtherFleet."""
         epoch = self._digest + token_bytes(EPOCH_BYTES)
-        return join(self._prefix, self._secret, self._identity, epoch, self.found)
+        return join(self.prefix, self._secret, self._identity, epoch, self.found)
 
     def beat(self, worker: bytes) -> Call:
         """Renew the worker's lease, and read the hash. Raises OtherFleet."""
-        return beat(self._prefix, worker, self._digest, self._heard)
+        return beat(self.prefix, worker, self._digest, self._heard)
 
     def _heard(self, epoch: bytes, identity: bytes) -> bool:
         if epoch:
@@ -74,7 +75,7 @@ class Membership:
         """The fleet's hash, as it is now. Raises OtherFleet if it is of another fleet."""
         if epoch[:EPOCH_BYTES] != self._digest:
             raise OtherFleet(
-                f"the fleet under NEARDUP_BACKEND_PREFIX={self._prefix!r} has another "
+                f"the fleet under NEARDUP_BACKEND_PREFIX={self.prefix!r} has another "
                 f"specification: {differences(json.loads(identity), json.loads(self._identity))}. "
                 f"Give all workers the same settings, or another prefix"
             )
@@ -90,7 +91,7 @@ class Membership:
             "neardup: the server of NEARDUP_BACKEND lost what the fleet under "
             "NEARDUP_BACKEND_PREFIX=%r had told it. This worker tells it again of the pages it "
             "knows; URLs that others fetched may be fetched again",
-            self._prefix,
+            self.prefix,
         )
 
 

@@ -229,12 +229,18 @@ def beat(prefix: str, worker: bytes, epoch: bytes, read: Callable[[bytes, bytes]
     epoch: how it is to begin. `read` gets the epoch, empty if there is none, and the identity if
     the epoch begins otherwise.
     """
-    arguments = (int(1000 * LEASE_S), _fleet(prefix), epoch)
+    lease_ms = int(1000 * LEASE_S)
+    arguments = (lease_ms, _fleet(prefix), epoch, frontier_key(prefix) + ":workers", worker)
     return Call(scripts.BEAT, _worker(prefix, worker), arguments, lambda found: read(*found))
 
 
 def _fleet(prefix: str) -> str:
     return f"{{{prefix}}}:fleet"
+
+
+def frontier_key(prefix: str) -> str:
+    """How the keys of the fleet's shared frontier begin; in the slot of the fleet."""
+    return f"{{{prefix}}}:q"
 
 
 def _worker(prefix: str, worker: bytes) -> str:

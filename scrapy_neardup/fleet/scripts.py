@@ -287,10 +287,17 @@ return {redis.call('HGET', KEYS[1], 'secret'), redis.call('HGET', KEYS[1], 'iden
 """
 
 # KEYS[1]: a worker's sign of life. ARGV: for how many milliseconds it holds; the fleet; how its
-# epoch begins. Answer: the epoch, and the identity if it begins otherwise. A server that is full
-# takes no sign of life, but is heard.
+# epoch begins; the workers of the shared frontier; the worker. Answer: the epoch, and the identity
+# if it begins otherwise. A server that is full renews a sign of life, and is heard in any case.
 BEAT = """
-redis.pcall('SET', KEYS[1], '', 'PX', ARGV[1])
+if redis.pcall('PEXPIRE', KEYS[1], ARGV[1]) ~= 1 then
+  redis.pcall('SET', KEYS[1], '', 'PX', ARGV[1])
+end
+local time = redis.pcall('TIME')
+if time[1] then
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  redis.pcall('ZADD', ARGV[4], 'XX', now + ARGV[1], ARGV[5])
+end
 local epoch = redis.call('HGET', ARGV[2], 'epoch') or ''
 if string.sub(epoch, 1, #ARGV[3]) == ARGV[3] then return {epoch, ''} end
 return {epoch, redis.call('HGET', ARGV[2], 'identity') or ''}

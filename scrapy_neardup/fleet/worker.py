@@ -23,6 +23,7 @@ from scrapy_neardup.detect.templates import Host
 from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.factory import make_fleet_identity, url_error_rate_each
 from scrapy_neardup.fleet.client import Server, failures
+from scrapy_neardup.fleet.frontier import SharedFrontier
 from scrapy_neardup.fleet.futures import answer_of, pause
 from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.membership import Membership, OtherFleet
@@ -127,6 +128,16 @@ class FleetWorker:
         identity = make_fleet_identity(settings, key)
         with suppress(OtherFleet):
             self._server.call(Membership(settings.backend_prefix, secret, identity).join())
+
+    def frontier(self, spider: str) -> SharedFrontier:
+        """The requests that the workers of a spider share."""
+        prefix = self._membership.prefix
+        return SharedFrontier(self._link, prefix, self._worker, self.key, spider)
+
+    @property
+    def n_restored(self) -> int:
+        """How often the server was found to have lost its data."""
+        return self._membership.n_restored
 
     async def seen(self, key: bytes) -> bool:
         """Whether any worker has handled a URL; False if the server does not answer."""

@@ -1,0 +1,309 @@
+"""The queue of requests that the workers of a fleet share, as Scrapy's scheduler sees it.
+
+A request found here waits in `_unsent` until the server has it; only then need its page wait for
+it no more. One that the server gave waits in `_taken` until the engine asks for it. It is leased:
+the server gives it to another worker if this one dies before its page is completed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count, islice
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider
+from scrapy.http import Request
+from scrapy.utils.asyncio import create_looping_call
+from scrapy.utils.defer import deferred_from_coro
+
+from scrapy_neardup import stats
+from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.lost_requests import REASON
+from scrapy_neardup.crawl.request_json import request_from_json, request_to_json
+from scrapy_neardup.crawl.request_tracker import RequestTracker, meta_without_page
+from scrapy_neardup.crawl.seen_urls import SeenUrls
+from scrapy_neardup.fleet.frontier import Given, QueuedRequest, SharedFrontier
+from scrapy_neardup.fleet.futures import answer_of, pause
+from scrapy_neardup.fleet.link import Refused, Unanswered
+from scrapy_neardup.fleet.worker import FleetWorker
+
+POLL_S = 0.25  # between questions for requests while there are none
+PUSHED_AT_ONCE, PUSHES = 64, 16  # requests in a call, calls in a round
+DEFAULT_AHEAD = 16  # requests taken ahead, where CONCURRENT_REQUESTS is 0
+CLOSING_S = 5.0  # to push what was found last
+STARTED_ALREADY, ASK_AGAIN, STARTER = 2, 3, 1  # what START answers
+
+Unsent = tuple[QueuedRequest, Request]
+
+
+class FleetQueue:
+    """What FleetScheduler has in the place of a queue on disk. For the loop's thread.
+
+    `keep_here` gets requests that the server refuses for good: they stay with this worker.
+    """
+
+    keep_here: Callable[[Request], object]
+    has_kept: Callable[[], bool]  # whether any of them waits
+
+    def __init__(
+        self,
+        fleet: FleetWorker,
+        crawler: Crawler,
+        requests: RequestTracker,
+        urls: SeenUrls,
+        attempt: FailOpen,
+        count_: Count,
+        newest_first: bool,
+    ) -> None:
+        self._fleet = fleet
+        self._frontier: SharedFrontier = fleet.frontier(crawler.spidercls.name or "")
+        self._crawler = crawler
+        self._requests = requests
+        self._urls = urls
+        self._attempt = attempt
+        self._count = count_
+        self._order = "newest" if newest_first else "oldest"
+        settings = crawler.settings
+        self._ahead = settings.getint("CONCURRENT_REQUESTS") or DEFAULT_AHEAD
+        self._per_host = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN") or self._ahead
+        self._rest_s = settings.getfloat("DOWNLOAD_DELAY")
+        self._unsent: deque[Unsent] = deque()
+        self._sending: list[Unsent] = []
+        self._taken: deque[QueuedRequest] = deque()
+        self._leases: dict[int, bytes] = {}  # number in the lifecycle → id on the server
+        self._numbers = count()
+        self._owned: set[str] = set()  # hosts of which the server gave us requests
+        self._is_running = self._is_closed = self._is_over = False
+        self._starts = False  # whether we make the start requests, and the server does not know
+        self._has_started = False  # whether we have made them all
+        self._n_lost = 0
+        self._timer = create_looping_call(self._look)
+        crawler.signals.connect(self.spider_idle, signal=signals.spider_idle)
+
+    # --- called by the scheduler
+
+    def open(self) -> None:
+        """Begin to ask for requests."""
+        self._timer.start(POLL_S, now=False)
+
+    def push(self, request: Request) -> None:
+        """Queue a request. Raises ValueError for one that cannot be written as JSON."""
+        if self._frontier.is_left:
+            raise ValueError("the worker has left its fleet")
+        self._unsent.append((self._packed(request), request))
+        self._is_over = False
+        self._look()
+
+    def _packed(self, request: Request) -> QueuedRequest:
+        assert self._crawler.engine
+        fields = request.to_dict(spider=self._crawler.spider)
+        fields["meta"] = meta_without_page(fields["meta"])
+        host = self._crawler.engine.downloader.get_slot_key(request)
+        key = self._urls.key_to_be_queued_once(request)
+        order = "start" if request.meta.get("is_start_request") else self._order
+        return self._frontier.queued(request_to_json(fields), host, key, request.priority, order)
+
+    def pop(self) -> Request | None:
+        """The next request that the server gave; None if there is none yet."""
+        while self._taken:
+            row = self._taken.popleft()
+            number = next(self._numbers)
+            self._leases[number] = row.id
+            request = self._attempt("frontier", self._unpacked, row)
+            if request is not None:
+                self._requests.leased(request, number)
+                self._look()
+                return request  # else it stays leased, for the next run
+        return None
+
+    def _unpacked(self, row: QueuedRequest) -> Request:
+        assert self._crawler.spider
+        return request_from_json(row.payload, self._crawler.spider)
+
+    def __len__(self) -> int:
+        return len(self._taken) + len(self._unsent) + len(self._sending)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing waits, here or on the server, and no worker has anything under way."""
+        return not len(self) and (self._is_over or self._frontier.is_left)
+
+    async def close(self) -> None:
+        """Push what was found last, and give back what was not begun."""
+        for _ in range(int(CLOSING_S / POLL_S)):
+            if not self._unsent and not self._sending:
+                break
+            self._look()
+            await pause(POLL_S)
+        self._is_closed = True
+        if self._timer.running:
+            self._timer.stop()
+        self._count(stats.FRONTIER_UNSENT, len(self._unsent) + len(self._sending))
+        self._frontier.give_back([row.id for row in self._taken])
+        self._taken.clear()
+
+    # --- called by the session
+
+    def done(self, number: int) -> None:
+        """All that a request led to is safe."""
+        self._frontier.done(self._leases.pop(number))
+
+    def leave(self, finished: bool) -> None:
+        """The crawl has ended, and all that it completed is told."""
+        self._frontier.leave(len(self._leases), finished)
+
+    async def begins(self) -> bool:
+        """Whether this worker makes the start requests; waits while another one does."""
+        while not (self._frontier.is_left or self._is_closed):
+            try:
+                answer = await answer_of(self._frontier.start())
+            except Refused:
+                return True
+            except Unanswered:
+                answer = None
+            if answer == STARTER:
+                self._starts = True
+                return True
+            if answer == STARTED_ALREADY:
+                return False
+            await pause(0 if answer == ASK_AGAIN else POLL_S)
+        return self._frontier.is_left
+
+    def started(self) -> None:
+        """The spider has made all its start requests."""
+        self._has_started = True
+
+    def spider_idle(self) -> None:
+        """There is nothing left to do. Raises CloseSpider where requests were lost."""
+        if self._n_lost or self._fleet.n_restored:
+            raise CloseSpider(REASON)
+
+    # --- rounds: one at a time, each one round trip
+
+    def _look(self) -> None:
+        """Begin a round if there is something to push or to take."""
+        if self._is_running or self._is_closed or not self._has_work:
+            return
+        self._is_running = True
+        deferred_from_coro(self._run())
+
+    @property
+    def _has_work(self) -> bool:
+        is_to_tell = self._starts and self._has_started
+        return bool(self._unsent) or is_to_tell or 2 * len(self._taken) <= self._ahead
+
+    async def _run(self) -> None:
+        try:
+            while not self._is_closed and await self._round():
+                pass
+        except Exception:
+            self._attempt.failed("frontier")
+        finally:
+            self._is_running = False
+
+    async def _round(self) -> bool:
+        """Push and take, in one round trip; whether another one is worth it at once."""
+        if self._frontier.is_left:
+            self._refused(self._unsent)
+            self._unsent.clear()
+            return False
+        self._sending = [self._unsent.popleft() for _ in range(self._n_to_send)]
+        chunks = list(_chunks(self._sending))
+        pushes = [self._frontier.push([row for row, _ in chunk]) for chunk in chunks]
+        asked_for = self._ahead - len(self._taken)
+        in_hand = self._in_hand()
+        released = self._owned - in_hand.keys()
+        rooms = {host: max(0, self._per_host - n) for host, n in in_hand.items()}
+        take = self._frontier.take(
+            asked_for,
+            self._per_host,
+            rooms,
+            released,
+            is_idle=self._is_idle,
+            rest_s=self._rest_s,
+        )
+        was_idle = self._is_idle
+        tell_started = self._starts and self._has_started and not self._unsent and not pushes
+        started = self._frontier.started() if tell_started else None
+        unsent: list[Unsent] = []
+        for chunk, push in zip(chunks, pushes, strict=True):
+            try:
+                self._pushed(chunk, await answer_of(push))
+            except Refused:
+                self._refused(chunk)
+            except Unanswered:
+                unsent += chunk
+        self._sending = []
+        self._unsent.extendleft(reversed(unsent))
+        try:
+            given = await answer_of(take)
+            if started is not None:
+                await answer_of(started)
+                self._starts = False
+        except Unanswered:
+            return False
+        self._owned -= released
+        self._given(given, was_idle)
+        return not unsent and self._has_work and bool(given.requests or chunks)
+
+    @property
+    def _n_to_send(self) -> int:
+        return min(len(self._unsent), PUSHED_AT_ONCE * PUSHES)
+
+    def _pushed(self, chunk: Sequence[Unsent], answers: list[int]) -> None:
+        for (_, request), is_new in zip(chunk, answers, strict=True):
+            self._count(stats.FRONTIER_PUSHED if is_new else stats.FRONTIER_KNOWN)
+            self._requests.ended(request)  # the server has it: its page need not wait for it
+
+    def _refused(self, chunk: Iterable[Unsent]) -> None:
+        for _, request in chunk:
+            self._count(stats.FRONTIER_REFUSED)
+            self.keep_here(request)
+        self._wake_engine()
+
+    def _given(self, given: Given, was_idle: bool) -> None:
+        self._frontier.taken()
+        self._taken.extend(given.requests)
+        self._owned.update(row.host for row in given.requests)
+        self._count(stats.FRONTIER_TAKEN, len(given.requests))
+        self._count(stats.FRONTIER_RETURNED, given.n_returned)
+        if given.n_lost:
+            self._n_lost += given.n_lost
+            self._count(stats.REQUESTS_LOST, given.n_lost)
+        self._is_over = was_idle and given.is_over and not given.requests
+        if given.requests or self._is_over:
+            self._wake_engine()
+
+    def _in_hand(self) -> Counter[str]:
+        """Requests by host that are to be downloaded, or are being so."""
+        assert self._crawler.engine
+        downloader = self._crawler.engine.downloader
+        hosts = Counter(row.host for row in self._taken)
+        hosts.update(downloader.get_slot_key(request) for request in downloader.active)
+        return hosts
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing is under way here, so that nothing more will be found here."""
+        engine = self._crawler.engine
+        assert engine
+        assert engine.scraper.slot
+        return (
+            not len(self)
+            and not self._starts
+            and not self.has_kept()
+            and not engine.downloader.active
+            and engine.scraper.slot.is_idle()
+        )
+
+    def _wake_engine(self) -> None:
+        slot = getattr(self._crawler.engine, "_slot", None)
+        if slot is not None:
+            slot.nextcall.schedule()
+
+
+def _chunks(requests: list[Unsent]) -> list[list[Unsent]]:
+    rest = iter(requests)
+    return list(iter(lambda: list(islice(rest, PUSHED_AT_ONCE)), []))

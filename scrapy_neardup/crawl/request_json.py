@@ -1,0 +1,72 @@
+"""Requests ↔ JSON, for queues that others can write to: unlike a pickle, it cannot run anything."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from scrapy import Spider
+from scrapy.http import Request
+from scrapy.utils.misc import load_object
+from scrapy.utils.request import request_from_dict
+
+# What JSON lacks is an object of one such key. It begins as no user's key does; a dict that has a
+# key like it is written as pairs.
+MARK = "\0"
+BYTES, TUPLE, PAIRS = MARK + "bytes", MARK + "tuple", MARK + "pairs"
+PLAIN = (str, int, float, bool, type(None))
+
+
+def request_to_json(fields: dict[str, Any]) -> bytes:
+    """What Request.to_dict() gave, as JSON.
+
+    Raises ValueError for what does not come back as it was: objects, subclasses of the types of
+    JSON, values that hold themselves.
+    """
+    try:
+        return json.dumps(_to_json(fields), separators=(",", ":")).encode("ascii")
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def request_from_json(data: bytes, spider: Spider) -> Request:
+    """The request. Raises ValueError, AttributeError where the spider has no such callback."""
+    fields = _from_json(json.loads(data))
+    name = fields.get("_class")
+    if name is not None:
+        kind = load_object(name)
+        if not (isinstance(kind, type) and issubclass(kind, Request)):
+            raise ValueError(f"{name} is no Request")
+    return request_from_dict(fields, spider=spider)
+
+
+def _to_json(value: Any) -> Any:
+    kind = type(value)
+    if kind in PLAIN:
+        return value
+    if kind is bytes:
+        return {BYTES: value.decode("latin-1")}
+    if kind is list:
+        return [_to_json(one) for one in value]
+    if kind is tuple:
+        return {TUPLE: [_to_json(one) for one in value]}
+    if kind is dict:
+        if all(type(key) is str and not key.startswith(MARK) for key in value):
+            return {key: _to_json(one) for key, one in value.items()}
+        return {PAIRS: [[_to_json(key), _to_json(one)] for key, one in value.items()]}
+    raise ValueError(f"a {kind.__qualname__} cannot be written as JSON")
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_json(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    match value:
+        case {"\0bytes": text}:
+            return text.encode("latin-1")
+        case {"\0tuple": parts}:
+            return tuple(map(_from_json, parts))
+        case {"\0pairs": pairs}:
+            return {_from_json(key): _from_json(one) for key, one in pairs}
+    return {key: _from_json(one) for key, one in value.items()}

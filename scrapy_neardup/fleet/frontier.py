@@ -1,0 +1,174 @@
+"""The frontier that a fleet shares: its calls, and what a request is on the server."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from hashlib import blake2b
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from scrapy_neardup.fleet import frontier_scripts as scripts
+from scrapy_neardup.fleet.link import Link
+from scrapy_neardup.fleet.protocol import LEASE_S, Call, frontier_key
+
+KEY_BYTES = 12
+LEAVE_AT_ONCE = 500  # leases that one call ends
+MAX_HOST = 2**16 - 1
+
+
+class QueuedRequest(NamedTuple):
+    """A request as the server keeps it.
+
+    id      ascending in the order in which requests of one score are to be taken
+    record  host, key, score, payload
+    """
+
+    id: bytes
+    record: bytes
+
+    @property
+    def host(self) -> str:
+        """The downloader slot that it is for."""
+        (n,) = struct.unpack_from(">H", self.record)
+        return self.record[2 : 2 + n].decode("utf-8", "surrogatepass")
+
+    @property
+    def payload(self) -> bytes:
+        """What only workers read."""
+        (n_host,) = struct.unpack_from(">H", self.record)
+        n_key = self.record[2 + n_host]
+        return self.record[2 + n_host + 1 + n_key + 8 :]
+
+
+class Given(NamedTuple):
+    """What the server gave a worker, and how the run stands."""
+
+    requests: list[QueuedRequest]
+    n_waiting: int
+    n_busy: int  # workers of the spider that are not idle
+    is_started: bool  # all start requests are queued
+    n_lost: int  # of which the server has lost all but the id
+    n_returned: int  # given to workers whose lease has expired since; they wait again
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing waits, nobody is busy."""
+        return self.is_started and not self.n_waiting and not self.n_busy
+
+
+class SharedFrontier:
+    """One worker's view of the frontier that the workers of its spider share.
+
+    ask    a question: a future that raises Unanswered
+    tell   a message, which is sent until the server has it
+    """
+
+    def __init__(self, link: Link, prefix: str, worker: bytes, secret: int, spider: str) -> None:
+        self.ask, self.tell = link.ask, link.tell
+        self._link = link
+        self._key = frontier_key(prefix)
+        self._who = quote(spider, safe=""), worker
+        self._worker = worker
+        self._secret = secret.to_bytes(8, "little")
+        self._last = 0  # time of the last id
+        self._n_takes = 0
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the server holds another fleet, so that nothing more is asked or told."""
+        return self._link.has_left
+
+    def queued(
+        self, payload: bytes, host: str, key: bytes | None, priority: int, order: str
+    ) -> QueuedRequest:
+        """A request for the server. Raises ValueError.
+
+        key    one request of a key is queued at a time; None: any number
+        order  among those of one priority: "newest" or "oldest" first, or "start": oldest first,
+               behind all others
+        """
+        self._last = max(self._last + 1, time.time_ns())
+        number = 2**63 - self._last if order == "newest" else self._last
+        id = struct.pack(">cQ", b"s" if order == "start" else b"r", number) + self._worker
+        digest = (
+            b"" if key is None else blake2b(key, digest_size=KEY_BYTES, key=self._secret).digest()
+        )
+        name = host.encode("utf-8", "surrogatepass")
+        if len(name) > MAX_HOST:
+            raise ValueError(f"a downloader slot of {len(name):,} bytes; at most {MAX_HOST:,}")
+        try:
+            score = struct.pack(">d", float(-priority))
+        except OverflowError as error:
+            raise ValueError(f"priority {priority}: {error}") from error
+        head = struct.pack(">H", len(name)) + name + struct.pack(">B", len(digest)) + digest
+        return QueuedRequest(id, head + score + payload)
+
+    def push(self, requests: Sequence[QueuedRequest]) -> Future[list[int]]:
+        """Queue requests; of each, 1 if it was queued, 0 if one of its id or key is known."""
+        return self.ask(self._call(scripts.PUSH, *(part for one in requests for part in one)))
+
+    def take(
+        self,
+        most: int,
+        per_host: int,
+        rooms: Mapping[str, int],
+        released: Iterable[str],
+        *,
+        is_idle: bool,
+        rest_s: float,
+    ) -> Future[Given]:
+        """Be given the next requests; taken() is to be called when they have come.
+
+        most      requests, at most per_host of one host
+        rooms     host of which requests are in hand → how many more of it
+        released  hosts that others may have: nothing of them is in hand any more
+        rest_s    seconds after which they may
+        """
+        arguments = [self._n_takes, "i" if is_idle else "b", int(1000 * LEASE_S), most, per_host]
+        in_hand = [part for one in rooms.items() for part in one]
+        call = self._call(
+            scripts.TAKE, *arguments, int(1000 * rest_s), len(rooms), *in_hand, *released
+        )
+        return self.ask(call._replace(read=_given))
+
+    def taken(self) -> None:
+        """The answer to take() has come: the next one is to bring others."""
+        self._n_takes += 1
+
+    def done(self, id: bytes) -> None:
+        """All that a request led to is safe."""
+        self.tell(self._call(scripts.DONE, id)._replace(merges=True))
+
+    def start(self) -> Future[int]:
+        """Who makes the start requests: see START."""
+        return self.ask(self._call(scripts.START, int(1000 * LEASE_S)))
+
+    def started(self) -> Future[int]:
+        """All start requests are queued."""
+        return self.ask(self._call(scripts.STARTED))
+
+    def give_back(self, ids: Sequence[bytes]) -> None:
+        """Requests were given to this worker, which did not begin with them."""
+        if ids:
+            self.tell(self._call(scripts.RETURN, *ids))
+
+    def leave(self, n_leases: int, is_over: bool) -> None:
+        """The worker stops.
+
+        What it has not completed waits again; if the run is over, for the next run.
+        """
+        for _ in range(n_leases // LEAVE_AT_ONCE + 1):
+            self.tell(self._call(scripts.LEAVE, int(is_over), LEAVE_AT_ONCE))
+
+    def _call(self, script: str, *arguments: Any) -> Call:
+        return Call(script, self._key, (*self._who, *arguments), lambda answer: answer)
+
+
+def _given(answer: list[Any]) -> Given:
+    n_waiting, n_busy, is_started, n_lost, n_returned, *parts = answer
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    requests = [QueuedRequest(id, record) for id, record in pairs]
+    return Given(requests, n_waiting, n_busy, bool(is_started), n_lost, n_returned)

@@ -1,0 +1,352 @@
+"""The shared frontier on the server: Lua scripts, each atomic, each with bounded work.
+
+KEYS[1], Q below, is the frontier of a fleet, in the slot of the fleet's heartbeats; S = Q:s:SPIDER.
+
+    S:requests       id → record: host, key, score, then what the server does not read
+    S:keys           key → id of the request that waits, or is leased, under it
+    S:n              how many requests wait
+    S:h:HOST         those of a host that wait: ids by score, the lowest first
+    S:free           hosts with requests that wait and no owner, by their lowest score
+    S:mine:WORKER    the same, owned by a worker of this spider
+    S:resting        hosts that are to be left alone until a moment
+    S:leases:WORKER  ids that a worker has been given and has not completed
+    S:failed         ids that workers left uncompleted: for the next run
+    S:tries          id → how often a worker that had it stopped or died
+    S:run            starter, started: who makes the start requests, whether all are in the queue
+    S:workers        worker → 'b' (busy) or 'i' (idle)
+    Q:workers        workers by the moment at which their lease expires
+    Q:names          worker → spider
+    Q:given          worker → number and ids of what it was given last
+    Q:owners         host → worker and spider; only while the worker has requests of it in hand
+    Q:owned:WORKER   the same the other way round
+    Q:wants:HOST     spiders whose requests wait and that do not own the host, the longest first
+    Q:turn:HOST      whose turn it is, for TURN_MS
+    Q:rest:HOST      who had the host last: for others it rests
+
+A request is in exactly one of S:h:HOST, S:leases:WORKER and S:failed. An id ends in four bytes of
+the worker that made it, and begins with its place in the order.
+"""
+
+_FRONTIER = """
+local Q, spider, worker = KEYS[1], ARGV[1], ARGV[2]
+local TURN_MS, MAX_TRIES = 2000, 5
+local call = redis.call
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function of(name) return Q .. ':s:' .. name end
+local S = of(spider)
+local function fields(record) return struct.unpack('>I2c0I1c0d', record) end
+
+-- Enter a host where those look who may take its requests.
+local function list(name, host)
+  local s, owner = of(name), call('HGET', Q .. ':owners', host)
+  local is_ours = owner and string.sub(owner, 5) == name
+  local mine = is_ours and s .. ':mine:' .. string.sub(owner, 1, 4)
+  local head = call('ZRANGE', s .. ':h:' .. host, 0, 0, 'WITHSCORES')
+  if not head[1] then
+    call('ZREM', s .. ':free', host)
+    call('ZREM', Q .. ':wants:' .. host, name)
+    if is_ours then call('ZREM', mine, host) end
+  elseif is_ours then
+    call('ZADD', mine, head[2], host)
+  else
+    call('ZADD', Q .. ':wants:' .. host, 'NX', now, name)
+    if not owner then call('ZADD', s .. ':free', head[2], host) end
+  end
+end
+
+-- Let a request wait; the caller lists its host.
+local function put(name, id, record)
+  local host, _, score = fields(record)
+  if call('ZADD', of(name) .. ':h:' .. host, score, id) == 1 then call('INCR', of(name) .. ':n') end
+  return host
+end
+
+-- Let a request wait again that a worker was given and did not complete.
+local function give_back(name, id, is_try)
+  local s, record = of(name), call('HGET', of(name) .. ':requests', id)
+  if not record then return 0 end
+  if is_try and call('HINCRBY', s .. ':tries', id, 1) > MAX_TRIES then
+    call('SADD', s .. ':failed', id)
+    return 0
+  end
+  list(name, put(name, id, record))
+  return 1
+end
+
+local function is_working(name) return call('HLEN', of(name) .. ':workers') > 0 end
+
+-- Let others have a host. If another spider waits for it, that one is next.
+local function release(one, name, host, rest_ms)
+  if call('HGET', Q .. ':owners', host) ~= one .. name then return end
+  call('HDEL', Q .. ':owners', host)
+  call('SREM', Q .. ':owned:' .. one, host)
+  call('ZREM', of(name) .. ':mine:' .. one, host)
+  if rest_ms > 0 then call('SET', Q .. ':rest:' .. host, one, 'PX', rest_ms) end
+  local next
+  for _, other in ipairs(call('ZRANGE', Q .. ':wants:' .. host, 0, -1)) do
+    if not next and is_working(other) then next = other end
+    list(other, host)
+  end
+  if next then call('SET', Q .. ':turn:' .. host, next, 'PX', TURN_MS) end
+  list(name, host)
+end
+
+local function forget(one, name)
+  call('ZREM', Q .. ':workers', one)
+  call('HDEL', Q .. ':names', one)
+  call('HDEL', Q .. ':given', one)
+  call('HDEL', of(name) .. ':workers', one)
+end
+
+-- Take leave of a worker, a part at a time; how many requests wait again.
+local function dismiss(one, name, is_over, most)
+  local s, n = of(name), 0
+  for _, id in ipairs(call('SPOP', s .. ':leases:' .. one, most)) do
+    if is_over then call('SADD', s .. ':failed', id) else n = n + give_back(name, id, true) end
+  end
+  for _, host in ipairs(call('SPOP', Q .. ':owned:' .. one, most)) do
+    release(one, name, host, 0)
+  end
+  local n_left = call('SCARD', s .. ':leases:' .. one) + call('SCARD', Q .. ':owned:' .. one)
+  if n_left == 0 then forget(one, name) end
+  return n
+end
+
+-- The worker lives. A full server refuses what adds, unless the script has removed before.
+local function note(lease_ms)
+  call('ZREM', Q .. ':workers', worker)
+  call('ZADD', Q .. ':workers', now + lease_ms, worker)
+  call('HSET', Q .. ':names', worker, spider)
+end
+"""
+
+# ARGV: spider, worker, then id and record of each request. Answer: for each, 1 if it was queued,
+# 0 if it, or one of its key, waits or is leased.
+PUSH = (
+    _FRONTIER
+    + """
+local hosts, answers = {}, {}
+for i = 3, #ARGV, 2 do
+  local id, record = ARGV[i], ARGV[i + 1]
+  local _, key = fields(record)
+  local is_known = call('HEXISTS', S .. ':requests', id) == 1
+    or key ~= '' and call('HEXISTS', S .. ':keys', key) == 1
+  if not is_known then
+    call('HSET', S .. ':requests', id, record)
+    if key ~= '' then call('HSET', S .. ':keys', key, id) end
+    hosts[put(spider, id, record)] = true
+  end
+  answers[#answers + 1] = is_known and 0 or 1
+end
+for host in pairs(hosts) do list(spider, host) end
+return answers
+"""
+)
+
+# ARGV: spider, worker, number of this call, 'b' or 'i', milliseconds of the lease, most requests
+# to give, most of one host, milliseconds for which a released host rests for others, number of
+# hosts in hand, each with how many more of it, then the hosts that are out of hand.
+# Answer: {how many wait, busy workers, 1 if the start requests are all in, requests that were
+# lost, requests of dead workers that wait again, id, record, ...}. A call that was made already,
+# by its number, is answered with the same requests: its answer was lost.
+TAKE = (
+    _FRONTIER
+    + """
+local number, lease_ms, most, per_host = ARGV[3], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
+local rest_ms, n_hands = tonumber(ARGV[8]), tonumber(ARGV[9])
+local leases, mine, free = S .. ':leases:' .. worker, S .. ':mine:' .. worker, S .. ':free'
+local ID, REAPED, RESTING = 13, 100, 64
+local rooms = {}
+for i = 10, 8 + 2 * n_hands, 2 do rooms[ARGV[i]] = tonumber(ARGV[i + 1]) end
+
+local function is_wanted(host)
+  for _, other in ipairs(call('ZRANGE', Q .. ':wants:' .. host, 0, -1)) do
+    if is_working(other) then return true end
+  end
+  return false
+end
+
+-- Whether the worker owns a free host from now on. One that rests is put aside until then.
+local function own(host)
+  if call('HGET', Q .. ':owners', host) then return false end -- listed again when released
+  local turn, last = call('GET', Q .. ':turn:' .. host), call('GET', Q .. ':rest:' .. host)
+  if turn and turn ~= spider or last and last ~= worker then
+    local rest = math.max(call('PTTL', Q .. ':turn:' .. host), call('PTTL', Q .. ':rest:' .. host))
+    call('ZADD', S .. ':resting', now + rest, host)
+    return false
+  end
+  call('HSET', Q .. ':owners', host, worker .. spider)
+  call('SADD', Q .. ':owned:' .. worker, host)
+  call('ZREM', Q .. ':wants:' .. host, spider)
+  call('DEL', Q .. ':turn:' .. host)
+  return true
+end
+
+-- The best host: the worker's own where the best free one is no better.
+local function best()
+  local ours = call('ZRANGE', mine, 0, 0, 'WITHSCORES')
+  local others = call('ZRANGE', free, 0, 0, 'WITHSCORES')
+  if not ours[1] and not others[1] then return nil end
+  if ours[1] and (not others[1] or tonumber(ours[2]) <= tonumber(others[2])) then
+    call('ZREM', mine, ours[1])
+    return ours[1], ours[2], true
+  end
+  call('ZREM', free, others[1])
+  return others[1], others[2], false
+end
+
+local function taken()
+  local ids, aside, tries = {}, {}, 2 * most + RESTING
+  while #ids < most and tries > 0 do
+    tries = tries - 1
+    local host, score, is_ours = best()
+    if not host then break end
+    local room = rooms[host] or per_host
+    if is_ours and (room < 1 or is_wanted(host)) then
+      aside[#aside + 1] = host
+    elseif is_ours or own(host) then
+      local key, n = S .. ':h:' .. host, math.min(room, most - #ids)
+      local some = call('ZRANGEBYSCORE', key, score, score, 'LIMIT', 0, n)
+      for _, id in ipairs(some) do
+        call('ZREM', key, id)
+        call('SADD', leases, id)
+        ids[#ids + 1] = id
+      end
+      rooms[host] = room - #some
+      list(spider, host)
+    end
+  end
+  for _, host in ipairs(aside) do list(spider, host) end
+  if #ids > 0 then call('DECRBY', S .. ':n', #ids) end
+  return ids
+end
+
+local function given_before()
+  local given = call('HGET', Q .. ':given', worker)
+  local at = given and string.find(given, ' ', 1, true)
+  if not at or string.sub(given, 1, at - 1) ~= number then return nil end
+  local ids = {}
+  for i = at + 1, #given, ID do
+    local id = string.sub(given, i, i + ID - 1)
+    if call('SISMEMBER', leases, id) == 1 then ids[#ids + 1] = id end
+  end
+  return ids
+end
+
+note(lease_ms)
+local n_returned = 0
+local dead = call('ZRANGEBYSCORE', Q .. ':workers', '-inf', now, 'LIMIT', 0, 1)[1]
+if dead then n_returned = dismiss(dead, call('HGET', Q .. ':names', dead) or '', false, REAPED) end
+local ids = given_before()
+if not ids then
+  for i = 10 + 2 * n_hands, #ARGV do release(worker, spider, ARGV[i], rest_ms) end
+  for _, host in ipairs(call('ZRANGEBYSCORE', S .. ':resting', '-inf', now, 'LIMIT', 0, RESTING)) do
+    call('ZREM', S .. ':resting', host)
+    list(spider, host)
+  end
+  ids = taken()
+  call('HSET', Q .. ':given', worker, number .. ' ' .. table.concat(ids))
+end
+call('HSET', S .. ':workers', worker, #ids > 0 and 'b' or ARGV[4])
+local n_lost, records = 0, {}
+for _, id in ipairs(ids) do
+  local record = call('HGET', S .. ':requests', id)
+  if record then
+    records[#records + 1] = id
+    records[#records + 1] = record
+  else
+    call('SREM', leases, id)
+    n_lost = n_lost + 1
+  end
+end
+local n_busy = 0
+for _, state in ipairs(call('HVALS', S .. ':workers')) do
+  if state == 'b' then n_busy = n_busy + 1 end
+end
+local is_started = call('EXISTS', S .. ':run') == 0 or call('HEXISTS', S .. ':run', 'started') == 1
+local n_waiting = tonumber(call('GET', S .. ':n') or '0')
+return {n_waiting, n_busy, is_started and 1 or 0, n_lost, n_returned, unpack(records)}
+"""
+)
+
+# ARGV: spider, worker, id; the same again for each. A request that was given to another worker
+# meanwhile, or waits again, is removed as well.
+DONE = (
+    _FRONTIER
+    + """
+local answers = {}
+for i = 3, #ARGV, 3 do
+  local id = ARGV[i]
+  call('SREM', S .. ':leases:' .. worker, id)
+  local record = call('HGET', S .. ':requests', id)
+  if record then
+    local host, key = fields(record)
+    call('HDEL', S .. ':requests', id)
+    call('HDEL', S .. ':tries', id)
+    call('SREM', S .. ':failed', id)
+    if key ~= '' and call('HGET', S .. ':keys', key) == id then call('HDEL', S .. ':keys', key) end
+    if call('ZREM', S .. ':h:' .. host, id) == 1 then
+      call('DECR', S .. ':n')
+      list(spider, host)
+    end
+  end
+  answers[#answers + 1] = 1
+end
+return answers
+"""
+)
+
+# ARGV: spider, worker, milliseconds of the lease. Answer: 0 another worker makes the start
+# requests, 1 this one is to, 2 they are all in the queue, 3 ask again: what an earlier run left
+# uncompleted is being queued.
+START = (
+    _FRONTIER
+    + """
+note(ARGV[3])
+if call('HEXISTS', S .. ':run', 'started') == 1 then return 2 end
+local starter = call('HGET', S .. ':run', 'starter')
+local until_ms = tonumber(starter and call('ZSCORE', Q .. ':workers', starter) or 0)
+if starter ~= worker and until_ms > now then return 0 end
+call('HSET', S .. ':run', 'starter', worker)
+call('SADD', Q .. ':spiders', spider)
+for _, id in ipairs(call('SPOP', S .. ':failed', 200)) do
+  call('HDEL', S .. ':tries', id)
+  give_back(spider, id, false)
+end
+return call('SCARD', S .. ':failed') > 0 and 3 or 1
+"""
+)
+
+# ARGV: spider, worker.
+STARTED = _FRONTIER + "return call('HSET', S .. ':run', 'starter', worker, 'started', 1)"
+
+# ARGV: spider, worker, ids that it was given and did not begin.
+RETURN = (
+    _FRONTIER
+    + """
+for i = 3, #ARGV do
+  local id = ARGV[i]
+  if call('SREM', S .. ':leases:' .. worker, id) == 1 then give_back(spider, id, false) end
+end
+return 1
+"""
+)
+
+# ARGV: spider, worker, 1 if it found the run to be over, most ids and hosts to deal with.
+# Answer: whether there is more to deal with.
+LEAVE = (
+    _FRONTIER
+    + """
+local is_over, n_busy = ARGV[3] == '1', 0
+dismiss(worker, spider, is_over, tonumber(ARGV[4]))
+for _, state in ipairs(call('HVALS', S .. ':workers')) do
+  if state == 'b' then n_busy = n_busy + 1 end
+end
+if is_over and n_busy == 0 and tonumber(call('GET', S .. ':n') or '0') == 0 then
+  call('DEL', S .. ':run')
+end
+return call('ZSCORE', Q .. ':workers', worker) and 1 or 0
+"""
+)

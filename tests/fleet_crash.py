@@ -1,0 +1,349 @@
+"""Kill workers of a fleet, and its server, at random moments, and see that nothing is lost.
+
+    python -m tests.fleet_crash --kills 300
+    python -m tests.fleet_crash --kills 20 --scheduler scrapy-redis
+
+A campaign is one crawl of a site on several hosts by four workers, which are processes. Each that
+is killed (SIGKILL) is replaced by a new one; the server, which has an append-only file, is started
+again. The workers write down, a line at a time, which pages they fetched and which items left the
+pipelines. In the end every content has to be among these, and no more of them twice than the
+workers that were killed had under way. With scrapy-redis's scheduler what is lost is only counted.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import urlsplit
+
+from scrapy import Request, Spider, signals
+from scrapy.crawler import AsyncCrawlerProcess, Crawler
+from scrapy.http import Response
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from fleets import PROGRAM, RunningServer, free_port
+from mock_site import prose
+
+N_WORKERS, N_HOSTS, N_PAGES = 4, 6, 40  # pages of each host, of which every fifth is a copy
+MAX_BEATS = 30  # pages between two kills
+CONCURRENT = 8
+PATIENCE_S = 180.0
+SETTINGS: dict[str, Any] = {
+    "ADDONS": {"scrapy_neardup.NearDupAddon": 500},
+    "DOWNLOADER_MIDDLEWARES": {"tests.fleet_crash.Recorder": 140},
+    "ITEM_PIPELINES": {"tests.fleet_crash.Export": 900},
+    "CONCURRENT_REQUESTS": CONCURRENT,
+    "NEARDUP_KEY": 1,
+    "NEARDUP_BOILERPLATE": "keep",
+    "TELNETCONSOLE_ENABLED": False,
+    "LOG_LEVEL": "ERROR",
+}
+SCHEDULERS: dict[str, dict[str, Any]] = {
+    "fleet": {"SCHEDULER": "scrapy_neardup.scheduler.FleetScheduler"},
+    "scrapy-redis": {
+        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+        "SCHEDULER_PERSIST": True,
+        "SCHEDULER_IDLE_BEFORE_CLOSE": 5,
+        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+    },
+}
+
+
+def content_of(host: int, number: int) -> str:
+    """What a page says: every fifth repeats the one before it."""
+    return f"{host}-{number - 1 if number % 5 == 4 else number}"
+
+
+def links_of(host: int, number: int) -> Iterator[tuple[int, int]]:
+    """A page leads to two of its host, so that each has one way from its root; roots to roots."""
+    yield from ((host, n) for n in (2 * number + 1, 2 * number + 2) if n < N_PAGES)
+    yield host, number // 2
+    if number == 0 and host + 1 < N_HOSTS:
+        yield host + 1, 0
+
+
+def address(host: int, port: int) -> str:
+    return f"http://127.0.0.{host + 1}:{port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+
+    def do_GET(self) -> None:
+        host = int(str(self.server.server_address[0]).rpartition(".")[2]) - 1
+        port, number = int(self.server.server_address[1]), int(self.path.strip("/") or 0)
+        links = [f"{address(h, port)}/{n}" for h, n in links_of(host, number)]
+        anchors = "".join(f'<a href="{link}"></a>' for link in links)  # copies differ in no word
+        body = f"<p>{prose(content_of(host, number))}</p>{anchors}".encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        """Keep the output clean."""
+
+
+class QuietServer(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, *args: object) -> None:
+        """A worker that is killed hangs up."""
+
+
+def serve(port: int) -> None:
+    """In a process of its own: the site, each host on an address of its own."""
+    servers = [QuietServer((f"127.0.0.{host + 1}", port), Handler) for host in range(N_HOSTS)]
+    for server in servers[1:]:
+        Thread(target=server.serve_forever, daemon=True).start()
+    servers[0].serve_forever()
+
+
+class EveryPage(Spider):
+    """Follows every link and makes an item of every page."""
+
+    name = "every page"
+    root: str
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.root)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        yield from response.follow_all(css="a")
+
+
+class Diary:
+    """What happens, a line at a time; each line is whole, whatever ends the process."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        path = crawler.settings["DIARY"]
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def write(self, *words: object) -> None:
+        os.write(self._fd, (" ".join(map(str, words)) + "\n").encode())
+
+
+class Recorder:
+    """Writes down which pages are fetched, and beats."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.diary, self.beat = Diary(crawler), crawler.settings.getint("BEAT")
+        self.crawler = crawler
+        crawler.signals.connect(self.closed, signal=signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "Recorder":
+        return cls(crawler)
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        self.diary.write("fetched", response.url)
+        os.write(self.beat, b".")
+        return response
+
+    def closed(self, reason: str) -> None:
+        assert self.crawler.stats
+        stats = self.crawler.stats.get_stats()
+        self.diary.write("closed", reason)
+        for key, value in stats.items():
+            if key.startswith(("neardup/frontier/", "neardup/errors/", "neardup/requests/")):
+                self.diary.write("stat", key.removeprefix("neardup/"), value)
+
+
+class Export:
+    """The last pipeline: an item that it has written down has left. Slow, as databases are."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.diary = Diary(crawler)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "Export":
+        return cls(crawler)
+
+    async def process_item(self, item: Any) -> Any:
+        await asyncio.sleep(random.uniform(0, 0.05))
+        self.diary.write("kept", item["url"])
+        return item
+
+
+class Child:
+    """A worker's process, which beats on a pipe."""
+
+    def __init__(self, settings: dict[str, Any], root: str, log: Path) -> None:
+        self.pulse, beat = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.pulse)
+            try:
+                fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+                os.dup2(fd, sys.stderr.fileno())
+                process = AsyncCrawlerProcess(SETTINGS | settings | {"BEAT": beat})
+                process.crawl(EveryPage, root=root)
+                process.start()
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(0)
+        os.close(beat)
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        self.bury()
+
+    def bury(self) -> None:
+        os.close(self.pulse)
+        os.waitpid(self.pid, 0)
+
+
+@dataclass
+class Campaign:
+    """One crawl by workers that are killed and replaced."""
+
+    folder: Path
+    server: RunningServer
+    settings: dict[str, Any]
+    root: str
+    workers: list[Child] = field(default_factory=list)
+    kills: Counter[str] = field(default_factory=Counter)
+    has_begun: bool = False  # whether a worker has ended by itself
+
+    def run(self, rng: random.Random, most: int) -> None:
+        """Crawl to the end; up to `most` kills on the way."""
+        for _ in range(N_WORKERS):
+            self.join()
+        try:
+            while self.workers and self.kills.total() < most:
+                if self.waits_for(rng.randrange(MAX_BEATS)):
+                    self.strike(rng)
+            self.waits_for(sys.maxsize)
+        finally:
+            for worker in self.workers:
+                worker.kill()
+
+    def join(self) -> None:
+        settings = self.settings | {"DIARY": str(self.folder / "diary")}
+        self.workers.append(Child(settings, self.root, self.folder / "log"))
+
+    def waits_for(self, beats: int) -> bool:
+        """Wait for so many pages; whether no worker has ended by itself meanwhile."""
+        deadline = time.monotonic() + PATIENCE_S
+        while beats > 0 and self.workers:
+            rest_s = deadline - time.monotonic()
+            assert rest_s > 0, f"nothing happens any more; see {self.folder}"
+            ready = select.select([worker.pulse for worker in self.workers], [], [], rest_s)[0]
+            for worker in [worker for worker in self.workers if worker.pulse in ready]:
+                heard = os.read(worker.pulse, 4096)
+                beats -= len(heard)
+                if heard:
+                    deadline = time.monotonic() + PATIENCE_S
+                else:
+                    worker.bury()
+                    self.workers.remove(worker)
+                    self.has_begun = True
+        return bool(self.workers) and not self.has_begun
+
+    def strike(self, rng: random.Random) -> None:
+        """Kill a worker and let a new one join, or kill the server and start it again."""
+        if rng.random() < 0.1:
+            self.server.kill()
+            time.sleep(rng.uniform(0, 1))
+            self.server.start()
+            self.kills["server"] += 1
+            return
+        victim = self.workers.pop(rng.randrange(len(self.workers)))
+        victim.kill()
+        self.kills["worker"] += 1
+        self.join()
+
+
+def judge(lines: list[str]) -> Counter[str]:
+    """What a diary says: contents lost, contents kept more than once, fetches beyond the first."""
+    counts: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
+    fetched: Counter[str] = Counter()
+    for line in lines:
+        what, *words = line.split(" ")
+        if what == "fetched":
+            fetched[words[0]] += 1
+        elif what == "kept":
+            url = urlsplit(words[0])
+            host = int((url.hostname or "").rpartition(".")[2]) - 1
+            kept[content_of(host, int(url.path.strip("/") or 0))] += 1
+        elif what == "stat":
+            counts[words[0]] += int(words[1])
+    wanted = {content_of(h, n) for h in range(N_HOSTS) for n in range(N_PAGES)}
+    counts |= Counter(lost=len(wanted - kept.keys()), twice=kept.total() - len(kept))
+    return counts | Counter(contents=len(wanted), refetched=fetched.total() - len(fetched))
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)  # noqa: T201  # a command's output
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.fleet_crash", description=__doc__)
+    parser.add_argument("--kills", type=int, default=20, help="of workers and servers")
+    parser.add_argument("--each", type=int, default=8, help="kills in one crawl, at most")
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32), help="of the moments")
+    parser.add_argument("--scheduler", choices=SCHEDULERS, default="fleet")
+    options = parser.parse_args()
+    assert PROGRAM, "neither valkey-server nor redis-server is installed"
+    say(f"seed {options.seed}")
+    rng, begin, sum_ = random.Random(options.seed), time.monotonic(), Counter[str]()
+    kills: Counter[str] = Counter()
+    root, port = Path(tempfile.mkdtemp(prefix="neardup-fleet-")), free_port()
+    site = os.fork()
+    if site == 0:
+        serve(port)
+    try:
+        while kills.total() < options.kills:
+            with ExitStack() as stack:
+                folder = root / "crawl"
+                folder.mkdir()
+                durable = {"appendonly": "yes", "appendfsync": "everysec", "dir": str(folder)}
+                server = RunningServer(PROGRAM, **durable)
+                stack.callback(server.kill)
+                settings = {"NEARDUP_BACKEND": server.url, "REDIS_URL": server.url}
+                settings |= SCHEDULERS[options.scheduler]
+                campaign = Campaign(folder, server, settings, address(0, port) + "/0")
+                campaign.run(rng, min(options.each, options.kills - kills.total()))
+                counts = judge((folder / "diary").read_text().splitlines())
+            kills += campaign.kills
+            sum_ += counts
+            say(dict(campaign.kills), dict(counts))
+            if options.scheduler == "fleet":
+                assert not counts["lost"], f"lost: see {folder}"
+                most = campaign.kills.total() * CONCURRENT
+                assert counts["twice"] <= most, f"kept twice: {counts['twice']}; see {folder}"
+                assert not counts["errors/frontier"], f"errors: see {folder}"
+            shutil.rmtree(folder)
+    finally:
+        os.kill(site, signal.SIGKILL)
+        os.waitpid(site, 0)
+    shutil.rmtree(root)
+    seconds = time.monotonic() - begin
+    what = {name: sum_[name] for name in ("contents", "lost", "twice", "refetched")}
+    say(f"{dict(kills)} killed, {what} in {seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Requests survive JSON unchanged, and what would not is refused."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy import Request, Spider
+from scrapy.http import FormRequest, JsonRequest
+
+from scrapy_neardup.crawl.request_json import request_from_json, request_to_json
+
+
+class Pages(Spider):
+    name = "pages"
+
+    def parse(self, response: Any) -> None: ...
+    def failed(self, failure: Any) -> None: ...
+
+
+def again(request: Request) -> Request:
+    spider = Pages()
+    return request_from_json(request_to_json(request.to_dict(spider=spider)), spider)
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
+LEAVES |= st.text(st.characters(codec=None)) | st.binary()
+KEYS = st.text() | st.sampled_from(("\0bytes", "\0tuple", "\0pairs", "\0")) | st.binary()
+VALUES = st.recursive(
+    LEAVES,
+    lambda parts: (
+        st.lists(parts)
+        | st.lists(parts).map(tuple)
+        | st.dictionaries(KEYS | st.integers() | st.tuples(st.integers(), st.booleans()), parts)
+    ),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_whatever_is_written_comes_back_as_it_was(value: Any) -> None:
+    back = again(Request("https://a.example/", meta={"value": value}))
+    assert repr(back.meta["value"]) == repr(value)
+
+
+def test_all_of_a_request_comes_back() -> None:
+    spider = Pages()
+    request = FormRequest(
+        "https://a.example/ä?q=1",
+        callback=spider.parse,
+        errback=spider.failed,
+        formdata={"name": "Zoë"},
+        headers={"X-Twice": ["1", b"\xff"]},
+        cookies={"a": "b"},
+        cb_kwargs={"page": (1, 2)},
+        priority=-3,
+        dont_filter=True,
+        flags=["seen"],
+    )
+    data = request_to_json(request.to_dict(spider=spider))
+    back = request_from_json(data, spider)
+    assert type(back) is FormRequest
+    assert back.to_dict(spider=spider) == request.to_dict(spider=spider)
+    assert back.callback == spider.parse
+    assert back.errback == spider.failed
+
+
+def test_a_subclass_comes_back_as_such() -> None:
+    back = again(JsonRequest("https://a.example/", data={"a": 1}))
+    assert type(back) is JsonRequest
+    assert back.body == b'{"a": 1}'
+
+
+class Name(str):
+    """Not what JSON would give back."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, Name("a"), [lambda: None], {"a": Name("b")}])
+def test_what_would_come_back_as_something_else_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match="cannot be written as JSON"):
+        again(Request("https://a.example/", meta={"value": value}))
+
+
+def test_a_value_that_holds_itself_is_refused() -> None:
+    value: list[Any] = []
+    value.append(value)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        again(Request("https://a.example/", meta={"value": value}))
+
+
+def test_a_record_can_name_no_class_but_a_request() -> None:
+    fields = Request("https://a.example/").to_dict() | {"_class": "subprocess.Popen"}
+    with pytest.raises(ValueError, match="no Request"):
+        request_from_json(request_to_json(fields), Pages())

@@ -1,0 +1,323 @@
+"""The frontier on the server: who is given which request, and that none is lost."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from fleets import RunningServer, running_server, wait_until
+
+pytest.importorskip("redis", reason="the extra `redis` is not installed")
+
+from test_fleet_client import FRONTIER_USER, USER
+
+from scrapy_neardup.fleet import frontier as module
+from scrapy_neardup.fleet.client import Server
+from scrapy_neardup.fleet.frontier import Given, QueuedRequest, SharedFrontier
+from scrapy_neardup.fleet.link import Link, Unanswered
+from scrapy_neardup.fleet.protocol import beat
+
+PREFIX = "neardup"
+
+
+class Workers:
+    """Workers of one server, each with a link of its own."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self.url = server.url
+        self.links: list[Link] = []
+
+    def __call__(self, spider: str = "a", name: bytes | None = None) -> "Hands":
+        worker = name or len(self.links).to_bytes(4, "big")
+        client = Server(self.url)
+        heartbeat = beat(PREFIX, worker, b"", lambda epoch, identity: True)
+        self.links.append(Link(client.send, heartbeat))
+        return Hands(SharedFrontier(self.links[-1], PREFIX, worker, 1, spider), self.links[-1])
+
+
+class Hands:
+    """A worker that takes requests and says what it has."""
+
+    def __init__(self, frontier: SharedFrontier, link: Link) -> None:
+        self.frontier, self.link = frontier, link
+        self.released: list[str] = []
+
+    def push(self, *paths: str, host: str = "h", priority: int = 0, key: bool = True) -> list[int]:
+        rows = [self.row(path, host, priority, key) for path in paths]
+        return self.frontier.push(rows).result(5)
+
+    def row(self, path: str, host: str, priority: int, key: bool, order: str = "oldest") -> Any:
+        name = f"{host}/{path}".encode() if key else None
+        return self.frontier.queued(path.encode(), host, name, priority, order)
+
+    def ask(self, most: int = 10, per_host: int = 10, **more: Any) -> Given:
+        options = {"rooms": {}, "released": self.released, "is_idle": False, "rest_s": 0.0}
+        given = self.frontier.take(most, per_host, **options | more).result(5)
+        return given
+
+    def take(self, most: int = 10, per_host: int = 10, **more: Any) -> list[str]:
+        given = self.ask(most, per_host, **more)
+        self.frontier.taken()
+        self.given = given
+        return payloads(given.requests)
+
+    def done(self, *rows: QueuedRequest) -> None:
+        for row in rows:
+            self.frontier.done(row.id)
+        self.frontier.started().result(5)  # messages go in order: those before have arrived
+
+
+def payloads(rows: list[QueuedRequest]) -> list[str]:
+    return [row.payload.decode() for row in rows]
+
+
+def has_got(one: Hands, paths: list[str]) -> bool:
+    """Whether a worker is given these; not while its link leaves the server alone."""
+    with suppress(Unanswered):
+        return one.take() == paths
+    return False
+
+
+@pytest.fixture
+def workers(server: RunningServer) -> Iterator[Workers]:
+    made = Workers(server)
+    yield made
+    for link in made.links:
+        link.close(0)
+
+
+def test_requests_come_by_priority_and_then_in_their_order(workers: Workers) -> None:
+    one = workers()
+    one.push("1", "2")
+    one.push("urgent", priority=5)
+    one.push("last", priority=-1)
+    start = one.row("start", "h", 0, True, "start")
+    newest = [one.row(path, "h", 3, True, "newest") for path in ("older", "newer")]
+    one.frontier.push([start, *newest]).result(5)
+    assert one.take() == ["urgent", "newer", "older", "1", "2", "start", "last"]
+
+
+def test_one_request_of_a_key_is_queued_at_a_time(workers: Workers) -> None:
+    one, other = workers(), workers()
+    assert one.push("1", "1") == [1, 0]
+    assert other.push("1") == [0]
+    assert other.push("1", key=False) == [1]
+    assert other.take() == ["1", "1"]
+    other.done(*other.given.requests)
+    assert one.push("1") == [1]
+
+
+def test_a_request_that_is_pushed_twice_is_queued_once(workers: Workers) -> None:
+    one = workers()
+    row = one.row("1", "h", 0, key=False)
+    assert [one.frontier.push([row]).result(5) for _ in range(2)] == [[1], [0]]
+    assert one.take() == ["1"]
+
+
+def test_a_host_belongs_to_one_worker_at_a_time(workers: Workers) -> None:
+    one, other = workers(), workers()
+    one.push("1", "2", "3")
+    one.push("4", host="i")
+    assert one.take(1) == ["1"]
+    assert other.take() == ["4"]
+    assert other.take() == []
+    other.push("5")
+    assert other.take() == []
+    one.released = ["h"]
+    assert one.take(0) == []
+    assert other.take() == ["2", "3", "5"]
+    assert one.take() == []
+
+
+def test_of_one_host_no_more_is_given_than_it_may_have(workers: Workers) -> None:
+    one = workers()
+    one.push("1", "2", "3", "4")
+    one.push("5", host="i", priority=-1)
+    assert one.take(per_host=2) == ["1", "2", "5"]
+    assert one.take(per_host=2, rooms={"h": 0}) == []
+    assert one.take(per_host=2, rooms={"h": 1}) == ["3"]
+
+
+def test_a_released_host_rests_for_others(workers: Workers) -> None:
+    one, other = workers(), workers()
+    one.push("1", "2")
+    assert one.take(1) == ["1"]
+    one.released = ["h"]
+    assert one.take(0, rest_s=1.0) == []
+    begin = time.monotonic()
+    found: list[str] = []
+    wait_until(lambda: bool(found.extend(other.take()) or found))
+    assert found == ["2"]
+    assert time.monotonic() - begin > 0.5
+
+
+def test_two_spiders_have_a_host_in_turns(workers: Workers) -> None:
+    hands = [workers("a"), workers("b")]
+    for one in hands:
+        one.push(*map(str, range(4)))
+    turns = []
+    for n in range(8):
+        one = hands[n % 2]
+        assert one.take(1) == [str(n // 2)]
+        assert hands[1 - n % 2].take() == []
+        one.released = ["h"]
+        assert one.take(1) == []  # the other one waits
+        turns.append(n)
+        one.released = []
+    assert len(turns) == 8
+
+
+def test_what_a_dead_worker_had_is_given_to_another(workers: Workers) -> None:
+    one, other = workers(), workers()
+    one.push("1", "2", "3")
+    assert one.take(2) == ["1", "2"]
+    one.done(one.given.requests[0])
+    one.link.close(0)
+    assert other.take() == []
+    found: list[str] = []
+    wait_until(lambda: len(found.extend(other.take()) or found) == 2)
+    assert found == ["2", "3"]
+
+
+def test_a_worker_that_beats_keeps_what_it_has(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LEASE_S", 0.5)
+    one, other = workers(), workers()
+    one.push("1")
+    monkeypatch.undo()
+    assert one.take() == ["1"]
+    end = time.monotonic() + 5  # longer than a lease
+    while time.monotonic() < end:
+        assert other.take() == []
+        assert other.given.n_busy == 2
+
+
+def test_an_answer_that_got_lost_is_given_again(workers: Workers) -> None:
+    one = workers()
+    one.push("1", "2")
+    assert payloads(one.ask(1).requests) == ["1"]
+    assert payloads(one.ask(1).requests) == ["1"]
+    one.frontier.taken()
+    assert one.take() == ["2"]
+
+
+def test_a_request_that_kills_workers_is_not_given_for_ever(workers: Workers) -> None:
+    asks = workers()
+    asks.push("deadly")
+    for n in range(6):
+        one = workers(name=bytes([9, 9, 9, n]))
+        assert one.take() == ["deadly"]
+        one.frontier.leave(1, is_over=False)
+        one.done()
+        one.link.close(5)
+    assert asks.take() == []
+
+
+def test_the_run_is_over_when_nothing_waits_and_nobody_is_busy(workers: Workers) -> None:
+    one, other = workers(), workers()
+    assert one.frontier.start().result(5) == 1
+    assert other.frontier.start().result(5) == 0
+    assert not other.ask(is_idle=True).is_over
+    one.push("1")
+    one.frontier.started().result(5)
+    assert other.frontier.start().result(5) == 2
+    assert one.take() == ["1"]
+    assert other.take(is_idle=True) == []
+    assert not other.given.is_over
+    one.done(*one.given.requests)
+    assert one.take(is_idle=True) == []
+    assert one.given.is_over
+    assert other.ask(is_idle=True).is_over
+
+
+def test_what_failed_waits_for_the_next_run(workers: Workers) -> None:
+    one = workers()
+    assert one.frontier.start().result(5) == 1
+    one.push("1")
+    one.frontier.started().result(5)
+    assert one.take() == ["1"]
+    assert one.take(is_idle=True) == []
+    assert one.given.is_over
+    one.frontier.leave(1, is_over=True)
+    one.link.close(5)
+    other = workers()
+    assert other.take() == []
+    assert other.frontier.start().result(5) == 1
+    assert other.take() == ["1"]
+
+
+def test_a_worker_takes_over_the_start_requests_of_one_that_died(workers: Workers) -> None:
+    one, other = workers(), workers()
+    assert one.frontier.start().result(5) == 1
+    one.link.close(0)
+    assert other.frontier.start().result(5) == 0
+    wait_until(lambda: other.frontier.start().result(5) == 1)
+
+
+def test_what_a_worker_did_not_begin_it_gives_back(workers: Workers) -> None:
+    one, other = workers(), workers()
+    one.push("1", "2")
+    assert one.take() == ["1", "2"]
+    one.frontier.give_back([one.given.requests[1].id])
+    one.released = ["h"]
+    one.done()
+    assert one.take(0) == []
+    assert other.take() == ["2"]
+
+
+def test_nothing_is_left_on_the_server_of_requests_that_are_done(
+    workers: Workers, server: RunningServer
+) -> None:
+    one = workers()
+    one.push(*map(str, range(50)))
+    one.push("other", host="i", key=False)
+    assert len(one.take(100, per_host=100)) == 51
+    one.done(*one.given.requests)
+    one.released = ["h", "i"]
+    assert one.take(is_idle=True) == []
+    assert one.given.n_waiting == 0
+    keys = [line for line in server.command("KEYS", "*").split("\r\n") if line.startswith("{")]
+    kinds = {key.partition(":q:")[2] for key in keys if ":q:" in key}
+    assert kinds == {"workers", "names", "given", "s:a:workers", "s:a:run", "s:a:n"}
+
+
+def test_a_full_server_gives_out_what_it_has_and_takes_nothing() -> None:
+    with running_server(maxmemory="4mb", maxmemory_policy="noeviction") as server:
+        made = Workers(server)
+        one = made()
+        one.push("1", "2")
+        server.command("CONFIG", "SET", "maxmemory", "1mb")
+        with pytest.raises(Unanswered):
+            one.push("3")
+        wait_until(lambda: has_got(one, ["1", "2"]))
+        for link in made.links:
+            link.close(0)
+
+
+def test_the_user_of_the_docs_may_do_all_of_it(server: RunningServer) -> None:
+    server.command("ACL", "SETUSER", *USER.split(), *FRONTIER_USER.split())
+    server.command("ACL", "SETUSER", "default", "off")
+    made = Workers(server)
+    made.url = server.url.replace("://", "://worker:Pass%2Fword1@")
+    one, other = made("a"), made("b")
+    assert one.frontier.start().result(5) == 1
+    one.push("1", "2")
+    other.push("3")
+    assert one.take(1) == ["1"]
+    assert other.take() == []
+    one.done(*one.given.requests)
+    assert one.take() == []  # the other spider waits
+    one.released = ["h"]
+    assert one.take(rest_s=0.1) == []
+    wait_until(lambda: has_got(other, ["3"]))
+    other.frontier.give_back([other.given.requests[0].id])
+    for link in made.links:
+        link.close(5)
+        assert not link.n_refused
+    last = made("b")
+    wait_until(lambda: has_got(last, ["3"]))
+    last.frontier.leave(1, is_over=True)
+    last.link.close(5)
+    assert not last.link.n_refused

@@ -1,0 +1,224 @@
+"""FleetScheduler: real crawls whose requests wait on a real server."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import Outcome, crawl
+from fleets import RunningServer, running_server, wait_until
+from mock_site import MockSite, page, prose
+from scrapy import Request, Spider, signals
+from scrapy.http import Response
+
+pytest.importorskip("redis", reason="the extra `redis` is not installed")
+
+from scrapy_neardup.errors import SettingsError
+
+SCHEDULER = "scrapy_neardup.scheduler.FleetScheduler"
+
+
+class Links(Spider):
+    """Follows every link and makes an item of every page."""
+
+    name = "links"
+    root: str
+    outcome: Outcome
+    reason = ""
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.root)
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield {"url": response.url}
+        yield from response.follow_all(css="a")
+
+    def closed(self, reason: str) -> None:
+        self.outcome.stats["reason"] = reason
+
+
+def run(server: RunningServer, root: str, spider: type[Spider] = Links, **more: Any) -> Outcome:
+    settings = {"NEARDUP_BACKEND": server.url, "SCHEDULER": SCHEDULER, "CONCURRENT_REQUESTS": 8}
+    return crawl(spider, settings | more, root=root)
+
+
+def hub(site: MockSite, *paths: str) -> str:
+    return site.add("/hub", page(prose("hub"), *map(site.url, paths)))
+
+
+def kept(outcome: Outcome, site: MockSite) -> Counter[str]:
+    return Counter(url.removeprefix(site.root) for url in outcome.urls)
+
+
+def contents(outcome: Outcome, site: MockSite) -> Counter[str]:
+    """What was kept, where a copy stands for its original."""
+    return Counter(path.replace("/copy/", "/page/") for path in kept(outcome, site).elements())
+
+
+def test_a_crawl_keeps_what_it_keeps_with_scrapys_scheduler(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    pages = [f"/page/{n}" for n in range(20)]
+    root = hub(mock_site, *pages, *pages, "/copy/1", "/moved", "/login", "/flaky", "/missing")
+    settings = {"CONCURRENT_REQUESTS": 8}
+    expected = contents(crawl(Links, settings, root=root), mock_site)
+    mock_site.hits.clear()
+    outcome = run(server, root)
+    assert contents(outcome, mock_site) == expected
+    assert not [key for key in outcome.stats if key.startswith("neardup/errors")]
+    assert outcome.stats["finish_reason"] == "finished"
+    assert server.command("HLEN", "{neardup}:q:s:links:requests") == ":0\r\n"
+
+
+def test_a_second_crawl_makes_the_start_requests_again_and_no_other(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    root = hub(mock_site, "/page/1", "/page/2")
+    run(server, root)
+    run(server, root)
+    assert mock_site.gets("/hub") == 2
+    assert mock_site.gets("/page/1") == mock_site.gets("/page/2") == 1
+
+
+class Local(Links):
+    """Finds requests that cannot be written as JSON."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield {"url": response.url}
+        for link in response.css("a::attr(href)").getall():
+            yield Request(link, cb_kwargs={"unwritable": object()})
+
+
+def test_requests_that_cannot_be_written_as_json_stay_with_the_worker(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    outcome = run(server, hub(mock_site, "/page/1", "/page/2"), Local)
+    assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
+    assert outcome.stats["scheduler/unserializable"] == 2
+    assert outcome.stat("frontier/pushed") == 1
+
+
+class Failing(Links):
+    """Its callback raises on one page, unless it is mended."""
+
+    is_mended = False
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        if response.url.endswith("/page/1") and not self.is_mended:
+            raise ValueError("no")
+        yield from super().parse(response)
+
+
+class Mended(Failing):
+    is_mended = True
+
+
+def test_a_page_that_failed_is_read_again_by_the_next_crawl(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    root = hub(mock_site, "/page/1", "/page/2")
+    first = run(server, root, Failing, LOG_LEVEL="CRITICAL")
+    assert first.stats["finish_reason"] == "finished"
+    assert kept(first, mock_site) == Counter(["/hub", "/page/2"])
+    second = run(server, root, Mended)
+    assert "/page/1" in kept(second, mock_site)
+    assert mock_site.gets("/page/2") == 1
+
+
+class Flushing(Links):
+    """Takes away the server's data in the middle of the crawl."""
+
+    server: RunningServer
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield from super().parse(response)
+        if response.url.endswith("/page/1"):
+            self.server.command("FLUSHALL")
+            session = self.crawler._neardup_session  # type: ignore[attr-defined]
+            wait_until(lambda: session._fleet.n_restored == 1)
+
+
+def test_a_crawl_whose_queue_the_server_lost_does_not_end_as_finished(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    class Losing(Flushing):
+        pass
+
+    Losing.server = server
+    outcome = run(server, hub(mock_site, "/page/1", "/page/2"), Losing)
+    assert outcome.stats["finish_reason"] == "requests_lost"
+
+
+class Restarting(Links):
+    """Stops the server for a while in the middle of the crawl."""
+
+    server: RunningServer
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.item_scraped, signal=signals.item_scraped)
+        return spider
+
+    def item_scraped(self, item: Any) -> None:
+        if item["url"].endswith("/hub"):
+            self.server.kill()
+            self.server.start()
+
+
+def test_a_server_that_restarts_with_its_file_loses_nothing(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    with running_server(appendonly="yes", appendfsync="everysec", dir=tmp_path) as server:
+
+        class Stopping(Restarting):
+            pass
+
+        Stopping.server = server
+        pages = [f"/page/{n}" for n in range(20)]
+        outcome = run(server, hub(mock_site, *pages), Stopping)
+    assert kept(outcome, mock_site) == Counter(["/hub", *pages])
+    assert outcome.stats["finish_reason"] == "finished"
+
+
+def work(url: str, root: str, gate: Any, answers: Any) -> None:
+    gate.wait()
+    outcome = crawl(
+        Links,
+        {"NEARDUP_BACKEND": url, "SCHEDULER": SCHEDULER, "CONCURRENT_REQUESTS": 4},
+        root=root,
+    )
+    answers.put(outcome.urls)
+
+
+def test_workers_share_the_work_and_make_the_start_requests_once(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    pages = [f"/page/{n}" for n in range(20)]
+    root = hub(mock_site, *pages)
+    context = get_context("spawn")
+    gate, answers = context.Barrier(3), context.Queue()
+    processes = [
+        context.Process(target=work, args=(server.url, root, gate, answers)) for _ in range(3)
+    ]
+    for process in processes:
+        process.start()
+    urls = [url for _ in processes for url in answers.get(timeout=100)]
+    for process in processes:
+        process.join()
+    assert Counter(url.removeprefix(mock_site.root) for url in urls) == Counter(["/hub", *pages])
+    assert mock_site.gets("/hub") == 1
+    assert all(mock_site.gets(path) == 1 for path in pages)
+
+
+def test_without_a_server_the_crawl_does_not_start(mock_site: MockSite) -> None:
+    with pytest.raises(SettingsError, match="NEARDUP_BACKEND, which is not set"):
+        crawl(Links, {"SCHEDULER": SCHEDULER}, root=mock_site.url("/page/1"))
+
+
+def test_where_the_plugin_is_switched_off_it_is_scrapys_scheduler(mock_site: MockSite) -> None:
+    settings = {"SCHEDULER": SCHEDULER, "NEARDUP_ENABLED": False}
+    outcome = crawl(Links, settings, root=hub(mock_site, "/page/1"))
+    assert len(outcome.items) == 2
