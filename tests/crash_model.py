@@ -1,11 +1,11 @@
 """A model of a file system that forgets what was not synced, and the crashes it allows.
 
-A state lives for a few crawls in a real folder while its calls of `os` are recorded. A crash may
-come after any of them. A kill leaves all that was called; a loss of power leaves what was synced,
-and of the rest any part: writes without the name, names without the writes, zeros in place of
-data, the first half of a write, a later one without an earlier one. Each such folder has to open,
-to know what was promised, to know nothing else, and never to pass for a clean end. In the manner
-of ALICE (Pillai et al. 2014) and of SQLite's own crash tests.
+A state lives for a few crawls, some with guests, in a real folder while its calls of `os` are
+recorded. A crash may come after any of them. A kill leaves all that was called; a loss of power
+leaves what was synced, and of the rest any part: writes without the name, names without the writes,
+zeros in place of data, the first half of a write, a later one without an earlier one. Each such
+folder has to open, to know what was promised, to know nothing else, and never to pass for a clean
+end. In the manner of ALICE (Pillai et al. 2014) and of SQLite's own crash tests.
 
     python -m tests.crash --model
 """
@@ -18,7 +18,7 @@ import random
 import shutil
 import tempfile
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,9 +37,10 @@ from tests.mock_site import prose
 SETTINGS = NearDupSettings(index="scan", engine="numpy", url_filter="exact", url_capacity=100)
 POLICIES = ("always", "everysec", "no")
 FOLDER = "state"
-N_CRAWLS, N_STEPS = 4, 6  # of a life: crawls, and what happens in each
+N_CRAWLS, N_STEPS = 4, 7  # of a life: crawls, and what happens in each
 
 Node = int  # a file or folder, whatever its name
+OWNER = 0  # who records in the folder's own journals; guests have numbers from 1 upwards
 
 
 class Call(NamedTuple):
@@ -65,6 +66,7 @@ class Event(NamedTuple):
     n_calls: int
     kind: str  # opening, opened, closing, closed, abandoned, damaged; began, seen; durable
     number: int = 0
+    by: int = OWNER  # whose journal it is in
 
 
 @dataclass
@@ -82,9 +84,9 @@ class Recording:
     _opened: dict[int, Node] = field(default_factory=dict)  # file descriptor → node
     _lock: Any = field(default_factory=threading.RLock)
 
-    def mark(self, kind: str, number: int = 0) -> None:
+    def mark(self, kind: str, number: int = 0, by: int = OWNER) -> None:
         """Enter an event."""
-        self.events.append(Event(len(self.calls), kind, number))
+        self.events.append(Event(len(self.calls), kind, number, by))
 
     def node(self, path: Any) -> Node | None:
         """The node of a path; None outside the root, or where there is none."""
@@ -195,12 +197,19 @@ CALLS = ("open", "close", "write", "ftruncate", "fsync", "fdatasync", "replace",
 def live(recording: Recording, policy: str, rng: random.Random) -> None:
     """A few crawls on one state, recorded, of which some crash and some find damage."""
     folder, number = recording.root / FOLDER, 0
-    for _ in range(N_CRAWLS):
+    guests: dict[int, State] = {}  # which may outlive the crawl that they came to
+    for crawl in range(1, N_CRAWLS + 1):
         recording.mark("opening")
         state = opened(folder, policy)
         recording.mark("opened")
+        if rng.random() < 0.7:
+            guests[crawl] = opened(folder, policy, as_guest=True)
         for _ in range(N_STEPS):
-            number = step(state, recording, policy, rng, number)
+            by = rng.choice([OWNER, *guests])
+            number = step(guests.get(by, state), recording, policy, rng, number, by)
+        for by in [by for by in guests if rng.random() < 0.5]:
+            guests.pop(by).close()
+            recording.mark("durable", by=by)
         if rng.random() < 0.5:
             recording.mark("closing")
             state.close({"ids": np.arange(3)} if rng.random() < 0.5 else None)
@@ -213,15 +222,20 @@ def live(recording: Recording, policy: str, rng: random.Random) -> None:
         if rng.random() < 0.5:
             recording.mark("damaged")
             damage(folder, policy, rng)
+    for by, guest in guests.items():
+        guest.close()
+        recording.mark("durable", by=by)
 
 
-def opened(folder: Path, policy: str) -> State:
+def opened(folder: Path, policy: str, as_guest: bool = False) -> State:
     factory = make_state_factory(SETTINGS)
-    return State.open(folder, factory, fsync=policy)  # type: ignore[arg-type]
+    return State.open(folder, factory, fsync=policy, as_guest=as_guest)  # type: ignore[arg-type]
 
 
-def step(state: State, recording: Recording, policy: str, rng: random.Random, number: int) -> int:
-    """See a URL, keep a page, sync or take a snapshot; the next number."""
+def step(
+    state: State, recording: Recording, policy: str, rng: random.Random, number: int, by: int
+) -> int:
+    """See a URL, keep a page, sync or, being the owner, take a snapshot; the next number."""
     what = rng.choice(("url", "url", "page", "sync", "snapshot"))
     if what in ("url", "page"):
         number += 1
@@ -231,15 +245,15 @@ def step(state: State, recording: Recording, policy: str, rng: random.Random, nu
             keep(state, number)
         else:
             see(state, number)
-        recording.mark("seen", number)
+        recording.mark("seen", number, by)
         if policy == "always":
-            recording.mark("durable")
+            recording.mark("durable", by=by)
     elif what == "sync" and policy == "everysec":
         assert state.store is not None
         assert state.store._journal is not None
         state.store._journal.sync()  # as its thread does each second
-        recording.mark("durable")
-    elif what == "snapshot":
+        recording.mark("durable", by=by)
+    elif what == "snapshot" and by == OWNER:
         state.snapshot()
         assert state._writing is not None
         assert state._writing.result()
@@ -376,7 +390,7 @@ class Promise(NamedTuple):
 
 def promised(events: list[Event], n_calls: int, policy: str, crash: Crash) -> Promise:
     """What was promised when the crash came."""
-    seen: set[int] = set()
+    seen: defaultdict[int, set[int]] = defaultdict(set)  # by whom
     durable: set[int] = set()
     began: set[int] = set()
     crashed: bool | None = None
@@ -386,12 +400,14 @@ def promised(events: list[Event], n_calls: int, policy: str, crash: Crash) -> Pr
         if event.kind == "began":
             began.add(event.number)
         elif event.kind == "seen":
-            seen.add(event.number)
+            seen[event.by].add(event.number)
         elif event.kind == "durable":
-            durable |= seen
+            # A guest that ends under "no" syncs nothing.
+            durable |= seen[event.by] if event.by == OWNER or policy != "no" else set()
         else:
             crashed = after(event.kind, crashed, policy, crash)
-    return Promise(seen if crash is KILL else durable, set(range(1, 100)) - began, crashed)
+    known = set().union(*seen.values()) if crash is KILL else durable
+    return Promise(known, set(range(1, 100)) - began, crashed)
 
 
 def after(kind: str, crashed: bool | None, policy: str, crash: Crash) -> bool | None:

@@ -2,12 +2,16 @@
 
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests import faults
 from tests.crash_model import KILL, POLICIES, Crash, Recording, build, left_by, live, replay
 
+ROOT = Path(__file__).resolve().parents[1]
 NOTHING_UNSYNCED = Crash("power", 0, 0)
 
 
@@ -46,3 +50,11 @@ def test_a_loss_of_power_leaves_nothing_of_what_was_never_synced(tmp_path: Path)
     calls = left_by(recording.calls, NOTHING_UNSYNCED, random.Random(1))
     build(calls, recording.folders, tmp_path / "left")
     assert contents(tmp_path / "left") == {}
+
+
+@pytest.mark.skipif(not faults.IS_POSSIBLE, reason="needs Linux and a C compiler")
+def test_a_frontier_opens_after_every_crash_and_holds_what_a_commit_left() -> None:
+    command = [sys.executable, "-m", "tests.frontier_model", "--lives", "2", "--stride", "9"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "every commit kept" in done.stdout

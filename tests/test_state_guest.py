@@ -87,10 +87,45 @@ def test_whichever_dies_at_any_moment_nothing_that_was_recorded_is_lost(
             assert not kept(following, f"http://a.example/{name}")
         assert following.store is not None
         following.store.close()
+    assert not guests(tmp_path)
+
+
+def test_what_a_guest_recorded_outlives_a_damaged_snapshot(tmp_path: Path) -> None:
+    owner, guest = opened(tmp_path), opened(tmp_path, as_guest=True)
+    assert kept(guest, "http://a.example/by-guest")
+    owner.close()
+    guest.close()
+    opened(tmp_path).close()
+    newest = tmp_path / "snapshot-2"
+    assert newest.stat().st_size > 7
+    newest.write_bytes(b"damaged")
+    following = opened(tmp_path)
+    assert not kept(following, "http://a.example/by-guest")
+    following.close()
+
+
+def test_a_guests_journal_stays_where_it_cannot_be_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, guest = opened(tmp_path), opened(tmp_path, as_guest=True)
+    assert kept(guest, "http://a.example/by-guest")
+    owner.close()
+    guest.close()
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("scrapy_neardup.state.journal.write_all", full)
+        following = opened(tmp_path)
+        assert not kept(following, "http://a.example/by-guest")
+        assert following.store is not None
+        assert following.store.errors > 0
+        following.store.close()
     assert len(guests(tmp_path)) == 1
     following = opened(tmp_path)
+    assert not kept(following, "http://a.example/by-guest")
     following.close()
-    assert not guests(tmp_path)
 
 
 def test_the_journal_of_a_living_guest_is_left_alone(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 guest-X    what one guest recorded, X drawn at random; locked while the guest lives
 
-The next crawl that takes the folder replays the journals of guests that have ended. They stay until
-a snapshot holds what they say; to replay one twice changes nothing.
+The next crawl that takes the folder copies the journals of guests that have ended into its own, and
+removes them. A crash between the two leaves records twice, which changes nothing.
 """
 
 from __future__ import annotations

@@ -18,7 +18,13 @@ from secrets import randbits
 from scrapy_neardup.errors import StateLocked
 from scrapy_neardup.state.files import TEMPORARY, make_folder, require_own, sync_folder
 from scrapy_neardup.state.header import Identity
-from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, Fsync, Journal, JournalRecord
+from scrapy_neardup.state.journal import (
+    MAX_PAYLOAD_BYTES,
+    Fsync,
+    Journal,
+    JournalContent,
+    JournalRecord,
+)
 from scrapy_neardup.state.lock import FolderLock
 from scrapy_neardup.state.recovery import (
     Damage,
@@ -75,7 +81,6 @@ class Store:
         self._journal: Journal | None = None
         self._spare: Journal | None = None  # of the next number, made ahead
         self._retired: Journal | None = None  # to be synced and closed
-        self._guests: list[Path] = []  # whose journals the next snapshot will hold
 
     def key(self) -> int:
         """The folder's secret key; a passing one where the folder can keep none.
@@ -105,21 +110,27 @@ class Store:
         records = [found.records()]
         if self._lock is not None:
             self._begin(found)
-            records += self._guest_records()
+            records += self._merge_guests()
         return found.arrays, chain(*records)
 
-    def _guest_records(self) -> list[Iterator[JournalRecord]]:
-        """What crawls recorded that were guests here and have ended."""
+    def _merge_guests(self) -> list[Iterator[JournalRecord]]:
+        """What crawls recorded that were guests here and have ended; now in the journal, too."""
         damage: list[Damage] = []
+        found: list[JournalContent] = []
         try:
             guests = list(ended_guests(self.folder, self._identity, self._key, damage))
             for one in damage:
                 self._set_aside(one)
+            found = [guest.content for guest in guests if guest.content is not None]
+            if found and self._journal is not None:
+                self._journal.extend(chain(*(content.records() for content in found)))
+                self._journal.sync()
+                for guest in guests:
+                    guest.path.unlink(missing_ok=True)
         except OSError as error:
+            self._drop_journal()
             self._failed(error)
-            return []
-        self._guests = [guest.path for guest in guests]
-        return [guest.content.records() for guest in guests if guest.content is not None]
+        return [content.records() for content in found]
 
     def _begin(self, found: FolderContent) -> None:
         try:
@@ -215,8 +226,6 @@ class Store:
             path = self._snapshot_path(number)
             write_snapshot(path, self._identity, arrays, self.id, self._key)
             self._remove_before(number)
-            while self._guests:
-                self._guests.pop().unlink(missing_ok=True)
         except OSError as error:
             self._failed(error)
             return False
