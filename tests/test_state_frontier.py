@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from scrapy_neardup.errors import StateError
-from scrapy_neardup.state.frontier import CHUNK, Frontier, RowQueue
+from scrapy_neardup.state.frontier import CHUNK, Frontier, RowQueue, count_requests, examine
 
 
 def numbered(number: int) -> bytes:
@@ -180,6 +180,26 @@ def test_a_request_that_changed_does_not_leave_the_file(tmp_path: Path, changed:
     assert queue.pop() == (1, numbered(0))
     assert queue.pop() is None
     reopened.release()
+
+
+def test_a_file_whose_making_a_crash_cut_short_is_sound_and_opens(tmp_path: Path) -> None:
+    """With the rollback journal of the step that makes it a WAL."""
+    path = tmp_path / "f"
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA journal_mode = DELETE")
+    db.execute("PRAGMA cache_spill = 1")
+    db.execute("PRAGMA cache_size = 1")
+    db.execute("BEGIN")
+    db.execute("CREATE TABLE big (data BLOB)")
+    for _ in range(9):
+        db.execute("INSERT INTO big VALUES (zeroblob(9000))")
+    copy = copy_of(path, tmp_path / "g")
+    db.close()
+    assert list(tmp_path.glob("g-journal"))
+    assert examine(copy) == (0, None)
+    assert count_requests(copy) == 0
+    assert Frontier(copy).n_rows == 0
 
 
 class Crashes(RuleBasedStateMachine):

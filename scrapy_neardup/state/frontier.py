@@ -432,8 +432,14 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _has_tables(db: sqlite3.Connection, path: Path) -> bool:
-    """Whether a file was begun. Raises StateError for another version."""
-    (version,) = db.execute("PRAGMA user_version").fetchone()
+    """Whether a file was made whole. Raises StateError for another version; sqlite3.Error."""
+    try:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname != "SQLITE_READONLY_ROLLBACK":
+            raise
+        # Only what makes the file a WAL has a rollback journal; whoever may write rolls it back.
+        return False
     if version not in (0, VERSION):
         raise StateError(
             f"{path}: format version {version} found, {VERSION} expected: use the release that "
