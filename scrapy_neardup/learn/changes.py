@@ -1,0 +1,163 @@
+"""Changes of a URL that may not matter: what can be taken out of it, and what it then says."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from scrapy_neardup.learn.url_parts import UrlParts, value_class
+from scrapy_neardup.urls.profiles import desktop
+
+INDEX = re.compile(r"(?:index|default)\.[a-z]{3,5}", re.IGNORECASE)
+ABSENT = ""  # as the twin's value: it has none
+
+
+class Change(NamedTuple):
+    """One way in which two URLs differ.
+
+    what   "argument", "segment", "repeated", "order", "case", "slash", "index" or "host"
+    where  the argument's name, the segment's place; "" for others
+    value  what the page's URL has there, as value_class() has it
+    twin   what its twin's URL has there; ABSENT: nothing
+    """
+
+    what: str
+    where: str
+    value: str
+    twin: str = ABSENT
+
+
+class Variant:
+    """A URL, and what is left of it without one of its parts.
+
+    what, where, kind  as in Change; kind is the class of the value
+    value              what was taken out
+    text               of the rest
+    """
+
+    __slots__ = ("_rest", "kind", "text", "value", "what", "where")
+
+    def __init__(
+        self,
+        what: str,
+        where: str,
+        value: str,
+        text: str,
+        rest: tuple[str, tuple[str, ...], tuple[str, ...]],
+    ) -> None:
+        """Made for each part of each URL: what is rarely needed is computed when it is."""
+        self.what = what
+        self.where = where
+        self.kind = value_class(value)
+        self.value = value
+        self.text = text
+        self._rest = rest
+
+    @property
+    def rest(self) -> UrlParts:
+        """The parts that are left."""
+        return UrlParts(*self._rest)
+
+    @property
+    def place(self) -> str:
+        """By which URLs are remembered that have anything in the place of what is taken out."""
+        return f"{self.text} {self.what} {self.where}"
+
+    @property
+    def can_differ(self) -> bool:
+        """Whether a twin may have another value in its place. A segment that is a word is a name."""
+        return self.what == "argument" or (self.what == "segment" and self.kind[:1] == "{")
+
+    def change(self, twin: str = ABSENT) -> Change:
+        """From what the twin has to what the URL has."""
+        return Change(self.what, self.where, self.kind, twin)
+
+
+def variants(url: UrlParts) -> list[Variant]:
+    """Everything that can be taken out of a URL, one thing at a time."""
+    path = f"{url.host}/{'/'.join(url.segments)}"
+    query = f"?{'&'.join(url.arguments)}" if url.arguments else ""
+    found = _without_argument(url, path) if query else []
+    return found + _without_segment(url, query) + _spelt_otherwise(url, query)
+
+
+def _without_argument(url: UrlParts, path: str) -> list[Variant]:
+    host, segments, arguments = url
+    found, names = [], [argument.partition("=")[0] for argument in arguments]
+    for i, name in enumerate(names):
+        left = arguments[:i] + arguments[i + 1 :]
+        text = f"{path}?{'&'.join(left)}" if left else path
+        value, rest = arguments[i][len(name) + 1 :], (host, segments, left)
+        if names.count(name) == 1:
+            found.append(Variant("argument", name, value, text, rest))
+        elif name in names[:i]:
+            found.append(Variant("repeated", name, "", text, rest))
+    if names != sorted(names):
+        ordered = tuple(sorted(arguments))
+        text = f"{path}?{'&'.join(ordered)}"
+        found.append(Variant("order", "", "", text, (host, segments, ordered)))
+    return found
+
+
+def _without_segment(url: UrlParts, query: str) -> list[Variant]:
+    host, segments, arguments = url
+    if len(segments) < 2 + (not segments[-1]):  # what is left would be the home page
+        return []
+    found = []
+    for place, segment in enumerate(segments):
+        if segment:
+            left = segments[:place] + segments[place + 1 :]
+            text = f"{host}/{'/'.join(left)}{query}"
+            found.append(Variant("segment", str(place), segment, text, (host, left, arguments)))
+    return found
+
+
+def _spelt_otherwise(url: UrlParts, query: str) -> list[Variant]:
+    host, segments, arguments = url
+    *folders, last = segments
+    found = []
+
+    def add(what: str, value: str, host: str, segments: tuple[str, ...]) -> None:
+        text = f"{host}/{'/'.join(segments)}{query}"
+        found.append(Variant(what, "", value, text, (host, segments, arguments)))
+
+    path = "/".join(segments)
+    if path != (lower := path.lower()):
+        add("case", "", host, tuple(lower.split("/")))
+    if not last and folders:
+        add("slash", "", host, tuple(folders))
+    if INDEX.fullmatch(last):
+        add("index", last, host, (*folders, ""))
+    if (bare := bare_host(host)) != host:
+        add("host", host[: -len(bare) - 1], bare, segments)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def bare_host(host: str) -> str:
+    """A host without `www.`, `m.` and `mobile.`, where that is the same owner's by its suffix."""
+    return desktop(host)
+
+
+def told(change: Change) -> str:
+    """A change in words."""
+    what, where, value, twin = change
+    if what == "argument":
+        if twin == ABSENT:
+            return f"{where}={value} shows what the URL without it shows"
+        if twin == value:
+            return f"the value of {where}={value} does not matter"
+        return f"{where}={value} shows what {where}={twin} shows"
+    if what == "segment":
+        if twin == ABSENT:
+            return f"/{value} as segment {int(where) + 1} shows what the URL without it shows"
+        return f"/{value} as segment {int(where) + 1} does not matter"
+    return {
+        "repeated": f"only the first of several {where}= matters",
+        "order": "the order of arguments does not matter",
+        "case": "upper and lower case do not matter",
+        "slash": "a slash at the end does not matter",
+        "index": f"{value} is the folder",
+        "host": f"{value}. in front of the host does not matter",
+    }[what]

@@ -1,0 +1,373 @@
+"""Learns which differences between URLs do not matter, from what their pages said.
+
+When a page was judged, its URL is compared with those of earlier pages from which it differs in
+one thing. Two pages that say the same confirm a rule, two that do not contradict it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from secrets import token_bytes
+from typing import NamedTuple
+
+from scrapy_neardup.learn.changes import ABSENT, Change, Variant, bare_host, variants
+from scrapy_neardup.learn.rule import Pair, Rule, Standing, predictions_for
+from scrapy_neardup.learn.url_parts import UrlParts, cut
+
+MAX_HOSTS = 1024
+MAX_FORMS = 65_536  # of all hosts: URLs, whole or without one part; about 250 bytes each
+MAX_RULES = 1024  # of a host; most of them contradicted
+MAX_STEPS = 8  # changes that are taken out of one URL
+VERIFIED = 20  # of so many URLs that a rule would skip, about one is downloaded all the same
+
+
+class Judged(NamedTuple):
+    """A page that was judged.
+
+    key       of its URL, as the URL filter has it
+    original  key of the page that it repeats; None where it says something new
+    tells     whether that it repeats a page is evidence: not where it has hardly any words
+    size      of its download, bytes
+    """
+
+    url: str
+    key: bytes
+    original: bytes | None = None
+    tells: bool = True
+    size: int = 0
+
+
+class Form(NamedTuple):
+    """What is known of a URL, or of what is left of one without a part of it.
+
+    content  URL under which its content was first seen
+    value    class of the part that was taken out; ABSENT where none was
+    """
+
+    content: str
+    value: str = ABSENT
+
+
+class Twin(NamedTuple):
+    """A URL whose page shows what another one would, by these rules."""
+
+    url: str
+    rules: tuple[Rule, ...]
+
+
+class Step(NamedTuple):
+    """A rule that was applied to a URL, and what it took out."""
+
+    rule: Rule
+    variant: Variant
+
+
+class Reduced(NamedTuple):
+    """What is left of a URL, and by which steps."""
+
+    parts: UrlParts
+    steps: tuple[Step, ...] = ()
+
+    def confirm_steps(self) -> None:
+        """An earlier page showed the same: the rules hold for URLs like this one, too."""
+        for rule, variant in self.steps:
+            if rule.is_open:
+                rule.also_holds_for(variant.rest, variant.value)
+
+    @property
+    def mark(self) -> str:
+        """What keeps reduced URLs apart from real ones, of which it may turn out to be none."""
+        return " reduced" if self.steps else ""
+
+
+@dataclass(slots=True)
+class Host:
+    """What is known of one host, `www.` or not."""
+
+    forms: OrderedDict[str, Form] = field(default_factory=OrderedDict)
+    rules: dict[tuple[str, Change], Rule] = field(default_factory=dict)
+    acting: dict[tuple[str, str, str], list[Rule]] = field(default_factory=dict)
+
+
+class Learner:
+    """Evidence and rules of all hosts, in bounded memory.
+
+    The oldest URLs are forgotten first, and the hosts that were not met for longest. A URL that
+    is forgotten is no evidence, and nothing is taken for its copy.
+
+    n_seen, n_saved  pages that were observed; how many of them trusted rules would have saved
+    """
+
+    def __init__(self, error: float, acts: bool = False) -> None:
+        """error: a rule is trusted when its share of wrong predictions is below this, by 95 %.
+
+        acts: whether rules skip downloads, so that a page that was downloaded was not saved.
+        """
+        self._needed = predictions_for(error)
+        self._acts = acts
+        self._key = token_bytes(16)  # nobody can tell which downloads are verified
+        self._hosts: OrderedDict[str, Host] = OrderedDict()
+        self._n_forms = 0
+        self.n_seen = 0
+        self.n_saved = 0
+        self.saved_bytes = 0
+
+    # --- evidence
+
+    def observe(self, page: Judged) -> list[Rule]:
+        """Learn from a page; the rules that acted until it contradicted them."""
+        url = cut(page.key)
+        if url is None:
+            return []
+        self.n_seen += 1
+        host = self._host(url.host)
+        content = self._content(host, page)
+        acted = self._judge_prediction(host, url, page, content)
+        acted += self._learn(host, Reduced(url), page, content)
+        reduced = self._reduced(host, url, strictly=False)
+        if reduced.steps:
+            acted += self._learn(host, reduced, page, content)
+        if acted:
+            self._index_acting(host)
+        return acted
+
+    def _learn(self, host: Host, url: Reduced, page: Judged, content: str) -> list[Rule]:
+        """Compare a URL with its twins and remember it, once: again it would be its own twin."""
+        name = url.parts.text + url.mark
+        if known := host.forms.get(name):
+            if page.tells and known.content == content:
+                url.confirm_steps()
+            return []
+        taken_out = variants(url.parts)
+        acted = self._compare(host, taken_out, url, page, content)
+        self._put(host, name, Form(content))
+        for variant in taken_out:
+            if variant.can_differ and (name := variant.place + url.mark) not in host.forms:
+                self._put(host, name, Form(content, variant.kind))
+        return acted
+
+    @staticmethod
+    def _content(host: Host, page: Judged) -> str:
+        if page.original is None:
+            return page.url
+        original = page.original.decode("utf-8", "replace")
+        known = host.forms.get(original)
+        return known.content if known else original
+
+    def _judge_prediction(
+        self, host: Host, url: UrlParts, page: Judged, content: str
+    ) -> list[Rule]:
+        """Compare what trusted rules, together, say of a URL with its page."""
+        twin = self._twin(host, url)
+        if twin is None:
+            return []
+        if twin.url != content:
+            return self._contradict(twin.rules, Pair(page.url, twin.url))
+        if not self._acts:
+            self.saved(twin, page.size)
+        return []
+
+    def saved(self, twin: Twin, size: int) -> None:
+        """A download was saved by rules, or would have been. size: bytes, 0 if not known."""
+        self.n_saved += 1
+        self.saved_bytes += size
+        for rule in twin.rules:
+            rule.saved += 1
+            rule.saved_bytes += size
+
+    @staticmethod
+    def _contradict(rules: Iterable[Rule], pair: Pair) -> list[Rule]:
+        """Contradict rules; those that acted until now and do no more."""
+        acting = [rule for rule in rules if rule.acts]
+        for rule in rules:
+            rule.contradicted(pair)
+        return [rule for rule in acting if not rule.acts]
+
+    def _compare(
+        self, host: Host, taken_out: list[Variant], url: Reduced, page: Judged, content: str
+    ) -> list[Rule]:
+        """Confirm and contradict the rules by which an earlier URL is a twin of this one."""
+        acted: list[Rule] = []
+        for variant in taken_out:
+            for form in self._forms_of(host, variant, url.mark):
+                rule = self._rule(host, variant.rest.shape, variant.change(form.value))
+                if rule is None or not rule.is_open:
+                    continue
+                pair = Pair(page.url, form.content)
+                if form.content != content:
+                    acted += self._contradict([rule], pair)
+                elif page.tells:
+                    acts = rule.acts
+                    rule.confirmed(pair, content, variant.rest, variant.value, self._needed)
+                    url.confirm_steps()
+                    if rule.acts and not acts:
+                        self._index_acting(host)
+        return acted
+
+    def _forms_of(self, host: Host, variant: Variant, mark: str) -> Iterator[Form]:
+        """Earlier URLs that are the same without what is taken out of this one."""
+        if whole := self._form(host, variant.text, mark):
+            yield whole
+        if variant.can_differ and (part := self._form(host, variant.place, mark)):
+            yield part
+
+    @staticmethod
+    def _form(host: Host, name: str, mark: str) -> Form | None:
+        """What is known of a URL; of a reduced one, of what others were reduced to as well."""
+        forms = host.forms
+        return (forms.get(name + mark) if mark else None) or forms.get(name)
+
+    def _put(self, host: Host, name: str, form: Form) -> None:
+        self._n_forms += name not in host.forms
+        host.forms[name] = form
+        if self._n_forms > MAX_FORMS:
+            share = MAX_FORMS // len(self._hosts)
+            crowded = (
+                host
+                if len(host.forms) > share
+                else next(one for one in self._hosts.values() if one.forms)
+            )
+            crowded.forms.popitem(last=False)
+            self._n_forms -= 1
+
+    # --- rules
+
+    def _host(self, name: str) -> Host:
+        bare = bare_host(name)
+        host = self._hosts.get(bare)
+        if host is None:
+            host = self._hosts[bare] = Host()
+            if len(self._hosts) > MAX_HOSTS:
+                self._forget_a_host()
+        self._hosts.move_to_end(bare)
+        return host
+
+    def _forget_a_host(self) -> None:
+        """The one not met for longest, of those without rules if there are any."""
+        name = next(
+            (
+                n
+                for n, host in self._hosts.items()
+                if not any(map(is_worth_keeping, host.rules.values()))
+            ),
+            next(iter(self._hosts)),
+        )
+        self._n_forms -= len(self._hosts.pop(name).forms)
+
+    def _rule(self, host: Host, shape: str, change: Change) -> Rule | None:
+        """The rule for a change, made if there is room."""
+        found = host.rules.get((shape, change))
+        if found is not None:
+            return found
+        if len(host.rules) >= MAX_RULES:
+            evicted = next(
+                (k for k, rule in host.rules.items() if not is_worth_keeping(rule)), None
+            )
+            if evicted is None:
+                return None
+            del host.rules[evicted]
+        rule = host.rules[shape, change] = Rule(shape, change)
+        return rule
+
+    def _index_acting(self, host: Host) -> None:
+        host.acting = {}
+        for rule in host.rules.values():
+            if rule.acts:
+                host.acting.setdefault(rule.change[:3], []).append(rule)
+
+    def rules(self) -> list[Rule]:
+        """Every rule that was proposed, the most useful first."""
+        found = [r for host in self._hosts.values() for r in host.rules.values()]
+        known = [r for r in found if is_worth_keeping(r)]
+        return sorted(known, key=lambda r: (-r.saved, -r.right, r.shape, r.change))
+
+    def restore(self, rules: Iterable[Rule]) -> None:
+        """Go on with rules of an earlier crawl."""
+        for rule in rules:
+            host = self._host(rule.shape.partition("/")[0])
+            host.rules[rule.shape, rule.change] = rule
+            self._index_acting(host)
+
+    # --- predictions
+
+    def twin(self, key: bytes) -> Twin | None:
+        """An earlier page that shows what the URL of a key would, by rules that act."""
+        url = cut(key)
+        host = self._hosts.get(bare_host(url.host)) if url else None
+        return self._twin(host, url) if host is not None and url is not None else None
+
+    def is_verified(self, key: bytes) -> bool:
+        """Whether a URL is downloaded although it has a twin; drawn anew in each crawl."""
+        return blake2b(key, digest_size=1, key=self._key).digest()[0] * VERIFIED < 256
+
+    def _twin(self, host: Host, url: UrlParts) -> Twin | None:
+        if not host.acting:
+            return None
+        reduced = self._reduced(host, url, strictly=True)
+        rules = tuple(step.rule for step in reduced.steps)
+        if rules and (form := self._form(host, reduced.parts.text, reduced.mark)):
+            return Twin(form.content, rules)
+        for start in (reduced, Reduced(url))[: len(rules) + 1]:
+            for variant in variants(start.parts):
+                if found := self._twin_of_another_value(host, variant, start):
+                    return found
+        return None
+
+    def _twin_of_another_value(self, host: Host, variant: Variant, url: Reduced) -> Twin | None:
+        rules = self._acting_on(host, variant) if variant.can_differ else ()
+        if rules and (form := self._form(host, variant.place, url.mark)):
+            for rule in rules:
+                if rule.change.twin == form.value and rule.holds_for(variant.rest, variant.value):
+                    return Twin(form.content, (*(step.rule for step in url.steps), rule))
+        return None
+
+    @staticmethod
+    def _acting_on(host: Host, variant: Variant) -> Sequence[Rule]:
+        rules = host.acting.get((variant.what, variant.where, variant.kind))
+        return [rule for rule in rules if rule.shape == variant.rest.shape] if rules else ()
+
+    def _reduced(self, host: Host, url: UrlParts, strictly: bool) -> Reduced:
+        """A URL without what acting rules take out of it.
+
+        strictly: only where they were confirmed for URLs like it. Otherwise it may be compared,
+        and they are confirmed by it.
+        """
+        steps: list[Step] = []
+        while host.acting and len(steps) < MAX_STEPS:
+            found = next(self._steps(host, url, strictly), None)
+            if found is None:
+                break
+            url, step = found
+            steps.append(step)
+        return Reduced(url, tuple(steps))
+
+    def _steps(self, host: Host, url: UrlParts, strictly: bool) -> Iterator[tuple[UrlParts, Step]]:
+        for variant in variants(url):
+            for rule in self._acting_on(host, variant):
+                if strictly and not rule.holds_for(variant.rest, variant.value):
+                    continue
+                twin, step = rule.change.twin, Step(rule, variant)
+                if twin == ABSENT:
+                    yield variant.rest, step
+                elif twin.startswith("{") and not variant.value.startswith("{"):
+                    yield replaced(url, rule.change), step
+
+
+def replaced(url: UrlParts, change: Change) -> UrlParts:
+    """A URL with what its twins have in the place that a change is about."""
+    host, segments, arguments = url
+    if change.what == "segment":
+        place = int(change.where)
+        return UrlParts(host, (*segments[:place], change.twin, *segments[place + 1 :]), arguments)
+    name = f"{change.where}="
+    return UrlParts(
+        host, segments, tuple(name + change.twin if a.startswith(name) else a for a in arguments)
+    )
+
+
+def is_worth_keeping(rule: Rule) -> bool:
+    """Whether a rule was proposed, or is a person's: others may be forgotten."""
+    return rule.pinned or (bool(rule.examples) and rule.standing is not Standing.PROPOSED)
