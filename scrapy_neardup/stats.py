@@ -53,6 +53,12 @@ FILTER_LOST = key(
 )
 FILTER_REFUSED = key("filter/refused", "URLs not remembered because NEARDUP_URL_MAX_MB is reached")
 
+LEARN_OBSERVED = key("learn/pages", "pages from which rules for URLs were learnt")
+LEARN_RULES = key("learn/rules/{}", "learnt rules: watched, trusted, withdrawn")
+LEARN_WOULD_SAVE = key(
+    "learn/would_save", "pages downloaded that trusted rules say to be copies, and that were"
+)
+
 PAGES_READ = key("pages/read", "pages compared (with NEARDUP_ITEM_FIELDS: items)")
 PAGES_BY_KIND = key(
     "pages/{}", "pages compared, by decision: new, exact, near, contains, too_short, undecided"

@@ -63,6 +63,8 @@ GIVEN: dict[str, tuple[Any, str]] = {
     "BACKEND": ("redis://localhost", "redis://localhost"),
     "BACKEND_PREFIX": ("fleet", "fleet"),
     "LEDGER": ("off", "off"),
+    "LEARN": ("off", "off"),
+    "LEARN_ERROR": (0.1, "0.1"),
     "KEEP_TEXT": (True, "True"),
     "LEDGER_FILE_MB": (1, "1"),
     "LEDGER_FILE_DAYS": (0.5, "0.5"),

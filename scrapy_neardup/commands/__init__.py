@@ -19,7 +19,7 @@ SUBCOMMANDS = (
     *("check", "repair"),  # of its files
     *("dedup", "spark-dedup"),  # of files
     *("evaluate", "calibrate"),  # of the detector
-    "urls",  # of the rules for URLs
+    *("urls", "rules"),  # of the rules for URLs
     "rtl",  # of the FPGA core
 )
 

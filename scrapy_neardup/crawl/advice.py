@@ -27,6 +27,8 @@ MAX_NAMES = 10_000  # of fields, so that a large item does not hold up the crawl
 MIN_ALONE = 10  # items that one field alone kept, from which on it is named
 MAX_FIELDS_SHOWN = 3
 
+LEARN_TRUSTED = stats.LEARN_RULES.format("trusted")
+
 ITEMS = {"drop": "are dropped", "tag": "are tagged", "dry-run": "would be dropped"}
 
 
@@ -72,7 +74,6 @@ class Advice:
         found = self._patterns.add(pattern, near)
         if found is None:
             return
-        folder = None if self._folder is None else shlex.quote(str(self._folder))
         logger.warning(
             "neardup: %d of the last %d pages of %s are near-duplicates whose items %s. Check "
             "that they say nothing new: %s. If they do, raise NEARDUP_SIMILARITY, or have "
@@ -80,8 +81,8 @@ class Advice:
             *found,
             pattern,
             ITEMS[self._settings.action],
-            f"'scrapy neardup report {folder}' shows them side by side"
-            if folder is not None
+            f"'scrapy neardup report {quoted(self._folder)}' shows them side by side"
+            if self._folder is not None
             else "set NEARDUP_STATE_DIR, and 'scrapy neardup report' shows them side by side",
         )
 
@@ -89,6 +90,8 @@ class Advice:
         """The crawl is over. counts: its stats."""
         self._fields.warn()
         logger.info("neardup: %s", closing_sentence(counts, self._settings))
+        if learnt := learnt_sentence(counts, self._folder):
+            logger.info("neardup: %s", learnt)
         for name, n in only_difference.most_common(MAX_FIELDS_SHOWN):
             if n >= MIN_ALONE:
                 logger.info(
@@ -98,6 +101,16 @@ class Advice:
                     name,
                     [*self._settings.ignore_fields, name],
                 )
+
+
+def learnt_sentence(counts: Mapping[str, Any], folder: Path | None) -> str | None:
+    """What the rules that were learnt would save; None where they would save nothing."""
+    saves, rules = counts.get(stats.LEARN_WOULD_SAVE, 0), counts.get(LEARN_TRUSTED, 0)
+    if not saves:
+        return None
+    of = f"{counts.get(stats.LEARN_OBSERVED, 0):,} downloads"
+    shown = "" if folder is None else f"; 'scrapy neardup rules {quoted(folder)}' shows them"
+    return f"{rules:,} learnt rule{'s' * (rules != 1)} would have saved {saves:,} of {of}{shown}"
 
 
 def closing_sentence(counts: Mapping[str, Any], settings: NearDupSettings) -> str:
@@ -117,6 +130,11 @@ def closing_sentence(counts: Mapping[str, Any], settings: NearDupSettings) -> st
     if kept := n(stats.ITEMS_KEPT_BY_DATA):
         sentence += f", {kept:,} kept because their data differ"
     return sentence
+
+
+def quoted(folder: Path) -> str:
+    """A folder as a shell takes it."""
+    return shlex.quote(str(folder))
 
 
 class PatternWatch:

@@ -14,13 +14,14 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl.advice import Advice
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.effects import Effects
-from scrapy_neardup.crawl.fail_open import Count
+from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.item_judge import ItemJudge
 from scrapy_neardup.crawl.items import CrawledPage, HandedItems
 from scrapy_neardup.crawl.judge import PageJudge
 from scrapy_neardup.crawl.page_lifecycle import Fate, PageLifecycle, Settled
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.request_tracker import RequestTracker
+from scrapy_neardup.crawl.url_learning import UrlLearning
 from scrapy_neardup.detect.decision import Decision
 
 # Between a page's URL and what tells its items apart, where items are compared by themselves.
@@ -41,6 +42,8 @@ class CrawledPages:
         recorder: Recorder,
         advice: Advice,
         delivery: Delivery,
+        learning: UrlLearning,
+        attempt: FailOpen,
         count: Count,
     ) -> None:
         self._lifecycle = lifecycle
@@ -51,6 +54,8 @@ class CrawledPages:
         self._recorder = recorder
         self._advice = advice
         self._delivery = delivery
+        self._learning = learning
+        self._attempt = attempt
         self._count = count
         self._items = HandedItems()
         self._pages: dict[int, CrawledPage] = {}  # by id in the lifecycle
@@ -174,6 +179,7 @@ class CrawledPages:
                 url, page.judged, action, page.response, text, page.differing
             )
             self._advice.page_done(url, page.judged.kind == "near" and action != "kept")
+            self._attempt("learn", self._learning.page_settled, page, failed)
         if not failed and (wanted := self._recorder.wanted(page.response)):
             self._delivery.put(self._recorder.fetched, wanted)
 

@@ -51,8 +51,10 @@ from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.seen_urls import SeenUrls, is_inspection
 from scrapy_neardup.crawl.shared_state import hold_state
+from scrapy_neardup.crawl.url_learning import UrlLearning
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import N_URL_FILTERS, make_state_factory, ttl_s
+from scrapy_neardup.learn.learner import Learner
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.signals import items_delivered, items_held
 from scrapy_neardup.state import State
@@ -209,6 +211,7 @@ class CrawlSession:
             self.lifecycle.restore(state.under_way)
             state.under_way = None  # another crawl that shares the state has no part in it
         effects = Effects(attempt)
+        self.learning = self._learn()
         self.delivery = delivery = Delivery(attempt)
         self._feeds = self._wait_for_sinks() if state.store or fleet else None
         self.requests = RequestTracker(
@@ -248,6 +251,8 @@ class CrawlSession:
             recorder,
             self.advice,
             delivery,
+            self.learning,
+            attempt,
             count,
         )
         effects.subscribe(RowKept, delivery.after(state.keep))
@@ -294,6 +299,18 @@ class CrawlSession:
             # Others wait for the items of a page under way, but no longer than a minute.
             only_local=self._fleet is not None,
         )
+
+    def _learn(self) -> UrlLearning:
+        """Crawls that share a state learn together; a guest's rules are not kept."""
+        shared, store = self._hold.shared, self.state.store
+        folder = None if store is None or store.is_guest else self._folder
+        is_first = shared.learner is None
+        if shared.learner is None:
+            shared.learner = Learner(self.settings.learn_error)
+        learning = UrlLearning(self._crawler, self.settings, folder, shared.learner)
+        if is_first:
+            self.attempt("learn", learning.restore)
+        return learning
 
     def _waits_for_links(self) -> bool:
         """Whether a crash could cut off what was found on a page that counts as seen.
@@ -342,10 +359,12 @@ class CrawlSession:
         gauges.warn_of_full_filter(self.urls, self.settings.url_max_mb)
         self.attempt("state", self.state.expire)
         self.attempt("state", self.state.snapshot)
+        self.attempt("learn", self.learning.save)
         self._set_stats(self._gauges())
 
     def _gauges(self) -> dict[str, object]:
         sizes = gauges.sizes(self.state, self.urls, self.lifecycle, self.delivery)
+        sizes |= self.learning.gauges()
         return sizes | gauges.losses(self.state, self._frontier, self.recorder.ledger)
 
     def _set_stats(self, values: dict[str, object]) -> None:
@@ -384,6 +403,7 @@ class CrawlSession:
         gauges.warn_of_full_filter(self.urls, self.settings.url_max_mb)
         gauges.warn_of_hot_bucket(self.state.detector.index, self.settings.scan_limit)
         self.recorder.close()
+        self.attempt("learn", self.learning.save)
         under_way = self.lifecycle.arrays() if self._keeps_queue() else None
         if self.disk_queues is not None:
             self.attempt("frontier", self.disk_queues.close)

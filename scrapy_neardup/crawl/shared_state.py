@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from scrapy_neardup.learn.learner import Learner
 from scrapy_neardup.ledger.writer import LedgerWriter
 from scrapy_neardup.state import Arrays, State
 
@@ -15,6 +16,7 @@ class _Shared:
     state: State
     like: Hashable  # what crawls have to have in common
     ledger: LedgerWriter | None = None
+    learner: Learner | None = None
     n_holds: int = 0
     cleanly: bool = True  # whether all that have left ended cleanly
 

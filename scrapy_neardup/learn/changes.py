@@ -66,7 +66,7 @@ class Variant:
 
     @property
     def can_differ(self) -> bool:
-        """Whether a twin may have another value in its place. A segment that is a word is a name."""
+        """Whether a twin may have another value in its place; a word as a segment is a name."""
         return self.what == "argument" or (self.what == "segment" and self.kind[:1] == "{")
 
     def change(self, twin: str = ABSENT) -> Change:

@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 
 
 def error_bound(n: int) -> float:
-    """What the share of wrong predictions is below after n right ones and no wrong one."""
+    """Below what share wrong predictions are, by 95 %, after n right ones and no wrong one."""
     return float(1 - (1 - CONFIDENCE) ** (1 / n)) if n else 1.0
 
 
@@ -82,6 +82,11 @@ class Rule:
     def acts(self) -> bool:
         """Whether it is sure enough, or a person is."""
         return self.pinned or self.standing is Standing.TRUSTED
+
+    @property
+    def error_bound(self) -> float:
+        """What its share of wrong predictions is below, with a confidence of 95 %."""
+        return 1.0 if self.contradiction else error_bound(self.right)
 
     @property
     def is_open(self) -> bool:

@@ -213,6 +213,18 @@ class NearDupSettings:
         "Memory limit of the URL filter, in MB. Once it is full, new URLs are fetched but not "
         "remembered. None: no limit.",
     )
+    learn: str = setting(
+        "watch",
+        one_of("off", "watch"),
+        "`watch`: learn from the pages which differences between URLs do not matter, and say at "
+        "the end what that would save. Nothing is skipped. `off`: do not.",
+    )
+    learn_error: float = setting(
+        0.05,
+        between(0, 0.5),
+        "Trust a learnt rule when, with a confidence of 95 %, less than this share of its "
+        "predictions is wrong: 0.05 takes 59 right ones and no wrong one.",
+    )
 
     state_dir: str | None = setting(
         None,

@@ -1,0 +1,201 @@
+"""Rules for URLs that a crawl has learnt: evidence, predictions, and what they save.
+
+Each rule has a number, by which --forget and --pin take it. A rule that is forgotten has to be
+learnt anew; one that is pinned is trusted, whatever speaks against it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy_neardup.commands.numbers import at_least
+from scrapy_neardup.commands.state_folder import add_state, locked, state_folder
+from scrapy_neardup.commands.terminal import clean, colour, complain, say, say_json
+from scrapy_neardup.errors import StateError
+
+if TYPE_CHECKING:
+    from scrapy_neardup.learn.rule import Rule
+
+EXAMPLES = """\
+  scrapy neardup rules crawls/shop
+  scrapy neardup rules crawls/shop --forget 3
+  scrapy neardup rules crawls/shop --export rules.json
+  scrapy neardup rules crawls/shop --learn-from crawls/last-year
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """State folder, what to do, and form."""
+    add_state(parser)
+    do = parser.add_mutually_exclusive_group()
+    do.add_argument("--forget", metavar="N", type=at_least(1), help="learn rule N anew")
+    do.add_argument("--pin", metavar="N", type=at_least(1), help="trust rule N for good")
+    do.add_argument(
+        "--export",
+        metavar="FILE",
+        type=Path,
+        help="write trusted rules as duplicate-url-discarder's JSON, for NEARDUP_URL_SITE_RULES",
+    )
+    do.add_argument(
+        "--learn-from",
+        metavar="STATE",
+        type=Path,
+        help="learn from the ledger of a crawl, its own or another's, before showing the rules",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, change, tell; exit code 1 if there is no such rule."""
+    folder = state_folder(options)
+    if not folder.is_dir():
+        raise StateError(f"{folder}: no such state folder; name JOBDIR or NEARDUP_STATE_DIR")
+    rules = stored(folder)
+    if options.learn_from is not None:
+        rules = learnt(rules, ledger_folder(options.learn_from))
+        keep(folder, rules)
+    if number := options.forget or options.pin:
+        if number > len(rules):
+            complain(f"{folder}: there are {len(rules)} learnt rules, and none has number {number}")
+            return 1
+        change(rules, number, options)
+        keep(folder, rules)
+        return 0
+    if options.export is not None:
+        return export(rules, options.export)
+    tell(rules, options)
+    return 0
+
+
+def stored(folder: Path) -> list[Rule]:
+    """The rules of a state folder. Raises StateError, OSError."""
+    from scrapy_neardup.learn.stored_rules import FILE, read_rules
+
+    try:
+        return read_rules((folder / FILE).read_text("utf-8"))
+    except FileNotFoundError:
+        return []
+
+
+def keep(folder: Path, rules: list[Rule]) -> None:
+    """Write the rules back. Raises StateError where a crawl is using the folder, and OSError."""
+    from scrapy_neardup.learn.stored_rules import FILE, write_rules
+    from scrapy_neardup.state.files import write_atomically
+
+    with locked(folder):
+        write_atomically(folder / FILE, [write_rules(rules).encode("utf-8", "replace")])
+
+
+def change(rules: list[Rule], number: int, options: argparse.Namespace) -> None:
+    """Forget or pin a rule, and say so."""
+    from scrapy_neardup.learn.changes import told
+
+    rule = rules[number - 1]
+    if options.forget:
+        rules.remove(rule)
+    else:
+        rule.pinned = True
+    done = "forgotten" if options.forget else "pinned"
+    say(f"{done}: on {clean(rule.shape)}, {clean(told(rule.change))}")
+
+
+def export(rules: list[Rule], path: Path) -> int:
+    """Write what can be said as site rules; exit code 1 if that is nothing."""
+    from scrapy_neardup.learn.exported_rules import exported
+    from scrapy_neardup.urls.site_rules import SiteRules, write_rules
+
+    trusted = [rule for rule in rules if rule.acts]
+    made = [one for one in map(exported, trusted) if one is not None]
+    if made:
+        path.write_text(write_rules(SiteRules(tuple(dict.fromkeys(made)))) + "\n", "utf-8")
+    left = len(trusted) - len(made)
+    say(f"{len(made)} of {len(trusted)} trusted rules written to {path}")
+    if left:
+        say(f"{left} left out: they are about the path or the host, which site rules cannot say")
+    if made:
+        say("site rules hold for every URL of a host and directory: check them with")
+        say("  scrapy neardup urls FILE -s NEARDUP_URL_SITE_RULES=" + str(path))
+    return 0 if made else 1
+
+
+def tell(rules: list[Rule], options: argparse.Namespace) -> None:
+    """Print the rules, with their evidence."""
+    if options.json:
+        say_json({"rules": [as_json(rule) for rule in rules]})
+        return
+    for number, rule in enumerate(rules, 1):
+        for line in lines_of(number, rule):
+            say(line)
+    n_trusted = sum(rule.acts for rule in rules)
+    say(f"{n_trusted} of {len(rules)} learnt rules are trusted")
+
+
+def as_json(rule: Rule) -> dict[str, Any]:
+    """A rule with what a program may ask of it."""
+    from scrapy_neardup.learn.changes import told
+    from scrapy_neardup.learn.stored_rules import as_record
+
+    record = as_record(rule)
+    del record["originals"], record["values"]
+    return record | {"words": told(rule.change), "error_bound": rule.error_bound}
+
+
+def lines_of(number: int, rule: Rule) -> Iterator[str]:
+    """A rule for a person."""
+    from scrapy_neardup.learn.changes import told
+
+    standing = "pinned" if rule.pinned else rule.standing.value
+    yield f"{number:>3}  {colour(clean(rule.shape), 'bold')}  {standing}"
+    yield f"     {clean(told(rule.change))}"
+    bound = f"{rule.right:,} predictions right, each of another original"
+    if rule.acts and not rule.pinned:
+        bound += f": wrong in less than {rule.error_bound:.1%}, by 95 %"
+    yield f"     {bound}"
+    if rule.saved:
+        yield f"     saved, or would have: {rule.saved:,} downloads, {rule.saved_bytes:,} bytes"
+    for url, twin in rule.examples:
+        yield f"       {clean(url)}\n     = {clean(twin)}"
+    if rule.contradiction:
+        url, twin = rule.contradiction
+        yield f"     contradicted by\n       {clean(url)}\n     ≠ {clean(twin)}"
+
+
+def ledger_folder(named: Path) -> Path:
+    """The state folder whose ledger is to be learnt from, named as it or as its JOBDIR."""
+    inside = named / "neardup"
+    return inside if inside.is_dir() else named
+
+
+def learnt(rules: list[Rule], folder: Path) -> list[Rule]:
+    """The rules, and what the decisions on record add to them. Raises LedgerError, StateError."""
+    from scrapy.utils.project import get_project_settings
+
+    from scrapy_neardup.factory import make_rules
+    from scrapy_neardup.learn.learner import Judged, Learner
+    from scrapy_neardup.ledger.reader import LedgerReader
+    from scrapy_neardup.settings import NearDupSettings
+    from scrapy_neardup.urls.key import url_key
+
+    settings = NearDupSettings.from_settings(get_project_settings())
+    reader, url_rules = LedgerReader(folder), make_rules(settings)
+    if any(run.rules.get("NEARDUP_LEDGER") == "duplicates" for run in reader.runs()):
+        raise StateError(
+            f"{folder}: its ledger holds duplicates only, which nothing could contradict; crawl "
+            "with NEARDUP_LEDGER='all'"
+        )
+    learner = Learner(settings.learn_error)
+    learner.restore(rules)
+    for decided in reader.decisions():
+        if decided.kind in ("seen", "undecided"):
+            continue
+        repeats = decided.kind in ("exact", "near") and decided.data_differ is None
+        if repeats and (decided.action == "kept" or decided.original is None):
+            continue  # whether it says anything new is not on record
+        original = url_key(decided.original or "", url_rules) if repeats else None
+        tells = (decided.words or 0) >= settings.min_words
+        key = url_key(decided.url, url_rules)
+        learner.observe(Judged(decided.url, key, original, tells, decided.size_bytes or 0))
+    return learner.rules()

@@ -1,0 +1,120 @@
+"""What a crawl learns about its URLs: judged pages in, rules kept in the state folder."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from scrapy.crawler import Crawler
+from scrapy.http import Request, Response
+
+from scrapy_neardup import stats
+from scrapy_neardup.crawl.items import CrawledPage
+from scrapy_neardup.detect.near import MIN_WORDS
+from scrapy_neardup.errors import StateError
+from scrapy_neardup.factory import make_rules
+from scrapy_neardup.learn.learner import Judged, Learner
+from scrapy_neardup.learn.rule import Standing
+from scrapy_neardup.learn.stored_rules import FILE, read_rules, write_rules
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state.files import set_aside, write_atomically
+from scrapy_neardup.urls.key import OWN_KEY, url_key
+from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
+
+logger = logging.getLogger(__name__)
+
+
+class UrlLearning:
+    """Tells a learner of each page that was judged, and keeps its rules.
+
+    Where a project says itself which requests are the same, there is nothing to learn.
+    """
+
+    def __init__(
+        self, crawler: Crawler, settings: NearDupSettings, folder: Path | None, learner: Learner
+    ) -> None:
+        """folder: of the state, None where nothing is to be kept."""
+        self.learner = learner
+        self._rules = make_rules(settings)
+        self._is_on = settings.learn != "off"
+        if own_fingerprinter(crawler.request_fingerprinter) is not None:
+            self._is_on = False
+        self._min_words = max(settings.min_words, MIN_WORDS)
+        self._path = None if folder is None else folder / FILE
+
+    # --- pages
+
+    def page_settled(self, page: CrawledPage, failed: bool) -> None:
+        """Nothing more can happen to a page's items."""
+        if not self._is_on or failed or not is_plain(page.response):
+            return
+        judged = self._judged(page)
+        if judged is not None:
+            self.learner.observe(judged)
+
+    def _judged(self, page: CrawledPage) -> Judged | None:
+        """The page as evidence; None for one of which it is not known what it says."""
+        decision, url = page.judged, page.response.url
+        if decision is None or decision.kind == "undecided" or decision.cold:
+            return None
+        original = None
+        if decision.is_duplicate and page.differing is None:
+            if page.decision is None or decision.original is None or not repeats(page):
+                return None
+            original = url_key(decision.original, self._rules)
+        tells = decision.words >= self._min_words
+        key = url_key(url, self._rules)
+        return Judged(url, key, original, tells, len(page.response.body))
+
+    # --- the state folder
+
+    def restore(self) -> None:
+        """Go on with the rules of the crawls before; without them, where the file is damaged."""
+        if self._path is None or not self._is_on or not self._path.exists():
+            return
+        try:
+            self.learner.restore(read_rules(self._path.read_text("utf-8")))
+        except (StateError, UnicodeDecodeError) as error:
+            aside = set_aside(self._path)
+            logger.warning("neardup: %s; set aside as %s. Rules are learnt anew", error, aside.name)
+
+    def save(self) -> None:
+        """Keep the rules for later crawls. Raises OSError."""
+        if self._path is None or not self._is_on:
+            return
+        rules = self.learner.rules()
+        if rules or self._path.exists():
+            write_atomically(self._path, [write_rules(rules).encode("utf-8", "replace")])
+
+    def gauges(self) -> dict[str, Any]:
+        """How many rules there are, and what those that are trusted save."""
+        if not self._is_on:
+            return {}
+        standings = [rule.standing for rule in self.learner.rules()]
+        counted = {stats.LEARN_RULES.format(s.value): standings.count(s) for s in Standing}
+        del counted[stats.LEARN_RULES.format(Standing.PROPOSED.value)]
+        return counted | {
+            stats.LEARN_OBSERVED: self.learner.n_seen,
+            stats.LEARN_WOULD_SAVE: self.learner.n_saved,
+        }
+
+
+def is_plain(response: Response) -> bool:
+    """Whether a page is what a GET of its URL answers: not an error, not found by a redirect."""
+    request: Request | None = response.request
+    if request is None or response.status != 200 or request.method != "GET" or request.body:
+        return False
+    meta = request.meta
+    return not ("redirect_urls" in meta or OWN_KEY in meta or meta.get("verbatim_url"))
+
+
+def repeats(page: CrawledPage) -> bool:
+    """Whether everything that a copy brought says nothing new.
+
+    Without items its text has to be the same: one link more may be all that is new on a list.
+    """
+    if page.n_repeating:
+        return not page.offered
+    assert page.judged
+    return page.judged.kind == "exact" and not page.offered

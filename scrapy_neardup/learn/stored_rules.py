@@ -1,0 +1,64 @@
+"""Learnt rules ↔ the JSON that a state folder keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from scrapy_neardup.errors import StateError
+from scrapy_neardup.learn.changes import Change
+from scrapy_neardup.learn.rule import Pair, Rule, Standing
+
+FILE = "rules.json"
+FORMAT = 1
+
+
+def write_rules(rules: Iterable[Rule]) -> str:
+    """Rules with all their evidence, one a line."""
+    lines = ",\n".join(json.dumps(as_record(rule), sort_keys=True) for rule in rules)
+    return f'{{"format": {FORMAT}, "rules": [\n{lines}\n]}}\n'
+
+
+def as_record(rule: Rule) -> dict[str, Any]:
+    return {
+        "shape": rule.shape,
+        "change": rule.change,
+        "standing": rule.standing.value,
+        "originals": sorted(rule.originals),
+        "right": rule.right,
+        "saved": rule.saved,
+        "saved_bytes": rule.saved_bytes,
+        "values": {place: sorted(values) for place, values in rule.values.items()},
+        "examples": rule.examples,
+        "contradiction": rule.contradiction,
+        "pinned": rule.pinned,
+    }
+
+
+def read_rules(text: str) -> list[Rule]:
+    """The rules that write_rules was given. Raises StateError."""
+    try:
+        stored = json.loads(text)
+        if stored["format"] != FORMAT:
+            raise StateError(f"{FILE} is of format {stored['format']}; this version reads {FORMAT}")
+        return [as_rule(record) for record in stored["rules"]]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise StateError(f"{FILE} holds no learnt rules ({error!r}): delete it") from error
+
+
+def as_rule(record: dict[str, Any]) -> Rule:
+    contradiction = record["contradiction"]
+    return Rule(
+        str(record["shape"]),
+        Change(*map(str, record["change"])),
+        Standing(record["standing"]),
+        set(map(int, record["originals"])),
+        int(record["right"]),
+        int(record["saved"]),
+        int(record["saved_bytes"]),
+        {place: set(map(str, values)) for place, values in record["values"].items()},
+        [Pair(*map(str, pair)) for pair in record["examples"]],
+        Pair(*map(str, contradiction)) if contradiction else None,
+        bool(record["pinned"]),
+    )

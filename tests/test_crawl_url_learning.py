@@ -1,0 +1,144 @@
+"""Crawls learn rules for URLs from their pages, keep them, and say what they would save."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import Outcome, crawl_requests
+from mock_site import MockSite, page, prose
+
+from scrapy_neardup import commands
+from scrapy_neardup.learn.rule import Rule
+from scrapy_neardup.learn.stored_rules import FILE, read_rules
+from scrapy_neardup.settings import NearDupSettings
+
+N = 60
+SETTINGS = {"NEARDUP_LEARN_ERROR": 0.1}  # 29 predictions
+
+
+@pytest.fixture
+def items(mock_site: MockSite) -> list[str]:
+    """Paths of a site on which print=1 shows the same, and v=… something else."""
+    paths = []
+    for i in range(N):
+        for query in ("", "?print=1"):
+            mock_site.add(f"/item/{i}{query}", page(prose(f"item {i}")))
+            paths.append(f"/item/{i}{query}")
+        mock_site.add(f"/item/{i}?v=old", page(prose(f"item {i}, old")))
+        paths.append(f"/item/{i}?v=old")
+    return paths
+
+
+def crawl(site: MockSite, paths: list[str], **settings: Any) -> Outcome:
+    return crawl_requests(site, *paths, settings=SETTINGS | settings)
+
+
+def rules_in(folder: Path) -> list[Rule]:
+    return read_rules((folder / FILE).read_text())
+
+
+def test_a_crawl_says_what_its_rules_would_have_saved(
+    mock_site: MockSite, items: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "scrapy_neardup")
+    outcome = crawl(mock_site, items, NEARDUP_STATE_DIR=str(tmp_path), LOG_LEVEL="INFO")
+    n_saved = N - 29 - 5
+    assert outcome.stat("learn/rules/trusted") == 1
+    assert outcome.stat("learn/would_save") == n_saved
+    (told,) = (r.getMessage() for r in caplog.records if "learnt rule" in r.getMessage())
+    assert f"1 learnt rule would have saved {n_saved} of {outcome.stat('learn/pages')}" in told
+    assert f"scrapy neardup rules {tmp_path}" in told
+
+
+def test_watching_changes_nothing(mock_site: MockSite, items: list[str]) -> None:
+    watched = crawl(mock_site, items)
+    hits = dict(mock_site.hits)
+    mock_site.hits.clear()
+    unwatched = crawl(mock_site, items, NEARDUP_LEARN="off")
+    assert watched.items == unwatched.items
+    assert hits == dict(mock_site.hits)
+    assert "neardup/learn/pages" not in unwatched.stats
+
+
+def test_rules_are_kept_for_later_crawls(
+    mock_site: MockSite, items: list[str], tmp_path: Path
+) -> None:
+    half = [path for i, path in enumerate(items) if i // 3 < N // 2]
+    rest = [path for path in items if path not in half]
+    assert crawl(mock_site, half, NEARDUP_STATE_DIR=str(tmp_path)).stat("learn/rules/trusted") == 0
+    (rule,) = rules_in(tmp_path)
+    assert rule.right == N // 2 - 5
+    assert crawl(mock_site, rest, NEARDUP_STATE_DIR=str(tmp_path)).stat("learn/rules/trusted") == 1
+
+
+def test_damaged_rules_are_set_aside(mock_site: MockSite, tmp_path: Path) -> None:
+    for damaged in ("{", '{"format": 1, "rules": [{}]}', '{"format": 9, "rules": []}', "[]"):
+        (tmp_path / FILE).write_text(damaged)
+        outcome = crawl(mock_site, ["/page/1"], NEARDUP_STATE_DIR=str(tmp_path))
+        assert outcome.stat("errors/learn") == 0
+        assert not (tmp_path / FILE).exists()
+    assert len(list(tmp_path.glob(f"{FILE}.damaged*"))) == 4
+
+
+def test_pages_of_one_text_with_other_data_confirm_nothing(mock_site: MockSite) -> None:
+    for i in range(N):
+        mock_site.add(f"/item/{i}", page(prose(f"item {i}")))
+        data = '<script type="application/ld+json">{"price": "%d"}</script>'
+        mock_site.add(f"/item/{i}?v=old", page(prose(f"item {i}"), head=data % i))
+    paths = [f"/item/{i}{query}" for i in range(N) for query in ("", "?v=old")]
+    assert crawl(mock_site, paths).stat("learn/rules/trusted") == 0
+
+
+# --- the command
+
+
+@pytest.fixture
+def learnt(mock_site: MockSite, items: list[str], tmp_path: Path) -> Path:
+    crawl(mock_site, items, NEARDUP_STATE_DIR=str(tmp_path))
+    return tmp_path
+
+
+def test_rules_are_shown_with_their_evidence(
+    learnt: Path, mock_site: MockSite, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert commands.main(["rules", str(learnt)]) == 0
+    shown = capsys.readouterr().out
+    assert "print=1 shows what the URL without it shows" in shown
+    assert mock_site.url("/item/0?print=1") in shown
+    assert "1 of 1 learnt rules are trusted" in shown
+    assert commands.main(["rules", str(learnt), "--json"]) == 0
+    (rule,) = json.loads(capsys.readouterr().out)["rules"]
+    assert rule["error_bound"] < 0.1
+    assert rule["standing"] == "trusted"
+
+
+def test_a_rule_can_be_forgotten_and_pinned(
+    learnt: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert commands.main(["rules", str(learnt), "--pin", "1"]) == 0
+    assert rules_in(learnt)[0].pinned
+    assert commands.main(["rules", str(learnt), "--forget", "2"]) == 1
+    assert commands.main(["rules", str(learnt), "--forget", "1"]) == 0
+    assert not rules_in(learnt)
+
+
+def test_rules_are_exported_as_site_rules(
+    learnt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "exported.json"
+    assert commands.main(["rules", str(learnt), "--export", str(file)]) == 0
+    rules = NearDupSettings(url_site_rules=str(file)).url_site_rules  # type: ignore[arg-type]
+    shape = rules_in(learnt)[0].shape
+    root = f"http://{shape.partition('/')[0]}"
+    assert rules.apply(f"{root}/item/7?print=1") == f"{root}/item/7"
+    assert rules.apply(f"{root}/item/7?print=2") == f"{root}/item/7?print=2"
+
+
+def test_rules_are_learnt_from_a_ledger(learnt: Path, tmp_path: Path) -> None:
+    commands.main(["rules", str(learnt), "--forget", "1"])
+    assert not rules_in(learnt)
+    assert commands.main(["rules", str(learnt), "--learn-from", str(learnt)]) == 0
+    (rule,) = rules_in(learnt)
+    assert rule.right == N - 5
