@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_neardup.commands import NOTHING_FOUND, WRONG_USE, main
 from scrapy_neardup.errors import LedgerError
 from scrapy_neardup.ledger import writer
 from scrapy_neardup.ledger.reader import LedgerReader
@@ -355,6 +356,64 @@ def test_a_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
         list(LedgerReader(tmp_path).decisions())
     with pytest.raises(LedgerError, match="format 99"):
         LedgerWriter.open(tmp_path, "all", rules=RULES)
+
+
+STRANGE = {
+    "a view that never ends": """DROP VIEW decisions; CREATE VIEW decisions AS WITH RECURSIVE
+        n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT * FROM n""",
+    "a view for a table": """ALTER TABLE page_text RENAME TO kept; CREATE VIEW page_text AS
+        SELECT 1 AS id, randomblob(1e9) AS body""",
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON run BEGIN DELETE FROM decision; END",
+    "a generated column": "ALTER TABLE run ADD COLUMN x AS (hex(zeroblob(4e8)))",
+    "a huge cell": "UPDATE decision SET url = hex(zeroblob(2e7))",
+    "bytes for a URL": "UPDATE decision SET url = x'ff80'",
+    "an unknown kind": "UPDATE kind SET name = 'odd'",
+    "an action of bytes": "UPDATE action SET name = x'00'",
+    "no time": "UPDATE decision SET time_ms = 'soon'",
+    "an endless time": "UPDATE decision SET time_ms = 9e999",
+    "a time in millions of years": "UPDATE decision SET time_ms = 9e18",
+    "a callback of bytes": "UPDATE callback SET name = x'00'",
+    "a crawl that began never": "UPDATE run SET started = 'x'",
+    "rules that are none": "UPDATE run SET rules = 7",
+    "rules that nest": "UPDATE run SET rules = replace(hex(zeroblob(50000)), '0', '[')",
+    "rules of other types": """UPDATE run SET rules = '{"NEARDUP_DISTANCE": [], "spec": 3,
+        "NEARDUP_SIMILARITY": "x", "NEARDUP_CONFIRM_DISTANCE": {}, "NEARDUP_MIN_WORDS": null,
+        "NEARDUP_URL_DROP_ARGS": 5, "NEARDUP_URL_INDEX_NAMES": {}, "NEARDUP_URL_PROFILES": 1}'""",
+    "a similarity beyond all": "UPDATE decision SET per_mille = 9e999",
+    "texts for numbers": "UPDATE decision SET distance = 'x', words = 'y', fingerprint = 'z'",
+    "originals that go round": "UPDATE decision SET original = -id",
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_a_stranger_s_ledger_is_refused_or_told(tmp_path: Path, what: str) -> None:
+    """Never a traceback, and never without end."""
+    write(tmp_path, NEW, NEAR, DIFFERS)
+    with closing(sqlite3.connect(tmp_path / "ledger" / "000001.sqlite")) as file:
+        file.executescript(STRANGE[what])
+    out = str(tmp_path / "out.html")
+    for command in (
+        ["explain", NEAR.url, "--state", str(tmp_path)],
+        ["report", str(tmp_path), "-o", out],
+        ["stats", str(tmp_path)],
+        ["export", str(tmp_path), "-o", str(tmp_path / "out.csv")],
+    ):
+        assert main(command) in (0, NOTHING_FOUND, WRONG_USE)
+
+
+def test_a_ledger_with_a_trigger_is_not_written_to(tmp_path: Path) -> None:
+    write(tmp_path, NEW)
+    with closing(sqlite3.connect(tmp_path / "ledger" / "000001.sqlite")) as file:
+        file.executescript(STRANGE["a trigger"])
+    with pytest.raises(LedgerError, match="it has a trigger, t"):
+        LedgerWriter.open(tmp_path, "all", rules=RULES)
+
+
+def test_a_ledger_with_an_index_of_its_owner_s_own_is_read(tmp_path: Path) -> None:
+    write(tmp_path, NEW)
+    with closing(sqlite3.connect(tmp_path / "ledger" / "000001.sqlite")) as file:
+        file.executescript("CREATE INDEX mine ON decision (words); ANALYZE; CREATE TABLE x (y)")
+    assert [d.url for d in LedgerReader(tmp_path).decisions()] == [NEW.url]
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:

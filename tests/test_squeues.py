@@ -241,8 +241,9 @@ def test_requests_that_cannot_be_serialised_stay_in_memory_and_their_page_waits(
 
 def repair(job: Path) -> None:
     """With the settings that the job was crawled with."""
-    command = [sys.executable, "-m", "scrapy", "neardup", "repair", str(job), "-s"]
-    subprocess.run([*command, f"NEARDUP_KEY={SETTINGS['NEARDUP_KEY']}"], check=True, cwd=job)
+    settings = ["-s", f"NEARDUP_KEY={SETTINGS['NEARDUP_KEY']}"]
+    command = [sys.executable, "-m", "scrapy", "neardup", *settings, "repair", str(job)]
+    subprocess.run(command, check=True, cwd=job)
 
 
 class Planted:

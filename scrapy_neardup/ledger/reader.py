@@ -11,9 +11,11 @@ from pathlib import Path
 
 from scrapy_neardup.errors import LedgerError
 from scrapy_neardup.ledger.schema import (
+    ACTIONS,
     DUPLICATE_KINDS,
     FORMAT,
     KINDS,
+    MAX_TIME_S,
     CrawlRun,
     Decided,
     check_format,
@@ -79,7 +81,7 @@ class LedgerReader:
             with reading(path) as connection:
                 query = "SELECT url FROM decision WHERE kind != ? ORDER BY id"
                 for (url,) in connection.execute(query, (KINDS.index("seen"),)):
-                    yield url
+                    yield str(url)
 
     def runs(self) -> list[CrawlRun]:
         """The crawls that wrote to the ledger; one appears once for each file it wrote to."""
@@ -87,9 +89,10 @@ class LedgerReader:
         for path in ledger_files(self.folder):
             with reading(path) as connection:
                 rows = connection.execute("SELECT id, started, rules FROM run ORDER BY id")
-                found += [
-                    CrawlRun((int(path.stem), i), at, _object(rules)) for i, at, rules in rows
-                ]
+                for id, started, rules in rows:
+                    if not _is_time(started):
+                        raise _made_up(path, f"crawl {id}")
+                    found.append(CrawlRun((int(path.stem), id), started, _object(rules)))
         return found
 
     def rules_of(self, decided: Decided) -> dict[str, object]:
@@ -130,7 +133,10 @@ class LedgerReader:
                     row[FINGERPRINT] %= 1 << 64
                 if row[TITLE_DIFFERS] is not None:
                     row[TITLE_DIFFERS] = bool(row[TITLE_DIFFERS])
-                yield Decided._make([(number, row_id), *row])
+                decided = Decided._make([(number, row_id), *row])
+                if not _is_sound(decided):
+                    raise _made_up(path, f"decision {row_id}")
+                yield decided
 
 
 def verify(path: Path) -> None:
@@ -141,11 +147,27 @@ def verify(path: Path) -> None:
         raise LedgerError(f"{path}: cannot be read as a decision ledger: {str(found)[:100]}")
 
 
-def _object(rules: str) -> dict[str, object]:
+def _is_sound(decided: Decided) -> bool:
+    """Whether a row has the types that its columns promise: SQLite's columns hold any."""
+    texts = isinstance(decided.url, str) and isinstance(decided.callback, (str, type(None)))
+    known = decided.kind in KINDS and decided.action in ACTIONS
+    share = decided.similarity is None or 0 <= decided.similarity <= 1
+    return texts and known and share and isinstance(decided.run, int) and _is_time(decided.time)
+
+
+def _is_time(seconds: object) -> bool:
+    return isinstance(seconds, float) and 0 <= seconds < MAX_TIME_S
+
+
+def _made_up(path: Path, what: str) -> LedgerError:
+    return LedgerError(f"{path}: {what} is none that a crawl makes. Move the file away")
+
+
+def _object(rules: object) -> dict[str, object]:
     """The recorded JSON object; empty if it is damaged."""
     try:
-        found = json.loads(rules)
-    except ValueError:
+        found = json.loads(rules)  # type: ignore[arg-type]
+    except (ValueError, TypeError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from scrapy_neardup.errors import LedgerError
+from scrapy_neardup.sqlite_files import ForeignSchema, require_schema
 
 Policy = Literal["all", "duplicates", "off"]
 EntryKind = Literal[
@@ -84,6 +85,14 @@ CREATE VIEW decisions AS
     LEFT JOIN original AS other ON other.id = decision.elsewhere
     LEFT JOIN callback ON callback.id = decision.callback;
 """
+
+
+# Format 3.
+OLD_SCHEMA = SCHEMA.replace(",\n    differs TEXT", "").replace(
+    "\n           CAST(decision.differs AS TEXT) AS differs,", ""
+)
+MAX_CELL_BYTES = 1 << 24  # of the longest text, twice over
+MAX_TIME_S = 2**36  # some 2,000 years
 
 
 class Entry(NamedTuple):
@@ -191,4 +200,9 @@ def check_format(connection: sqlite3.Connection, path: Path) -> int:
             f"decision ledgers of format {min(READABLE)} to {FORMAT}. Move the folder away to "
             "begin a new one"
         )
+    schema = SCHEMA if found == FORMAT else OLD_SCHEMA
+    try:
+        require_schema(connection, schema, max_cell_bytes=MAX_CELL_BYTES)
+    except ForeignSchema as error:
+        raise LedgerError(f"{path}: no crawl made this ledger: {error}. Move it away") from error
     return int(found)

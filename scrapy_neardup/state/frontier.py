@@ -28,12 +28,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scrapy_neardup.errors import StateError
+from scrapy_neardup.sqlite_files import require_schema
 from scrapy_neardup.state.mac import MAC_BYTES, REQUEST, mac_of
 
 logger = logging.getLogger(__name__)
 
 VERSION = 3
 NAME = "frontier.sqlite"  # in a job's state folder
+MAX_REQUEST_BYTES = 2**30  # as much as SQLite takes
 CHUNK = 32  # rows of a queue that are read at once; twice as many stay in memory
 NOT_OWN = "has changed, or was not written under this folder's key"
 RETRY_S = 5.0  # between two attempts to write to a full disk
@@ -445,6 +447,8 @@ def _has_tables(db: sqlite3.Connection, path: Path) -> bool:
             f"{path}: format version {version} found, {VERSION} expected: use the release that "
             f"wrote it"
         )
+    if version:
+        require_schema(db, SCHEMA, max_cell_bytes=MAX_REQUEST_BYTES)
     return bool(version)
 
 

@@ -1,0 +1,49 @@
+"""SQLite files, checked before anything of them is read: a stranger's may hold more than rows.
+
+A view can compute for ever, a trigger act on what is written, a cell be as large as memory.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from functools import cache
+
+# Statements that made something: kind of object, its name → the statement.
+Objects = dict[tuple[str, str], str]
+
+_OBJECTS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
+
+
+class ForeignSchema(sqlite3.DatabaseError):
+    """A file whose tables and views are not those of any schema that is ours."""
+
+
+def require_schema(db: sqlite3.Connection, *schemas: str, max_cell_bytes: int) -> None:
+    """Raise ForeignSchema unless what a schema of ours makes is in a file as it makes it.
+
+    What somebody added beside it, say an index, does not count, other than triggers. Functions
+    that reach out of SQLite are switched off, and cells longer than the limit are errors.
+    """
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max_cell_bytes)
+    found = _objects(db)
+    triggers = [name for kind, name in found if kind == "trigger"]
+    if triggers:
+        raise ForeignSchema(f"it has a trigger, {triggers[0]}, which we do not make")
+    made = [_made(schema) for schema in schemas]
+    if not any(objects.items() <= found.items() for objects in made):
+        strange = [name for (kind, name), sql in made[0].items() if found.get((kind, name)) != sql]
+        raise ForeignSchema(f"its {strange[0]} is not as we make it")
+
+
+@cache
+def _made(schema: str) -> Objects:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(schema)
+        return _objects(db)
+
+
+def _objects(db: sqlite3.Connection) -> Objects:
+    # Without whitespace: SQLite lays a statement out anew when a column is dropped.
+    return {(kind, name): "".join(sql.split()) for kind, name, sql in db.execute(_OBJECTS)}
