@@ -55,6 +55,8 @@ class SeenUrlMiddleware:
         if not isinstance(was_fetched, bool):
             return self.fleet_answers(request, was_fetched)
         if was_fetched:
+            if session.recrawl is not None:
+                session.attempt("recrawl", session.recrawl.redirected, request)
             raise UrlAlreadyFetched(request)
         return None
 
@@ -66,6 +68,8 @@ class SeenUrlMiddleware:
     def process_response(self, request: Request, response: Response) -> Response:
         """Let the page begin; the URL of a 2xx response to an ordinary request counts as seen."""
         if is_of_spider(request):
+            if self.session.recrawl is not None:
+                self.session.attempt("recrawl", self.session.recrawl.answered, request, response)
             key = self.session.urls.answered(request, response)
             self.session.requests.answered(request, response, key)
         elif is_only_leased(request):
@@ -74,5 +78,8 @@ class SeenUrlMiddleware:
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Wait no longer for a request that was dropped on purpose."""
+        session = self.session
         if isinstance(exception, IgnoreRequest):
-            self.session.requests.ended(request)
+            session.requests.ended(request)
+        elif session.recrawl is not None and is_of_spider(request):
+            session.attempt("recrawl", session.recrawl.failed, request)

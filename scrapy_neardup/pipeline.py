@@ -11,6 +11,7 @@ from scrapy.exceptions import DropItem
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import extract
 from scrapy_neardup.crawl.items import CrawledPage
+from scrapy_neardup.crawl.recrawl import Revisit
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.detect.decision import Decision
 
@@ -22,6 +23,13 @@ class NearDuplicate(DropItem):
         # Scrapy logs the item beside the message; at its default WARNING that buries a crawl's log.
         super().__init__(describe(decision), log_level="DEBUG")
         self.decision = decision
+
+
+class Unchanged(DropItem):
+    """An item of a page that is what it was when it was read last; names the page."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(f"unchanged since it was read last: {url}", log_level="DEBUG")
 
 
 def describe(decision: Decision) -> str:
@@ -55,9 +63,14 @@ class NearDuplicatePipeline:
             return item
         self.session.attempt("advice", self.session.advice.item_came, item)
         page = self.session.pages.take_over(item)
+        revisit = page.revisit if page is not None else None
+        if page is not None and revisit is not None and revisit.says_nothing_new:
+            return self.act_on_unchanged(item, page, revisit)
         decision = self.verdict(item, page)
         if decision is None or not decision.is_duplicate:
             self.session.count(stats.ITEMS_KEPT)
+            if revisit is not None and not put(item, revisit.tag):
+                self.session.count(stats.ITEMS_UNTAGGABLE)
             if self.settings.action == "tag" and page is not None:
                 tag_container(item, page.decision)
             return item
@@ -98,6 +111,20 @@ class NearDuplicatePipeline:
         self.session.advice.item_dropped(url, str(duplicate))
         raise duplicate
 
+    def act_on_unchanged(self, item: Any, page: CrawledPage, revisit: Revisit) -> Any:
+        """Drop, tag or only count an item of a page that is what it was when it was read last."""
+        count = self.session.count
+        count(stats.RECRAWL_ITEMS)
+        page.n_repeating += 1
+        if self.settings.action == "dry-run":
+            count(stats.ITEMS_WOULD_DROP)
+            return item
+        if self.settings.action == "tag":
+            count(stats.ITEMS_TAGGED if put(item, revisit.tag) else stats.ITEMS_UNTAGGABLE)
+            return item
+        count(stats.ITEMS_DROPPED)
+        raise Unchanged(page.response.url)
+
 
 def tag_container(item: Any, decision: Decision | None) -> None:
     """Tag the item of a page that contains an earlier page; no other item that is kept."""
@@ -107,14 +134,22 @@ def tag_container(item: Any, decision: Decision | None) -> None:
 
 def tag(item: Any, decision: Decision) -> bool:
     """Put the decision into the item's `neardup` field; False if its type has no room for it."""
+    told: dict[str, object] = {
+        "kind": decision.kind,
+        "original": decision.original,
+        "distance": decision.distance,
+        "sketch_distance": decision.sketch_distance,
+        "similarity": decision.similarity,
+    }
+    return put(item, told)
+
+
+def put(item: Any, told: dict[str, object]) -> bool:
+    """Add to the item's `neardup` field; False if its type has no room for it."""
     try:
-        ItemAdapter(item)["neardup"] = {
-            "kind": decision.kind,
-            "original": decision.original,
-            "distance": decision.distance,
-            "sketch_distance": decision.sketch_distance,
-            "similarity": decision.similarity,
-        }
+        adapter = ItemAdapter(item)
+        before = adapter.get("neardup")
+        adapter["neardup"] = told | before if isinstance(before, dict) else told
     except (AttributeError, KeyError, TypeError):
         return False
     return True

@@ -57,6 +57,8 @@ class NearDuplicateSpiderMiddleware:
             async for output in start:
                 if isinstance(output, Request):
                     session.requests.started(output)
+                    if session.recrawl is not None:
+                        session.attempt("recrawl", session.recrawl.started, output)
                 yield output
         except Exception:  # what it would have made is lost here and would be elsewhere
             if queue is not None:
@@ -76,6 +78,8 @@ class NearDuplicateSpiderMiddleware:
             return
         page, failed = session.pages.begin(response), True
         found_on = page.id if page.is_tracked else None
+        if session.recrawl is not None:
+            result = session.recrawl.compared(page, result)
         try:
             async for output in result:
                 if isinstance(output, Request):

@@ -203,6 +203,19 @@ FRONTIER_UNSENT = key(
 LEDGER_RECORDED = key("ledger/recorded", "decisions written to the ledger")
 LEDGER_LOST = key("ledger/lost", "decisions that could not be written to the ledger")
 
+RECRAWL_PAGES = key(
+    "recrawl/{}",
+    "pages of this run under NEARDUP_RECRAWL, by what became of them: new, unchanged, minor, "
+    "changed, gone, moved",
+)
+RECRAWL_ITEMS = key(
+    "recrawl/items_unchanged", "items dropped, tagged or counted because their page is unchanged"
+)
+RECRAWL_REVERTED = key(
+    "recrawl/reverted",
+    "1 if the site seemed out of order, so that nothing counts as changed, gone or moved",
+)
+
 LINKS_PRUNED = key("links/pruned", "links on near-duplicate pages that were not followed")
 LINKS_SPARED = key(
     "links/spared",

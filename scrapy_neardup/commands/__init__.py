@@ -15,7 +15,7 @@ from scrapy_neardup.commands.terminal import complain
 from scrapy_neardup.errors import NearDupError
 
 SUBCOMMANDS = (
-    *("stats", "explain", "undo", "export", "report"),  # of a crawl
+    *("stats", "explain", "changes", "undo", "export", "report"),  # of a crawl
     *("check", "repair"),  # of its files
     *("dedup", "spark-dedup"),  # of files
     *("evaluate", "calibrate"),  # of the detector

@@ -32,6 +32,11 @@ WHAT_HAPPENED = {
     "contains": "kept: it holds an earlier page whole, and says more",
     "too-short": "too short to be compared by likeness",
     "undecided": "undecided: too many pages look like it",
+    "unchanged": "read again: unchanged",
+    "minor": "read again: it differs only in what varies there at every visit",
+    "changed": "read again: changed",
+    "gone": "gone: it answers 404 or 410, or nothing links it any more",
+    "moved": "moved: its content is now at another URL",
 }
 COMPARED = frozenset({"near", "near-but-differs", "contains"})  # kinds whose texts are shown
 DIFFERS = {

@@ -121,11 +121,12 @@ def write_csv(rows: Iterator[Row], file: TextIO) -> int:
     writer.writerow(COLUMNS)
     written = 0
     for written, row in enumerate(rows, 1):  # noqa: B007 - the count is the answer
-        writer.writerow([_harmless(cell) for cell in row.values()])
+        writer.writerow([harmless(cell) for cell in row.values()])
     return written
 
 
-def _harmless(cell: object) -> object:
+def harmless(cell: object) -> object:
+    """A cell without control characters that no spreadsheet takes for a formula."""
     if not isinstance(cell, str):
         return cell
     return f"'{clean(cell)}" if cell.startswith(FORMULA_STARTS) else clean(cell)

@@ -79,6 +79,11 @@ class ItemJudge:
         page.offered.append(OfferedItem(item, kept))
         return True
 
+    def fields_of(self, item: Any, page: CrawledPage) -> dict[str, int] | None:
+        """A digest of each of an item's fields; None, counted, where they cannot be read."""
+        read = self._attempt("item_data", self._read_data, item, page)
+        return None if read is None else read.fields
+
     def _name(self, page: CrawledPage) -> int | None:
         """What the items of a page and of its copies are remembered by, None for nothing."""
         judged = page.judged
@@ -88,17 +93,22 @@ class ItemJudge:
         return None if row is None else self._state.detector.pages.name(row)
 
     def _read(self, item: Any, page: CrawledPage, name: int) -> tuple[ItemData, KeptItem] | None:
+        data = self._read_data(item, page)
+        if data is None:
+            return None
+        return data, self._with_text(KeptItem(name, data.values), data.text)
+
+    def _read_data(self, item: Any, page: CrawledPage) -> ItemData | None:
         if page.visit is None:
             page.visit = Visit.of(page.response, self._rules, self._began, time.time())
         try:
-            data = item_data(item, page.visit, self._rules, self._ignored, self._key)
+            return item_data(item, page.visit, self._rules, self._ignored, self._key)
         except ItemTooLarge:
             self._count(stats.ITEMS_TOO_LARGE)
             return None
         except ItemUnreadable:
             self._count(stats.ITEMS_UNREADABLE)
             return None
-        return data, self._with_text(KeptItem(name, data.values), data.text)
 
     def _with_text(self, item: KeptItem, text: str) -> KeptItem:
         """The item with what tells its long text; a text of few words only has a digest."""

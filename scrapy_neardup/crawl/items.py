@@ -9,6 +9,8 @@ from scrapy.http import Response
 
 from scrapy_neardup.crawl.body_cache import Body
 from scrapy_neardup.crawl.item_data import Visit
+from scrapy_neardup.crawl.recrawl import Revisit
+from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.item_table import KeptItem
 
@@ -29,6 +31,10 @@ class CrawledPage:
     is_tracked: bool  # whether what is found on it is waited for
     asked_fleet: bool = False  # whether the fleet was asked for its URL
     body: Body | None = None  # where it may tell a copy
+    content: PageContent | str | None = None  # what was extracted of it
+    is_extracted: bool = False  # whether that was tried
+    revisit: Revisit | None = None  # how it compares with its earlier self, under NEARDUP_RECRAWL
+    n_links: int = 0  # requests that its callback yielded, counted there, too
     text: str = ""  # where texts are recorded
     judged: Decision | None = None  # what the detector said
     decision: Decision | None = None  # what is done about it

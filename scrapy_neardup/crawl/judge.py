@@ -95,12 +95,27 @@ class PageJudge:
         if len(response.body) > self._max_page_bytes:
             self._count(stats.PAGES_TOO_LONG)
             return None
-        content = self._attempt("extract", self._extract, response)
+        content = self._content(page)
         if content is None:
             return None
         if self._recorder.keeps_text:
             page.text = content if isinstance(content, str) else content.text
         return self._read_content(response.url, content)
+
+    async def content(self, page: CrawledPage) -> PageContent | str | None:
+        """What a page says, extracted once; None where it says nothing or is too long."""
+        n_bytes = len(page.response.body)
+        if n_bytes > self._max_page_bytes:
+            return None
+        if n_bytes < THREAD_BYTES:
+            return self._content(page)
+        return await run_in_thread(self._content, page)
+
+    def _content(self, page: CrawledPage) -> PageContent | str | None:
+        if not page.is_extracted:
+            page.content = self._attempt("extract", self._extract, page.response)
+            page.is_extracted = True
+        return page.content
 
     def _extract(self, response: Response) -> PageContent | str | None:
         content = self._extractor(response)

@@ -20,6 +20,7 @@ from scrapy_neardup.crawl.items import CrawledPage, HandedItems
 from scrapy_neardup.crawl.judge import PageJudge
 from scrapy_neardup.crawl.page_lifecycle import Fate, PageLifecycle, Settled
 from scrapy_neardup.crawl.recorder import Recorder
+from scrapy_neardup.crawl.recrawl import Recrawl
 from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.url_learning import UrlLearning
 from scrapy_neardup.detect.decision import Decision
@@ -45,6 +46,7 @@ class CrawledPages:
         learning: UrlLearning,
         attempt: FailOpen,
         count: Count,
+        recrawl: Recrawl | None = None,
     ) -> None:
         self._lifecycle = lifecycle
         self._effects = effects
@@ -57,6 +59,7 @@ class CrawledPages:
         self._learning = learning
         self._attempt = attempt
         self._count = count
+        self._recrawl = recrawl
         self._items = HandedItems()
         self._pages: dict[int, CrawledPage] = {}  # by id in the lifecycle
         self._by_response: dict[int, CrawledPage] = {}  # by id() of the response
@@ -170,13 +173,16 @@ class CrawledPages:
         del self._by_response[id(page.response)]
         if kept := [offered.data for offered in page.offered]:
             self._delivery.put(self._item_judge.keep, kept)
+        if self._recrawl is not None and not failed:
+            self._delivery.put(self._recrawl.settled, page)
         if n_replaced := self._items.forget(page):
             self._count(stats.ITEMS_REPLACED, n_replaced)
         if page.judged is not None:
-            action = self._recorder.action_on(page.judged, repeated=page.n_repeating > 0)
+            repeated = page.n_repeating > 0
+            action = self._recorder.action_on(page.judged, repeated, page.revisit)
             url, text = page.response.url, page.text
             self._recorder.page_judged(
-                url, page.judged, action, page.response, text, page.differing
+                url, page.judged, action, page.response, text, page.differing, page.revisit
             )
             self._advice.page_done(url, page.judged.kind == "near" and action != "kept")
             self._attempt("learn", self._learning.page_settled, page, failed)

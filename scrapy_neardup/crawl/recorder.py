@@ -16,12 +16,14 @@ from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import make_rules
-from scrapy_neardup.ledger.schema import Action, Entry
+from scrapy_neardup.ledger.schema import Action, Entry, EntryKind
 from scrapy_neardup.ledger.undo import Overrides
 from scrapy_neardup.ledger.writer import LedgerWriter
 from scrapy_neardup.settings import PREFIX, NearDupSettings
+from scrapy_neardup.state.visit_file import Status
 
 if TYPE_CHECKING:
+    from scrapy_neardup.crawl.recrawl import Revisit
     from scrapy_neardup.report.live import LiveView
 
 logger = logging.getLogger(__name__)
@@ -29,6 +31,13 @@ logger = logging.getLogger(__name__)
 # Of bytes: two pages of a site that share a title share its bytes, too.
 TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 TITLE_BYTES = 16_384
+
+# A page that is new is on record by what it repeats.
+REVISITED: dict[Status, EntryKind] = {
+    Status.UNCHANGED: "unchanged",
+    Status.MINOR: "minor",
+    Status.CHANGED: "changed",
+}
 
 # What NEARDUP_ACTION does to a duplicate, as the ledger says it.
 ACTIONS: dict[str, Action] = {"drop": "dropped", "tag": "tagged", "dry-run": "counted"}
@@ -115,10 +124,12 @@ class Recorder:
         response: Response | None,
         text: str,
         differing: set[str] | None = None,
+        revisit: Revisit | None = None,
     ) -> None:
         """A page, or an item of it, was judged and dealt with.
 
-        differing: fields by which items were kept although their page repeats another.
+        differing  fields by which items were kept although their page repeats another
+        revisit    how the page compares with its earlier self
         """
         if self.ledger is None:
             return
@@ -137,10 +148,16 @@ class Recorder:
             data_differ=None if differing is None else ", ".join(sorted(differing)),
             text=text,
         )
+        if revisit is not None and (revisit.says_nothing_new or action == "kept"):
+            entry = entry._replace(kind=REVISITED.get(revisit.status, entry.kind), original=None)
         self.ledger.record(entry._replace(**of_response(response)) if response else entry)
 
-    def action_on(self, decision: Decision, repeated: bool) -> Action:
+    def action_on(
+        self, decision: Decision, repeated: bool, revisit: Revisit | None = None
+    ) -> Action:
         """What became of a page. repeated: an item of it was dropped, tagged or counted."""
+        if revisit is not None and revisit.says_nothing_new and repeated:
+            return ACTIONS[self.settings.action]
         return ACTIONS[self.settings.action] if decision.is_duplicate and repeated else "kept"
 
     def keeps(self, url: str) -> bool:

@@ -24,6 +24,7 @@ from scrapy_neardup.crawl.request_tracker import (
 from scrapy_neardup.factory import make_queued_urls, make_rules
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
+from scrapy_neardup.state.visits import Visits, key_of
 from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
 from scrapy_neardup.urls.key import MAX_URL, request_key
 from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
@@ -62,8 +63,11 @@ class SeenUrls:
         delivery: Delivery,
         attempt: FailOpen,
         count: Count,
+        visits: Visits | None = None,
     ) -> None:
+        """visits: which URLs this run has read, where what earlier ones did is to be read again."""
         self._rules = make_rules(settings)
+        self._visits = visits
         self._fingerprinter = own_fingerprinter(crawler.request_fingerprinter)
         self._fetched = state.urls
         self._state = state
@@ -173,11 +177,12 @@ class SeenUrls:
 
         Not if that cannot be told.
         """
-        return (
-            key in self._under_way
-            or key in self._undelivered
-            or bool(self._attempt("filter", self._fetched.__contains__, key))
-        )
+        return key in self._under_way or key in self._undelivered or self._was_delivered(key)
+
+    def _was_delivered(self, key: bytes) -> bool:
+        if self._visits is not None:
+            return bool(self._attempt("recrawl", self._visits.is_done, key_of(key)))
+        return bool(self._attempt("filter", self._fetched.__contains__, key))
 
     def _knows(self, request: Request, key: bytes) -> bool:
         return self.seen(key) or self._was_start(request, key)
@@ -212,6 +217,8 @@ class SeenUrls:
     def _delivered(self, key: bytes) -> None:
         self._undelivered.discard(key)
         layer = self._state.url_done(key)
+        if self._visits is not None:
+            self._visits.done(key_of(key))
         if self._fleet is not None:
             self._fleet.mark(key)
         if not layer:

@@ -48,6 +48,7 @@ from scrapy_neardup.crawl.page_lifecycle import (
 )
 from scrapy_neardup.crawl.pages import CrawledPages
 from scrapy_neardup.crawl.recorder import Recorder
+from scrapy_neardup.crawl.recrawl import FLUSH_INTERVAL_S, Recrawl
 from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.seen_urls import SeenUrls, is_inspection
 from scrapy_neardup.crawl.shared_state import hold_state
@@ -58,6 +59,7 @@ from scrapy_neardup.learn.learner import Learner
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.signals import items_delivered, items_held
 from scrapy_neardup.state import State
+from scrapy_neardup.state.visits import Visits
 
 if TYPE_CHECKING:
     from twisted.internet.task import LoopingCall
@@ -82,6 +84,7 @@ class CrawlSession:
     advice    what the log tells the person who runs the crawl
     disk_queues  the frontier, where the crawl's queue is ours
     fleet_queue  the queue that the workers share, under FleetScheduler
+    recrawl   compares pages with their earlier selves, under NEARDUP_RECRAWL
 
     A crawl that is cut off without a signal gives back lock, threads, files and sockets when
     its crawler is garbage, or the process ends.
@@ -92,6 +95,7 @@ class CrawlSession:
     pages: CrawledPages
     disk_queues: DiskQueues | None
     fleet_queue: FleetQueue | None = None
+    recrawl: Recrawl | None = None
 
     def __init__(self, crawler: Crawler) -> None:
         """Checks the settings. Raises NotConfigured, SettingsError."""
@@ -189,6 +193,23 @@ class CrawlSession:
             self._job = ForeignJob(Path(job))
             self._resources.callback(self._job.release)
             self.attempt("state", self._job.begin, crawler, self.state)
+        self._visits = self._open_visits()
+
+    def _open_visits(self) -> Visits | None:
+        """What each URL was when it was read last; None under NEARDUP_RECRAWL="new"."""
+        recrawl, crawler = self.settings.recrawl, self._crawler
+        if recrawl == "new" or is_inspection(crawler):
+            return None
+        if self._folder is None:
+            raise SettingsError(
+                f"NEARDUP_RECRAWL={recrawl!r}: pages are compared with what an earlier crawl "
+                "found; set NEARDUP_STATE_DIR or JOBDIR, where that is kept"
+            )
+        # The crawl whose guest this one is may be of the same spider, and have its run.
+        is_guest = self.state.store is not None and self.state.store.is_guest
+        visits = Visits(self._folder, crawler.spidercls.name, goes_on=not is_guest)
+        self._resources.callback(visits.close)
+        return visits
 
     def _join_fleet(self) -> FleetWorker | None:
         if self.settings.backend is None or is_inspection(self._crawler):
@@ -218,7 +239,16 @@ class CrawlSession:
             self.lifecycle, crawler, state.id, self._waits_for_links(), effects
         )
         self.urls = SeenUrls(
-            crawler, settings, state, self.lifecycle, recorder, fleet, delivery, attempt, count
+            crawler,
+            settings,
+            state,
+            self.lifecycle,
+            recorder,
+            fleet,
+            delivery,
+            attempt,
+            count,
+            self._visits,
         )
         self.disk_queues = None
         if self._frontier is not None:
@@ -241,6 +271,18 @@ class CrawlSession:
             attempt,
             count,
         )
+        if self._visits is not None:
+            self.recrawl = Recrawl(
+                settings,
+                self._visits,
+                crawler,
+                self.urls,
+                judge,
+                self.items,
+                recorder,
+                attempt,
+                count,
+            )
         self.pages = CrawledPages(
             crawler,
             self.lifecycle,
@@ -254,6 +296,7 @@ class CrawlSession:
             self.learning,
             attempt,
             count,
+            self.recrawl,
         )
         effects.subscribe(RowKept, delivery.after(state.keep))
         effects.subscribe(RowForgotten, state.drop)
@@ -340,6 +383,8 @@ class CrawlSession:
         self._repeat(self._save, self.settings.snapshot_interval)
         if self.disk_queues is not None:
             self._repeat(self.disk_queues.commit, COMMIT_INTERVAL_S)
+        if self.recrawl is not None:
+            self._repeat(self.recrawl.flush, FLUSH_INTERVAL_S)
         if self._feeds is not None:
             self._feeds.begin()
 
@@ -413,6 +458,9 @@ class CrawlSession:
         if self._job is not None:
             self.attempt("state", self._job.end, cleanly)
             self._job.release()
+        if self.recrawl is not None:
+            found = self.attempt("recrawl", self.recrawl.close, self._reason, self._goes_on())
+            self._set_stats(dict(found or {}))
         if self._hold.is_shared():
             self.attempt("state", self._forget_unkept)
         self.attempt("state", self._hold.close, under_way, cleanly)
@@ -429,8 +477,11 @@ class CrawlSession:
 
     def _keeps_queue(self) -> bool:
         """Whether Scrapy's queue goes on waiting for pages that the next crawl has to know."""
-        job = job_dir(self._crawler.settings)
-        return job is not None and self._reason != "finished" and self.disk_queues is None
+        return self._goes_on() and self.disk_queues is None
+
+    def _goes_on(self) -> bool:
+        """Whether the next crawl has this one's queue of requests."""
+        return job_dir(self._crawler.settings) is not None and self._reason != "finished"
 
 
 def shares_queue(crawler: Crawler) -> bool:

@@ -12,22 +12,26 @@ from scrapy_neardup.errors import LedgerError
 from scrapy_neardup.sqlite_files import ForeignSchema, require_schema
 
 Policy = Literal["all", "duplicates", "off"]
-EntryKind = Literal[
+PageKind = Literal[
     "seen", "new", "exact", "near", "too-short", "undecided", "near-but-differs", "contains"
 ]
+RevisitKind = Literal["unchanged", "minor", "changed", "gone", "moved"]  # of pages read again
+EntryKind = PageKind | RevisitKind
 Action = Literal["kept", "dropped", "tagged", "counted"]
 
 POLICIES: tuple[Policy, ...] = ("all", "duplicates", "off")
 KINDS: tuple[EntryKind, ...] = (
     *("seen", "new", "exact", "near", "too-short", "undecided"),
     *("near-but-differs", "contains"),
+    *("unchanged", "minor", "changed", "gone", "moved"),
 )
 ACTIONS: tuple[Action, ...] = ("kept", "dropped", "tagged", "counted")
 DUPLICATE_KINDS: frozenset[EntryKind] = frozenset({"seen", "exact", "near"})
 
 APPLICATION_ID = 0x6E656172  # "near"
-FORMAT = 4
-READABLE = frozenset({3, FORMAT})  # 3 does not say in which fact a page differs
+FORMAT = 5
+# 3 does not say in which fact a page differs, 4 knows no kinds of pages read again.
+READABLE = frozenset({3, 4, FORMAT})
 MAX_TEXT_CHARS = 200_000
 MAX_URL_CHARS = 4_096
 MAX_FIELDS_CHARS = 200

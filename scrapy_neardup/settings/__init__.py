@@ -247,6 +247,13 @@ class NearDupSettings:
         optional(between(0, 36_500)),
         "Days after which URLs and pages are forgotten, and so fetched again. None: never.",
     )
+    recrawl: str = setting(
+        "new",
+        one_of("new", "changed", "all"),
+        "What becomes of URLs that an earlier crawl fetched. `new`: they are not fetched. "
+        "`changed`: they are, and only items of pages that are new or changed pass. `all`: they "
+        "are, and items of unchanged pages pass, too.",
+    )
     key: int | None = setting(
         None,
         optional(key_of_64_bits),
@@ -347,6 +354,13 @@ class NearDupSettings:
                 self.blocks,
                 f"more blocks than {PREFIX}DISTANCE={self.distance}",
                 f"Set {self.distance + 1} or more, or lower the distance",
+            )
+        if self.recrawl != "new" and self.backend is not None:
+            raise refuse(
+                "RECRAWL",
+                self.recrawl,
+                f"'new' with {PREFIX}BACKEND",
+                "Workers of a fleet do not tell each other what a page was; crawl with one worker",
             )
 
     @classmethod

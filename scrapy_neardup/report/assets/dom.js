@@ -3,6 +3,7 @@
 const NAMES = {
   seen: "repeated URL", new: "new", exact: "exact copy", near: "near-duplicate",
   "too-short": "too short", undecided: "undecided", "near-but-differs": "near, but a fact differs", contains: "contains another",
+  unchanged: "unchanged", minor: "varies at every visit", changed: "changed", gone: "gone", moved: "moved",
 };
 
 function element(tag, attributes = {}, ...children) {

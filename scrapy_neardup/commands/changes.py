@@ -1,0 +1,154 @@
+"""What became of pages that were crawled again: new, changed, gone, moved.
+
+One line a page and run, oldest first, for crawls under NEARDUP_RECRAWL. Pages that are gone or
+moved are what is to be deleted, or renamed, where the items were loaded. A page counts as new once:
+in the run that found it last as new.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy_neardup.commands.export import harmless
+from scrapy_neardup.commands.state_folder import add_state, state_folder
+from scrapy_neardup.commands.terminal import clean, complain, say
+from scrapy_neardup.errors import NearDupError
+
+if TYPE_CHECKING:
+    from scrapy_neardup.state.visit_file import Change, Run
+
+EXAMPLES = """\
+  scrapy neardup changes crawls/shop
+  scrapy neardup changes crawls/shop --since 7 --json
+  scrapy neardup changes crawls/shop --since 2026-05-01 --csv > changes.csv
+"""
+
+COLUMNS = ("run", "time", "status", "url", "moved_to", "fields", "added", "removed")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """State folder, first run and form."""
+    add_state(parser)
+    parser.add_argument(
+        "--since",
+        metavar="RUN|DATE",
+        help="first run by its number, or by the day (UTC) when it began; default: the last run",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object a line")
+    form.add_argument("--csv", action="store_true", help="a header, and a line a page")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Tell what changed; exit code 1 if there was no run."""
+    from scrapy_neardup.state.visit_file import FILE, changes, runs
+
+    path = state_folder(options) / FILE
+    with closing(_read_only(path)) as db:
+        try:
+            known = runs(db)
+            since = first_of(known, options.since)
+            if since is None:
+                complain(f"{path}: no run since {options.since or 'ever'}")
+                return 1
+            _tell(known, changes(db, since), since, options)
+        except sqlite3.Error as error:
+            raise NearDupError(f"{path}: cannot be read: {error}") from error
+    return 0
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    from scrapy_neardup.state.visit_file import check_version
+
+    if not path.exists():
+        raise NearDupError(f"{path}: no such file: no crawl had NEARDUP_RECRAWL='changed' or 'all'")
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        check_version(db, path)
+    except sqlite3.Error as error:
+        db.close()
+        raise NearDupError(f"{path}: cannot be read: {error}") from error
+    except NearDupError:
+        db.close()
+        raise
+    return db
+
+
+def first_of(known: list[Run], since: str | None) -> int | None:
+    """The first run that is asked for; None if there is none. Raises NearDupError."""
+    if since is None:
+        return known[-1].id if known else None
+    if since.isdecimal() and len(since) < 8:
+        return next((one.id for one in known if one.id >= int(since)), None)
+    try:
+        day = datetime.fromisoformat(since)
+    except ValueError as error:
+        raise NearDupError(
+            f"--since {since}: takes a run's number, or a day as 2026-05-01"
+        ) from error
+    moment = (day if day.tzinfo else day.replace(tzinfo=UTC)).timestamp()
+    return next((one.id for one in known if one.started >= moment), None)
+
+
+def _tell(
+    known: list[Run], found: Iterator[Change], since: int, options: argparse.Namespace
+) -> None:
+    rows = map(as_row, found)
+    if options.json:
+        for row in rows:
+            say(json.dumps(row))
+    elif options.csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for row in rows:
+            writer.writerow([harmless(_cell(row[name])) for name in COLUMNS])
+    else:
+        names = {one.id: one for one in known}
+        last = None
+        for row in rows:
+            if row["run"] != last:
+                last = row["run"]
+                say(_title(names.get(int(str(last)))))
+            say(_line(row))
+        if last is None:
+            say(_title(names[since]))
+            say("  nothing changed")
+
+
+def as_row(change: Change) -> dict[str, object]:
+    """A change as it is written out."""
+    what = json.loads(change.what) if change.what else {}
+    at = datetime.fromtimestamp(change.time, UTC).isoformat(timespec="seconds")
+    told = (change.run, at, change.status.word, change.url, change.target)
+    rest = (what.get("fields"), what.get("added"), what.get("removed"))
+    return dict(zip(COLUMNS, (*told, *rest), strict=True))
+
+
+def _cell(value: object) -> object:
+    return "; ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _title(run: Run | None) -> str:
+    if run is None:
+        return "a run that is not on record"
+    at = datetime.fromtimestamp(run.started, UTC).strftime("%Y-%m-%d %H:%M")
+    ended = run.reason or "not ended"
+    note = "; the site seemed out of order: nothing counts as changed or gone" * run.reverted
+    return f"run {run.id}, {clean(run.spider)}, {at} UTC: {ended}{note}"
+
+
+def _line(row: dict[str, object]) -> str:
+    fields = row["fields"]
+    more = f" -> {row['moved_to']}" if row["moved_to"] else ""
+    if isinstance(fields, list) and any(fields):
+        more = f" ({', '.join(map(str, fields))})"
+    return clean(f"  {row['status']:<8} {row['url']}{more}")

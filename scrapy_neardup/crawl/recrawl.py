@@ -1,0 +1,513 @@
+"""A site crawled again: each page compared with what its URL had when it was read last."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import zlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+from zipfile import BadZipFile
+
+import numpy as np
+from itemadapter.adapter import ItemAdapter
+from scrapy.crawler import Crawler
+from scrapy.http import Request, Response
+
+from scrapy_neardup import stats
+from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.recorder import Recorder, callback_of
+from scrapy_neardup.detect.content import PageContent
+from scrapy_neardup.detect.page_table import site_number
+from scrapy_neardup.detect.revision import Lines, Noise, Revision, difference
+from scrapy_neardup.errors import SnapshotError
+from scrapy_neardup.factory import ttl_s
+from scrapy_neardup.ledger.schema import Entry, EntryKind
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state.visit_file import Status
+from scrapy_neardup.state.visits import Departure, Visit, Visits, key_of
+
+if TYPE_CHECKING:
+    from scrapy_neardup.crawl.item_judge import ItemJudge
+    from scrapy_neardup.crawl.items import CrawledPage
+    from scrapy_neardup.crawl.judge import PageJudge
+    from scrapy_neardup.crawl.seen_urls import SeenUrls
+
+logger = logging.getLogger(__name__)
+
+FLUSH_INTERVAL_S = 1.0
+MAX_STARTS = 10_000  # start URLs of which it is remembered that a run began with them
+MAX_ITEMS = 200  # of a page, whose fields are remembered; of more, only whether all are equal
+MAX_ADDED, MAX_ADDED_CHARS = 20, 300  # new lines that are told, and how much of each
+MAX_TARGETS = 100_000  # lines of pages that were rewritten, counted to see if all have the same
+ONE_THING = 3  # pages that must have become the same before a site counts as out of order
+MANY_GONE = 4  # known pages from which on most of them are not gone at once
+SAME_TEXT = 0  # stands for a field that repeats the page's text, which is compared by itself
+MIN_TEXT_CHARS = 100  # of such a field
+NOTHING_LEFT = -1
+
+
+class Revisit(NamedTuple):
+    """How a page compares with its earlier self.
+
+    visit      its row, as it is to be remembered
+    status     what it is, also where a crash made this run read it twice
+    passes     whether its items pass whatever it is
+    fields     names of item fields that differ
+    added      lines that are new
+    n_removed  lines that are gone
+    """
+
+    visit: Visit
+    status: Status
+    passes: bool
+    fields: list[str]
+    added: list[str]
+    n_removed: int
+
+    @property
+    def says_nothing_new(self) -> bool:
+        """Whether the items of the page are not to pass."""
+        return not self.passes and self.status in (Status.UNCHANGED, Status.MINOR)
+
+    @property
+    def tag(self) -> dict[str, object]:
+        """What an item is told of it."""
+        told: dict[str, object] = {"status": self.status.word}
+        if self.status == Status.CHANGED:
+            told |= {"fields": self.fields, "added": self.added, "removed": self.n_removed}
+        return told
+
+
+class Recrawl:
+    """Compares pages with their earlier selves, and says at the end what has become of each.
+
+    What is in doubt passes: a page whose earlier self cannot be read is new.
+    """
+
+    def __init__(
+        self,
+        settings: NearDupSettings,
+        visits: Visits,
+        crawler: Crawler,
+        urls: SeenUrls,
+        judge: PageJudge,
+        items: ItemJudge,
+        recorder: Recorder,
+        attempt: FailOpen,
+        count: Count,
+    ) -> None:
+        self._visits = visits
+        self._crawler = crawler
+        self._urls = urls
+        self._judge = judge
+        self._items = items
+        self._recorder = recorder
+        self._attempt = attempt
+        self._count = count
+        self._passes_all = settings.recrawl == "all"
+        self._ttl_s = ttl_s(settings)
+        self._noise = self._stored_noise()
+        self._starts: set[bytes] = set()
+        self._misses_links = False  # whether a page that may hold links could not be read
+        self._n_compared = 0
+        self._targets: Counter[object] = Counter()  # line of a rewritten page → pages that have it
+
+    def _stored_noise(self) -> Noise:
+        packed = self._attempt("recrawl", self._visits.learnt)
+        if packed is None:
+            return Noise()
+        try:
+            return Noise.unpack(packed, faded=not self._visits.goes_on)
+        except (SnapshotError, LookupError, ValueError, OSError, BadZipFile):
+            self._attempt.failed("recrawl")
+            return Noise()
+
+    # --- requests and responses
+
+    def started(self, request: Request) -> None:
+        """The spider starts with a request."""
+        key = self._key(request)
+        if key is not None:
+            self._visits.linked(key)
+            if len(self._starts) < MAX_STARTS:
+                self._starts.add(key[:8])
+
+    def answered(self, request: Request, response: Response) -> None:
+        """The final response to a request of the spider came."""
+        status, key = response.status, self._key(request)
+        if 200 <= status < 300:
+            self.redirected(request)
+        elif key is not None and status in (404, 410):
+            self._visits.leaving(key)
+            self.redirected(request)
+        else:
+            self.failed(request)
+
+    def redirected(self, request: Request) -> None:
+        """The URLs through which a request came lead to its own, which was read, or is gone."""
+        at = self._key(request)
+        for url in request.meta.get("redirect_urls", ()):
+            source = self._key(request.replace(url=url))
+            if source is not None and source != at:
+                self._visits.leaving(source, request.url, at)
+
+    def failed(self, request: Request) -> None:
+        """A request brought no page, as may be otherwise another time."""
+        key = self._key(request)
+        known = None if key is None else self._visits.visit(key, _callback(request))
+        if known is None or known.links:
+            self._misses_links = True
+
+    def _key(self, request: Request) -> bytes | None:
+        key = self._urls.key(request)
+        return None if key is None else key_of(key)
+
+    # --- pages
+
+    async def compared(self, page: CrawledPage, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """What a callback yields: the requests at once, the items when the page is compared."""
+        items: list[Any] = []
+        error = None
+        try:
+            async for output in result:
+                if isinstance(output, Request):
+                    page.n_links += 1
+                    self._attempt("recrawl", self._linked, output)
+                    yield output
+                else:
+                    items.append(output)
+        except Exception as raised:
+            error, self._misses_links = raised, True
+        if error is None and self._is_comparable(page):
+            content = await self._judge.content(page)
+            self._attempt("recrawl", self._compare, page, items, content)
+        for item in items:
+            yield item
+        if error is not None:
+            raise error
+
+    def _linked(self, request: Request) -> None:
+        key = self._key(request)
+        if key is not None:
+            self._visits.linked(key)
+
+    def _is_comparable(self, page: CrawledPage) -> bool:
+        response = page.response
+        if response.request is None or not page.is_tracked:
+            return False
+        return 200 <= response.status < 300 and not response.meta.get("neardup_skip")
+
+    def _compare(
+        self, page: CrawledPage, items: list[Any], content: PageContent | str | None
+    ) -> None:
+        response, visits = page.response, self._visits
+        request = response.request
+        assert request is not None
+        key = self._key(request)
+        if key is None:
+            return
+        callback = _callback(request)
+        now = Revision.of(content, response.body)
+        before = visits.visit(key, callback)
+        earlier = before if before is not None and self._counts(before) else None
+        fields = self._fields(items, page, content)
+        packed = packed_fields(fields)
+        visit = Visit(
+            key,
+            visits.spider,
+            callback,
+            visits.run,
+            earlier.first if earlier is not None else visits.run,
+            before.done if before is not None else 0,
+            visits.run,
+            Status.NEW,
+            time.time(),
+            response.url,
+            now.text,
+            now.data,
+            packed,
+            None if now.lines is None else now.lines.pack(),
+            page.n_links,
+            None,
+            self._found_on(request),
+            int(response.meta.get("depth", 0)),
+        )
+        page.revisit = self._revisit(visit, earlier, now, fields, self._is_wanted(response))
+
+    def _counts(self, earlier: Visit) -> bool:
+        """Whether a visit is to be compared with: not of a page that was gone, nor too old."""
+        if earlier.status in (Status.GONE, Status.MOVED):
+            return False
+        return self._ttl_s is None or time.time() - earlier.time <= self._ttl_s
+
+    def _is_wanted(self, response: Response) -> bool:
+        """Whether the page is asked for, whatever it says."""
+        refresh = bool(response.meta.get("neardup_refresh"))
+        return self._passes_all or refresh or bool(self._recorder.wanted(response))
+
+    def _found_on(self, request: Request) -> bytes | None:
+        """The key of the page that a request names as the one it was found on."""
+        referer = request.headers.get("Referer")
+        if referer is None:
+            return None
+        url = referer.decode("utf-8", "replace")
+        return self._key(Request(url)) if url.startswith(("http://", "https://")) else None
+
+    # --- how they compare
+
+    def _revisit(
+        self,
+        visit: Visit,
+        earlier: Visit | None,
+        now: Revision,
+        fields: list[dict[str, int]] | None,
+        passes: bool,
+    ) -> Revisit:
+        host = site_number(urlsplit(visit.url).netloc.lower())
+        if earlier is None:
+            self._read(host, now)
+            return Revisit(visit, Status.NEW, passes, [], [], 0)
+        names = differing(unpacked_fields(earlier.items), fields)
+        status, added, n_removed = self._status(host, earlier, now, names)
+        if earlier.run < visit.run:
+            self._n_compared += 1
+            kept = status
+        else:  # read again in one run, as after a crash: what the run found first stands
+            kept = max(Status(earlier.status), status) if earlier.status else Status.NEW
+        return Revisit(visit._replace(status=kept), status, passes, names or [], added, n_removed)
+
+    def _status(
+        self, host: int, earlier: Visit, now: Revision, names: list[str] | None
+    ) -> tuple[Status, list[str], int]:
+        """What a page is, its new lines, and how many are gone. names: fields that differ."""
+        if (earlier.text, earlier.data) == (now.text, now.data):
+            self._read(host, now)
+            return (Status.CHANGED if names else Status.UNCHANGED), [], 0
+        if earlier.lines is None or now.lines is None:
+            self._targets[now.text] += 1
+            return Status.CHANGED, [], 0
+        before = Lines.unpack(earlier.lines)
+        found = difference(before, now.lines)
+        added = [now.shown[at][:MAX_ADDED_CHARS] for at in found.added[:MAX_ADDED]]
+        if self._noise.is_rewritten(host, before, now.lines):
+            self._note_target(before, now.lines)
+            return Status.CHANGED, added, found.n_removed
+        self._read(host, now)
+        if names:
+            return Status.CHANGED, added, found.n_removed
+        if self._noise.knows(host):
+            self._noise.learn(host, found)
+        is_minor = self._noise.is_all(host, found)
+        return (Status.MINOR if is_minor else Status.CHANGED), added, found.n_removed
+
+    def _read(self, host: int, now: Revision) -> None:
+        if now.lines is not None:
+            self._noise.read(host, now.lines)
+
+    def _note_target(self, before: Lines, now: Lines) -> None:
+        """Count what a page was rewritten into, to see whether it is the same on most pages."""
+        new = np.setdiff1d(now.masked, before.masked).tolist() or [NOTHING_LEFT]
+        if len(self._targets) < MAX_TARGETS:
+            self._targets.update(new)
+
+    def _is_out_of_order(self) -> bool:
+        """Whether most known pages seem to have become the same thing."""
+        n_same = max(self._targets.values(), default=0)
+        return n_same >= ONE_THING and 2 * n_same > self._n_compared
+
+    # --- items
+
+    def _fields(
+        self, items: list[Any], page: CrawledPage, content: PageContent | str | None
+    ) -> list[dict[str, int]] | None:
+        """Of each item, a digest of each field; None where one cannot be read."""
+        text = content if isinstance(content, str) else content.text if content else ""
+        shown = Shown.of(text)
+        fields = []
+        for item in items:
+            read = self._items.fields_of(item, page)
+            if read is None:
+                return None
+            fields.append(read | dict.fromkeys(shown.fields_in(item, read), SAME_TEXT))
+        return fields
+
+    # --- what becomes of them
+
+    def settled(self, page: CrawledPage) -> None:
+        """All items of a page are done, and stored: remember the page."""
+        if page.revisit is None:
+            return
+        visit = page.revisit.visit
+        original = page.judged.original if page.judged and page.judged.is_duplicate else None
+        request = page.response.request
+        if original is not None and request is not None:
+            visit = visit._replace(copy_of=self._key(request.replace(url=original)))
+        self._visits.put(visit)
+        if page.revisit.status == Status.CHANGED:
+            self._visits.changed(visit.url, json.dumps(page.revisit.tag))
+
+    def flush(self) -> None:
+        """Called about once a second."""
+        self._attempt("recrawl", self._visits.flush)
+
+    def close(self, reason: str | None, goes_on: bool) -> dict[str, int]:
+        """The crawl is over; its stats. goes_on: the next crawl has its queue, and is this run."""
+        if goes_on:
+            self._visits.flush()
+        else:
+            self._conclude(reason or "")
+        counts = self._visits.counts()
+        if not goes_on:
+            logger.info("neardup: %s", in_words(counts))
+        return {stats.RECRAWL_PAGES.format(s.word): counts.get(s, 0) for s in Status}
+
+    def _conclude(self, reason: str) -> None:
+        visits, ended = self._visits, reason == "finished"
+        visits.flush()
+        tells, limit = self._read_all_links(), self._depth_limit()
+        departures = visits.departures(tells, limit) if ended else []
+        n_gone = sum(one.target is None for one in departures)
+        if not self._passes_all and self._is_outage(n_gone):
+            visits.revert()
+        else:
+            visits.conclude(departures)
+            visits.set_learnt(self._noise.pack())
+            self._record(departures)
+        visits.set_starts(b"".join(sorted(self._starts)))
+        visits.end(reason)
+
+    def _read_all_links(self) -> bool:
+        """Whether what is linked nowhere is gone: every page that could link it was read."""
+        before = self._visits.starts()
+        known = {before[at : at + 8] for at in range(0, len(before), 8)}
+        return not self._misses_links and known <= self._starts
+
+    def _depth_limit(self) -> int:
+        """The depth at which links were not followed; 0 if none was reached."""
+        limit = self._crawler.settings.getint("DEPTH_LIMIT")
+        assert self._crawler.stats
+        reached = self._crawler.stats.get_value("request_depth_max", 0)
+        return limit if limit and reached >= limit else 0
+
+    def _is_outage(self, n_gone: int) -> bool:
+        """Whether the site seems out of order; said, and counted."""
+        n_known = self._visits.n_known()
+        if self._is_out_of_order():
+            what = "became the same page"
+        elif n_known >= MANY_GONE and 2 * n_gone > n_known:
+            what = "are gone"
+        else:
+            return False
+        self._count(stats.RECRAWL_REVERTED)
+        logger.warning(
+            "neardup: most known pages %s: the site seems out of order. Nothing counts as changed, "
+            "gone or moved, and the next crawl compares with what was there before. If the site "
+            "is as it should be, crawl once with NEARDUP_RECRAWL='all'",
+            what,
+        )
+        return True
+
+    def _record(self, departures: list[Departure]) -> None:
+        ledger = self._recorder.ledger
+        if ledger is None:
+            return
+        for one in departures:
+            kind: EntryKind = "gone" if one.target is None else "moved"
+            ledger.record(Entry(one.url, kind, "counted", one.target))
+
+
+def _callback(request: Request) -> str:
+    return callback_of(request) or "parse"
+
+
+class Shown(NamedTuple):
+    """What a reader of a page sees, to tell which fields of items repeat it."""
+
+    n_chars: int
+    words: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> Shown:
+        """The words of a text."""
+        words = text.split()
+        return cls(sum(map(len, words)), frozenset(words))
+
+    def fields_in(self, item: Any, names: dict[str, int]) -> list[str]:
+        """Fields that hold most of the page's text and nothing else: the page speaks for them."""
+        found = []
+        for name, value in ItemAdapter(item).items():
+            words = [word for text in strings(value) for word in text.split()]
+            n_chars = sum(map(len, words))
+            if n_chars >= MIN_TEXT_CHARS and 2 * n_chars >= self.n_chars and name in names:
+                found += [name] if self.words.issuperset(words) else []
+        return found
+
+
+def strings(value: Any) -> list[str]:
+    """A string, or the strings of a list; none where there is anything else."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+        return list(value)
+    return []
+
+
+def packed_fields(fields: list[dict[str, int]] | None) -> bytes:
+    """What is remembered of a page's items; nothing where they cannot be read."""
+    if fields is None:
+        return b""
+    if len(fields) > MAX_ITEMS:
+        whole = zlib.crc32(repr(sorted(sorted(one.items()) for one in fields)).encode())
+        fields = [{"": whole}]
+    return zlib.compress(json.dumps(fields).encode("utf-8", "replace"), 1)
+
+
+def unpacked_fields(packed: bytes) -> list[dict[str, int]] | None:
+    """What packed_fields() was given. Raises ValueError, zlib.error."""
+    if not packed:
+        return None
+    fields: list[dict[str, int]] = json.loads(zlib.decompress(packed))
+    return fields
+
+
+def differing(
+    earlier: list[dict[str, int]] | None, now: list[dict[str, int]] | None
+) -> list[str] | None:
+    """Names of fields in which a page's items differ; "" stands for what has no name.
+
+    None, as an empty list, says that they do not. Items in another order are equal.
+    """
+    if earlier is None or now is None:
+        return [""]
+    if len(now) > MAX_ITEMS:
+        now = unpacked_fields(packed_fields(now))
+    assert now is not None
+    left = [sorted(one.items()) for one in earlier]
+    changed = []
+    for one in now:
+        if (pairs := sorted(one.items())) in left:
+            left.remove(pairs)
+        else:
+            changed.append(one)
+    if not left and not changed:
+        return None
+    names: set[str] = set()
+    for one, pairs in zip(changed, left, strict=False):
+        before = dict(pairs)
+        names |= {name for name in one.keys() | before.keys() if one.get(name) != before.get(name)}
+    return sorted(names) or [""]
+
+
+def in_words(counts: Counter[Status] | dict[Status, int]) -> str:
+    """One line for the person who runs the crawl."""
+    n = {status: counts.get(status, 0) for status in Status}
+    same = n[Status.UNCHANGED] + n[Status.MINOR]
+    return (
+        f"{sum(n.values()):,} pages: {n[Status.NEW]:,} new, {n[Status.CHANGED]:,} changed, "
+        f"{n[Status.GONE]:,} gone, {n[Status.MOVED]:,} moved, {same:,} unchanged "
+        f"({n[Status.MINOR]:,} of them but for what varies at every visit)"
+    )

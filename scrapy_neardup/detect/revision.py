@@ -1,0 +1,250 @@
+"""Two visits of one page: in which lines they differ, and what of that varies there anyway."""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from io import BytesIO
+from typing import Any, NamedTuple, Self
+from zlib import crc32
+
+import numpy as np
+
+from scrapy_neardup.detect.content import PageContent
+from scrapy_neardup.detect.templates import NOTHING, Host, HostTemplates, located
+from scrapy_neardup.kernels.numpy_twin import BoolArray, U32Array, U64Array
+
+MAX_LINES = 4096  # of one page; of a longer one only the digest is known
+EVIDENCE = 5  # pages that must show the same before it counts
+NOISE = 0.8  # share of a host's pages on which a place must vary
+NOISE_BYTES = 8_000_000  # of all hosts, for each of two tables
+ON_A_LINE = re.compile(r"[!-~]+")  # what stands between spaces, in languages that have some
+DIGITS = re.compile(r"\d+")
+CALENDAR = re.compile(
+    r"\W*((mon|tues|wednes|thurs|fri|satur|sun)day|mon|tue|wed|thu|fri|sat|sun|today|yesterday|am|pm|"
+    r"jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|"
+    r"nov(ember)?|dec(ember)?)\W*",
+    re.IGNORECASE,
+)
+PARTS = ("read", "present", "varied")
+LONGEST_NAME = 12  # of a day or a month, with a comma
+EDGE = 0  # stands for the line before the first and after the last
+
+
+class Lines(NamedTuple):
+    """A page's lines in their order, each as two hashes of 32 bits; shape (n,)."""
+
+    exact: U32Array  # of the line
+    masked: U32Array  # of what does not vary in it: no numbers, dates and tokens
+
+    def pack(self) -> bytes:
+        """Both, 8 bytes a line."""
+        return self.exact.astype("<u4").tobytes() + self.masked.astype("<u4").tobytes()
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Self:
+        """What pack() gave. Raises ValueError."""
+        exact, masked = np.frombuffer(packed, "<u4").reshape(2, -1)
+        return cls(exact.astype(np.uint32), masked.astype(np.uint32))
+
+
+class Revision(NamedTuple):
+    """What one visit found on a page.
+
+    text   digest of what a reader sees
+    data   digest of what markup and scripts say besides
+    lines  None where there are more than MAX_LINES, or the page is not text
+    shown  the lines as they are; empty where lines is None
+    """
+
+    text: bytes
+    data: bytes
+    lines: Lines | None
+    shown: list[str]
+
+    @classmethod
+    def of(cls, content: PageContent | str | None, body: bytes) -> Revision:
+        """The revision of a page as it was extracted; of its body where it is not text."""
+        if content is None:
+            return cls(digest(body), b"", None, [])
+        page = PageContent(content) if isinstance(content, str) else content
+        seen = [" ".join(line.split()) for line in page.text.splitlines()]
+        # Headings come twice: a title stands beside no place where an advertisement may be.
+        shown = [line for line in [*seen, *page.heads] if line]
+        text, data = digest("\n".join(shown).encode("utf-8", "replace")), b""
+        masks = [masked(line) for line in shown]
+        if page.data:
+            data = digest("\n".join(page.data).encode("utf-8", "replace"))
+            shown += page.data
+            masks += [line.partition(" ")[0] for line in page.data]
+        if len(shown) > MAX_LINES:
+            return cls(text, data, None, [])
+        return cls(text, data, Lines(_hashes(shown), _hashes(masks)), shown)
+
+
+class Difference(NamedTuple):
+    """In what a page differs from its earlier self.
+
+    places     of each line that differs, where it stands: one to three keys
+    within     for each key, the line whose presence says that a page has such a place
+    present    masks of the lines that both have, by which places are known
+    added      which lines are new, ascending
+    n_removed  lines that are gone
+    """
+
+    places: list[list[int]]
+    within: dict[int, int]
+    present: U64Array
+    added: list[int]
+    n_removed: int
+
+
+def digest(data: bytes) -> bytes:
+    """128 bits by which equal revisions are known."""
+    return blake2b(data, digest_size=16).digest()
+
+
+def masked(line: str) -> str:
+    """A line without what varies in it: words with digits, and names of days and months."""
+    line = ON_A_LINE.sub(_mask, line)
+    return DIGITS.sub("#", line)
+
+
+def _mask(word: re.Match[str]) -> str:
+    text = word[0]
+    if DIGITS.search(text):
+        return "#"
+    return "#" if len(text) <= LONGEST_NAME and CALENDAR.fullmatch(text) else text
+
+
+def _hashes(lines: list[str]) -> U32Array:
+    crcs = [crc32(line.encode("utf-8", "surrogatepass")) for line in lines]
+    return np.array(crcs, dtype=np.uint32)
+
+
+def difference(earlier: Lines, now: Lines) -> Difference:
+    """In which lines two visits of a page differ; O(n log n).
+
+    A line with an equal mask in both varies at its own place. Any other stands at a distance
+    from the nearest such line before it, and from that after it.
+    """
+    common = np.intersect1d(earlier.masked, now.masked)
+    found = Difference([], {}, common.astype(np.uint64), [], 0)
+    gone = np.flatnonzero(~np.isin(earlier.exact, now.exact))
+    added = np.flatnonzero(~np.isin(now.exact, earlier.exact))
+    for lines, places in ((earlier, gone), (now, added)):
+        _add_places(found, lines, places.tolist(), np.isin(lines.masked, common))
+    if not len(gone) and not len(added):  # the same lines in another order, or as often
+        found.places.append([_key(EDGE, 0)])
+        found.within[_key(EDGE, 0)] = EDGE
+    return found._replace(added=added.tolist(), n_removed=len(gone))
+
+
+def _add_places(found: Difference, lines: Lines, places: list[int], known: BoolArray) -> None:
+    masks, anchors = lines.masked.tolist(), np.flatnonzero(known)
+    for place in places:
+        if known[place]:
+            keys = {masks[place]: masks[place]}
+        else:
+            at = int(anchors.searchsorted(place))
+            before = int(anchors[at - 1]) if at else -1
+            after = int(anchors[at]) if at < len(anchors) else len(masks)
+            first = masks[before] if at else EDGE
+            last = masks[after] if at < len(anchors) else EDGE
+            keys = {_key(first, place - before): first, _key(last, place - after): last}
+        found.places.append(list(keys))
+        found.within.update(keys)
+
+
+def _key(line: int, distance: int) -> int:
+    """The key of a place so many lines after another line, or before it."""
+    return crc32(f"{line} {distance}".encode()) | 1 << 32  # apart from masks
+
+
+class Noise:
+    """Where the pages of each host vary at every visit, learnt from pages compared.
+
+    A place is noise when it varied on EVIDENCE pages, and on NOISE of those that have it. Pages
+    whose items changed as well are no evidence: there, what varies may be what counts. Nor are
+    pages of which most is new, as when a site answers everything with the same error.
+    """
+
+    def __init__(self) -> None:
+        self._read = HostTemplates(NOISE_BYTES)  # lines of all pages
+        self._present = HostTemplates(NOISE_BYTES)  # of those compared, what both visits have
+        self._varied = HostTemplates(NOISE_BYTES)  # of those, the places that varied
+
+    def read(self, host: int, lines: Lines) -> None:
+        """A page of a host was read."""
+        self._read.learn(host, lines.exact.astype(np.uint64))
+
+    def knows(self, host: int) -> bool:
+        """Whether enough pages of a host were read to know its template."""
+        return self._read.is_warm(host)
+
+    def is_rewritten(self, host: int, earlier: Lines, now: Lines) -> bool:
+        """Whether more than half of what is not the host's template is another, numbers apart."""
+        known = self._read.known(host) if self.knows(host) else None
+        known = known or NOTHING
+        common = np.intersect1d(earlier.masked, now.masked)
+        for lines in (earlier, now):
+            own = ~known.template(lines.exact.astype(np.uint64))
+            replaced = own & ~np.isin(lines.masked, common)
+            if 2 * replaced.sum() > own.sum():
+                return True
+        return False
+
+    def learn(self, host: int, found: Difference) -> None:
+        """A page of a host was compared with its earlier self."""
+        always = np.array([EDGE], np.uint64)
+        self._present.learn(host, np.concatenate([found.present, always]))
+        self._varied.learn(host, np.array(sorted(found.within), np.uint64))
+
+    def is_all(self, host: int, found: Difference) -> bool:
+        """Whether a page differs from its earlier self only in what varies there anyway."""
+        keys = list(found.within)
+        lines = np.array([found.within[key] for key in keys], np.uint64)
+        n_varied = _counts(self._varied.known(host), np.array(keys, np.uint64))
+        n_present = _counts(self._present.known(host), lines)
+        noise = (n_varied >= EVIDENCE) & (n_varied >= NOISE * n_present)
+        noisy = {key for key, is_noise in zip(keys, noise.tolist(), strict=True) if is_noise}
+        return all(not noisy.isdisjoint(place) for place in found.places)
+
+    def pack(self) -> bytes:
+        """All that was learnt."""
+        file = BytesIO()
+        parts = zip(PARTS, (self._read, self._present, self._varied), strict=True)
+        arrays = {f"{name}.{n}": a for name, part in parts for n, a in part.arrays().items()}
+        np.savez(file, **arrays)
+        return file.getvalue()
+
+    @classmethod
+    def unpack(cls, packed: bytes, faded: bool) -> Self:
+        """What pack() gave. Raises SnapshotError, KeyError, ValueError, OSError, BadZipFile.
+
+        faded: what was learnt before counts half, so that it can change.
+        """
+        noise = cls()
+        with np.load(BytesIO(packed), allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        for name in PARTS:
+            part = {n.partition(".")[2]: a for n, a in arrays.items() if n.startswith(f"{name}.")}
+            if faded:
+                part["counts"], part["n_pages"] = _half(part["counts"]), _half(part["n_pages"])
+            setattr(noise, f"_{name}", HostTemplates.from_arrays(part, NOISE_BYTES))
+        return noise
+
+
+def _half(counts: Any) -> Any:
+    """Half of each count, but not less than what is evidence."""
+    halves = np.maximum((counts + 1) // 2, np.minimum(counts, EVIDENCE))
+    return halves.astype(counts.dtype)
+
+
+def _counts(host: Host | None, hashes: U64Array) -> U32Array:
+    """On how many pages of a host each hash was."""
+    known = host or NOTHING
+    places, found = located(hashes, known.hashes)
+    counts = np.zeros(len(hashes), dtype=np.uint32)
+    counts[found] = known.counts[places[found]]
+    return counts

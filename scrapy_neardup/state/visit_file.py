@@ -1,0 +1,175 @@
+"""The file of visits: its tables, how it is opened, and what a person reads in it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from scrapy_neardup.errors import StateError
+from scrapy_neardup.state.files import set_aside
+
+logger = logging.getLogger(__name__)
+
+FILE = "visits.sqlite"
+VERSION = 1
+APPLICATION_ID = 0x6E656176  # "neav"
+BUSY_S = 10.0  # another process that shares the folder writes for milliseconds
+
+# earlier: what a page was before it changed in a run that has not ended.
+# leaving: URLs that answered in such a run that they are gone, or led to another one.
+# learnt:  one row, what all runs learnt of the sites (detect/revision.py).
+_PAGE = """(
+    key BLOB NOT NULL,
+    spider INTEGER NOT NULL,
+    callback TEXT NOT NULL,
+    run INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    done INTEGER NOT NULL,
+    linked INTEGER NOT NULL,
+    status INTEGER NOT NULL,
+    time REAL NOT NULL,
+    url TEXT NOT NULL,
+    text BLOB NOT NULL,
+    data BLOB NOT NULL,
+    items BLOB NOT NULL,
+    lines BLOB,
+    links INTEGER NOT NULL,
+    copy_of BLOB,
+    found_on BLOB,
+    depth INTEGER NOT NULL,
+    UNIQUE (key, spider, callback)
+);
+"""
+SCHEMA = f"""
+CREATE TABLE spider (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE run (id INTEGER PRIMARY KEY, spider INTEGER NOT NULL, started REAL NOT NULL,
+                  ended REAL, reason TEXT, starts BLOB NOT NULL, reverted INTEGER NOT NULL);
+CREATE TABLE page {_PAGE}
+CREATE INDEX page_text ON page (text);
+CREATE INDEX page_copy_of ON page (copy_of) WHERE copy_of IS NOT NULL;
+CREATE TABLE earlier {_PAGE}
+CREATE TABLE leaving (key BLOB PRIMARY KEY, run INTEGER NOT NULL, target TEXT, target_key BLOB);
+CREATE TABLE change (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, time REAL NOT NULL,
+                     status INTEGER NOT NULL, url TEXT NOT NULL, target TEXT, what TEXT);
+CREATE TABLE learnt (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+"""
+
+
+class Status(IntEnum):
+    """What a page is, compared with what its URL had when it was read last."""
+
+    NEW = 0
+    UNCHANGED = 1
+    MINOR = 2  # differs only in what varies there anyway
+    CHANGED = 3
+    GONE = 4  # the queries in visits.py know its number
+    MOVED = 5
+
+    @property
+    def word(self) -> str:
+        """As it is written in items, reports and tables."""
+        return self.name.lower()
+
+
+class Change(NamedTuple):
+    """One thing that happened to a URL. target: where a page moved to. what: JSON, or None."""
+
+    run: int
+    time: float
+    status: Status
+    url: str
+    target: str | None
+    what: str | None
+
+
+class Run(NamedTuple):
+    """One crawl of one spider; ended and reason are None while it is under way, or crashed."""
+
+    id: int
+    spider: str
+    started: float
+    ended: float | None
+    reason: str | None
+    reverted: bool
+
+
+def opened(path: Path) -> sqlite3.Connection:
+    """The file, made where it is missing; a damaged one is set aside.
+
+    Raises StateError for a file of another version, or that cannot be opened.
+    """
+    try:
+        return _connected(path)
+    except (sqlite3.OperationalError, OSError) as error:
+        raise StateError(
+            f"{path}: what is known of earlier visits cannot be opened ({error}). Make it "
+            f"readable and writable, or delete it: every page is new then"
+        ) from error
+    except sqlite3.DatabaseError as error:
+        aside = set_aside(path)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        logger.warning(
+            "%s is damaged (%s). Moved to %s; every page counts as new", path, error, aside.name
+        )
+        return _connected(path)
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    db = sqlite3.connect(path, timeout=BUSY_S)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            _make(db)
+        check_version(db, path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _make(db: sqlite3.Connection) -> None:
+    db.executescript(
+        f"BEGIN; {SCHEMA} PRAGMA application_id = {APPLICATION_ID}; "
+        f"PRAGMA user_version = {VERSION}; COMMIT;"
+    )
+
+
+def check_version(db: sqlite3.Connection, path: Path) -> None:
+    """Raises StateError for a file of another version."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version != VERSION:
+        raise StateError(
+            f"{path} is of format {version}; this version reads {VERSION}. Move it away: every "
+            f"page is new then"
+        )
+
+
+def runs(db: sqlite3.Connection) -> list[Run]:
+    """All runs, oldest first."""
+    query = (
+        "SELECT run.id, spider.name, started, ended, reason, reverted FROM run "
+        "JOIN spider ON spider.id = run.spider ORDER BY run.id"
+    )
+    return [
+        Run(id, spider, started, ended, reason, bool(reverted))
+        for id, spider, started, ended, reason, reverted in db.execute(query)
+    ]
+
+
+def changes(db: sqlite3.Connection, since: int) -> Iterator[Change]:
+    """What happened to pages in a run and those after it, in the order of the runs."""
+    query = (
+        "SELECT first AS run, time, 0 AS status, url, NULL, NULL FROM page WHERE first >= :since "
+        "UNION ALL SELECT run, time, status, url, target, what FROM change WHERE run >= :since "
+        "ORDER BY run, status, url"
+    )
+    for run, at, status, url, target, what in db.execute(query, {"since": since}):
+        yield Change(run, at, Status(status), url, target, what)

@@ -1,0 +1,337 @@
+"""What each URL was when it was read last, and what has become of it since: one SQLite file.
+
+It stands beside the state's snapshots: nothing of it is in memory but the writes of about a
+second, and the command `changes` reads it with names and dates.
+
+A *run* is one crawl of one spider. A crawl that goes on where another was cut off by a crash, or
+stopped with its queue on disk, is the same run. What a run finds of a page that was known before
+takes the place of the page's earlier self, which is set aside until the run ends: so a run can
+be taken back (`revert`). What it finds gone is `leaving` until then.
+"""
+
+from __future__ import annotations
+
+import time
+from hashlib import blake2b
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+from scrapy_neardup.state.visit_file import FILE, Change, Status, opened
+
+MAX_WAITING = 2_000  # visits in memory before they are written
+
+
+class Visit(NamedTuple):
+    """A page as it was read: one row of the table.
+
+    key       of its URL, see key_of
+    spider    whose callback read it, as Visits.spider says
+    run       that read it last
+    first     run that found it new
+    done      run that completed it last, with all that was found on it
+    linked    run that last found a link to it
+    text      digest of what a reader sees
+    data      digest of what markup and scripts say besides
+    items     what its items held, see crawl/recrawl.py
+    lines     see Lines.pack; None where only the digests are known
+    links     requests that its callback yielded
+    copy_of   key of the page that it repeats
+    found_on  key of the page that led to it
+    depth     links from a start URL
+    """
+
+    key: bytes
+    spider: int
+    callback: str
+    run: int
+    first: int
+    done: int
+    linked: int
+    status: int
+    time: float
+    url: str
+    text: bytes
+    data: bytes
+    items: bytes
+    lines: bytes | None
+    links: int
+    copy_of: bytes | None
+    found_on: bytes | None
+    depth: int
+
+
+def key_of(url_key: bytes) -> bytes:
+    """128 bits for the key of a URL."""
+    return blake2b(url_key, digest_size=16).digest()
+
+
+class Visits:
+    """The table of a state folder, for one spider's run. For one thread.
+
+    Reads see what waits to be written. Writes wait until flush(), which the crawl calls about
+    once a second: a crash loses that second, so its pages are read again.
+    """
+
+    _under_way: ClassVar[set[tuple[Path, int]]] = set()  # runs of this process
+
+    def __init__(self, folder: Path, spider: str, goes_on: bool = True) -> None:
+        """Open the file and begin a run, or go on with one of the spider's that did not end.
+
+        goes_on: False begins a run in any case: another process may have the other one.
+        A damaged file is set aside: every page is new then. Raises StateError, OSError.
+        """
+        self.path = folder / FILE
+        self._db = opened(self.path)
+        self.spider = self._number_of(spider)
+        self._waiting: dict[tuple[bytes, str], Visit] = {}
+        self._linked: set[bytes] = set()
+        self._done: set[bytes] = set()
+        self._leaving: dict[bytes, tuple[str | None, bytes | None]] = {}
+        self._changes: list[Change] = []
+        found = self._unfinished() if goes_on else None
+        self.goes_on = found is not None
+        self.run = self._begun() if found is None else found
+        self._under_way.add((self.path, self.run))
+
+    def _number_of(self, spider: str) -> int:
+        with self._db:
+            self._db.execute("INSERT OR IGNORE INTO spider (name) VALUES (?)", (spider,))
+        found = self._db.execute("SELECT id FROM spider WHERE name = ?", (spider,)).fetchone()
+        return int(found[0])
+
+    def _unfinished(self) -> int | None:
+        query = "SELECT id FROM run WHERE spider = ? AND ended IS NULL ORDER BY id DESC"
+        runs = [id for (id,) in self._db.execute(query, (self.spider,))]
+        return next((id for id in runs if (self.path, id) not in self._under_way), None)
+
+    def _begun(self) -> int:
+        added = "INSERT INTO run (spider, started, starts, reverted) VALUES (?, ?, x'', 0)"
+        with self._db:
+            row = self._db.execute(added, (self.spider, time.time())).lastrowid
+        assert row is not None
+        return row
+
+    # --- while the run is under way
+
+    def visit(self, key: bytes, callback: str) -> Visit | None:
+        """A page as the spider's callback read it last, in this run or an earlier one."""
+        waiting = self._waiting.get((key, callback))
+        if waiting is not None:
+            return waiting
+        row = self._db.execute(_VISIT, (key, self.spider, callback)).fetchone()
+        return None if row is None else Visit(*row)
+
+    def put(self, visit: Visit) -> None:
+        """A page was read; its earlier self is set aside until the run ends."""
+        self._waiting[visit.key, visit.callback] = visit
+        if len(self._waiting) >= MAX_WAITING:
+            self.flush()
+
+    def linked(self, key: bytes) -> None:
+        """A link to a URL was found, or it was asked for."""
+        self._linked.add(key)
+
+    def done(self, key: bytes) -> None:
+        """A page is done, with all that was found on it."""
+        self._done.add(key)
+
+    def is_done(self, key: bytes) -> bool:
+        """Whether done() was called in this run."""
+        return (
+            key in self._done
+            or self._db.execute(_DONE, (key, self.spider, self.run)).fetchone() is not None
+        )
+
+    def leaving(self, key: bytes, target: str | None = None, at: bytes | None = None) -> None:
+        """A URL answered that it is gone, or led to another one: the target, of key `at`."""
+        self._leaving[key] = target, at
+
+    def changed(self, url: str, what: str) -> None:
+        """A page is CHANGED. what: JSON that says in what."""
+        self._changes.append(Change(self.run, time.time(), Status.CHANGED, url, None, what))
+
+    def flush(self) -> None:
+        """Write what waits, in one transaction. Raises sqlite3.Error; then it waits on."""
+        if not (self._waiting or self._linked or self._done or self._leaving or self._changes):
+            return
+        changed = [v for v in self._waiting.values() if v.status == Status.CHANGED]
+        keys = [(visit.key, visit.spider, visit.callback, self.run) for visit in changed]
+        with self._db:
+            self._db.executemany(_SET_ASIDE, keys)
+            self._db.executemany(_PUT, self._waiting.values())
+            self._db.executemany(
+                _LINKED, [(self.run, key, self.spider, self.run) for key in self._linked]
+            )
+            self._db.executemany(_MARK_DONE, [(self.run, key, self.spider) for key in self._done])
+            left = [(key, self.run, *target) for key, target in self._leaving.items()]
+            self._db.executemany("INSERT OR REPLACE INTO leaving VALUES (?, ?, ?, ?)", left)
+            self._db.executemany(_CHANGE, self._changes)
+        for waiting in (self._waiting, self._linked, self._done, self._leaving, self._changes):
+            waiting.clear()
+
+    # --- when it ends
+
+    def departures(self, links_tell: bool, depth_limit: int) -> list[Departure]:
+        """The pages of the spider that were known and stand no longer at their URL.
+
+        links_tell   whether a page that is not linked is gone: the crawl ended by itself and
+                     read every page that could link it
+        depth_limit  from which depth on links were not followed; 0 for none: then only the
+                     page that led to another one can say that it is gone
+        """
+        self.flush()
+        found = [self._departure(*row) for row in self._db.execute(_LEFT, (self.spider, self.run))]
+        if links_tell:
+            values = {"spider": self.spider, "run": self.run, "limit": depth_limit}
+            query = _UNLINKED_BY_PARENT if depth_limit else _UNLINKED
+            found += [self._departure(*row) for row in self._db.execute(query, values)]
+        return found
+
+    def _departure(
+        self,
+        key: bytes,
+        callback: str,
+        url: str,
+        text: bytes,
+        target: str | None = None,
+        at: bytes | None = None,
+    ) -> Departure:
+        """Where a page that left has gone: to the page it leads to, or that says the same."""
+        same = self._db.execute(_SAME, {"text": text, "key": key, "run": self.run}).fetchone()
+        if same is None and target is not None and self._is_new_home(at):
+            same = (target,)
+        return Departure(key, callback, url, None if same is None else same[0])
+
+    def _is_new_home(self, key: bytes | None) -> bool:
+        """Whether a URL that a known page leads to is new, and nothing else leads there."""
+        (n_sources,) = self._db.execute(_SOURCES, (key, self.run)).fetchone()
+        (n_new,) = self._db.execute(_NEW_AT, (key, self.run)).fetchone()
+        return bool(n_new) and n_sources == 1
+
+    def n_known(self) -> int:
+        """How many pages of the spider earlier runs knew."""
+        (n,) = self._db.execute(_KNOWN, (self.spider, self.run)).fetchone()
+        return int(n)
+
+    def conclude(self, departures: list[Departure]) -> None:
+        """Take what the run found for true: its pages, and which of the known ones left."""
+        now = time.time()
+        rows = [(_status_of(one), now, one.key, self.spider, one.callback) for one in departures]
+        changes = [
+            Change(self.run, now, _status_of(one), one.url, one.target, None) for one in departures
+        ]
+        with self._db:
+            self._db.executemany(_DEPARTED, rows)
+            self._db.executemany(_CHANGE, changes)
+            self._forget_earlier()
+
+    def revert(self) -> None:
+        """Give pages that changed in this run their earlier selves back; nothing has left."""
+        self.flush()
+        with self._db:
+            self._db.execute(_RESTORE, (self.spider,))
+            self._db.execute("DELETE FROM change WHERE run = ?", (self.run,))
+            self._db.execute("UPDATE run SET reverted = 1 WHERE id = ?", (self.run,))
+            self._forget_earlier()
+
+    def _forget_earlier(self) -> None:
+        self._db.execute(_FORGET_EARLIER, (self.spider,))
+        self._db.execute("DELETE FROM leaving WHERE run = ?", (self.run,))
+
+    def end(self, reason: str) -> None:
+        """The run is over; the spider's next crawl begins another one."""
+        with self._db:
+            query = "UPDATE run SET ended = ?, reason = ? WHERE id = ?"
+            self._db.execute(query, (time.time(), reason, self.run))
+
+    def counts(self) -> dict[Status, int]:
+        """How many pages the run found in each status."""
+        pages = self._db.execute(_COUNTS, (self.spider, self.run)).fetchall()
+        query = "SELECT status, count(*) FROM change WHERE run = ? AND status >= ? GROUP BY status"
+        left = self._db.execute(query, (self.run, Status.GONE)).fetchall()
+        return {Status(status): n for status, n in pages + left}
+
+    # --- what is kept besides
+
+    def starts(self) -> bytes:
+        """Which URLs the spider's last run that ended began with, as set_starts() was told."""
+        row = self._db.execute(_STARTS, (self.spider, self.run)).fetchone()
+        return b"" if row is None else bytes(row[0])
+
+    def set_starts(self, starts: bytes) -> None:
+        """Which URLs this run began with."""
+        with self._db:
+            self._db.execute("UPDATE run SET starts = ? WHERE id = ?", (starts, self.run))
+
+    def learnt(self) -> bytes | None:
+        """What set_learnt() was told, in any run."""
+        row = self._db.execute("SELECT data FROM learnt").fetchone()
+        return None if row is None else bytes(row[0])
+
+    def set_learnt(self, data: bytes) -> None:
+        """What the next run is to know of all pages."""
+        with self._db:
+            self._db.execute("INSERT OR REPLACE INTO learnt VALUES (1, ?)", (data,))
+
+    def close(self) -> None:
+        """Give the file back; what waits is not written."""
+        self._under_way.discard((self.path, self.run))
+        self._db.close()
+
+
+class Departure(NamedTuple):
+    """A known page that is no longer at its URL; target: the URL it moved to, if it did."""
+
+    key: bytes
+    callback: str
+    url: str
+    target: str | None
+
+
+def _status_of(departure: Departure) -> Status:
+    return Status.GONE if departure.target is None else Status.MOVED
+
+
+_VISIT = "SELECT * FROM page WHERE key = ? AND spider = ? AND callback = ?"
+_DONE = "SELECT 1 FROM page WHERE key = ? AND spider = ? AND done = ? LIMIT 1"
+_SET_ASIDE = (
+    "INSERT OR IGNORE INTO earlier "
+    "SELECT * FROM page WHERE key = ? AND spider = ? AND callback = ? AND run < ?"
+)
+_PUT = "INSERT OR REPLACE INTO page VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_LINKED = "UPDATE page SET linked = ? WHERE key = ? AND spider = ? AND linked < ?"
+_MARK_DONE = "UPDATE page SET done = ? WHERE key = ? AND spider = ?"
+_CHANGE = "INSERT INTO change (run, time, status, url, target, what) VALUES (?, ?, ?, ?, ?, ?)"
+_KNOWN = "SELECT count(*) FROM page WHERE spider = ? AND first < ? AND status < 4"
+_LEFT = (
+    "SELECT page.key, callback, url, text, leaving.target, leaving.target_key FROM page "
+    "JOIN leaving USING (key) "
+    "WHERE spider = ? AND leaving.run = ? AND status < 4 AND page.run < leaving.run"
+)
+_UNLINKED = (
+    "SELECT key, callback, url, text FROM page "
+    "WHERE spider = :spider AND run < :run AND linked < :run AND status < 4 "
+    "AND key NOT IN (SELECT key FROM leaving WHERE run = :run)"
+)
+_UNLINKED_BY_PARENT = (
+    "SELECT key, callback, url, text FROM page "
+    "WHERE spider = :spider AND run < :run AND linked < :run AND status < 4 "
+    "AND key NOT IN (SELECT key FROM leaving WHERE run = :run) "
+    "AND found_on IN (SELECT key FROM page WHERE run = :run AND depth < :limit)"
+)
+_DEPARTED = "UPDATE page SET status = ?, time = ? WHERE key = ? AND spider = ? AND callback = ?"
+_SAME = (
+    "SELECT url FROM page WHERE (text = :text AND (lines IS NULL OR lines <> x'') "
+    "OR copy_of = :key) AND run = :run AND key <> :key LIMIT 1"
+)
+_SOURCES = "SELECT count(*) FROM leaving WHERE target_key = ? AND run = ?"
+_NEW_AT = "SELECT count(*) FROM page WHERE key = ? AND first = ?"
+_RESTORE = "INSERT OR REPLACE INTO page SELECT * FROM earlier WHERE spider = ?"
+_FORGET_EARLIER = "DELETE FROM earlier WHERE spider = ?"
+_COUNTS = (
+    "SELECT status, count(*) FROM page WHERE spider = ? AND run = ? AND status < 4 GROUP BY status"
+)
+_STARTS = (
+    "SELECT starts FROM run WHERE spider = ? AND id < ? AND ended IS NOT NULL "
+    "ORDER BY id DESC LIMIT 1"
+)

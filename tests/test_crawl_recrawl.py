@@ -1,0 +1,437 @@
+"""A site crawled again: which pages are new, changed, gone, moved, and nothing else."""
+
+import json
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.http import Response
+
+from scrapy_neardup.commands import main
+from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.state.visit_file import FILE, changes, opened, runs
+from tests.crawls import Outcome, PagesSpider, crawl
+from tests.mock_site import MockSite, page, prose, redirect
+
+
+class Shop(PagesSpider):
+    """Follows every link from /start; an item of each page that has a price."""
+
+    name = "shop"
+
+    def parse_seed(self, response: Response) -> Iterator[Any]:
+        yield from self.parse(response)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        price = response.css(".price::text").get()
+        if price:
+            yield {
+                "url": response.url,
+                "title": response.css("h1::text").get(),
+                "price": price,
+            }
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+
+
+def product(number: int, price: str = "12.50", noise: str = "", text: str = "") -> bytes:
+    return (
+        f"<html><head><title>Thing {number}</title></head><body><nav>Home\n<p>All things</p></nav>"
+        f"<h1>Thing {number}</h1><p class=price>{price}</p><p>{text or prose(number, 40)}</p>"
+        f"{noise}<footer>All rights reserved</footer></body></html>"
+    ).encode()
+
+
+def add_shop(site: MockSite, n: int = 8) -> None:
+    site.add("/start", page("start", *(f"/p/{i}" for i in range(n))))
+    for i in range(n):
+        site.add(f"/p/{i}", product(i))
+
+
+def recrawl(site: MockSite, folder: Path, spider: type = Shop, **settings: Any) -> Outcome:
+    where = {"NEARDUP_STATE_DIR": str(folder), "NEARDUP_RECRAWL": "changed"} | settings
+    return crawl(spider, where, seed=site.url("/start"))
+
+
+def found(outcome: Outcome) -> dict[str, int]:
+    words = ("new", "unchanged", "minor", "changed", "gone", "moved")
+    return {word: n for word in words if (n := outcome.stat(f"recrawl/{word}"))}
+
+
+def test_unchanged_pages_give_no_items_and_changed_ones_do(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    first = recrawl(mock_site, tmp_path)
+    assert len(first.items) == 8
+    assert found(first) == {"new": 9}
+    mock_site.add("/p/3", product(3, price="11.00"))
+    second = recrawl(mock_site, tmp_path)
+    assert second.urls == [mock_site.url("/p/3")]
+    assert second.items[0]["neardup"]["status"] == "changed"
+    assert second.items[0]["neardup"]["fields"] == ["price"]
+    assert second.items[0]["neardup"]["added"] == ["11.00"]
+    assert found(second) == {"unchanged": 8, "changed": 1}
+    assert mock_site.gets("/p/0") == 2
+    third = recrawl(mock_site, tmp_path)
+    assert third.items == []
+    assert found(third) == {"unchanged": 9}
+
+
+def noise(visit: int, number: int) -> str:
+    """What differs on every page at every visit: a time, a counter, advertising, a token."""
+    mix = visit * 7919 + number * 104_729
+    return (
+        f"<p>Made on {mix % 28 + 1} May 2026, {mix % 24}:{mix % 60:02}</p>"
+        f"<p>{mix % 100_003} people were here</p>"
+        f"<h2>Offers</h2><p>{prose(mix, 6)}</p>"
+        f"<input type=hidden name=token value=t{mix}><p>Ask for help</p>"
+    )
+
+
+def test_what_varies_at_every_visit_is_no_change(mock_site: MockSite, tmp_path: Path) -> None:
+    n = 60
+    mock_site.add("/start", page("start", *(f"/p/{i}" for i in range(n))))
+
+    def show(visit: int, changed: set[int]) -> None:
+        for i in range(n):
+            price = f"{visit}.99" if i in changed else "12.50"
+            mock_site.add(f"/p/{i}", product(i, price, noise(visit, i)))
+
+    show(1, set())
+    recrawl(mock_site, tmp_path, Titles)
+    show(2, {20, 40})
+    second = recrawl(mock_site, tmp_path, Titles)
+    assert {mock_site.url("/p/20"), mock_site.url("/p/40")} <= set(second.urls)
+    assert len(second.items) == 2 + 4  # the first few pages are the evidence
+    show(3, {50})
+    third = recrawl(mock_site, tmp_path, Titles)
+    assert sorted(third.urls) == [mock_site.url(f"/p/{i}") for i in (20, 40, 50)]
+    assert found(third) == {"unchanged": 1, "minor": n - 3, "changed": 3}
+
+
+class Titles(Shop):
+    """Yields no price: only the page's text says that it changed."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for output in super().parse(response):
+            if isinstance(output, dict):
+                del output["price"]
+            yield output
+
+
+def test_the_item_decides_where_the_text_is_the_same(mock_site: MockSite, tmp_path: Path) -> None:
+    prices = {}
+
+    class FromApi(Shop):
+        def parse(self, response: Response) -> Iterator[Any]:
+            for output in super().parse(response):
+                if isinstance(output, dict):
+                    output["price"] = prices.get(response.url, 10)
+                yield output
+
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path, FromApi)
+    prices[mock_site.url("/p/2")] = 11
+    second = recrawl(mock_site, tmp_path, FromApi)
+    assert second.urls == [mock_site.url("/p/2")]
+    assert second.items[0]["neardup"] == {
+        "status": "changed",
+        "fields": ["price"],
+        "added": [],
+        "removed": 0,
+    }
+
+
+def test_pages_that_answer_404_or_are_linked_no_more_are_gone(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    mock_site.add("/p/1", "gone", status=404)
+    mock_site.add("/start", page("start", *(f"/p/{i}" for i in range(7))))
+    second = recrawl(mock_site, tmp_path)
+    assert second.items == []
+    assert found(second) == {"unchanged": 6, "changed": 1, "gone": 2}
+    assert found(recrawl(mock_site, tmp_path)) == {"unchanged": 7}
+
+
+def test_a_page_that_comes_back_is_new(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    mock_site.add("/p/1", "gone", status=410)
+    recrawl(mock_site, tmp_path)
+    mock_site.add("/p/1", product(1))
+    third = recrawl(mock_site, tmp_path)
+    assert third.urls == [mock_site.url("/p/1")]
+    assert third.items[0]["neardup"] == {"status": "new"}
+
+
+def test_a_page_that_moved_is_named_and_gives_no_item(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    mock_site.pages["/p/1"] = redirect("/q/1", 301)
+    mock_site.add("/q/1", product(1))
+    mock_site.add("/q/2", product(2))
+    links = ("/p/0", "/p/1", "/q/2", *(f"/p/{i}" for i in range(3, 8)))
+    mock_site.add("/start", page("start", *links))
+    second = recrawl(mock_site, tmp_path)
+    assert second.items == []
+    assert found(second)["moved"] == 2
+    assert "gone" not in found(second)
+    assert events(tmp_path, 2, "moved") == {
+        mock_site.url("/p/1"): mock_site.url("/q/1"),
+        mock_site.url("/p/2"): mock_site.url("/q/2"),
+    }
+
+
+def events(folder: Path, run: int, status: str) -> dict[str, str | None]:
+    """URL → where it moved to, of what a run found of one status."""
+    with closing(opened(folder / FILE)) as db:
+        found = [one for one in changes(db, run) if one.run == run]
+    return {one.url: one.target for one in found if one.status.word == status}
+
+
+def test_a_page_that_leads_home_is_gone(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    mock_site.pages["/p/1"] = redirect("/start")
+    second = recrawl(mock_site, tmp_path)
+    assert found(second) == {"unchanged": 8, "gone": 1}
+
+
+def test_nothing_is_gone_in_a_crawl_cut_short(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    mock_site.add("/p/0", "gone", status=404)
+    second = recrawl(mock_site, tmp_path, CLOSESPIDER_PAGECOUNT=3)
+    assert "gone" not in found(second)
+    assert found(recrawl(mock_site, tmp_path)) == {"unchanged": 8, "gone": 1}
+
+
+def test_nothing_is_gone_when_a_page_of_links_failed(mock_site: MockSite, tmp_path: Path) -> None:
+    mock_site.add("/start", page("start", "/hub", "/p/9"))
+    mock_site.add("/hub", page("hub", *(f"/p/{i}" for i in range(3))))
+    for i in (0, 1, 2, 9):
+        mock_site.add(f"/p/{i}", product(i))
+    recrawl(mock_site, tmp_path)
+    mock_site.add("/hub", "out of order", status=503)
+    second = recrawl(mock_site, tmp_path, RETRY_TIMES=0)
+    assert found(second) == {"unchanged": 2}
+
+
+def test_a_site_out_of_order_changes_nothing(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    add_shop(mock_site, 12)
+    recrawl(mock_site, tmp_path)
+    whole = dict(mock_site.pages)
+    for i in range(12):
+        mock_site.add(f"/p/{i}", f"<h1>Sorry</h1><p>We are being repaired. Call {i}</p>")
+    second = recrawl(mock_site, tmp_path)
+    assert second.items == []  # of these pages there are none
+    assert second.stat("recrawl/reverted") == 1
+    assert not {"changed", "gone", "moved"} & found(second).keys()
+    assert "out of order" in caplog.text
+    mock_site.pages.update(whole)
+    third = recrawl(mock_site, tmp_path)
+    assert third.items == []
+    assert found(third) == {"unchanged": 13}
+
+
+def test_a_site_whose_start_page_fails_loses_nothing(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    mock_site.add("/start", "<p>We are being repaired</p>")
+    second = recrawl(mock_site, tmp_path)
+    assert second.stat("recrawl/reverted") == 1
+    assert "gone" not in found(second)
+
+
+def test_a_site_that_moves_wholesale_is_moved_not_gone(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    mock_site.add("/start", page("start", *(f"/new/{i}" for i in range(8))))
+    for i in range(8):
+        mock_site.add(f"/new/{i}", product(i))
+        mock_site.pages[f"/p/{i}"] = redirect(f"/new/{i}", 301)
+    second = recrawl(mock_site, tmp_path)
+    assert second.items == []
+    assert found(second)["moved"] == 8
+
+
+def test_all_fetches_everything_and_lets_it_pass(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    second = recrawl(mock_site, tmp_path, NEARDUP_RECRAWL="all")
+    assert len(second.items) == 8
+    assert found(second) == {"unchanged": 9}
+
+
+def test_a_damaged_table_makes_every_page_new(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    (tmp_path / FILE).write_bytes(b"no database " * 1000)
+    second = recrawl(mock_site, tmp_path)
+    assert len(second.items) == 8
+    assert list(tmp_path.glob("*.damaged"))
+
+
+def test_by_default_nothing_is_kept_of_visits(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path, NEARDUP_RECRAWL="new")
+    assert not (tmp_path / FILE).exists()
+    second = recrawl(mock_site, tmp_path, NEARDUP_RECRAWL="new")
+    assert mock_site.gets("/p/0") == 1
+    assert not any("recrawl" in name for name in second.stats)
+
+
+def test_two_spiders_share_a_state_and_lose_nothing(mock_site: MockSite, tmp_path: Path) -> None:
+    class Other(Shop):
+        name = "other"
+
+        def parse_seed(self, response: Response) -> Iterator[Any]:
+            yield response.follow("/p/0")
+
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    other = recrawl(mock_site, tmp_path, Other)
+    assert found(other) == {"new": 2}
+    assert found(recrawl(mock_site, tmp_path)) == {"unchanged": 9}
+
+
+def test_tags_say_that_a_page_is_unchanged(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path, NEARDUP_ACTION="tag")
+    second = recrawl(mock_site, tmp_path, NEARDUP_ACTION="tag")
+    assert {item["neardup"]["status"] for item in second.items} == {"unchanged"}
+    dry = recrawl(mock_site, tmp_path, NEARDUP_ACTION="dry-run")
+    assert len(dry.items) == dry.stat("items/would_drop") == 8
+
+
+def test_a_callback_that_raises_leaves_its_page_to_the_next_crawl(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    class Raising(Shop):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield from super().parse(response)
+            if response.url.endswith("/p/3"):
+                raise ValueError("no such field")
+
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    mock_site.add("/p/3", product(3, "99"))
+    second = recrawl(mock_site, tmp_path, Raising)
+    assert second.urls == [mock_site.url("/p/3")]
+    assert recrawl(mock_site, tmp_path).urls == [mock_site.url("/p/3")]
+
+
+KILLED = """
+import os, signal, sys
+from scrapy_neardup.crawl.session import CrawlSession
+from tests.crawls import crawl
+from tests.test_crawl_recrawl import Shop
+
+class Killed(Shop):
+    def parse(self, response):
+        if response.url.endswith("/p/5"):
+            CrawlSession.of(self.crawler).recrawl.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+        for output in super().parse(response):
+            if isinstance(output, dict):
+                print(output["url"], flush=True)
+            yield output
+
+where = {"NEARDUP_STATE_DIR": sys.argv[2], "NEARDUP_RECRAWL": "changed", "DEPTH_PRIORITY": 1,
+         "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue"}
+crawl(Killed, where, seed=sys.argv[1])
+"""
+
+
+def test_a_recrawl_that_was_killed_goes_on_where_it_was(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    for i in (1, 6):
+        mock_site.add(f"/p/{i}", product(i, price="99"))
+    start = mock_site.url("/start")
+    arguments = [sys.executable, "-c", KILLED, start, str(tmp_path)]
+    root = Path(__file__).resolve().parents[1]
+    killed = subprocess.run(arguments, capture_output=True, text=True, cwd=root)
+    assert killed.returncode == -signal.SIGKILL
+    assert mock_site.url("/p/1") in killed.stdout
+    rest = recrawl(mock_site, tmp_path)
+    assert rest.urls == [mock_site.url("/p/6")]
+    assert found(rest) == {"unchanged": 7, "changed": 2}
+    assert mock_site.gets("/p/0") == 2  # done before the kill
+    assert mock_site.gets("/p/7") == 2
+    with closing(opened(tmp_path / FILE)) as db:
+        assert [one.id for one in runs(db)] == [1, 2]
+
+
+def test_the_loop_of_the_document_keeps_a_table(mock_site: MockSite, tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[1]
+    document = (root / "docs" / "recrawl.md").read_text(encoding="utf-8")
+    code = re.search(r"<!-- load -->\n```python\n(.*?)```", document, re.DOTALL)
+    assert code is not None
+    add_shop(mock_site)
+
+    def day() -> dict[str, str]:
+        state, items, moves = (tmp_path / name for name in ("state", "items", "changes"))
+        outcome = recrawl(mock_site, state)
+        items.write_text("".join(json.dumps(item) + "\n" for item in outcome.items))
+        command = [sys.executable, "-m", "scrapy_neardup", "changes", str(state), "--json"]
+        moves.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout)
+        files = [str(items), str(moves), str(tmp_path / "db")]
+        subprocess.run([sys.executable, "-c", code[1], *files], check=True)
+        with closing(sqlite3.connect(tmp_path / "db")) as db:
+            rows = db.execute("SELECT url, item FROM page").fetchall()
+        return {url.removeprefix(mock_site.root): json.loads(item)["price"] for url, item in rows}
+
+    first = {f"/p/{i}": "12.50" for i in range(8)}
+    assert day() == first
+    mock_site.add("/p/0", "gone", status=410)
+    mock_site.pages["/p/1"] = redirect("/q/1", 301)
+    mock_site.add("/q/1", product(1))
+    mock_site.add("/p/2", product(2, "9.00"))
+    second = first | {"/q/1": "12.50", "/p/2": "9.00"}
+    del second["/p/0"], second["/p/1"]
+    assert day() == second
+    assert day() == second
+
+
+def test_changes_are_told_by_run_and_by_day(
+    mock_site: MockSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_shop(mock_site, 2)
+    recrawl(mock_site, tmp_path)
+    mock_site.add("/p/1", product(1, "3.00"))
+    recrawl(mock_site, tmp_path)
+    capsys.readouterr()
+    assert main(["changes", str(tmp_path)]) == 0
+    assert f"changed  {mock_site.url('/p/1')} (price)" in capsys.readouterr().out
+    assert main(["changes", str(tmp_path), "--since", "1", "--csv"]) == 0
+    assert [line.split(",")[2] for line in capsys.readouterr().out.splitlines()] == [
+        *("status", "new", "new", "new", "changed")
+    ]
+    assert main(["changes", str(tmp_path), "--since", "2001-01-01", "--json"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert main(["changes", str(tmp_path), "--since", "2999-01-01"]) == 1
+    assert main(["changes", str(tmp_path), "--since", "noon"]) == 2
+    assert main(["changes", str(tmp_path / "no")]) == 2
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"NEARDUP_STATE_DIR": "x", "NEARDUP_BACKEND": "redis://localhost"}]
+)
+def test_comparing_needs_a_folder_and_one_worker(settings: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match="NEARDUP_RECRAWL"):
+        crawl(Shop, {"NEARDUP_RECRAWL": "changed"} | settings, seed="http://127.0.0.1:9/")
