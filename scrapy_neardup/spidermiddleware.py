@@ -91,6 +91,8 @@ class NearDuplicateSpiderMiddleware:
                         await session.pages.judge(page)
                     session.pages.hand_over(output, page)
                     yield output
+            if session.skipping.acts and self.judges_pages:  # what lists say is evidence, too
+                await session.pages.judge(page)
             failed = False
         finally:
             session.pages.exhausted(page, failed)

@@ -58,6 +58,13 @@ LEARN_RULES = key("learn/rules/{}", "learnt rules: watched, trusted, withdrawn")
 LEARN_WOULD_SAVE = key(
     "learn/would_save", "pages downloaded that trusted rules say to be copies, and that were"
 )
+LEARN_SKIPPED = key("learn/skipped", "requests that trusted rules skipped")
+LEARN_VERIFIED = key(
+    "learn/verified", "requests that trusted rules would skip, made all the same to check them"
+)
+LEARN_GIVEN_BACK = key(
+    "learn/given_back", "skipped requests that were made because their rule was withdrawn"
+)
 
 PAGES_READ = key("pages/read", "pages compared (with NEARDUP_ITEM_FIELDS: items)")
 PAGES_BY_KIND = key(

@@ -123,8 +123,8 @@ def fetched_as(reader: LedgerReader, decided: Decided) -> str | None:
     """The URL whose fetch made this a seen URL; None if none was recorded."""
     from scrapy_neardup.urls.key import url_key
 
-    if decided.kind != "seen":
-        return None
+    if decided.kind != "seen" or decided.original is not None:
+        return decided.original if decided.kind == "seen" else None
     rules = url_rules(reader.rules_of(decided))
     key = url_key(decided.url, rules)
     host = key.decode("utf-8", "replace").partition("/")[0].rpartition(":")[2]
@@ -220,6 +220,8 @@ def facts(
     if decided.kind in ("exact", "near"):
         yield from _rules_for_items(decided, rules)
     if decided.kind == "seen":
+        if decided.original is not None:
+            yield "skipped by", "a learnt rule: 'scrapy neardup rules' shows it"
         yield "fetched as", first or "another spelling, or in a crawl that is not on record"
     yield from _otherwise_by(decided, otherwise(decided, rules, first))
 
@@ -254,6 +256,8 @@ def _otherwise_by(decided: Decided, changes: list[str]) -> Iterator[tuple[str, s
         yield "otherwise by", " or ".join(changes) + unless
     elif decided.kind == "exact":
         yield "otherwise by", "no limit: the texts are the same; undo keeps the page"
+    elif decided.kind == "seen" and decided.original is not None:
+        yield "otherwise by", "NEARDUP_LEARN='watch'; undo fetches the page"
     elif decided.kind == "seen":
         yield "otherwise by", 'a request with meta={"neardup_refresh": True}, or NEARDUP_TTL'
 

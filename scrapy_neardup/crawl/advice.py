@@ -106,11 +106,19 @@ class Advice:
 def learnt_sentence(counts: Mapping[str, Any], folder: Path | None) -> str | None:
     """What the rules that were learnt would save; None where they would save nothing."""
     saves, rules = counts.get(stats.LEARN_WOULD_SAVE, 0), counts.get(LEARN_TRUSTED, 0)
-    if not saves:
+    saved = counts.get(stats.LEARN_SKIPPED, 0)
+    if not saves and not saved:
         return None
-    of = f"{counts.get(stats.LEARN_OBSERVED, 0):,} downloads"
+    sentence = f"{rules:,} learnt rule{'s' * (rules != 1)} "
+    if saved:
+        sentence += f"saved {saved:,} downloads"
+        if checks := counts.get(stats.LEARN_VERIFIED, 0):
+            sentence += f"; {checks:,} more were made to check them"
+    else:
+        of = f"{counts.get(stats.LEARN_OBSERVED, 0):,} downloads"
+        sentence += f"would have saved {saves:,} of {of}; NEARDUP_LEARN = 'act' applies them"
     shown = "" if folder is None else f"; 'scrapy neardup rules {quoted(folder)}' shows them"
-    return f"{rules:,} learnt rule{'s' * (rules != 1)} would have saved {saves:,} of {of}{shown}"
+    return sentence + shown
 
 
 def closing_sentence(counts: Mapping[str, Any], settings: NearDupSettings) -> str:

@@ -23,6 +23,7 @@ from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.recrawl import Recrawl
 from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.url_learning import UrlLearning
+from scrapy_neardup.crawl.url_skipping import UrlSkipping
 from scrapy_neardup.detect.decision import Decision
 
 # Between a page's URL and what tells its items apart, where items are compared by themselves.
@@ -44,6 +45,7 @@ class CrawledPages:
         advice: Advice,
         delivery: Delivery,
         learning: UrlLearning,
+        skipping: UrlSkipping,
         attempt: FailOpen,
         count: Count,
         recrawl: Recrawl | None = None,
@@ -57,6 +59,7 @@ class CrawledPages:
         self._advice = advice
         self._delivery = delivery
         self._learning = learning
+        self._skipping = skipping
         self._attempt = attempt
         self._count = count
         self._recrawl = recrawl
@@ -186,6 +189,8 @@ class CrawledPages:
             )
             self._advice.page_done(url, page.judged.kind == "near" and action != "kept")
             self._attempt("learn", self._learning.page_settled, page, failed)
+        if not failed and (made := self._skipping.of_page(page.response)):
+            self._delivery.put(self._skipping.page_done, made)
         if not failed and (wanted := self._recorder.wanted(page.response)):
             self._delivery.put(self._recorder.fetched, wanted)
 

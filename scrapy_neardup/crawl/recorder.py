@@ -110,10 +110,13 @@ class Recorder:
             self.live.close()
             self.live = None
 
-    def url_dropped(self, request: Request) -> None:
-        """A request was dropped because its URL was fetched before."""
+    def url_dropped(self, request: Request, twin: str | None = None) -> None:
+        """A request was dropped because its URL was fetched before.
+
+        twin: URL whose page it would repeat, by a learnt rule.
+        """
         if self.ledger is not None:
-            entry = Entry(request.url, "seen", "dropped", callback=callback_of(request))
+            entry = Entry(request.url, "seen", "dropped", twin, callback=callback_of(request))
             self.ledger.record(entry)
 
     def page_judged(

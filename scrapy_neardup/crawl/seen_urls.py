@@ -21,6 +21,7 @@ from scrapy_neardup.crawl.request_tracker import (
     had_dont_filter,
     is_of_spider,
 )
+from scrapy_neardup.crawl.url_skipping import UrlSkipping
 from scrapy_neardup.factory import make_queued_urls, make_rules
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
@@ -60,6 +61,7 @@ class SeenUrls:
         lifecycle: PageLifecycle,
         recorder: Recorder,
         fleet: FleetWorker | None,
+        skipping: UrlSkipping,
         delivery: Delivery,
         attempt: FailOpen,
         count: Count,
@@ -74,6 +76,7 @@ class SeenUrls:
         self._under_way = lifecycle
         self._recorder = recorder
         self._fleet = fleet
+        self._skipping = skipping
         self._delivery = delivery
         self._undelivered: set[bytes] = set()  # keys of pages that are done, but not delivered
         self._attempt = attempt
@@ -117,6 +120,8 @@ class SeenUrls:
         key = self.key(request)
         if key is not None and self._knows(request, key):
             return self._is_dropped(request)
+        if key is not None and self._skipping.skips(request, key):
+            return True
         if key is not None and self._fleet is not None:
             return self._fleet_fetched(self._fleet, request, key)
         self._count(stats.URLS_NEW)

@@ -53,12 +53,14 @@ from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.seen_urls import SeenUrls, is_inspection
 from scrapy_neardup.crawl.shared_state import hold_state
 from scrapy_neardup.crawl.url_learning import UrlLearning
+from scrapy_neardup.crawl.url_skipping import SYNC_INTERVAL_S, UrlSkipping
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import N_URL_FILTERS, make_state_factory, ttl_s
 from scrapy_neardup.learn.learner import Learner
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.signals import items_delivered, items_held
 from scrapy_neardup.state import State
+from scrapy_neardup.state.skipped import SkippedRequests
 from scrapy_neardup.state.visits import Visits
 
 if TYPE_CHECKING:
@@ -238,6 +240,7 @@ class CrawlSession:
         self.requests = RequestTracker(
             self.lifecycle, crawler, state.id, self._waits_for_links(), effects
         )
+        self.skipping = self._skip()
         self.urls = SeenUrls(
             crawler,
             settings,
@@ -245,6 +248,7 @@ class CrawlSession:
             self.lifecycle,
             recorder,
             fleet,
+            self.skipping,
             delivery,
             attempt,
             count,
@@ -294,6 +298,7 @@ class CrawlSession:
             self.advice,
             delivery,
             self.learning,
+            self.skipping,
             attempt,
             count,
             self.recrawl,
@@ -345,15 +350,43 @@ class CrawlSession:
 
     def _learn(self) -> UrlLearning:
         """Crawls that share a state learn together; a guest's rules are not kept."""
-        shared, store = self._hold.shared, self.state.store
-        folder = None if store is None or store.is_guest else self._folder
+        shared, folder = self._hold.shared, self._own_folder()
         is_first = shared.learner is None
         if shared.learner is None:
-            shared.learner = Learner(self.settings.learn_error)
+            shared.learner = Learner(self.settings.learn_error, self._acts())
         learning = UrlLearning(self._crawler, self.settings, folder, shared.learner)
         if is_first:
             self.attempt("learn", learning.restore)
         return learning
+
+    def _skip(self) -> UrlSkipping:
+        skipped = SkippedRequests(self._own_folder())
+        self._resources.callback(skipped.close)
+        return UrlSkipping(
+            self._crawler,
+            self.learning,
+            skipped,
+            self._acts(),
+            self.requests,
+            self.recorder,
+            self.delivery,
+            self.attempt,
+            self.count,
+        )
+
+    def _acts(self) -> bool:
+        """Whether learnt rules skip requests.
+
+        Not in the crawl of a guest, which has no place to keep them, nor while somebody looks at
+        single pages.
+        """
+        store = self.state.store
+        is_guest = store is not None and store.is_guest
+        return self.settings.learn == "act" and not (is_guest or is_inspection(self._crawler))
+
+    def _own_folder(self) -> Path | None:
+        store = self.state.store
+        return None if store is None or store.is_guest else self._folder
 
     def _waits_for_links(self) -> bool:
         """Whether a crash could cut off what was found on a page that counts as seen.
@@ -385,6 +418,8 @@ class CrawlSession:
             self._repeat(self.disk_queues.commit, COMMIT_INTERVAL_S)
         if self.recrawl is not None:
             self._repeat(self.recrawl.flush, FLUSH_INTERVAL_S)
+        if self.skipping.acts:
+            self._repeat(partial(self.attempt, "learn", self.skipping.sync), SYNC_INTERVAL_S)
         if self._feeds is not None:
             self._feeds.begin()
 
@@ -449,6 +484,7 @@ class CrawlSession:
         gauges.warn_of_hot_bucket(self.state.detector.index, self.settings.scan_limit)
         self.recorder.close()
         self.attempt("learn", self.learning.save)
+        self.attempt("learn", self.skipping.sync)
         under_way = self.lifecycle.arrays() if self._keeps_queue() else None
         if self.disk_queues is not None:
             self.attempt("frontier", self.disk_queues.close)

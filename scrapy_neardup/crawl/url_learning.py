@@ -37,21 +37,22 @@ class UrlLearning:
         """folder: of the state, None where nothing is to be kept."""
         self.learner = learner
         self._rules = make_rules(settings)
-        self._is_on = settings.learn != "off"
+        self.is_on = settings.learn != "off"
         if own_fingerprinter(crawler.request_fingerprinter) is not None:
-            self._is_on = False
+            self.is_on = False
         self._min_words = max(settings.min_words, MIN_WORDS)
+        self.n_withdrawn = 0  # rules that acted, or might have
         self._path = None if folder is None else folder / FILE
 
     # --- pages
 
     def page_settled(self, page: CrawledPage, failed: bool) -> None:
         """Nothing more can happen to a page's items."""
-        if not self._is_on or failed or not is_plain(page.response):
+        if not self.is_on or failed or not is_plain(page.response):
             return
         judged = self._judged(page)
         if judged is not None:
-            self.learner.observe(judged)
+            self.n_withdrawn += len(self.learner.observe(judged))
 
     def _judged(self, page: CrawledPage) -> Judged | None:
         """The page as evidence; None for one of which it is not known what it says."""
@@ -59,7 +60,9 @@ class UrlLearning:
         if decision is None or decision.kind == "undecided" or decision.cold:
             return None
         original = None
-        if decision.is_duplicate and page.differing is None:
+        # A list that differs in an entry is another one: without items its text has to be the same.
+        differs = page.differing is not None or (decision.kind == "near" and is_bare(page))
+        if decision.is_duplicate and not differs:
             if page.decision is None or decision.original is None or not repeats(page):
                 return None
             original = url_key(decision.original, self._rules)
@@ -71,7 +74,7 @@ class UrlLearning:
 
     def restore(self) -> None:
         """Go on with the rules of the crawls before; without them, where the file is damaged."""
-        if self._path is None or not self._is_on or not self._path.exists():
+        if self._path is None or not self.is_on or not self._path.exists():
             return
         try:
             self.learner.restore(read_rules(self._path.read_text("utf-8")))
@@ -81,7 +84,7 @@ class UrlLearning:
 
     def save(self) -> None:
         """Keep the rules for later crawls. Raises OSError."""
-        if self._path is None or not self._is_on:
+        if self._path is None or not self.is_on:
             return
         rules = self.learner.rules()
         if rules or self._path.exists():
@@ -89,14 +92,14 @@ class UrlLearning:
 
     def gauges(self) -> dict[str, Any]:
         """How many rules there are, and what those that are trusted save."""
-        if not self._is_on:
+        if not self.is_on:
             return {}
         standings = [rule.standing for rule in self.learner.rules()]
         counted = {stats.LEARN_RULES.format(s.value): standings.count(s) for s in Standing}
         del counted[stats.LEARN_RULES.format(Standing.PROPOSED.value)]
         return counted | {
             stats.LEARN_OBSERVED: self.learner.n_seen,
-            stats.LEARN_WOULD_SAVE: self.learner.n_saved,
+            stats.LEARN_WOULD_SAVE: 0 if self.learner.acts else self.learner.n_saved,
         }
 
 
@@ -109,12 +112,11 @@ def is_plain(response: Response) -> bool:
     return not ("redirect_urls" in meta or OWN_KEY in meta or meta.get("verbatim_url"))
 
 
-def repeats(page: CrawledPage) -> bool:
-    """Whether everything that a copy brought says nothing new.
+def is_bare(page: CrawledPage) -> bool:
+    """Whether a page brought no item."""
+    return not page.n_repeating and not page.offered
 
-    Without items its text has to be the same: one link more may be all that is new on a list.
-    """
-    if page.n_repeating:
-        return not page.offered
-    assert page.judged
-    return page.judged.kind == "exact" and not page.offered
+
+def repeats(page: CrawledPage) -> bool:
+    """Whether every item of a copy was found to say nothing new, or there was none."""
+    return not page.offered

@@ -107,7 +107,7 @@ class Learner:
         acts: whether rules skip downloads, so that a page that was downloaded was not saved.
         """
         self._needed = predictions_for(error)
-        self._acts = acts
+        self.acts = acts
         self._key = token_bytes(16)  # nobody can tell which downloads are verified
         self._hosts: OrderedDict[str, Host] = OrderedDict()
         self._n_forms = 0
@@ -166,7 +166,7 @@ class Learner:
             return []
         if twin.url != content:
             return self._contradict(twin.rules, Pair(page.url, twin.url))
-        if not self._acts:
+        if not self.acts:
             self.saved(twin, page.size)
         return []
 

@@ -79,6 +79,11 @@ class Rule:
     pinned: bool = False
 
     @property
+    def name(self) -> str:
+        """What no other rule is called."""
+        return " ".join((self.shape, *self.change))
+
+    @property
     def acts(self) -> bool:
         """Whether it is sure enough, or a person is."""
         return self.pinned or self.standing is Standing.TRUSTED

@@ -215,9 +215,10 @@ class NearDupSettings:
     )
     learn: str = setting(
         "watch",
-        one_of("off", "watch"),
+        one_of("off", "watch", "act"),
         "`watch`: learn from the pages which differences between URLs do not matter, and say at "
-        "the end what that would save. Nothing is skipped. `off`: do not.",
+        "the end what that would save. `act`: skip what trusted rules take for copies. `off`: "
+        "learn nothing.",
     )
     learn_error: float = setting(
         0.05,

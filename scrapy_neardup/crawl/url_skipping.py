@@ -1,0 +1,158 @@
+"""Requests that learnt rules skip (NEARDUP_LEARN = "act"), and how they are made after all."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import Any
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DontCloseSpider
+from scrapy.http import Request, Response
+from scrapy.utils.request import request_from_dict
+
+from scrapy_neardup import stats
+from scrapy_neardup.crawl.delivery import Delivery
+from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.recorder import Recorder
+from scrapy_neardup.crawl.request_tracker import TRACE, RequestTracker
+from scrapy_neardup.crawl.url_learning import UrlLearning
+from scrapy_neardup.learn.learner import Twin
+from scrapy_neardup.state.skipped import SkippedRequest, SkippedRequests
+
+SYNC_INTERVAL_S = 1.0
+AT_ONCE = 1000  # requests that are made when the crawl runs idle
+
+
+class UrlSkipping:
+    """Skips what trusted rules take for copies, and keeps each request by name.
+
+    When the crawl has nothing else to do, requests are made that a rule skipped which a page has
+    contradicted since, in this crawl or an earlier one. A crawl that was stopped leaves them to
+    the next.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        learning: UrlLearning,
+        skipped: SkippedRequests,
+        acts: bool,
+        requests: RequestTracker,
+        recorder: Recorder,
+        delivery: Delivery,
+        attempt: FailOpen,
+        count: Count,
+    ) -> None:
+        """acts: whether anything is skipped; if not, what was skipped earlier may be made."""
+        self._crawler = crawler
+        self._learning = learning
+        self._learner = learning.learner
+        self._skipped = skipped
+        self.acts = acts
+        self._requests = requests
+        self._recorder = recorder
+        self._delivery = delivery
+        self._attempt = attempt
+        self._count = count
+        self._batch = object()  # of requests that no disk is sure to hold
+        self._made: set[str] = set()  # URLs given back in this run
+        self._n_withdrawn = -1  # rules withdrawn when the list was last read
+        crawler.signals.connect(self.idle, signal=signals.spider_idle)
+
+    # --- skipping
+
+    def skips(self, request: Request, key: bytes) -> bool:
+        """Whether a request is skipped: a page like it was fetched, says a rule that is trusted."""
+        if not self.acts or request.url in self._made or self._recorder.wants(request.url):
+            return False
+        twin = self._attempt("learn", self._learner.twin, key)
+        if twin is None:
+            return False
+        if self._learner.is_verified(key):
+            self._count(stats.LEARN_VERIFIED)
+            return False
+        return self._attempt("learn", self._keep, request, twin) or False
+
+    def _keep(self, request: Request, twin: Twin) -> bool:
+        fields = as_json(request, self._crawler)
+        if fields is None:
+            return False
+        rules = [rule.name for rule in twin.rules]
+        self._skipped.add(SkippedRequest(request.url, twin.url, rules, fields))
+        # The page on which it was found is not done before the disk holds it.
+        self._delivery.hold(self._batch)
+        self._learner.saved(twin, 0)
+        self._count(stats.LEARN_SKIPPED)
+        self._recorder.url_dropped(request, twin.url)
+        return True
+
+    def sync(self) -> None:
+        """To be called every second, and at the end. Raises OSError."""
+        self._skipped.sync()
+        batch, self._batch = self._batch, object()
+        self._delivery.stored(batch)
+
+    # --- giving back
+
+    def of_page(self, response: Response) -> list[str]:
+        """The URLs of a response that were given back."""
+        if not self._made:
+            return []
+        urls = (response.url, *response.meta.get("redirect_urls", ()))
+        return [url for url in urls if url in self._made]
+
+    def page_done(self, urls: list[str]) -> None:
+        """The page of URLs that were given back is done. Raises OSError."""
+        for url in urls:
+            self._skipped.fetched(url)
+
+    def idle(self) -> None:
+        """The crawl has nothing to do. Raises DontCloseSpider where there is something."""
+        n_made = self._attempt("learn", self._give_back)
+        if n_made:
+            self._count(stats.LEARN_GIVEN_BACK, n_made)
+            raise DontCloseSpider
+
+    def _give_back(self) -> int:
+        learning = self._learning
+        if not learning.is_on or self._n_withdrawn == learning.n_withdrawn or not self._skipped:
+            return 0
+        acting = {rule.name for rule in self._learner.rules() if rule.acts}
+        waiting = (one for one in self._skipped.to_make(acting) if one.url not in self._made)
+        found = list(islice(waiting, AT_ONCE))
+        for one in found:
+            self._attempt("learn", self._make, one)
+        if len(found) < AT_ONCE:
+            self._n_withdrawn = self._learning.n_withdrawn
+        return len(found)
+
+    def _make(self, skipped: SkippedRequest) -> None:
+        self._made.add(skipped.url)
+        request = request_from_dict(skipped.request, spider=self._crawler.spider)
+        self._requests.started(request)
+        # After the tracker took down what the spider wants: a dupefilter knows the request, which
+        # was queued before it was skipped.
+        request.dont_filter = True
+        assert self._crawler.engine
+        self._crawler.engine.crawl(request)
+
+
+def as_json(request: Request, crawler: Crawler) -> dict[str, Any] | None:
+    """The fields of a request; None where JSON cannot hold them all: it had better be made."""
+    try:
+        fields = request.to_dict(spider=crawler.spider)
+    except ValueError:  # a callback without a name
+        return None
+    meta = {name: value for name, value in fields["meta"].items() if name != TRACE}
+    headers = {
+        name.decode("latin-1"): [value.decode("latin-1") for value in values]
+        for name, values in fields["headers"].items()
+    }
+    fields |= {"meta": meta, "headers": headers, "body": ""}
+    try:
+        same = json.loads(json.dumps(fields)) == fields
+    except (TypeError, ValueError):
+        return None
+    return fields if same and "_class" not in fields else None

@@ -1,0 +1,178 @@
+"""What learnt rules skip is saved, and made after all where a rule turns out to be wrong."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crawls import Outcome, PagesSpider, crawl, crawl_requests
+from mock_site import MockSite, page, prose
+from scrapy import Request
+from scrapy.http import Response
+
+from scrapy_neardup import commands
+from scrapy_neardup.learn import learner
+from scrapy_neardup.state.skipped import FILE, SkippedRequest, SkippedRequests
+
+N = 60
+NEVER = 10**9
+ACT = {"NEARDUP_LEARN": "act", "NEARDUP_LEARN_ERROR": 0.1}
+NEEDED = 29 + 5 + 1  # when the last of these was judged, the next is under way
+
+
+def add_items(site: MockSite, numbers: range, differ: bool = False) -> list[str]:
+    """Paths of items, then of their print versions; differ: which say something else."""
+    for i in numbers:
+        site.add(f"/item/{i}", page(prose(f"item {i}")))
+        site.add(f"/item/{i}?print=1", page(prose(f"print {i}" if differ else f"item {i}")))
+    return [f"/item/{i}{query}" for query in ("", "?print=1") for i in numbers]
+
+
+def run(site: MockSite, paths: list[str], **settings: Any) -> Outcome:
+    return crawl_requests(site, *paths, settings=ACT | settings)
+
+
+def test_copies_are_skipped_once_their_rule_is_trusted(mock_site: MockSite) -> None:
+    outcome = run(mock_site, add_items(mock_site, range(N)))
+    skipped, verified = outcome.stat("learn/skipped"), outcome.stat("learn/verified")
+    assert skipped + verified == N - NEEDED
+    assert skipped > verified
+    assert outcome.urls == [mock_site.url(f"/item/{i}") for i in range(N)]
+    assert sum(mock_site.hits.values()) == 2 * N - skipped + 2  # and a seed, and robots.txt
+
+
+def test_a_share_of_what_would_be_skipped_is_downloaded(
+    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "VERIFIED", 1)
+    outcome = run(mock_site, add_items(mock_site, range(N)))
+    assert outcome.stat("learn/verified") == N - NEEDED
+    assert not outcome.stat("learn/skipped")
+
+
+def test_a_wrong_rule_gives_back_what_it_skipped(
+    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Print versions differ from the 60th item on; one in three is downloaded all the same."""
+    monkeypatch.setattr(learner, "VERIFIED", 3)
+    paths = add_items(mock_site, range(N)) + add_items(mock_site, range(N, 2 * N), differ=True)
+    outcome = run(mock_site, paths)
+    assert outcome.stat("learn/given_back") > 0
+    assert outcome.stat("learn/rules/withdrawn") == 1
+    prints = {mock_site.url(f"/item/{i}?print=1") for i in range(N, 2 * N)}
+    assert prints <= set(outcome.urls)
+
+
+def test_a_later_crawl_gives_back_what_an_earlier_one_skipped(
+    mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "VERIFIED", NEVER)
+    state = {"NEARDUP_STATE_DIR": str(tmp_path)}
+    paths = add_items(mock_site, range(N)) + add_items(mock_site, range(N, N + 9), differ=True)
+    first = run(mock_site, paths, **state)
+    assert first.stat("learn/skipped") == N - NEEDED + 9
+    commands.main(["rules", str(tmp_path), "--forget", "1"])
+    second = run(mock_site, ["/page/other"], **state)
+    assert second.stat("learn/given_back") == N - NEEDED + 9
+    prints = {mock_site.url(f"/item/{i}?print=1") for i in range(N, N + 9)}
+    assert prints <= set(second.urls)
+    assert not run(mock_site, ["/page/third"], **state).stat("learn/given_back")
+
+
+def test_a_job_gives_back_what_it_skipped(
+    mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "VERIFIED", 3)
+    paths = add_items(mock_site, range(N)) + add_items(mock_site, range(N, 2 * N), differ=True)
+    outcome = run(mock_site, paths, JOBDIR=str(tmp_path))
+    assert outcome.stat("learn/given_back") > 0
+    prints = {mock_site.url(f"/item/{i}?print=1") for i in range(N, 2 * N)}
+    assert prints <= set(outcome.urls)
+
+
+def test_undo_fetches_what_a_rule_skipped(
+    mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "VERIFIED", NEVER)
+    run(mock_site, add_items(mock_site, range(N)), NEARDUP_STATE_DIR=str(tmp_path))
+    url = mock_site.url(f"/item/{N - 1}?print=1")
+    assert mock_site.gets(f"/item/{N - 1}?print=1") == 0
+    assert commands.main(["explain", url, "--state", str(tmp_path)]) == 0
+    assert commands.main(["undo", url, "--state", str(tmp_path)]) == 0
+    outcome = run(mock_site, ["/page/other"], NEARDUP_STATE_DIR=str(tmp_path))
+    assert url in outcome.urls
+
+
+class Carrying(PagesSpider):
+    """Requests that a file can or cannot hold."""
+
+    def requests(self) -> Iterator[Request]:
+        for priority, path in enumerate(reversed(self.paths)):
+            yield self.request(path, priority)
+
+    def request(self, path: str, priority: int) -> Request:
+        return Request(
+            self.site.url(path),
+            self.parse_item,
+            cb_kwargs={"number": priority},
+            meta={"carried": [path]},
+            headers={"X-Carried": path},
+            priority=priority,
+        )
+
+    def parse_item(self, response: Response, number: int) -> Iterator[Any]:
+        yield {"url": response.url, "number": number, "carried": response.meta["carried"]}
+
+
+def test_a_request_is_given_back_with_all_that_it_carried(
+    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "VERIFIED", 3)
+    paths = add_items(mock_site, range(N)) + add_items(mock_site, range(N, 2 * N), differ=True)
+    settings = ACT | {"NEARDUP_IGNORE_FIELDS": ["number", "carried"]}
+    seed = mock_site.url("/page/seed")
+    outcome = crawl(Carrying, settings, site=mock_site, seed=seed, paths=paths)
+    assert outcome.stat("learn/given_back") > 0
+    for item in outcome.items:
+        path = item["url"].removeprefix(mock_site.root)
+        assert item["number"] == len(paths) - 1 - paths.index(path)
+        assert item["carried"] == [path]
+
+
+class Uncarried(Carrying):
+    """Requests with something in meta that no JSON holds."""
+
+    def request(self, path: str, priority: int) -> Request:
+        request = super().request(path, priority)
+        request.meta["opened"] = object()
+        return request
+
+
+def test_a_request_that_no_file_can_hold_is_made(mock_site: MockSite) -> None:
+    seed, paths = mock_site.url("/page/seed"), add_items(mock_site, range(N))
+    settings = ACT | {"NEARDUP_IGNORE_FIELDS": ["number", "carried"]}
+    outcome = crawl(Uncarried, settings, site=mock_site, seed=seed, paths=paths)
+    assert outcome.stat("learn/rules/trusted") == 1
+    assert not outcome.stat("learn/skipped")
+
+
+# --- the file
+
+
+def skipped(number: int, rule: str = "rule") -> SkippedRequest:
+    return SkippedRequest(f"http://a.example/{number}", "http://a.example/", [rule], {"url": "x"})
+
+
+def test_skipped_requests_outlive_a_torn_line(tmp_path: Path) -> None:
+    requests = SkippedRequests(tmp_path)
+    requests.add(skipped(1))
+    requests.add(skipped(2, "another"))
+    requests.close()
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b'{"skipped": ["http://a.ex')
+    requests = SkippedRequests(tmp_path)
+    requests.add(skipped(3))
+    requests.fetched(skipped(1).url)
+    assert list(requests.to_make({"another"})) == [skipped(3)]
+    assert list(requests.to_make(set())) == [skipped(2, "another"), skipped(3)]
+    requests.close()
