@@ -125,7 +125,8 @@ ITEMS_KEPT_BY_DATA = key(
     "items/kept_by_data", "items kept because their data are new, though their page repeats another"
 )
 ITEMS_TOO_LARGE = key(
-    "items/too_large", "items kept without a look at their data, which are too many or too deep"
+    "items/too_large",
+    "items kept without a look at their data, which are too many, too deep or too long",
 )
 ITEMS_UNREADABLE = key(
     "items/unreadable",

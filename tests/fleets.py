@@ -118,6 +118,55 @@ class Wire:
             target.shutdown(socket.SHUT_RDWR)
 
 
+class HostileServer:
+    """Speaks RESP, and gives to every script the answer that it is told to: any bytes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer = answer
+        self.n_scripts = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._sockets = [self._listener]
+        self._threads = [Thread(target=self._accept)]
+        self._threads[0].start()
+        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
+
+    def close(self) -> None:
+        for one in self._sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                one = self._listener.accept()[0]
+                self._sockets.append(one)
+                self._threads.append(Thread(target=self._serve, args=(one,)))
+                self._threads[-1].start()
+
+    def _serve(self, one: socket.socket) -> None:
+        with suppress(OSError), one.makefile("rb") as file:
+            while head := file.readline():
+                lengths = (int(file.readline()[1:]) for _ in range(int(head[1:])))
+                words = [file.read(length + 2)[:-2] for length in lengths]
+                is_script = words[0].upper().startswith(b"EVAL")
+                self.n_scripts += is_script
+                hello = b"%1\r\n+proto\r\n:3\r\n"
+                known = hello if words[0] == b"HELLO" else b"+OK\r\n"
+                one.sendall(self.answer if is_script else known)
+
+
+@contextmanager
+def hostile_server(answer: bytes) -> Iterator[HostileServer]:
+    server = HostileServer(answer)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
 @contextmanager
 def wire_to(server: RunningServer) -> Iterator[Wire]:
     wire = Wire(server.port)

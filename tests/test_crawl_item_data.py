@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 from scrapy import Request, Selector
 from scrapy.http import HtmlResponse
 
-from scrapy_neardup.crawl.item_data import LONG_CHARS, MAX_VALUES, ItemData, Visit, item_data
+from scrapy_neardup.crawl.extract import text_and_markup_of_html
+from scrapy_neardup.crawl.item_data import (
+    LONG_CHARS,
+    MAX_CHARS,
+    MAX_VALUES,
+    ItemData,
+    Visit,
+    item_data,
+)
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.urls.key import DEFAULT_RULES
 
@@ -221,6 +229,24 @@ def test_an_item_of_too_many_values_is_refused() -> None:
     data({"values": list(range(MAX_VALUES - 1))})
     with pytest.raises(ItemTooLarge):
         data({"values": list(range(MAX_VALUES))})
+
+
+def test_an_item_of_too_many_characters_is_refused() -> None:
+    long = "word " * (MAX_CHARS // 10)
+    data({"a": long, "b": [long]})
+    with pytest.raises(ItemTooLarge, match="characters"):
+        data({"a": long, "b": [long, "too long"]})
+
+
+def test_text_in_nested_elements_that_nobody_sees_is_taken_once() -> None:
+    """Not once for each element around it: that is quadratic in their depth."""
+
+    def taken(depth: int) -> int:
+        return sum(map(len, text_and_markup_of_html("<svg>text" * depth)[1]))
+
+    assert taken(1_000) <= 10 * taken(100)
+    _, markup = text_and_markup_of_html("<svg>a<g>b</g>c</svg>d<script>e</script>f")
+    assert markup == ["a", "b", "c", "e"]
 
 
 def test_an_item_without_a_page_has_data() -> None:

@@ -10,7 +10,7 @@ pytest.importorskip("redis", reason="the extra `redis` is not installed")
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from scrapy_neardup.fleet import link as module
-from scrapy_neardup.fleet.link import Link, Unanswered
+from scrapy_neardup.fleet.link import Link, Refused, Unanswered
 from scrapy_neardup.fleet.protocol import Call
 
 BEAT = Call("", "beat", (), int)
@@ -88,7 +88,7 @@ def test_what_is_refused_for_good_is_given_up() -> None:
 def test_an_answer_that_cannot_be_read_harms_its_asker_only() -> None:
     link = Link(Recorder({}).send, BEAT)
     unreadable = message(1)._replace(read=lambda answer: {}[answer])
-    with pytest.raises(KeyError):
+    with pytest.raises(Refused, match="cannot be read: KeyError"):
         link.ask(unreadable).result(10)
     assert link.ask(message(2)).result(10) == 1
     link.close(30)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from itemadapter.adapter import ItemAdapter
@@ -108,8 +108,22 @@ def text_and_markup_of_html(html: str) -> tuple[str, list[str]]:
         for element in root.iter(etree.Element)
         for name, value in element.attrib.items()
     ]
-    markup += ["".join(element.itertext()) for element in root.iter(*HIDDEN)]
+    markup += _hidden_text(root)
     return kernels.markup.visible_text(root), markup
+
+
+def _hidden_text(root: etree._Element) -> Iterator[str]:
+    """The text in elements of which none is seen, each piece once, however they are nested."""
+    depth = 0  # of hidden elements
+    for event, element in etree.iterwalk(root, events=("start", "end")):
+        if event == "start":
+            depth += element.tag in HIDDEN
+            text = element.text
+        else:
+            depth -= element.tag in HIDDEN
+            text = element.tail
+        if depth and text:
+            yield text
 
 
 def content_of_html(html: str, url: str) -> PageContent | str:

@@ -33,6 +33,7 @@ LONG_CHARS = 1000  # a longer string may be compared as text, a shorter one has 
 MIN_PAGE_CHARS = 200  # a shorter string is never taken for the page as a whole
 MAX_VALUES = 10_000  # of one item; more are not looked at: the item is kept
 MAX_DEPTH = 32  # also ends values that hold themselves
+MAX_CHARS = 1 << 20  # of an item's strings, which are read on the loop's thread
 CLOCK_SLACK_S = 2.0  # a spider's clock may round to seconds
 
 LONGEST_NEGATION = max(map(len, NEGATIONS))
@@ -100,8 +101,8 @@ def item_data(
 
     visit: None where the item came from no page. ignored: names of fields, at any depth.
     key: keys the digests, at most 64 bytes, so that nobody can craft two items that share one.
-    Raises ItemTooLarge for an item of more than MAX_VALUES values or MAX_DEPTH levels,
-    ItemUnreadable for a value that cannot be looked into.
+    Raises ItemTooLarge for an item of more than MAX_VALUES values, MAX_DEPTH levels or MAX_CHARS
+    characters, ItemUnreadable for a value that cannot be looked into.
     """
     reader = _Reader(visit, rules, ignored)
     encoded = {name: reader.field(value) for name, value in _fields(item, ignored)}
@@ -143,7 +144,7 @@ class _Reader:
         self._visit = visit
         self._rules = rules
         self._ignored = ignored
-        self._n_values = 0
+        self._n_values = self._n_chars = 0
         self._texts: list[str] = []
 
     def field(self, value: Any) -> _Field:
@@ -154,10 +155,7 @@ class _Reader:
     def _encoded(self, value: Any, depth: int) -> bytes:
         self._n_values += 1
         if self._n_values > MAX_VALUES or depth > MAX_DEPTH:
-            raise ItemTooLarge(
-                f"an item of more than {MAX_VALUES} values or {MAX_DEPTH} levels is kept without "
-                f"a look at its data; name large fields in NEARDUP_IGNORE_FIELDS"
-            )
+            raise _too_large()
         if isinstance(value, str):
             return self._string(value)
         if isinstance(value, (bytes, bytearray, memoryview)):
@@ -236,6 +234,9 @@ class _Reader:
         visit = self._visit
         if visit is not None and len(value) > MIN_PAGE_CHARS and visit.is_page(value):
             return SAME_PAGE
+        self._n_chars += len(value)
+        if self._n_chars > MAX_CHARS:
+            raise _too_large()
         if len(value) > LONG_CHARS and not value.startswith(("http://", "https://", "data:")):
             return self._long_text(value)
         if value.startswith(("http://", "https://", "//")):
@@ -257,6 +258,13 @@ class _Reader:
         if self._visit is not None and key in self._visit.urls:
             return SAME_URL
         return b"K" + key
+
+
+def _too_large() -> ItemTooLarge:
+    return ItemTooLarge(
+        f"an item of more than {MAX_VALUES} values, {MAX_DEPTH} levels or {MAX_CHARS} characters "
+        f"is kept without a look at its data; name large fields in NEARDUP_IGNORE_FIELDS"
+    )
 
 
 def facts_of(text: str) -> list[str]:

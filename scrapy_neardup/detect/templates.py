@@ -22,6 +22,9 @@ UNUSED_PAGES = 100_000  # read since a host's last page: then it gives way to an
 PATIENCE = 1000  # pages until dropping blocks is tried again, where it made little room
 
 
+MAX_PAGES = 2**31  # of a host: counts have 32 bits
+
+
 class Host(NamedTuple):
     """What is known of a host: on how many of its pages each block stood.
 
@@ -44,7 +47,9 @@ class Host(NamedTuple):
         return min(self.n_pages, ceil(2 * sqrt(self.n_pages)))
 
     def with_page(self, hashes: U64Array) -> Host:
-        """The host after one more page, whose blocks come once and ascend."""
+        """The host after one more page, whose blocks come once and ascend; after MAX_PAGES none."""
+        if self.n_pages >= MAX_PAGES:
+            return self
         places, known = located(hashes, self.hashes)
         counts, new = self.counts.copy(), ~known
         counts[places[known]] += np.uint32(1)
@@ -116,6 +121,7 @@ class Host(NamedTuple):
         counted = bool(np.all((self.counts >= 1) & (self.counts <= self.n_pages)))
         whole = len(self.hashes) == len(self.counts)
         bounded = self.n_pages < WARM or not self.is_too_large
+        bounded = bounded and self.n_pages <= MAX_PAGES
         if not (ascending and counted and whole and bounded):
             raise BrokenInvariant("the templates of a host are damaged")
 

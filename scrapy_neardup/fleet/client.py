@@ -53,7 +53,7 @@ def failures() -> tuple[type[Exception], ...]:
     """
     from redis.exceptions import RedisClusterException, RedisError
 
-    return (RedisError, RedisClusterException, OSError, NodeDown)
+    return (RedisError, RedisClusterException, OSError, NodeDown, WrongAnswer)
 
 
 def is_passing(error: Exception) -> bool:
@@ -78,6 +78,10 @@ def is_passing(error: Exception) -> bool:
 
 class NodeDown(FleetError):
     """One node of a cluster failed: what other nodes hold is not affected."""
+
+
+class WrongAnswer(FleetError):
+    """The server answered what no script of ours does: it may be anything."""
 
 
 class Server:
@@ -109,7 +113,7 @@ class Server:
         (answer,) = self.send([call])
         if isinstance(answer, Exception):
             raise answer
-        return call.read(answer)
+        return read(call, answer)
 
     def send(self, calls: Sequence[Call]) -> list[Any]:
         """The server's answer to each call; an exception if it failed or refused.
@@ -123,6 +127,8 @@ class Server:
             answers = carried_out(client, calls)
         except failures() as error:
             answers = [error] * len(calls)
+        except Exception as error:  # what redis-py raises of answers that it does not expect
+            answers = [WrongAnswer(f"{type(error).__name__}: {error}")] * len(calls)
         failed = [answer for answer in answers if isinstance(answer, Exception)]
         self._is_stale = any(not isinstance(error, NodeDown) for error in failed)
         return answers
@@ -171,9 +177,9 @@ class Server:
             # First use of a script, or the server restarted. Send all again, to keep their order.
             got = self._piped(client, groups, by_name=False)
         for (call, places), answer in zip(groups, got, strict=True):
-            is_shared = call.merges and not isinstance(answer, Exception)
-            for n, place in enumerate(places):
-                answers[place] = answer[n] if is_shared else answer
+            shared = _shared(answer, len(places)) if call.merges else [answer] * len(places)
+            for place, each in zip(places, shared, strict=True):
+                answers[place] = each
         return answers
 
     def _piped(self, client: Any, groups: list[tuple[Call, list[int]]], by_name: bool) -> Any:
@@ -185,6 +191,25 @@ class Server:
                 else:
                     pipe.eval(call.script, 1, call.key, *call.arguments)
             return pipe.execute(raise_on_error=False)
+
+
+def read(call: Call, answer: Any) -> Any:
+    """What an answer says. Raises the FleetErrors of the call's own reader, and WrongAnswer."""
+    try:
+        return call.read(answer)
+    except FleetError:
+        raise
+    except Exception as error:
+        raise WrongAnswer(f"an answer that cannot be read: {error!r}") from error
+
+
+def _shared(answer: Any, n_calls: int) -> list[Any]:
+    """The answers to calls that were merged into one."""
+    if isinstance(answer, list) and len(answer) == n_calls:
+        return answer
+    if not isinstance(answer, Exception):
+        answer = WrongAnswer(f"{n_calls} calls were answered by {str(answer)[:100]!r}")
+    return [answer] * n_calls
 
 
 @lru_cache(maxsize=64)

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Any
 
 from scrapy_neardup.errors import FleetError
-from scrapy_neardup.fleet.client import NodeDown, is_passing
+from scrapy_neardup.fleet.client import NodeDown, WrongAnswer, is_passing, read
 from scrapy_neardup.fleet.membership import OtherFleet
 from scrapy_neardup.fleet.protocol import Call
 
@@ -196,12 +196,14 @@ class Link:
         if isinstance(answer, Exception):
             return False
         try:
-            self._beat.read(answer)
+            read(self._beat, answer)
         except OtherFleet as error:
             self._leave(error)
             for call, unanswered in asked:
                 _resolve(call, unanswered, Unanswered(str(error)))
             return True
+        except WrongAnswer as error:
+            self._note_refusals([error])
         return False
 
     def _leave(self, error: OtherFleet) -> None:
@@ -291,7 +293,7 @@ def _not_done(told: Sequence[Call], answers: Sequence[Any]) -> Iterator[Exceptio
     for call, answer in zip(told, answers, strict=True):
         if not isinstance(answer, Exception):
             try:
-                call.read(answer)
+                read(call, answer)
             except FleetError as error:
                 yield error
 
@@ -312,6 +314,8 @@ def _resolve(call: Call, answer: Future[Any], got: Any) -> None:
         answer.set_exception((Unanswered if is_passing(got) else Refused)(str(got)))
         return
     try:
-        answer.set_result(call.read(got))
-    except Exception as error:  # raised where the answer is awaited
+        answer.set_result(read(call, got))
+    except WrongAnswer as error:
+        answer.set_exception(Refused(str(error)))
+    except FleetError as error:  # raised where the answer is awaited
         answer.set_exception(error)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.sites import site_of
+from scrapy_neardup.detect.templates import Host
 from scrapy_neardup.errors import FleetError
 from scrapy_neardup.fleet import scripts
 from scrapy_neardup.state.records import (
@@ -160,8 +161,8 @@ class Questions:
         return Call(scripts.IS_ALIVE, _worker(self._prefix, worker), (), bool)
 
     def templates(self, host: int) -> Call:
-        """What was learnt of a host's templates, packed; None if nothing was."""
-        return Call(scripts.TEMPLATES, self._templates(host), (), _as_it_is)
+        """What was learnt of a host's templates; None if nothing was."""
+        return Call(scripts.TEMPLATES, self._templates(host), (), _host)
 
     def teach(self, host: int, packed: bytes) -> Call:
         """Let others know what was learnt of a host, if it comes of more pages."""
@@ -254,6 +255,10 @@ def _unpacked(page: bytes) -> SharedPage:
 
 def _unpacked_items(answer: list[bytes]) -> list[KeptItem]:
     return [unpack_item(item) for item in answer]
+
+
+def _host(answer: bytes | None) -> Host | None:
+    return None if answer is None else Host.unpack(answer)
 
 
 def _as_it_is(answer: Any) -> Any:

@@ -19,7 +19,6 @@ from scrapy_neardup.detect.decision import INDEXED, Decision
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.page_reading import PageReading
-from scrapy_neardup.detect.templates import Host
 from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.factory import make_fleet_identity, url_error_rate_each
 from scrapy_neardup.fleet.client import Server, failures
@@ -48,6 +47,9 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.25  # between looks at the page
 TAUGHT_AT = frozenset(2**n for n in range(32))  # pages of a host
 TOLD_AGAIN_AT_ONCE = 1000  # messages, so that the loop does not wait
 CLOSING_S = 5.0  # to tell the server what it was not told yet
+
+# What reading may raise where a server says what no worker stored.
+NONSENSE = (AttributeError, LookupError, TypeError, ValueError)
 
 
 class FleetWorker:
@@ -111,7 +113,7 @@ class FleetWorker:
             key = _shared_key(settings, stored)
             self._membership = Membership(prefix, stored, make_fleet_identity(settings, key))
             self._membership.found(epoch, identity)
-        except failures() as error:
+        except failures() + NONSENSE as error:
             if key is None:
                 raise SettingsError(
                     f"NEARDUP_BACKEND does not answer, or refuses ({error}). Without "
@@ -217,9 +219,9 @@ class FleetWorker:
             return
         if not detector.templates.has_room:
             return
-        packed = await self._ask(self._questions.templates(host))
-        if packed is not None and host not in detector.templates:
-            detector.templates.adopt(host, Host.unpack(packed))
+        learnt = await self._ask(self._questions.templates(host))
+        if learnt is not None and host not in detector.templates:
+            detector.templates.adopt(host, learnt)
 
     def _teach(self, detector: Detector, host: int) -> None:
         """Let the others know each time twice as many pages were learnt from."""
