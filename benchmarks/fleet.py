@@ -14,10 +14,11 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from secrets import token_bytes
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from scrapy_neardup.state.records import KeptPage
 
 IN_FLIGHT = 16
 SKETCH_WORDS = 61
+LAST = 10_000  # pages of a large site that are timed
 MEMORY = ((2_000, 2_000), (20_000, 2_000), (20_000, 200), (20_000, 20), (60_000, 6), (100_000, 1))
 
 
@@ -126,8 +128,8 @@ def measure(what: str, n_workers: int, n: int) -> dict[str, float | str]:
 
 KINDS = {  # what a key's name says of its contents; the rest are pages
     r"\{bench:u:\d+\}.*": "URLs",
-    r".*:(fresh|b:.*)": "fingerprints (index)",
-    r".*:short": "digests of short pages",
+    r".*:(fresh|[bcdo]:.*)": "fingerprints (index)",
+    r".*:(short|open)": "digests of short pages",
     r"\{bench:p:.*\}": "pages (sketches, URL)",
 }
 
@@ -168,13 +170,16 @@ def measure_memory(n: int, n_sites: int) -> dict[str, float | str]:
 
 
 def measure_look_up(n: int) -> dict[str, float | str]:
-    """The longest look-up: server time of one that compares n entries, all in one bucket."""
+    """The longest look-up: server time of one that compares n entries, all in one node.
+
+    Their fingerprints are equal in the three blocks by which a tree is split.
+    """
     with running_server() as running:
         asks, server, rng = questions(n), Server(running.url), Random(n)
         for start in range(0, n, 500):
-            batch = (page(rng, i, 1, mask=~0x1FF) for i in range(start, start + 500))
+            batch = (page(rng, i, 1, mask=~0x7FFFFFF) for i in range(start, start + 500))
             server.send([asks.admit(one) for one in batch])
-        probes = [page(rng, n + i, 1, mask=~0x1FF) for i in range(20)]
+        probes = [page(rng, n + i, 1, mask=~0x7FFFFFF) for i in range(20)]
         cpu, _ = used(running)
         server.send([asks.admit(probe) for probe in probes])
         cpu_after, _ = used(running)
@@ -182,7 +187,39 @@ def measure_look_up(n: int) -> dict[str, float | str]:
     return {"entries": n, "look_up_ms": 1e3 * (cpu_after - cpu) / len(probes)}
 
 
-FORMS = {"what": "", "a_second": ",.0f", "round_trips_each": ".2f", "look_up_ms": ".2f"}
+def measure_site(sizes: Sequence[int]) -> Iterator[dict[str, float | str]]:
+    """What the last pages of one site cost when it has so many: admitted, an item kept."""
+    with TemporaryDirectory() as folder:
+        options = {"appendonly": "yes", "auto_aof_rewrite_percentage": 0, "dir": folder}
+        with running_server(**options) as running:
+            asks, server, rng, n = questions(1), Server(running.url), Random(1), 0
+            for size in sizes:
+                while n < size:
+                    if n == size - LAST:
+                        cpu, written = used(running)[0], file_bytes(folder)
+                    batch = [page(rng, i, 1) for i in range(n, n + 500)]
+                    server.send([ask(one) for one in batch for ask in (asks.admit, asks.keep)])
+                    n += len(batch)
+                yield {
+                    "pages": n,
+                    "server_ms_each": 1e3 * (used(running)[0] - cpu) / LAST,
+                    "file_bytes_each": (file_bytes(folder) - written) / LAST,
+                    "memory_bytes_each": used(running)[1] / n,
+                }
+            server.close()
+
+
+def file_bytes(folder: str) -> int:
+    return sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
+
+
+FORMS = {
+    "what": "",
+    "a_second": ",.0f",
+    "round_trips_each": ".2f",
+    "look_up_ms": ".2f",
+    "server_ms_each": ".3f",
+}
 
 
 def print_table(rows: list[dict[str, float | str]]) -> None:
@@ -198,7 +235,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=10_000, help="URLs and pages of each worker")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--site", type=int, nargs="+", help="only: pages of one site, ascending")
     arguments = parser.parse_args()
+    if arguments.site:
+        for row in measure_site(arguments.site):
+            print_table([row])
+        return
     tables = {
         "speed": [measure(what, k, arguments.n) for what in ("urls", "pages") for k in (1, 2, 4)],
         "memory": [measure_memory(n, n_sites) for n, n_sites in MEMORY],

@@ -37,6 +37,7 @@ from scrapy_neardup.detect.page_table import Page
 from scrapy_neardup.detect.templates import WARM
 from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.factory import make_state_factory
+from scrapy_neardup.fleet import scripts
 from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.protocol import (
     MAX_SLICES,
@@ -191,11 +192,19 @@ def test_urls_that_a_full_filter_does_not_take_are_counted(
     assert "a shard of the URL filter is full" in caplog.text
 
 
+@pytest.mark.parametrize("split", [8, 1])
 @pytest.mark.parametrize("distance", [0, 1, 3, 6])
 def test_every_page_within_the_distance_is_given_and_no_other(
-    distance: int, server: RunningServer
+    distance: int, split: int, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Against a plain list: pages that come, come again with other words, and are forgotten."""
+    """Against a plain list: pages that come, come again with other words, and are forgotten.
+
+    split: entries from which on a node is split, so that all levels are used.
+    """
+    for name in ("ADMIT", "FORGET"):
+        script = getattr(scripts, name)
+        assert "14, 64, 8" in script
+        monkeypatch.setattr(scripts, name, script.replace("14, 64, 8", f"14, 4, {split}"))
     rng, client = random.Random(distance), Server(server.url)
     options = IndexOptions(distance, distance + 1, 20_000)
     asks = Questions("oracle", 3, capacity=1000, error_rate=0.01, index=options)
@@ -244,11 +253,13 @@ def is_to_compare(one: SharedPage, page: SharedPage, distance: int) -> bool:
 def test_too_many_entries_leave_a_page_to_exact_comparison(server: RunningServer) -> None:
     asks = Questions("many", 3, capacity=1000, error_rate=0.01, index=IndexOptions(6, 7, 100))
     client, rng = Server(server.url), random.Random(1)
-    for number in range(101):  # alike in one block, far apart in the others
-        fingerprint = rng.getrandbits(64) & ~0x1FF
-        client.send([asks.admit(shared_page(f"https://site.example/{number}", fingerprint, 1))])
-    page = shared_page("https://site.example/new", rng.getrandbits(64) & ~0x1FF, 3)
-    (answer,) = client.send([asks.admit(page)])
+    fingerprint, stamps = rng.getrandbits(64), []
+    for number in range(65):  # of which 64 then are in seven trees
+        page = shared_page(f"https://site.example/{number}", fingerprint, 10 * number + 1)
+        assert client.send([asks.admit(page, stamps)]) == [[0]]
+        stamps.append(page.stamp)
+    page = shared_page("https://site.example/new", fingerprint, 3)
+    (answer,) = client.send([asks.admit(page, stamps)])
     with pytest.raises(TooManyEntries, match="more than 100 fingerprints"):
         asks.admit(page).read(answer)
     assert client.send([asks.keep(page), asks.status(page)]) == [1, b"k"]

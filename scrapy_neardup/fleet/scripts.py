@@ -71,16 +71,30 @@ return answers
 """
 )
 
-# KEYS[1]: a site's pages, a hash id -> page: status ('u' until an item is kept, then 'k'), stamp
-# (2-9), fingerprint (10-17, least byte first), ... indexed (34), ... digest (36-51), fingerprint of
-# its own part (52-59), ...
-# Beside it: ...:short, digest -> id of pages that are not indexed; ...:fresh, the newest entries of
-# fingerprint and id, all looked through, two of a page whose own part has another fingerprint;
-# ...:b:BLOCK:N, older entries in hashes of short strings, which take a fifth of what as many keys
-# would.
+# KEYS[1]: a site's pages, a hash id -> page: 'u', stamp (2-9), fingerprint (10-17, least byte
+# first), ... indexed (34), ... digest (36-51), fingerprint of its own part (52-59), ...
+# Beside it: ...:open, ids of pages of which no item is kept yet; ...:short, digest -> id of pages
+# that are not indexed; ...:fresh, the newest entries of fingerprint and id, all looked through, two
+# of a page whose own part has another fingerprint; and
+# for each block of a fingerprint a tree of the older entries:
+#
+#     level 1  by the bits of the block         ...:b:BLOCK:N, hashes of 128 nodes, which take a
+#     level 2  by those of the next one, too    ...:c:BLOCK:N  fifth of what as many keys would
+#     level 3  by those of the one after that   ...:d:BLOCK:N
+#
+# A node has up to SPLIT entries; then it is split into nodes of the next level and holds '\0'
+# only. One of the last level appends to ...:o:BLOCK:NODE instead, and begins with '\1'. So no
+# write grows with the site.
+#
+# Which nodes to look through: write x1, x2, ... for the bits in which two fingerprints differ in
+# each block. Their sum is less than the number of blocks, so there is a block from which on, in a
+# circle, x1 = 0, x1 + x2 <= 1, x1 + x2 + x3 <= 2, ... (the cycle lemma of Dvoretzky and Motzkin).
 _PAGES = """
-local DISTANCE, BLOCKS, LIMIT, ENTRY, FRESH = %d, %d, %d, 14, 64
+local DISTANCE, BLOCKS, LIMIT, ENTRY, FRESH, SPLIT = %d, %d, %d, 14, 64, 8
+local LEVELS = {':b:', ':c:', ':d:'}
+local DEPTH = math.min(BLOCKS, #LEVELS)
 local site, short, fresh = KEYS[1], KEYS[1] .. ':short', KEYS[1] .. ':fresh'
+local undecided = KEYS[1] .. ':open'
 local band, bor, bxor = bit.band, bit.bor, bit.bxor
 local lshift, rshift, sub = bit.lshift, bit.rshift, string.sub
 
@@ -93,54 +107,95 @@ local function entries_of(id, page)
   return {string.reverse(whole) .. id, string.reverse(own) .. id}
 end
 
-local function block(high, low, from, width)
-  local bits = rshift(high, from - 32)
-  if from < 32 then
-    bits = rshift(low, from)
-    if from + width > 32 then bits = bor(bits, lshift(high, 32 - from)) end
-  end
-  return band(bits, 2 ^ width - 1)
+-- The blocks of an entry's fingerprint, of at most 16 bits, and how many bits each has.
+local widths = {}
+for n = 0, BLOCKS - 1 do
+  widths[n] = math.min(16, math.floor(64 * (n + 1) / BLOCKS) - math.floor(64 * n / BLOCKS))
 end
-
--- For each block of a fingerprint, of at most 16 bits: the hash, and the field in it.
-local function buckets(entry)
+local function blocks_of(entry)
   local high, low = struct.unpack('>I4I4', entry)
-  local made = {}
+  local blocks = {}
   for n = 0, BLOCKS - 1 do
     local from = math.floor(64 * n / BLOCKS)
-    local width = math.min(16, math.floor(64 * (n + 1) / BLOCKS) - from)
-    local bits = block(high, low, from, width)
-    made[n + 1] = {site .. ':b:' .. n .. ':' .. rshift(bits, 7), band(bits, 127)}
+    local bits = rshift(high, from - 32)
+    if from < 32 then
+      bits = rshift(low, from)
+      if from + widths[n] > 32 then bits = bor(bits, lshift(high, 32 - from)) end
+    end
+    blocks[n] = band(bits, 2 ^ widths[n] - 1)
   end
-  return made
+  return blocks
+end
+
+-- Where the tree of block n has a node of a level: the hash, and the field in it.
+local function place(n, level, node)
+  return site .. LEVELS[level] .. n .. ':' .. math.floor(node / 128), node %% 128
+end
+local function overflow(n, node)
+  return site .. ':o:' .. n .. ':' .. string.format('%%.0f', node)
+end
+
+-- The block by which a node of tree n is split.
+local function next_block(n, level) return (n + level) %% BLOCKS end
+local function below(n, level, node, bits)
+  return node * 2 ^ widths[next_block(n, level)] + bits
+end
+
+-- The node of tree n that has, or is to have, an entry: level, number, what it holds.
+local function find(n, blocks, level, node)
+  local held = redis.call('HGET', place(n, level, node)) or ''
+  if held ~= '\\0' then return level, node, held end
+  local bits = blocks[next_block(n, level)]
+  return find(n, blocks, level + 1, below(n, level, node, bits))
+end
+
+local function put(n, level, node, held)
+  local hash, field = place(n, level, node)
+  if held == '' then redis.call('HDEL', hash, field)
+  else redis.call('HSET', hash, field, held) end
 end
 
 local function without(entries, entry)
-  for at = 1, #entries, ENTRY do
+  local first = 1 + #entries %% ENTRY
+  for at = first, #entries, ENTRY do
     if sub(entries, at, at + ENTRY - 1) == entry then
       return sub(entries, 1, at - 1) .. sub(entries, at + ENTRY)
     end
   end
 end
 
+local function remove_from(n, blocks, entry)
+  local level, node, held = find(n, blocks, 1, blocks[n])
+  local rest = without(held, entry)
+  if rest then return put(n, level, node, rest) end
+  local key = overflow(n, node)
+  rest = sub(held, 1, 1) == '\\1' and #held %% ENTRY == 1
+    and without(redis.call('GET', key) or '', entry)
+  if rest then redis.call('SET', key, rest) end
+end
+
 local function remove_entry(entry)
   local rest = without(redis.call('GET', fresh) or '', entry)
   if rest == '' then redis.call('DEL', fresh) elseif rest then redis.call('SET', fresh, rest) end
-  for _, bucket in ipairs(rest and {} or buckets(entry)) do
-    rest = without(redis.call('HGET', bucket[1], bucket[2]) or '', entry)
-    if rest == '' then redis.call('HDEL', bucket[1], bucket[2])
-    elseif rest then redis.call('HSET', bucket[1], bucket[2], rest) end
-  end
+  if rest then return end
+  local blocks = blocks_of(entry)
+  for n = 0, BLOCKS - 1 do remove_from(n, blocks, entry) end
 end
 
 local function remove(id, page)
   redis.call('HDEL', site, id)
+  redis.call('SREM', undecided, id)
   if is_indexed(page) then
     for _, entry in ipairs(entries_of(id, page)) do remove_entry(entry) end
     return
   end
   local digest = sub(page, 36, 51)
   if redis.call('HGET', short, digest) == id then redis.call('HDEL', short, digest) end
+end
+
+-- 'u' until an item of the page is kept, then 'k'.
+local function status_of(id)
+  return redis.call('SISMEMBER', undecided, id) == 1 and 'u' or 'k'
 end
 
 local function page_of(id, stamp)
@@ -167,7 +222,8 @@ local function offer(other)
   if not other or looked_at[other] or #found > MOST then return end
   looked_at[other] = true
   local its = redis.call('HGET', site, other)
-  if its and not compared[stamp_of(its)] then found[#found + 1] = its end
+  if not its or compared[stamp_of(its)] then return end
+  found[#found + 1] = status_of(other) .. sub(its, 2)
 end
 
 local function ones(v)
@@ -190,11 +246,53 @@ end
 
 -- Whether there were not too many entries to look through.
 local function look_through(entry)
-  local newest = redis.call('GET', fresh) or ''
-  local lists, n_bytes = {newest}, #newest
-  for _, bucket in ipairs(buckets(entry)) do
-    lists[#lists + 1] = redis.call('HGET', bucket[1], bucket[2]) or ''
-    n_bytes = n_bytes + #lists[#lists]
+  local blocks, lists = blocks_of(entry), {redis.call('GET', fresh) or ''}
+  local n_bytes = #lists[1]
+  local function look_at(entries)
+    lists[#lists + 1] = entries
+    n_bytes = n_bytes + #entries
+  end
+
+  -- Nodes of one tree and level: hash -> fields, their nodes, the bits in which the way differs.
+  local function note(nodes, n, level, node, differing)
+    local hash, field = place(n, level, node)
+    local some = nodes[hash] or {{}, {}, {}}
+    nodes[hash] = some
+    local at = #some[1] + 1
+    some[1][at], some[2][at], some[3][at] = field, node, differing
+  end
+  -- All nodes below one that differ in at most `most` bits of the next block, from bit `from` on.
+  local function fan_out(nodes, n, level, node, bits, from, most, differing)
+    note(nodes, n, level + 1, below(n, level, node, bits), differing)
+    if most == 0 then return end
+    for i = from, widths[next_block(n, level)] - 1 do
+      local other = bxor(bits, lshift(1, i))
+      fan_out(nodes, n, level, node, other, i + 1, most - 1, differing + 1)
+    end
+  end
+  local function visit(nodes, n, level)
+    local deeper
+    for hash, some in pairs(nodes) do
+      if n_bytes > LIMIT * ENTRY then return end
+      for i, held in ipairs(redis.call('HMGET', hash, unpack(some[1]))) do
+        local node, differing = some[2][i], some[3][i]
+        if held == '\\0' then
+          local bits = blocks[next_block(n, level)]
+          deeper = deeper or {}
+          fan_out(deeper, n, level, node, bits, 0, level - differing, differing)
+        elseif held and #held %% ENTRY == 1 then
+          look_at(sub(held, 2))
+          look_at(redis.call('GET', overflow(n, node)) or '')
+        elseif held then look_at(held) end
+      end
+    end
+    if deeper then visit(deeper, n, level + 1) end
+  end
+
+  for n = 0, BLOCKS - 1 do
+    local root = {}
+    note(root, n, 1, blocks[n], 0)
+    visit(root, n, 1)
   end
   if n_bytes > LIMIT * ENTRY then return false end
   local high, low = struct.unpack('>I4I4', entry)
@@ -202,20 +300,31 @@ local function look_through(entry)
   return true
 end
 
-local function into_buckets(entries)
-  for at = 1, #entries, ENTRY do
-    local entry = sub(entries, at, at + ENTRY - 1)
-    for _, bucket in ipairs(buckets(entry)) do
-      local others = redis.call('HGET', bucket[1], bucket[2]) or ''
-      redis.call('HSET', bucket[1], bucket[2], others .. entry)
-    end
+local function insert(n, entry, blocks, level, node)
+  local held
+  level, node, held = find(n, blocks, level, node)
+  if #held < SPLIT * ENTRY then return put(n, level, node, held .. entry) end
+  if level == DEPTH then
+    redis.call('APPEND', overflow(n, node), sub(held, 1 + #held %% ENTRY) .. entry)
+    return put(n, level, node, '\\1')
+  end
+  put(n, level, node, '\\0')
+  insert(n, entry, blocks, level, node)
+  for at = 1, #held, ENTRY do
+    local other = sub(held, at, at + ENTRY - 1)
+    insert(n, other, blocks_of(other), level, node)
   end
 end
 
 local function remember_entry(entry)
-  local newest = redis.call('GET', fresh) or ''
-  if #newest < FRESH * ENTRY then return redis.call('SET', fresh, newest .. entry) end
-  into_buckets(newest)
+  local n_bytes = redis.call('APPEND', fresh, entry)
+  if n_bytes <= FRESH * ENTRY then return end
+  local newest = redis.call('GET', fresh)
+  for at = 1, #newest - ENTRY, ENTRY do
+    local older = sub(newest, at, at + ENTRY - 1)
+    local blocks = blocks_of(older)
+    for n = 0, BLOCKS - 1 do insert(n, older, blocks, 1, blocks[n]) end
+  end
   redis.call('SET', fresh, entry)
 end
 
@@ -230,6 +339,7 @@ if #found > 1 then return found end
 if not complete then page = sub(page, 1, 33) .. '\\0' .. sub(page, 35) end
 if earlier then remove(id, earlier) end
 redis.call('HSET', site, id, page)
+redis.call('SADD', undecided, id)
 if is_indexed(page) then
   for _, entry in ipairs(entries_of(id, page)) do remember_entry(entry) end
 else
@@ -243,9 +353,8 @@ return {complete and 0 or 2}
 KEEP = (
     _PAGES
     + """
-local page = page_of(ARGV[1], ARGV[2])
-if not page then return 0 end
-redis.call('HSET', site, ARGV[1], 'k' .. sub(page, 2))
+if not page_of(ARGV[1], ARGV[2]) then return 0 end
+redis.call('SREM', undecided, ARGV[1])
 return 1
 """
 )
@@ -265,8 +374,7 @@ return 1
 STATUS = (
     _PAGES
     + """
-local page = page_of(ARGV[1], ARGV[2])
-return page and sub(page, 1, 1)
+return page_of(ARGV[1], ARGV[2]) and status_of(ARGV[1])
 """
 )
 
