@@ -7,6 +7,7 @@ from scrapy.settings import BaseSettings
 
 from scrapy_neardup.downloadermiddleware import SeenUrlMiddleware
 from scrapy_neardup.dupefilter import LayeredBloomDupeFilter
+from scrapy_neardup.extension import MetricsExtension
 from scrapy_neardup.pipeline import NearDuplicatePipeline
 from scrapy_neardup.spidermiddleware import NearDuplicateSpiderMiddleware
 from scrapy_neardup.squeues import DurableFifoQueue, DurableLifoQueue
@@ -22,6 +23,8 @@ COMPONENTS = (
 class NearDupAddon:
     """Adds the three components where they belong; a user's own entries, None included, win.
 
+    With NEARDUP_METRICS_PORT it adds the extension that serves it.
+
     Scrapy's request fingerprints are made quicker, byte for byte the same. With JOBDIR it
     replaces Scrapy's queues on disk, which a crash tears, and its dupefilter, which remembers a
     URL when it is queued: after a crash those that were waiting would be dropped for ever.
@@ -31,6 +34,8 @@ class NearDupAddon:
         """Called by Scrapy for each crawler before its settings are frozen."""
         for name, component, order in COMPONENTS:
             settings.setdefault_in_component_priority_dict(name, component, order)
+        if settings.get("NEARDUP_METRICS_PORT") not in (None, ""):
+            settings.setdefault_in_component_priority_dict("EXTENSIONS", MetricsExtension, 0)
         if settings.get("JOBDIR"):
             replace_default(settings, "DUPEFILTER_CLASS", LayeredBloomDupeFilter)
             replace_default(settings, "SCHEDULER_DISK_QUEUE", DurableLifoQueue)

@@ -16,7 +16,15 @@ PACKAGE = Path(scrapy_neardup.__file__).parent
 # Highest first. A folder, or a module of the root, imports from its own rank and those below.
 RANKS = (
     {"addon", "commands"},
-    {"downloadermiddleware", "spidermiddleware", "pipeline", "dupefilter", "squeues", "scheduler"}
+    {
+        "downloadermiddleware",
+        "spidermiddleware",
+        "pipeline",
+        "dupefilter",
+        "squeues",
+        "scheduler",
+        "extension",
+    }
     | {"offline", "spark"},
     {"crawl"},
     {"fleet"},
@@ -31,7 +39,7 @@ RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}
 # The front of the package, the crawl and what reads a request; the rest runs without Scrapy.
 IMPORTS_SCRAPY = {
     *("addon", "downloadermiddleware", "spidermiddleware", "pipeline", "dupefilter", "squeues"),
-    *("scheduler", "settings"),
+    *("scheduler", "extension", "settings"),
     *(
         "crawl",
         "commands.scrapy_command",

@@ -17,6 +17,7 @@ from scrapy_neardup.errors import NearDupError
 SUBCOMMANDS = (
     *("stats", "explain", "changes", "undo", "export", "report"),  # of a crawl
     *("check", "repair"),  # of its files
+    "fleet",  # of several workers
     *("dedup", "spark-dedup"),  # of files
     *("evaluate", "calibrate"),  # of the detector
     *("urls", "rules"),  # of the rules for URLs

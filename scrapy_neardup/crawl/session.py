@@ -442,10 +442,15 @@ class CrawlSession:
         self.attempt("learn", self.learning.save)
         self._set_stats(self._gauges())
 
+    def refresh_gauges(self) -> None:
+        """Let the stats tell the sizes as they are now."""
+        self.attempt("state", lambda: self._set_stats(self._gauges()))
+
     def _gauges(self) -> dict[str, object]:
         sizes = gauges.sizes(self.state, self.urls, self.lifecycle, self.delivery)
         sizes |= self.learning.gauges()
-        return sizes | gauges.losses(self.state, self._frontier, self.recorder.ledger)
+        fleet = self._fleet.counts() if self._fleet is not None else {}
+        return sizes | fleet | gauges.losses(self.state, self._frontier, self.recorder.ledger)
 
     def _set_stats(self, values: dict[str, object]) -> None:
         assert self._crawler.stats

@@ -350,15 +350,18 @@ class FleetWorker:
             self._link.tell(call)
         await run_in_thread(self._link.close, CLOSING_S)
         self._server.close()
-        counts = {
+        for key, n in self.counts().items():
+            self._stats.set_value(key, n)
+
+    def counts(self) -> dict[str, int]:
+        """How it went so far, by the names of stats."""
+        return {
             stats.BACKEND_LEFT: int(self._link.has_left),
             stats.BACKEND_RESTORED: self._membership.n_restored,
             stats.BACKEND_LOST: self._link.n_lost,
             stats.BACKEND_REFUSED: self._link.n_refused,
             stats.BACKEND_ROUND_TRIPS: self._server.n_round_trips,
         }
-        for key, n in counts.items():
-            self._stats.set_value(key, n)
 
     async def _ask(self, *questions: Call) -> Any:
         """The answer, or a list of answers; None, counted, for one that does not come."""

@@ -35,11 +35,13 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(
+        self, port: int, handler: type[BaseHTTPRequestHandler], host: str = ADDRESS
+    ) -> None:
         self._free = threading.BoundedSemaphore(MAX_CLIENTS)
         self._open: dict[socket.socket, None] = {}  # oldest first
         self._lock = threading.Lock()
-        super().__init__((ADDRESS, port), handler)
+        super().__init__((host, port), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._free.acquire(blocking=False):
@@ -74,7 +76,7 @@ class Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log a failure in the crawl's log instead of on stderr; a client that leaves is none."""
         if not isinstance(sys.exception(), OSError):
-            logger.exception("neardup: the live view failed to answer")
+            logger.exception("neardup: live view or metrics failed to answer")
 
 
 class LiveView:

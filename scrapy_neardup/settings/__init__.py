@@ -306,6 +306,19 @@ class NearDupSettings:
         "live view.",
     )
 
+    metrics_port: int | None = setting(
+        None,
+        optional(whole(0, 65_535)),
+        "Port that serves all stats of the running crawl to Prometheus, at `/metrics`. 0: any free "
+        "port. None: no metrics.",
+    )
+    metrics_host: str = setting(
+        "127.0.0.1",
+        path,
+        "Address on which NEARDUP_METRICS_PORT is served. `0.0.0.0` lets everybody in the network "
+        "read the stats.",
+    )
+
     url_normalise: bool = setting(
         True, flag, "Normalise URLs as RFC 3986 says, and drop default ports."
     )

@@ -1,0 +1,112 @@
+"""Look at a fleet on its server, save and load it, forget a site.
+
+status  workers that live, requests that wait, memory
+check   what could lose its data; exit code 1 if anything could
+export  every key of the fleet into a file, best while no worker runs
+import  such a file into a server that has nothing of the fleet
+forget  the pages of a site, so that they are kept again; its URLs stay seen
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy_neardup.commands.terminal import clean, say, say_json, say_table
+
+if TYPE_CHECKING:
+    from scrapy_neardup.fleet.operations import Operator, Status
+
+EXAMPLES = """\
+  scrapy neardup fleet status redis://cache.internal:6379/0
+  scrapy neardup fleet check redis://cache.internal:6379/0 --json
+  scrapy neardup fleet export redis://cache.internal:6379/0 --file fleet.dump
+  scrapy neardup fleet forget redis://cache.internal:6379/0 --site shop.example
+"""
+
+ACTIONS = ("status", "check", "export", "import", "forget")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to do, where."""
+    parser.add_argument("action", choices=ACTIONS)
+    parser.add_argument("url", metavar="URL", help="of the server, as in NEARDUP_BACKEND")
+    parser.add_argument("--prefix", default="neardup", help="NEARDUP_BACKEND_PREFIX")
+    parser.add_argument("--file", type=Path, help="to export to, or to import from")
+    parser.add_argument("--site", help="to forget: a host or a URL of the site")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Carry out the action."""
+    from scrapy_neardup.errors import SettingsError
+    from scrapy_neardup.fleet.operations import Operator
+    from scrapy_neardup.settings.readers import backend, prefix
+
+    needed = {"export": "file", "import": "file", "forget": "site"}.get(options.action)
+    if needed and not getattr(options, needed):
+        raise SettingsError(f"fleet {options.action} needs --{needed}")
+    operator = Operator(backend("BACKEND", options.url), prefix("BACKEND_PREFIX", options.prefix))
+    try:
+        return act(operator, options)
+    finally:
+        operator.close()
+
+
+def act(operator: Operator, options: argparse.Namespace) -> int:
+    """The exit code."""
+    if options.action == "export":
+        with options.file.open("xb") as file:
+            return tell(options, "exported", operator.save(file), "keys")
+    if options.action == "import":
+        return tell(options, "imported", operator.load(options.file), "keys")
+    if options.action == "forget":
+        return tell(options, "forgotten", operator.forget(options.site), "pages")
+    return show(operator.status(), options)
+
+
+def tell(options: argparse.Namespace, what: str, n: int, of: str) -> int:
+    """How many were dealt with."""
+    if options.json:
+        say_json({what: n})
+    else:
+        say(f"{n:,} {of} {what}")
+    return 0
+
+
+def show(status: Status, options: argparse.Namespace) -> int:
+    """Status, or what is wrong."""
+    from scrapy_neardup.fleet.operations import troubles
+
+    found = troubles(status)
+    if options.json:
+        queues = [queue._asdict() for queue in status.queues]
+        memory = [info["used_memory"] for info in status.servers]
+        say_json(
+            {
+                "is_there": status.is_there,
+                "workers": status.workers,
+                "queues": queues,
+                "used_memory": memory,
+                "troubles": found,
+            }
+        )
+    elif options.action == "check":
+        for sentence in found or ["nothing is wrong"]:
+            say(clean(sentence))
+    else:
+        say_status(status)
+    return int(bool(found)) if options.action == "check" else 0
+
+
+def say_status(status: Status) -> None:
+    """Status as text."""
+    from scrapy_neardup.fleet.protocol import MAX_SLICES
+
+    used = sum(info["used_memory"] for info in status.servers)
+    say(f"{status.workers:,} workers live; the server uses {used / 1e6:,.1f} MB")
+    say(f"the fullest shard of URLs has {status.fullest_shard} of {MAX_SLICES} slices")
+    if status.queues:
+        header = ("spider", "waiting", "leased", "failed", "busy", "idle", "dead")
+        say_table(header, status.queues)

@@ -1,0 +1,123 @@
+"""What an operator does with a fleet: `scrapy neardup fleet …` against a real server."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fleets import RunningServer, Worker, running_cluster, running_server
+from mock_site import prose
+
+pytest.importorskip("redis", reason="the extra `redis` is not installed")
+
+from scrapy_neardup.commands import main
+from scrapy_neardup.fleet.frontier import SharedFrontier
+
+
+def frontier(worker: Worker) -> SharedFrontier:
+    return worker.fleet.frontier("a spider")
+
+
+def take(worker: Worker) -> int:
+    given = frontier(worker).take(1, 1, {}, (), is_idle=False, rest_s=0.0).result(5)
+    return len(given.requests)
+
+
+def push(worker: Worker, n: int) -> None:
+    shared = frontier(worker)
+    shared.start().result(5)
+    shared.push([shared.queued(b"", "h", None, 0, "oldest") for _ in range(n)]).result(5)
+
+
+def test_status_tells_workers_and_what_waits(
+    server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = Worker(server.url)
+    push(worker, 3)
+    assert take(worker) == 1
+    assert main(["fleet", "status", server.url, "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert status["workers"] == 1
+    queue = {"spider": "a spider", "waiting": 2, "leased": 1, "failed": 0}
+    assert status["queues"] == [queue | {"busy": 1, "idle": 0, "dead": 0}]
+    assert main(["fleet", "status", server.url]) == 0
+    assert "a spider        2       1" in capsys.readouterr().out
+    worker.close()
+
+
+def test_check_names_what_could_lose_data(
+    server: RunningServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    server.command("CONFIG", "SET", "maxmemory", "100mb")
+    server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    assert main(["fleet", "check", server.url]) == 1
+    said = capsys.readouterr().out
+    assert "there is no fleet under this prefix" in said
+    assert "maxmemory-policy is allkeys-lru: set noeviction" in said
+    assert "appendonly is no" in said
+    with running_server(appendonly="yes", dir=tmp_path) as durable:
+        Worker(durable.url).close()
+        assert main(["fleet", "check", durable.url]) == 0
+    assert "nothing is wrong" in capsys.readouterr().out
+
+
+def test_what_was_exported_is_imported_elsewhere(
+    server: RunningServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "fleet.dump"
+    worker = Worker(server.url, key=None)
+    for number in range(100):
+        worker.decide(f"https://site.example/{number}", prose(number))
+    worker.fleet.mark(b"site.example/1")
+    push(worker, 2)
+    worker.close()
+    server.command("SET", "another", "key")
+    assert main(["fleet", "export", server.url, "--file", str(file)]) == 0
+    assert main(["fleet", "export", server.url, "--file", str(file)]) == 2  # is there already
+    with running_server() as other:
+        assert main(["fleet", "import", other.url, "--file", str(file)]) == 0
+        assert other.command("EXISTS", "another") == ":0\r\n"
+        again = Worker(other.url, key=None)
+        assert again.decide("https://site.example/x", prose(7)).kind == "exact"
+        assert again.seen(b"site.example/1")
+        assert take(again) == 1
+        again.close()
+        capsys.readouterr()
+        assert main(["fleet", "import", other.url, "--file", str(file)]) == 2
+        assert "has data of the fleet" in capsys.readouterr().err
+    file.write_bytes(file.read_bytes()[:-1])
+    with running_server() as other:
+        assert main(["fleet", "import", other.url, "--file", str(file)]) == 2
+        assert "ends in the middle of a key" in capsys.readouterr().err
+
+
+def test_pages_of_a_site_are_forgotten_and_no_others(server: RunningServer) -> None:
+    worker = Worker(server.url)
+    for site in ("one", "two"):
+        for number in range(100):
+            worker.decide(f"https://{site}.example/{number}", prose(number))
+    worker.close()
+    assert main(["fleet", "forget", server.url, "--site", "one.example"]) == 0
+    other = Worker(server.url)
+    assert other.decide("https://one.example/x", prose(7)).kind == "new"
+    assert other.decide("https://two.example/x", prose(7)).kind == "exact"
+    other.close()
+
+
+def test_a_cluster_is_looked_at_as_a_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    with running_cluster() as nodes:
+        url = f"redis+cluster://127.0.0.1:{nodes[0].port}"
+        worker = Worker(url)
+        push(worker, 2)
+        assert main(["fleet", "status", url, "--json"]) == 0
+        status = json.loads(capsys.readouterr().out)
+        assert status["workers"] == 1
+        assert status["queues"][0]["waiting"] == 2
+        assert len(status["used_memory"]) == 3
+        worker.close()
+
+
+def test_what_is_missing_or_does_not_answer_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "export", "redis://127.0.0.1:1/0"]) == 2
+    assert "needs --file" in capsys.readouterr().err
+    assert main(["fleet", "status", "redis://127.0.0.1:1/0"]) == 2
+    assert "the server fails or refuses" in capsys.readouterr().err
