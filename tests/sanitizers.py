@@ -15,7 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = Path("scrapy_neardup") / "kernels" / "native"
 KINDS = {"address": ("asan", "ubsan"), "thread": ("tsan",)}
-AREAS = ("bloom", "facts", "fingerprint", "hamming", "markup", "slices", "words", "threads")
+AREAS = (
+    *("bloom", "facts", "fingerprint", "hamming", "markup", "slices", "templates", "words"),
+    "threads",
+)
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter's own, at its end
     "UBSAN_OPTIONS": "print_stacktrace=1",

@@ -20,19 +20,13 @@ from scrapy_neardup.detect.facts import (
 from scrapy_neardup.detect.text import words_and_blocks
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.index import load_index
-from scrapy_neardup.kernels.numpy_twin import BoolArray, U64Array
+from scrapy_neardup.kernels.numpy_twin import U64Array
 
 FAR = 100.0  # shingles that differ
 
 
-def no_template(hashes: U64Array) -> BoolArray:
-    return np.zeros(len(hashes), dtype=bool)
-
-
 def row(text: str, *heads: str) -> U64Array:
-    return packed(
-        exact_text_and_facts(text, heads)[1], no_template, words_and_blocks(text)[1].lines
-    )
+    return packed(exact_text_and_facts(text, heads)[1], words_and_blocks(text)[1].lines)
 
 
 def difference(one: U64Array, other: U64Array, n_differing: float = FAR) -> str | None:

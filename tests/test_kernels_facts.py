@@ -38,16 +38,20 @@ def same(one: Sequence[Any], other: Sequence[Any]) -> bool:
     )
 
 
-@given(TEXTS, st.integers(0, 5), st.sets(st.integers(0, 5)))
-@example("not 5\nno ★ not", 9, {0, 1})
-@example("don't not.no/never", 9, {0})
+HEADS = st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([0, 0xFFFE, 0xFFFF]), max_size=7)
+
+
+@given(TEXTS, st.integers(0, 5), st.sets(st.integers(0, 5)), HEADS)
+@example("not 5\nno ★ not", 9, {0, 1}, [])
+@example("don't not.no/never", 9, {0}, [0xFFFE] * 5)
 def test_any_text_reads_as_the_twin_reads_it(
-    kernel: ModuleType, text: str, max_lines: int, own: set[int]
+    kernel: ModuleType, text: str, max_lines: int, own: set[int], heads: list[int]
 ) -> None:
     found, own_lines = twin.read(text, max_lines), np.array(sorted(own), np.int64)
     assert same(kernel.read(text, max_lines), found)
-    row = kernel.table(*found[1:], own_lines)
-    assert same([b"", row], [b"", twin.table(*found[1:], own_lines)])
+    titles, headings = np.array(heads, np.uint64), np.array(heads[1:], np.uint64)
+    columns = (*found[1:], titles, headings, own_lines)
+    assert same([b"", kernel.table(*columns)], [b"", twin.table(*columns)])
 
 
 @pytest.mark.parametrize("company", ["{}", "a{} b", "5{}", "e{}\u0301", "\u1100{}"])

@@ -124,7 +124,8 @@ def test_rows_are_compared_as_one_number_at_a_time(
     own = rows[::-1].copy() if one_for_each else chance.permutation(rows)[:1].reshape(-1)
     if not n_rows and not one_for_each:
         own = np.zeros(n_sketch + ROW_WORDS, dtype=np.uint64)
-    bits, similar, unlike = kernel.compare(own, rows, n_sketch, told(), share, within)
+    others = np.concatenate([rows, rows], axis=1)[:, : rows.shape[1]]  # a part of longer rows
+    bits, similar, unlike = kernel.compare(own, others, n_sketch, told(), share, within)
     owns = own.tolist() if one_for_each else [own.tolist()] * n_rows
     expected = [compared(a, b, n_sketch, share) for a, b in zip(owns, rows.tolist(), strict=True)]
     assert bits.tolist() == [apart for apart, _ in expected]
@@ -139,6 +140,8 @@ def test_rows_that_do_not_fit_are_refused(compiled: ModuleType) -> None:
         compiled.compare(row[1:], row[None], 0, told(), 1.0, 64)
     with pytest.raises(ValueError, match="8 values"):
         compiled.compare(row, row[None], 0, told()[:8], 1.0, 64)
+    with pytest.raises(ValueError, match="each contiguous"):
+        compiled.compare(row, np.zeros((ROW_WORDS, 2), np.uint64).T[:1], 0, told(), 1.0, 64)
 
 
 @given(words=texts, first=specs, second=specs)

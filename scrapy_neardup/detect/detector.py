@@ -194,8 +194,7 @@ class Detector:
         kind: DecisionKind = (
             "near" if match else "near-but-differs" if nearly else "contains" if held else "new"
         )
-        decision = self._conclude(reading, kind, own, match, elsewhere)
-        decision = decision._replace(unconfirmed=n_unconfirmed, cold=cold)
+        decision = self._conclude(reading, kind, own, match, elsewhere, n_unconfirmed, cold)
         named = nearly or held
         return decision if named is None else self._named(decision, named)
 
@@ -339,9 +338,14 @@ class Detector:
         rest_agrees = self.comparison.rest_agrees
         template_rule = None if page.is_all_that_counts else lambda at: rest_agrees(page, rows, at)
         confirmed = near(measured, self.limits, template_rule)
-        confirmed &= self.comparison.say_the_same_data(page, rows, measured)
-        n_unconfirmed = int((measured.distances <= self.limits.distance).sum() - confirmed.sum())
+        n_found = int(np.count_nonzero(measured.distances <= self.limits.distance))
+        if not confirmed.any():
+            return [], n_found
         ids, rows, measured = ids[confirmed], rows.where(confirmed), measured.where(confirmed)
+        same_data = self.comparison.say_the_same_data(page, rows, measured)
+        if not same_data.all():
+            ids, rows, measured = ids[same_data], rows.where(same_data), measured.where(same_data)
+        n_unconfirmed = n_found - len(ids)
         reasons = self.comparison.differing_facts(page, rows, measured)
         order = in_order(ids, measured)
         similar = np.maximum(measured.similarity, measured.own_similarity)
@@ -375,7 +379,7 @@ class Detector:
         shares = odd_sketch.held(rows.own, page.odd_row, similar)
         shares[odd_sketch.sizes_of(rows.own) < self.comparison.least_shingles] = 0.0
         best = np.array([shares.argmax()], dtype=np.int64)
-        if shares[best] < HELD:
+        if shares.item(best[0]) < HELD:
             return None
         ids, rows = ids[best], rows.where(best)
         measured = self.comparison.measure(page, self.pages.fingerprints.take(ids), rows)
@@ -423,6 +427,8 @@ class Detector:
         own: int | None,
         match: Match | None = None,
         elsewhere: Match | None = None,
+        n_unconfirmed: int = 0,
+        cold: bool = False,
     ) -> Decision:
         """The decision in full, and the page remembered where it is admitted."""
         if own is None and reading.words and (match is None or self.admit == "all"):
@@ -439,6 +445,8 @@ class Detector:
             similarity=match.similarity if match else None,
             page_id=own,
             elsewhere=self.pages.url(elsewhere.id) if elsewhere else None,
+            unconfirmed=n_unconfirmed,
+            cold=cold,
         )
 
     def learn(self, reading: PageReading) -> bool:

@@ -24,7 +24,7 @@ the numbers differ, facts were added or are gone, or a template was learnt meanw
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import mmh3
@@ -83,31 +83,15 @@ def _hash_of(word: str) -> int:
     return mmh3.hash64(word.encode("utf-8", "surrogatepass"), signed=False)[0]
 
 
-def packed(
-    facts: Facts, is_template: Callable[[U64Array], BoolArray], own_lines: I64Array
-) -> U64Array:
+def packed(facts: Facts, own_lines: I64Array) -> U64Array:
     """The facts of a page as it is stored; shape (FACT_WORDS,).
 
-    is_template: which of some hashes of heads are of a template. own_lines: those of the page
-    that are of none, ascending. Facts between the first of them and the last count: a template
-    line there may be one of the values that vary, such as a rating.
+    facts: those with titles and headings of no template. own_lines: those of the page that are
+    of none, ascending. Facts between the first of them and the last count: a template line
+    there may be one of the values that vary, such as a rating.
     """
-    table = kernels.facts.table(*facts[:5], own_lines)
-    row = np.empty(FACT_WORDS, dtype=np.uint64)
-    row[:TABLE_WORDS], row[-2:] = table[:TABLE_WORDS], table[TABLE_WORDS:]
-    for i, heads in enumerate((facts.titles, facts.headings)):
-        row[TABLE_WORDS + i] = _four(heads[~is_template(heads)])
+    row: U64Array = kernels.facts.table(*facts, own_lines)
     return row
-
-
-def _four(hashes: U64Array) -> int:
-    """Up to four hashes of 16 bits, none of them 0; of more, the fourth is the sum of the rest."""
-    if not len(hashes):
-        return 0
-    short = [1 + h % 0xFFFF for h in hashes.tolist()]
-    if len(short) > 4:
-        short[3:] = [1 + sum(short[3:]) % 0xFFFF]
-    return sum(h << 16 * i for i, h in enumerate(short))
 
 
 def differences(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:

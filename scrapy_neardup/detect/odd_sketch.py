@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from math import sqrt
+from math import ldexp, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -55,10 +55,9 @@ def n_differing(rows: U64Array, row: U64Array, similar: F64Array) -> F64Array:
     rows: as compare() takes them, shape (n, words); row: the page's odd_row(). Without end where
     the similarity is below 0, which means that it is not known.
     """
-    both = sizes_of(rows) + sizes_of(row.reshape(1, -1))[0]
-    known = np.where(similar < 0, -1, similar)
-    with np.errstate(divide="ignore"):
-        differing: F64Array = np.where(known < 0, np.inf, both * (1 - known) / (1 + known))
+    known = np.maximum(similar, 0)
+    differing: F64Array = (sizes_of(rows) + size_of(row)) * (1 - known) / (1 + known)
+    differing[similar < 0] = np.inf
     return differing
 
 
@@ -68,6 +67,12 @@ def sizes_of(rows: U64Array) -> F64Array:
     return np.ldexp(taken, levels_of(rows))
 
 
+def size_of(row: U64Array) -> float:
+    """The same of one row."""
+    word = row.item(-ROW_WORDS)
+    return ldexp(word & 0xFFFFFFFF, word >> 32)
+
+
 def held(rows: U64Array, row: U64Array, similar: F64Array) -> F64Array:
     """How much of other pages a page holds, at least: 0 to 1, less twice the standard error; (n,).
 
@@ -75,11 +80,10 @@ def held(rows: U64Array, row: U64Array, similar: F64Array) -> F64Array:
     """
     sizes, levels = sizes_of(rows), levels_of(rows)
     differing = n_differing(rows, row, similar)
-    shared = (sizes + sizes_of(row.reshape(1, -1))[0] - differing) / 2
+    shared = (sizes + size_of(row) - differing) / 2
     error = np.ldexp(_deviation(np.ldexp(differing, -levels)), levels) / 2
-    with np.errstate(invalid="ignore", divide="ignore"):
-        least = (np.minimum(shared, sizes) - 2 * error) / sizes
-    share: F64Array = np.nan_to_num(least, nan=0.0, neginf=0.0).clip(0, 1)
+    least = (np.minimum(shared, sizes) - 2 * error) / np.maximum(sizes, 1)
+    share: F64Array = np.where(sizes > 0, least, 0.0).clip(0, 1)
     return share
 
 

@@ -41,7 +41,7 @@ class PageReading:
         """How many words the page has."""
         return sum(self.blocks.n_words.tolist())
 
-    @property
+    @cached_property
     def blocks_and_heads(self) -> U64Array:
         """What templates are learnt from: blocks, and the parts of title and headings."""
         return np.concatenate([self.blocks.hashes, self.facts.titles, self.facts.headings])
@@ -85,9 +85,14 @@ class OwnPart:
         self._min_words = min_words
 
     @cached_property
-    def _is_own(self) -> BoolArray:
-        own: BoolArray = ~self.known.template(self.reading.blocks.hashes)
+    def _are_own(self) -> BoolArray:
+        """Which of blocks_and_heads are of no template."""
+        own: BoolArray = ~self.known.template(self.reading.blocks_and_heads)
         return own
+
+    @cached_property
+    def _is_own(self) -> BoolArray:
+        return self._are_own[: len(self.reading.blocks.hashes)]
 
     @cached_property
     def is_whole(self) -> bool:
@@ -139,13 +144,19 @@ class OwnPart:
     @cached_property
     def facts(self) -> U64Array:
         """The page's facts without those of templates; shape (FACT_WORDS,)."""
-        lines = self.reading.blocks.lines[self._is_own]
-        return packed(self.reading.facts, self.known.template, lines)
+        facts, blocks = self.reading.facts, self.reading.blocks
+        if self.is_all_that_counts:
+            return self.all_facts
+        n_titles = len(facts.titles)
+        own_heads = self._are_own[len(blocks.hashes) :]
+        titles, headings = own_heads[:n_titles], own_heads[n_titles:]
+        own = facts._replace(titles=facts.titles[titles], headings=facts.headings[headings])
+        return packed(own, blocks.lines[self._is_own])
 
     @cached_property
     def all_facts(self) -> U64Array:
         """The page's facts as if no template were known; shape (FACT_WORDS,)."""
-        return packed(self.reading.facts, NOTHING.template, self.reading.blocks.lines)
+        return packed(self.reading.facts, self.reading.blocks.lines)
 
     @cached_property
     def row(self) -> U64Array:

@@ -46,8 +46,8 @@ class PageRows(NamedTuple):
         return cls(
             stored[:, 0],
             stored[:, 1:BEFORE_SKETCH],
-            np.ascontiguousarray(stored[:, BEFORE_SKETCH:own]),
-            np.ascontiguousarray(stored[:, own:-FACT_WORDS]),
+            stored[:, BEFORE_SKETCH:own],
+            stored[:, own:-FACT_WORDS],
             stored[:, -FACT_WORDS:],
         )
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+import scrapy_neardup.kernels as kernels
 from scrapy_neardup.errors import BrokenInvariant, SnapshotError
 from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
 from scrapy_neardup.stored_arrays import check_arrays, check_below, check_starts
@@ -47,17 +48,12 @@ class Host(NamedTuple):
         return min(self.n_pages, ceil(2 * sqrt(self.n_pages)))
 
     def with_page(self, hashes: U64Array) -> Host:
-        """The host after one more page, whose blocks come once and ascend; after MAX_PAGES none."""
+        """The host after one more page, whose blocks ascend, each counting once; after MAX_PAGES
+        none."""
         if self.n_pages >= MAX_PAGES:
             return self
-        places, known = located(hashes, self.hashes)
-        counts, new = self.counts.copy(), ~known
-        counts[places[known]] += np.uint32(1)
-        # Not np.insert(), twice: two ascending runs are merged in half the time.
-        merged = np.concatenate([self.hashes, hashes[new]])
-        order = np.argsort(merged, kind="stable")
-        counts = np.concatenate([counts, np.ones(len(merged) - len(counts), np.uint32)])
-        return self._replace(n_pages=self.n_pages + 1, hashes=merged[order], counts=counts[order])
+        counted = kernels.templates.counted(self.hashes, self.counts, hashes)
+        return Host(self.n_pages + 1, *counted, self.trimmed_at, self.used_at)
 
     @property
     def is_too_large(self) -> bool:
@@ -127,14 +123,14 @@ class Host(NamedTuple):
 
     def template(self, hashes: U64Array) -> BoolArray:
         """Which of some blocks belong to a template."""
-        return located(hashes, self.hashes[self.counts >= self.threshold])[1]
+        found: BoolArray = kernels.templates.frequent(
+            hashes, self.hashes, self.counts, self.threshold
+        )
+        return found
 
 
-def located(numbers: U64Array | I64Array, known: U64Array | I64Array) -> tuple[I64Array, BoolArray]:
-    """Where each number stands among the known ones, which ascend, or would; and whether it does.
-
-    Both of one dtype.
-    """
+def located(numbers: U64Array, known: U64Array) -> tuple[I64Array, BoolArray]:
+    """Where each number stands among the known ones, which ascend, or would; whether it does."""
     places = known.searchsorted(numbers)
     found: BoolArray = places < len(known)
     found[found] = known[places[found]] == numbers[found]
@@ -176,7 +172,7 @@ class HostTemplates:
     def learn(self, host: int, hashes: U64Array) -> None:
         """Count the blocks of a page, each once."""
         self._n_read += 1
-        self.adopt(host, self._hosts.get(host, NOTHING).with_page(each_once(hashes)))
+        self.adopt(host, self._hosts.get(host, NOTHING).with_page(np.sort(hashes)))
 
     def known(self, host: int) -> Host | None:
         """What is known of a host."""
@@ -195,9 +191,9 @@ class HostTemplates:
         """Take what was learnt of a host, here or elsewhere, for all that is known of it."""
         is_known = host in self._hosts
         self.forget(host)
-        learnt = learnt.bounded()._replace(used_at=self._n_read)
+        learnt = learnt.bounded()
         if learnt.n_pages and self._has_room(learnt.nbytes, is_known):
-            self._hosts[host] = learnt
+            self._hosts[host] = Host(*learnt[:4], self._n_read)
             self.nbytes += learnt.nbytes
         else:
             self.n_without_room += 1

@@ -1,8 +1,8 @@
 """Picks the compiled kernels or their NumPy twins, once, and says which in `implementation`.
 
 Each area is a module with the same functions in both: `kernels.bloom`, `kernels.facts`,
-`kernels.fingerprint`, `kernels.hamming`, `kernels.markup`, `kernels.slices`, `kernels.words`,
-loaded when first used.
+`kernels.fingerprint`, `kernels.hamming`, `kernels.markup`, `kernels.slices`, `kernels.templates`,
+`kernels.words`, loaded when first used.
 NEARDUP_KERNELS=numpy|native in the environment forces one; KernelsUnavailable if it is not there.
 """
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         hamming,
         markup,
         slices,
+        templates,
         words,
     )
 
@@ -36,10 +37,11 @@ __all__ = [
     "implementation",
     "markup",
     "slices",
+    "templates",
     "words",
 ]
 
-AREAS = ("bloom", "facts", "fingerprint", "hamming", "markup", "slices", "words")
+AREAS = ("bloom", "facts", "fingerprint", "hamming", "markup", "slices", "templates", "words")
 PACKAGES = {
     "native": "scrapy_neardup.kernels.native",
     "numpy": "scrapy_neardup.kernels.numpy_twin",

@@ -31,11 +31,13 @@ INLINE double similarity_of(const Measure *by, const uint64_t *own, const uint64
            (both + differing > 1 ? both + differing : 1);
 }
 
-/* How many rows are of another level, and so have no similarity. step: 0 for one page. */
+/* How many rows are of another level, and so have no similarity. Steps are words from one row
+ * to the next; 0 for one page. */
 static int64_t compare_rows(const Measure *by, const uint64_t *own, size_t step,
-                            const uint64_t *rows, size_t n, int64_t *bits, double *similar) {
+                            const uint64_t *rows, size_t rows_step, size_t n, int64_t *bits,
+                            double *similar) {
     int64_t unlike = 0;
-    for (size_t i = 0; i < n; i++, own += step, rows += by->width) {
+    for (size_t i = 0; i < n; i++, own += step, rows += rows_step) {
         bits[i] = distance_of(own, rows, by->n_sketch);
         similar[i] = bits[i] <= by->within ? similarity_of(by, own, rows) : -1;
         unlike += isnan(similar[i]) != 0;

@@ -340,6 +340,20 @@ static Status read_until(Reader *r) {
     return DONE;
 }
 
+/* Up to four hashes of 16 bits, none of them 0; of more, the fourth is the sum of the rest. */
+static uint64_t four_of(const uint64_t *hashes, size_t n) {
+    uint64_t four = 0, rest = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t hash = 1 + hashes[i] % 0xFFFF;
+        if (i < 3)
+            four |= hash << 16 * i;
+        else
+            rest += hash;
+    }
+    if (n > 4) rest = 1 + rest % 0xFFFF;
+    return four | rest << 48;
+}
+
 /* Facts as a page stores them: see numpy_twin/facts.py. row: zeros; n_own is at least 1. */
 static void fill_table(const int64_t *lines, const uint64_t *masks, const uint64_t *values,
                        size_t n, const int64_t *own, size_t n_own, uint64_t *row) {
@@ -350,7 +364,7 @@ static void fill_table(const int64_t *lines, const uint64_t *masks, const uint64
         numbers[masks[i] % CELLS]++;
         sums[masks[i] % CELLS] += values[i] & 0xFFF;
         while (own[place] < lines[i]) place++;
-        if (own[place] == lines[i]) row[CELLS / 4] += fmix64(masks[i] + fmix64(values[i]));
+        if (own[place] == lines[i]) row[CELLS / 4 + 2] += fmix64(masks[i] + fmix64(values[i]));
     }
     for (int i = 0; i < CELLS; i++)
         row[i / 4] |= (uint64_t)(numbers[i] % 16 << 12 | sums[i] % 4096) << 16 * (i % 4);

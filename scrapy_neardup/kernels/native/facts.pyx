@@ -52,6 +52,7 @@ cdef extern from "facts.h":
     void add_negation(uint64_t hash)
     void add_page(int number, uint32_t *page)
     Status read_until(Reader *reader) nogil
+    uint64_t four_of(const uint64_t *hashes, size_t n)
     void fill_table(const int64_t *lines, const uint64_t *masks, const uint64_t *values,
                     size_t n, const int64_t *own, size_t n_own, uint64_t *row)
     uint64_t sum_of_own(const int64_t *lines, const uint64_t *hashes, size_t n,
@@ -147,20 +148,22 @@ cdef tuple columns(Reader *reader):
     return lines, masks, values, negation_lines, negations
 
 
-def table(lines, masks, values, negation_lines, negations, own_lines):
+def table(lines, masks, values, negation_lines, negations, titles, headings, own_lines):
     """Facts as a page stores them; see the twin."""
     cdef const int64_t *line = <const int64_t *>readable(lines)
     cdef const uint64_t *mask = <const uint64_t *>readable(masks)
     cdef const uint64_t *value = <const uint64_t *>readable(values)
     cdef const int64_t *own = <const int64_t *>readable(own_lines)
     cdef size_t n_own = len(own_lines)
-    row = zeros(CELLS // 4 + 2, u64)
+    row = zeros(CELLS // 4 + 4, u64)
     cdef uint64_t *words = <uint64_t *>writable(row)
+    words[CELLS // 4] = four_of(<const uint64_t *>readable(titles), len(titles))
+    words[CELLS // 4 + 1] = four_of(<const uint64_t *>readable(headings), len(headings))
     if n_own:
         fill_table(line, mask, value, len(lines), own, n_own, words)
         line = <const int64_t *>readable(negation_lines)
         value = <const uint64_t *>readable(negations)
-        words[CELLS // 4 + 1] = sum_of_own(line, value, len(negations), own, n_own)
+        words[CELLS // 4 + 3] = sum_of_own(line, value, len(negations), own, n_own)
     return row
 
 

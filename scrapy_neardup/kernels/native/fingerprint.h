@@ -174,15 +174,19 @@ static int vote_short(Votes *votes, int64_t n_words) {
     return cast(votes, votes->features, 1);
 }
 
-static int start_votes(Votes *votes, const Spec *spec, size_t length, uint64_t multiplier) {
-    int bits = 10;
+/* level: of the sample of features that is taken; 0 for all. */
+static int start_votes(Votes *votes, const Spec *spec, size_t length, int level,
+                       uint64_t multiplier) {
+    int bits = 8;
+    length >>= level;
     votes->spec = *spec;
     votes->odd.bits = NULL;
     votes->carried = 0;
     votes->n = 0;
     votes->seen.slots = NULL;
     memset(votes->ones, 0, (size_t)spec->n_words * sizeof votes->ones[0]);
-    while (bits < 20 && (size_t)2 << bits < length) bits++;
+    /* Twice as many slots as words of 5 bytes; memory that is not used would be cleared, too. */
+    while (bits < 20 && (size_t)5 << bits < 2 * length) bits++;
     return spec->distinct ? set_start(&votes->seen, multiplier, bits) : 0;
 }
 
@@ -237,7 +241,7 @@ static int64_t fingerprints(Text text, const Spec *specs, int n_specs, uint64_t 
     int64_t n_words = 0;
     int failed = 0, wanted = 0, i;
     for (i = 0; i < n_specs; i++) {
-        failed |= start_votes(&votes[i], &specs[i], text.length, multiplier);
+        failed |= start_votes(&votes[i], &specs[i], text.length, 0, multiplier);
         wanted |= specs[i].hash == SIPHASH ? BLOCKS : SDBM;
     }
     while (!failed && scanner.at <= text.length) {
@@ -260,7 +264,7 @@ static int64_t odd_sketch_of(Text text, const Spec *spec, Odd odd, uint64_t mult
     const Level *level = &LEVELS[simd];
     Words words;
     int64_t n_words = 0;
-    int failed = start_votes(votes, spec, text.length, multiplier);
+    int failed = start_votes(votes, spec, text.length, odd.level, multiplier);
     votes->odd = odd;
     while (!failed && scanner.at <= text.length) {
         n_words += (int64_t)level->scan(&scanner, &words, spec->hash == SIPHASH ? BLOCKS : SDBM);

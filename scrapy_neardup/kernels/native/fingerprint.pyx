@@ -58,7 +58,8 @@ cdef extern from "compare.h":
         int64_t within
 
     int64_t compare_rows(const Measure *by, const uint64_t *own, size_t step,
-                         const uint64_t *rows, size_t n, int64_t *bits, double *similar) nogil
+                         const uint64_t *rows, size_t rows_step, size_t n, int64_t *bits,
+                         double *similar) nogil
 
 MASK = 2**64 - 1
 PART = 1 << 20  # bytes of text that are worth a thread's attention
@@ -135,21 +136,25 @@ def odd_row(bytes words, int n_words, int shingle, key=0, int level=0):
 
 def compare(own, rows, int n_sketch, told, double share, int64_t within):
     """Sketch bits that differ, similarity by odd sketches, rows of another level; see the twin."""
-    cdef size_t n = len(rows), step = 0 if own.ndim == 1 else own.shape[1]
+    cdef size_t n = len(rows), step = 0, rows_step
     cdef Measure by = Measure(rows.shape[1], n_sketch, NULL, 2 * (1 - share), within)
-    if own.shape != (rows.shape if step else rows.shape[1:]):
+    if own.shape != (rows.shape if own.ndim == 2 else rows.shape[1:]):
         raise ValueError(f"a page of shape {own.shape} and rows of {rows.shape}")
     if len(told) != 64 * (by.width - n_sketch - 1) + 1:
         raise ValueError(f"{len(told)} values for odd sketches in rows of {by.width} words")
     bits, similar = empty(n, i64), empty(n, f64)
     by.told = <const double *>readable(told)
-    cdef const uint64_t *page = <const uint64_t *>readable(own)
-    cdef const uint64_t *others = <const uint64_t *>readable(rows)
+    cdef const uint64_t *page
+    if own.ndim == 2:
+        page = <const uint64_t *>readable_rows(own, &step)
+    else:
+        page = <const uint64_t *>readable(own)
+    cdef const uint64_t *others = <const uint64_t *>readable_rows(rows, &rows_step)
     cdef int64_t *to_bits = <int64_t *>writable(bits)
     cdef double *to_similar = <double *>writable(similar)
     cdef int64_t unlike
     with nogil:
-        unlike = compare_rows(&by, page, step, others, n, to_bits, to_similar)
+        unlike = compare_rows(&by, page, step, others, rows_step, n, to_bits, to_similar)
     return bits, similar, unlike
 
 

@@ -2,6 +2,7 @@
 
 from cpython.buffer cimport (
     PyBUF_C_CONTIGUOUS,
+    PyBUF_STRIDES,
     PyBUF_WRITABLE,
     PyBuffer_Release,
     PyObject_GetBuffer,
@@ -14,6 +15,21 @@ cdef void *writable(array) except? NULL:
     PyObject_GetBuffer(array, &buffer, PyBUF_WRITABLE)
     cdef void *memory = buffer.buf
     PyBuffer_Release(&buffer)
+    return memory
+
+
+cdef const void *readable_rows(array, size_t *step) except? NULL:
+    """The memory of rows that are read, each contiguous; step: words from one to the next."""
+    cdef Py_buffer buffer
+    PyObject_GetBuffer(array, &buffer, PyBUF_STRIDES)
+    cdef const void *memory = buffer.buf
+    cdef bint fits = buffer.ndim == 2 and buffer.itemsize == 8
+    if fits:
+        step[0] = buffer.strides[0] // 8
+        fits = buffer.strides[1] == 8 and buffer.strides[0] >= 0 and buffer.strides[0] % 8 == 0
+    PyBuffer_Release(&buffer)
+    if not fits:
+        raise ValueError("rows of 64-bit words, each contiguous, are needed")
     return memory
 
 

@@ -77,22 +77,33 @@ def table(
     values: U64Array,
     negation_lines: I64Array,
     negations: U64Array,
+    titles: U64Array,
+    headings: U64Array,
     own_lines: I64Array,
 ) -> U64Array:
-    """The facts of a text as a page stores them, in CELLS / 4 + 2 words; detect/facts.py says how.
+    """The facts of a text as a page stores them, in CELLS / 4 + 4 words; detect/facts.py says how.
 
     own_lines: those of no template, ascending. Sentences from the first of them to the last are
     in the cells; the two sums are of the sentences and negations in own lines. O(n).
     """
-    row = np.zeros(CELLS // 4 + 2, dtype=np.uint64)
+    row = np.zeros(CELLS // 4 + 4, dtype=np.uint64)
+    row[-4], row[-3] = _four(titles), _four(headings)
     if not len(own_lines):
         return row
     within = (lines >= own_lines[0]) & (lines <= own_lines[-1])
-    row[:-2] = _cells(masks[within], values[within])
+    row[:-4] = _cells(masks[within], values[within])
     own = _among(lines, own_lines)
     row[-2] = fmix64(masks[own] + fmix64(values[own])).sum(dtype=np.uint64)
     row[-1] = negations[_among(negation_lines, own_lines)].sum(dtype=np.uint64)
     return row
+
+
+def _four(hashes: U64Array) -> int:
+    """Up to four hashes of 16 bits, none of them 0; of more, the fourth is the sum of the rest."""
+    short = [1 + h % 0xFFFF for h in hashes.tolist()]
+    if len(short) > 4:
+        short[3:] = [1 + sum(short[3:]) % 0xFFFF]
+    return sum(h << 16 * i for i, h in enumerate(short))
 
 
 def _cells(masks: U64Array, values: U64Array) -> U64Array:

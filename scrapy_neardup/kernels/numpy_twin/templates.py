@@ -1,0 +1,37 @@
+"""Counts of blocks: on how many pages of a host each one stood; in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scrapy_neardup.kernels.numpy_twin import BoolArray, U32Array, U64Array
+
+
+def frequent(hashes: U64Array, known: U64Array, counts: U32Array, threshold: int) -> BoolArray:
+    """Which hashes are among the known ones, which ascend, with a count of threshold at least.
+
+    counts: shape (known,). O(hashes log known).
+    """
+    places = known.searchsorted(hashes)
+    found: BoolArray = places < len(known)
+    places = places[found]
+    found[found] = (known[places] == hashes[found]) & (counts[places] >= threshold)
+    return found
+
+
+def counted(known: U64Array, counts: U32Array, hashes: U64Array) -> tuple[U64Array, U32Array]:
+    """The known hashes, which ascend, and their counts after a page; fresh arrays.
+
+    hashes: the page's, in ascending order; each counts once. O(known + hashes).
+    """
+    # Not np.unique(): asked for nothing else, it imports numpy.ma, in the middle of a crawl.
+    hashes = hashes[np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)]]
+    merged = np.concatenate([known, hashes])
+    order = np.argsort(merged, kind="stable")
+    merged = merged[order]
+    sums = np.concatenate([counts, np.ones(len(hashes), np.uint32)])[order]
+    again = np.flatnonzero(merged[1:] == merged[:-1])
+    sums[again] += np.uint32(1)
+    kept = np.ones(len(merged), dtype=bool)
+    kept[again + 1] = False
+    return merged[kept], sums[kept]
