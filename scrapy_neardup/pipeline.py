@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from itemadapter.adapter import ItemAdapter
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import extract
+from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.recrawl import Revisit
 from scrapy_neardup.crawl.session import CrawlSession
@@ -147,9 +147,9 @@ def tag(item: Any, decision: Decision) -> bool:
 def put(item: Any, told: dict[str, object]) -> bool:
     """Add to the item's `neardup` field; False if its type has no room for it."""
     try:
-        adapter = ItemAdapter(item)
-        before = adapter.get("neardup")
-        adapter["neardup"] = told | before if isinstance(before, dict) else told
+        fields = fields_of(item)
+        before = fields.get("neardup")
+        fields["neardup"] = told | before if isinstance(before, dict) else told
     except (AttributeError, KeyError, TypeError):
         return False
     return True

@@ -9,10 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from itemadapter.adapter import ItemAdapter
-from itemadapter.utils import is_item
-
 from scrapy_neardup import stats
+from scrapy_neardup.crawl.item_fields import fields_of, is_item
 from scrapy_neardup.report.patterns import is_wholesale, url_pattern
 from scrapy_neardup.settings import PREFIX, NearDupSettings
 from scrapy_neardup.settings.readers import closest_to
@@ -209,7 +207,7 @@ def names_in(item: Any) -> Iterator[str]:
         value = waiting.pop()
         n_read += 1
         if is_item(value):
-            fields = ItemAdapter(value)
+            fields = fields_of(value)
             yield from map(str, fields)
             waiting.extend(fields.values())
         elif isinstance(value, (list, tuple)):

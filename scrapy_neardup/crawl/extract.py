@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from itemadapter.adapter import ItemAdapter
 from lxml import etree
 from scrapy.http import HtmlResponse, Response, TextResponse, XmlResponse
 
 import scrapy_neardup.kernels as kernels
+from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.page_data import attribute_lines, page_data
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.errors import OverBudget
@@ -137,8 +137,8 @@ def _response(html: str, url: str) -> HtmlResponse:
 
 def fields_text(item: Any, names: Iterable[str]) -> str | None:
     """The text of the named fields, each on lines of its own; None if the item has none of them."""
-    adapter = ItemAdapter(item)
-    values = [adapter.get(name) for name in names if adapter.get(name) is not None]
+    fields = fields_of(item)
+    values = [fields[name] for name in names if fields.get(name) is not None]
     return "\n".join(line for value in values for line in _lines(value)) if values else None
 
 

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from hashlib import blake2b
 from types import FunctionType
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from itemadapter.adapter import ItemAdapter
-from itemadapter.utils import is_item
 from scrapy.http import Response, TextResponse
 
 from scrapy_neardup.crawl.extract import text_and_markup_of_html
+from scrapy_neardup.crawl.item_fields import fields_of, is_item
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.kernels.numpy_twin.facts import NEGATIONS
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
@@ -60,17 +60,19 @@ class ItemData(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Visit:
     """What an item may echo: the URLs by which a page was reached, its body, the crawl's time.
 
-    urls   keys of the request's and the response's URL and of all redirects between them
-    page   the response: an item may hold its body or its text as a whole
-    since  when the crawl began, in seconds since the epoch
-    until  now
+    addresses  the request's and the response's URL and those of all redirects between them
+    rules      for the keys of URLs
+    page       the response: an item may hold its body or its text as a whole
+    since      when the crawl began, in seconds since the epoch
+    until      now
     """
 
-    urls: frozenset[bytes]
+    addresses: frozenset[str]
+    rules: UrlKeyRules
     page: Response
     since: float
     until: float
@@ -81,7 +83,12 @@ class Visit:
         urls = {response.url, *response.meta.get("redirect_urls", ())}
         if response.request is not None:
             urls.add(response.request.url)
-        return cls(frozenset(url_key(url, rules) for url in urls), response, since, until)
+        return cls(frozenset(urls), rules, response, since, until)
+
+    @cached_property
+    def urls(self) -> frozenset[bytes]:
+        """The keys of the addresses."""
+        return frozenset(url_key(url, self.rules) for url in self.addresses)
 
     def is_page(self, value: str | bytes) -> bool:
         """Whether a value is the whole page."""
@@ -132,7 +139,7 @@ class _Field(NamedTuple):
 
 
 def _fields(item: Any, ignored: AbstractSet[str]) -> Iterator[tuple[str, Any]]:
-    for name, value in ItemAdapter(item).items():
+    for name, value in fields_of(item).items():
         if name not in ignored:
             yield str(name), value
 
@@ -254,6 +261,8 @@ class _Reader:
         return b"W" + _joined([_raw(fact) for fact in [*markup, *facts_of(value)]])
 
     def _url(self, url: str) -> bytes:
+        if self._visit is not None and url in self._visit.addresses:
+            return SAME_URL
         key = url_key(url, self._rules)
         if self._visit is not None and key in self._visit.urls:
             return SAME_URL

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
-from itemadapter.adapter import ItemAdapter
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.http import Response
@@ -15,6 +14,7 @@ from scrapy_neardup.crawl.advice import Advice
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.item_judge import ItemJudge
 from scrapy_neardup.crawl.items import CrawledPage, HandedItems
 from scrapy_neardup.crawl.judge import PageJudge
@@ -120,7 +120,7 @@ class CrawledPages:
 
     def decide_item(self, item: Any, text: str, page: CrawledPage | None) -> Decision | None:
         """What is to be done about an item by itself, of which this is the text."""
-        page_url = page.response.url if page else str(ItemAdapter(item).get("url", ""))
+        page_url = page.response.url if page else str(fields_of(item).get("url", ""))
         mark = page_url + ITEM_MARK
         url = f"{mark}{crc32(text.encode('utf-8', 'surrogatepass')):08x}"
         decided = self._judge.decide_text(url, text)

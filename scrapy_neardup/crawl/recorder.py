@@ -173,6 +173,8 @@ class Recorder:
 
     def wanted(self, response: Response) -> list[str]:
         """The URLs of a response that a person wants fetched once more."""
+        if self.overrides is None:
+            return []
         urls = (response.url, *response.meta.get("redirect_urls", ()))
         return [url for url in urls if self.wants(url)]
 

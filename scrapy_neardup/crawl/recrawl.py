@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 from zipfile import BadZipFile
 
 import numpy as np
-from itemadapter.adapter import ItemAdapter
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.page_table import site_number
@@ -439,7 +439,7 @@ class Shown(NamedTuple):
     def fields_in(self, item: Any, names: dict[str, int]) -> list[str]:
         """Fields that hold most of the page's text and nothing else: the page speaks for them."""
         found = []
-        for name, value in ItemAdapter(item).items():
+        for name, value in fields_of(item).items():
             words = [word for text in strings(value) for word in text.split()]
             n_chars = sum(map(len, words))
             if n_chars >= MIN_TEXT_CHARS and 2 * n_chars >= self.n_chars and name in names:

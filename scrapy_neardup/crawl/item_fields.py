@@ -1,0 +1,31 @@
+"""An item's fields by name, whatever its type; a dict's without itemadapter."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+# Neither items nor wrapped in any: they need no adapter to tell.
+PLAIN = frozenset({str, bytes, int, float, bool, type(None), list, tuple, set, frozenset})
+
+
+def fields_of(item: Any) -> MutableMapping[str, Any]:
+    """The fields of an item, by name; a change is a change of the item. Raises TypeError."""
+    if type(item) is dict:
+        return item
+    return _adapter()(item)  # type: ignore[no-any-return]
+
+
+def is_item(value: Any) -> bool:
+    """Whether fields_of() takes a value."""
+    if type(value) is dict or type(value) in PLAIN:
+        return type(value) is dict
+    return bool(_adapter().is_item(value))
+
+
+def _adapter() -> Any:
+    # Imported for the first item that is no dict: where pydantic is installed, it is loaded, too,
+    # both versions of it, in 0.1 s, and a crawl's garbage collector visits all its objects.
+    from itemadapter.adapter import ItemAdapter
+
+    return ItemAdapter
