@@ -39,6 +39,20 @@ def test_a_page_counts_as_the_twin_counts_it(
         assert (found.dtype, sums.dtype) == (np.uint64, np.uint32)
 
 
+@given(st.lists(st.tuples(st.lists(st.sampled_from(["a", "bc"]), min_size=1), st.booleans())))
+def test_own_words_are_those_of_own_blocks(
+    kernel: ModuleType, blocks: list[tuple[list[str], bool]]
+) -> None:
+    texts = [" ".join(words).encode() for words, _ in blocks]
+    ends = np.cumsum([len(text) + 1 for text in texts], dtype=np.int64) - 1
+    n_words = np.array([len(words) for words, _ in blocks], np.int64)
+    is_own = np.array([own for _, own in blocks], bool)
+    kept = [words for words, own in blocks if own]
+    expected = " ".join(word for words in kept for word in words).encode(), sum(map(len, kept))
+    for each in (kernel, twin):
+        assert each.own_words(b" ".join(texts), ends, n_words, is_own) == expected
+
+
 @given(HASHES, COUNTS, st.integers(0, 6))
 @example([5], {}, 0)
 def test_blocks_are_frequent_where_the_twin_says_so(

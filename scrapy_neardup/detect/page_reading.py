@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+import scrapy_neardup.kernels as kernels
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.facts import NO_FACTS, Facts, packed
 from scrapy_neardup.detect.templates import NOTHING, Host
@@ -15,7 +17,22 @@ from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import EngineFailed
 from scrapy_neardup.kernels.numpy_twin import BoolArray, U64Array
 
-_OUTSIDE = np.zeros(1, dtype=bool)
+T = TypeVar("T")
+
+
+class lazy(Generic[T]):  # noqa: N801 - used as property is
+    """functools.cached_property without a lock.
+
+    Up to Python 3.11 that has one, and taking it costs more than most of these values.
+    """
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
+        self._name = make.__name__
+
+    def __get__(self, instance: Any, owner: type) -> T:
+        value = instance.__dict__[self._name] = self._make(instance)
+        return value
 
 
 @dataclass(eq=False)
@@ -36,17 +53,17 @@ class PageReading:
     engine: Engine | None  # None in another process, where every signature comes along
     facts: Facts = NO_FACTS  # where they are ignored
 
-    @cached_property
+    @lazy
     def n_words(self) -> int:
         """How many words the page has."""
         return sum(self.blocks.n_words.tolist())
 
-    @cached_property
+    @lazy
     def blocks_and_heads(self) -> U64Array:
         """What templates are learnt from: blocks, and the parts of title and headings."""
         return np.concatenate([self.blocks.hashes, self.facts.titles, self.facts.headings])
 
-    @cached_property
+    @lazy
     def signatures(self) -> Signatures:
         """Fingerprint and sketch, as the engine makes them. Raises EngineFailed."""
         assert self.engine is not None
@@ -55,7 +72,7 @@ class PageReading:
         except Exception as error:
             raise EngineFailed(f"{type(self.engine).__name__} failed: {error!r}") from error
 
-    @cached_property
+    @lazy
     def odd_row(self) -> U64Array:
         """What tells how much of two pages is the same; see odd_sketch.py."""
         assert self.engine is not None
@@ -63,7 +80,7 @@ class PageReading:
             self.words, odd_sketch.level_of(self.n_words), self.engine.sketch_spec.key
         )
 
-    @cached_property
+    @lazy
     def whole(self) -> U64Array:
         """Sketch and odd sketch, as PageRows.whole has them of other pages."""
         return np.concatenate([self.signatures.sketch, self.odd_row])
@@ -84,25 +101,25 @@ class OwnPart:
         self._engine = engine
         self._min_words = min_words
 
-    @cached_property
+    @lazy
     def _are_own(self) -> BoolArray:
         """Which of blocks_and_heads are of no template."""
         own: BoolArray = ~self.known.template(self.reading.blocks_and_heads)
         return own
 
-    @cached_property
+    @lazy
     def _is_own(self) -> BoolArray:
         return self._are_own[: len(self.reading.blocks.hashes)]
 
-    @cached_property
+    @lazy
     def is_whole(self) -> bool:
         """Whether no line of the page is a template's."""
         return bool(self._is_own.all())
 
-    @cached_property
+    @property
     def n_words(self) -> int:
         """How many words are left."""
-        return int(self.reading.blocks.n_words[self._is_own].sum())
+        return self._words[1]
 
     @property
     def is_all_that_counts(self) -> bool:
@@ -114,26 +131,30 @@ class OwnPart:
         """Whether enough is left to compare pages by it."""
         return self.n_words >= self._min_words
 
-    @cached_property
+    @property
     def words(self) -> bytes:
         """The words that are left, in order."""
-        words, ends = self.reading.words, np.append(-1, self.reading.blocks.ends)
-        if self.is_whole:
-            return words
-        padded = np.concatenate([_OUTSIDE, self._is_own, _OUTSIDE])
-        edges = np.flatnonzero(padded[1:] != padded[:-1])  # of runs of own blocks
-        limits = ends[edges].tolist()
-        spans = zip(limits[::2], limits[1::2], strict=True)
-        return b" ".join(words[before + 1 : end] for before, end in spans)
+        return self._words[0]
 
-    @cached_property
+    @lazy
+    def _words(self) -> tuple[bytes, int]:
+        page = self.reading
+        if self.is_whole:
+            return page.words, page.n_words
+        blocks, is_own = page.blocks, self._is_own
+        left: tuple[bytes, int] = kernels.templates.own_words(
+            page.words, blocks.ends, blocks.n_words, is_own
+        )
+        return left
+
+    @lazy
     def fingerprint(self) -> int:
         """That of the words that are left; the page's if they are all or too few."""
         if self.is_whole or not self.is_long_enough:
             return self.reading.signatures.fingerprint
         return self._engine.fingerprint(self.words)
 
-    @cached_property
+    @lazy
     def odd_row(self) -> U64Array:
         """The odd sketch of the words that are left."""
         if self.is_whole:
@@ -141,7 +162,7 @@ class OwnPart:
         level, key = odd_sketch.level_of(self.n_words), self._engine.sketch_spec.key
         return odd_sketch.odd_row(self.words, level, key)
 
-    @cached_property
+    @lazy
     def facts(self) -> U64Array:
         """The page's facts without those of templates; shape (FACT_WORDS,)."""
         facts, blocks = self.reading.facts, self.reading.blocks
@@ -153,12 +174,12 @@ class OwnPart:
         own = facts._replace(titles=facts.titles[titles], headings=facts.headings[headings])
         return packed(own, blocks.lines[self._is_own])
 
-    @cached_property
+    @lazy
     def all_facts(self) -> U64Array:
         """The page's facts as if no template were known; shape (FACT_WORDS,)."""
         return packed(self.reading.facts, self.reading.blocks.lines)
 
-    @cached_property
+    @lazy
     def row(self) -> U64Array:
         """What the page table keeps of the page; see page_row.py."""
         own, page = np.array([self.fingerprint], dtype=np.uint64), self.reading

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* The first place in `known`, which ascends, that is not below a hash. No branch on the hash. */
 static size_t place_of(const uint64_t *known, size_t n, uint64_t hash) {
@@ -44,6 +45,20 @@ static size_t count_page(const uint64_t *known, const uint32_t *counts, size_t n
         sums[merged] = counts[i];
     }
     return merged;
+}
+
+/* Copies a page's own blocks, a space between two; out has room for all. How many bytes. */
+static size_t copy_own(const char *words, const int64_t *ends, const int64_t *n_words,
+                       const uint8_t *is_own, size_t n, char *out, int64_t *n_own) {
+    size_t start = 0, length = 0;
+    for (size_t i = 0; i < n; start = (size_t)ends[i++] + 1) {
+        if (!is_own[i]) continue;
+        if (length) out[length++] = ' ';
+        memcpy(out + length, words + start, (size_t)ends[i] - start);
+        length += (size_t)ends[i] - start;
+        *n_own += n_words[i];
+    }
+    return length;
 }
 
 #endif

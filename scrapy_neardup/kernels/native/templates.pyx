@@ -1,7 +1,9 @@
 # cython: boundscheck=False, wraparound=False
 """Counts of blocks, compiled: the contract is kernels/numpy_twin/templates.py."""
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 
 import numpy as np
 
@@ -12,6 +14,8 @@ cdef extern from "templates.h":
                        const uint32_t *counts, size_t n_known, uint64_t threshold, uint8_t *found)
     size_t count_page(const uint64_t *known, const uint32_t *counts, size_t n_known,
                       const uint64_t *hashes, size_t n, uint64_t *out, uint32_t *sums)
+    size_t copy_own(const char *words, const int64_t *ends, const int64_t *n_words,
+                    const uint8_t *is_own, size_t n, char *out, int64_t *n_own)
 
 cdef object empty = np.empty
 cdef object u64 = np.dtype(np.uint64), u32 = np.dtype(np.uint32), boolean = np.dtype(bool)
@@ -37,3 +41,19 @@ def counted(known, counts, hashes):
         <uint64_t *>writable(merged), <uint32_t *>writable(sums))
     # Copies, so that a host keeps no more than it counts.
     return merged[:n_merged].copy(), sums[:n_merged].copy()
+
+
+def own_words(bytes words, ends, n_words, is_own):
+    """The words of a page's own blocks, and how many; see the twin."""
+    cdef size_t length
+    cdef int64_t n_own = 0
+    cdef char *out = <char *>malloc(len(words) + 1)
+    if out is NULL:
+        raise MemoryError("no memory for the words of a page")
+    try:
+        length = copy_own(words, <const int64_t *>readable(ends),
+                          <const int64_t *>readable(n_words), <const uint8_t *>readable(is_own),
+                          len(ends), out, &n_own)
+        return PyBytes_FromStringAndSize(out, length), n_own
+    finally:
+        free(out)

@@ -1,10 +1,10 @@
-"""Counts of blocks: on how many pages of a host each one stood; in NumPy."""
+"""Counts of blocks, by pages of a host, and what a page is without those of templates; in NumPy."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from scrapy_neardup.kernels.numpy_twin import BoolArray, U32Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
 
 
 def frequent(hashes: U64Array, known: U64Array, counts: U32Array, threshold: int) -> BoolArray:
@@ -35,3 +35,16 @@ def counted(known: U64Array, counts: U32Array, hashes: U64Array) -> tuple[U64Arr
     kept = np.ones(len(merged), dtype=bool)
     kept[again + 1] = False
     return merged[kept], sums[kept]
+
+
+def own_words(
+    words: bytes, ends: I64Array, n_words: I64Array, is_own: BoolArray
+) -> tuple[bytes, int]:
+    """The words of a page's own blocks, in order, joined by single spaces; and how many.
+
+    ends, n_words: where the words of each block end in those of the page, and how many they
+    are; shape (blocks,). O(words).
+    """
+    starts = np.append(np.int64(0), ends + 1)[:-1]
+    spans = zip(starts[is_own].tolist(), ends[is_own].tolist(), strict=True)
+    return b" ".join(words[start:end] for start, end in spans), int(n_words[is_own].sum())
