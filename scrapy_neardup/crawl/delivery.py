@@ -29,8 +29,11 @@ class Delivery:
 
     def put(self, action: Action, *args: object) -> None:
         """Carry out an action when all items that left the pipelines so far are stored."""
-        self._waiting.append((action, args))
         self._n_put += 1
+        if not (self._waiting or self._held_from or self.is_buffered):
+            self._attempt("state", action, *args)
+            return
+        self._waiting.append((action, args))
         if not self.is_buffered:
             self.release()
 

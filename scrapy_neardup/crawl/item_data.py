@@ -51,7 +51,7 @@ class ItemData(NamedTuple):
     """An item's own data.
 
     values  64-bit digest of all that has to be equal, and where it stands
-    fields  64-bit digest of each top-level field, long text included; to name what differs
+    fields  Python's hash of each top-level field, long text included; to name what differs
     text    the long strings of the field with the longest text, a line each; "" where none has any
     """
 
@@ -123,7 +123,7 @@ def item_data(
         for part in (_text(name), field.values if name == longest else whole[name])
     ]
     values = _joined(parts)
-    fields = {name: _digest(field, key) for name, field in whole.items()}
+    fields = {name: hash(field) for name, field in whole.items()}
     text = "\n".join(encoded[longest].texts) if encoded else ""
     return ItemData(_digest(values, key), fields, text)
 

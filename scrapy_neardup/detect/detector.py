@@ -45,6 +45,7 @@ Contained = Literal["keep", "drop"]
 
 HELD = 0.9  # share of an earlier page that a page must hold to contain it
 MAX_OF_A_TITLE = 32  # pages of one title that are looked at, the newest ones
+NO_IDS = np.empty(0, dtype=np.int64)
 SCRIPT_SHARE = 4  # so many times as much unread script as text may hold what the page says
 
 
@@ -317,6 +318,8 @@ class Detector:
         self, reading: PageReading, found: list[Match]
     ) -> tuple[Match | None, Match | None]:
         """The original of the same scope, and that of other sites."""
+        if not found:
+            return None, None
         sites, here = self.pages.sites, self._scope_of(reading.site)
         return (
             next((match for match in found if sites[match.id] == here), None),
@@ -392,6 +395,8 @@ class Detector:
     def _of_title(self, title: int, scope: int) -> I64Array:
         """The newest pages of a title and a site, MAX_OF_A_TITLE at most."""
         found = self._by_title.candidates(title ^ scope) if title else []
+        if not found:
+            return NO_IDS
         ids = np.array(sorted(found)[-MAX_OF_A_TITLE:], dtype=np.int64)
         titles = self.pages.sketches.take(ids)[:, TITLE] == np.uint64(title)
         same: I64Array = ids[titles & (self.pages.sites.take(ids) == np.uint64(scope))]

@@ -85,8 +85,8 @@ def near(
         return candidates
     found: BoolArray = candidates & (measured.sketch_distances <= limits.confirm_distance)
     found &= measured.similarity >= limits.similarity
-    places = np.flatnonzero(found)
-    if len(places) and template_rule is not None:
+    if template_rule is not None and found.any():
+        places = np.flatnonzero(found)
         found[places] = template_rule(places)
     found |= candidates & (measured.own_similarity >= limits.similarity)
     return found

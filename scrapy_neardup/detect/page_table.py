@@ -39,6 +39,7 @@ def site_number(site: str) -> int:
     return _number(site.encode("utf-8", "surrogatepass"), b"neardup-site")
 
 
+@lru_cache(maxsize=16)  # a page's URL is asked for when it is looked up, and when it is stored
 def _number(name: bytes, person: bytes) -> int:
     return int.from_bytes(blake2b(name, digest_size=8, person=person).digest(), "little")
 
@@ -53,6 +54,7 @@ class Column:
         self._base: Any = np.empty((0, *shape), dtype=dtype)
         self._live: Any = np.empty((0, *shape), dtype=dtype)
         self._n_live = 0
+        self.shape = shape  # of a row
 
     def map(self, rows: Any) -> None:
         """Start over from an array, which is kept as it is."""
@@ -126,12 +128,6 @@ class Column:
     @property
     def dtype(self) -> Any:
         return self._live.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of a row."""
-        shape: tuple[int, ...] = self._live.shape[1:]
-        return shape
 
     @property
     def nbytes(self) -> int:
