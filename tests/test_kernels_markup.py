@@ -202,6 +202,8 @@ def test_no_tag_has_more_attributes_than_were_counted_before_it_was_parsed(text:
     page = f"<html><body>{text}".encode()
     counted = native("markup").most_attributes(page)
     assert counted == twin.most_attributes(page)
+    n_markup = native("markup").tags_and_attributes(page)
+    assert n_markup == twin.tags_and_attributes(page) == text.count("<") + text.count("=") + 2
     elements = html.document_fromstring(page).iter(etree.Element)
     assert max(len(element.attrib) for element in elements) <= counted
 

@@ -59,7 +59,7 @@ def _tree(response: HtmlResponse | XmlResponse) -> etree._Element:
     Raises OverBudget for more `<` and `=` than MAX_MARKUP, for more than MAX_ATTRIBUTES in one
     tag, and where libxml2 stopped at elements nested too deeply (2,048): the rest is missing.
     """
-    n_markup = response.body.count(b"<") + response.body.count(b"=")
+    n_markup = kernels.markup.tags_and_attributes(response.body)
     if n_markup > MAX_MARKUP:
         raise OverBudget(f"{n_markup} tags and attributes, at most {MAX_MARKUP}")
     root = _parsed(response)

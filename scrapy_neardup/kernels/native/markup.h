@@ -86,6 +86,20 @@ static const uint8_t *past_attribute(const uint8_t *at, const uint8_t *end) {
     return next;
 }
 
+/* In steps of 255 bytes, so that compilers can count in bytes, many at a time. */
+static size_t n_tags_and_attributes(const uint8_t *page, size_t n) {
+    size_t sum = 0;
+    while (n) {
+        size_t step = n < 255 ? n : 255;
+        uint8_t found = 0;
+        for (size_t i = 0; i < step; i++) found += (page[i] == '<') | (page[i] == '=');
+        sum += found;
+        page += step;
+        n -= step;
+    }
+    return sum;
+}
+
 /* The most attributes that a tag of a page has, as HTML's tokenizer tells them; repeated ones and
  * those of end tags count, too. O(n). */
 static size_t most_attributes(const uint8_t *at, size_t n) {

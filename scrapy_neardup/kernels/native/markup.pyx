@@ -60,6 +60,7 @@ cdef extern from "markup.h":
         Name names[MAX_NAMES]
 
     int append_visible(Text *text, const Names *names, const Node *root)
+    size_t n_tags_and_attributes(const uint8_t *page, size_t n) noexcept nogil
     size_t most_tag_attributes "most_attributes"(const uint8_t *page, size_t n) noexcept nogil
 
 # Every relation between nodes that is read: first and last child, neighbours, text, namespaces.
@@ -73,6 +74,11 @@ cdef Names NAMES
 def visible_text(root) -> str:
     """The visible text below an lxml element; see the twin, whose bound on depth it has not."""
     return text_below(root) if knows_layout() else visible_text_by_lxml(root)
+
+
+def tags_and_attributes(bytes page) -> int:
+    """The `<` and `=` of a page; see the twin."""
+    return n_tags_and_attributes(page, len(page))
 
 
 def most_attributes(bytes page) -> int:
