@@ -224,7 +224,8 @@ class Campaign:
     root: str
     workers: list[Child] = field(default_factory=list)
     kills: Counter[str] = field(default_factory=Counter)
-    has_begun: bool = False  # whether a worker has ended by itself
+    kills_to_the_end: bool = False  # also when a worker has ended by itself
+    has_ended: bool = False  # whether one has
 
     def run(self, rng: random.Random, most: int) -> None:
         """Crawl to the end; up to `most` kills on the way."""
@@ -258,8 +259,8 @@ class Campaign:
                 else:
                     worker.bury()
                     self.workers.remove(worker)
-                    self.has_begun = True
-        return bool(self.workers) and not self.has_begun
+                    self.has_ended = True
+        return bool(self.workers) and (not self.has_ended or self.kills_to_the_end)
 
     def strike(self, rng: random.Random) -> None:
         """Kill a worker and let a new one join, or kill the server and start it again."""
@@ -325,6 +326,7 @@ def main() -> None:
                 settings = {"NEARDUP_BACKEND": server.url, "REDIS_URL": server.url}
                 settings |= SCHEDULERS[options.scheduler]
                 campaign = Campaign(folder, server, settings, address(0, port) + "/0")
+                campaign.kills_to_the_end = options.scheduler != "fleet"
                 campaign.run(rng, min(options.each, options.kills - kills.total()))
                 counts = judge((folder / "diary").read_text().splitlines())
             kills += campaign.kills

@@ -362,6 +362,20 @@ def test_a_url_that_two_workers_fetched_at_once_is_kept_once(server: RunningServ
         worker.close()
 
 
+def test_a_page_of_which_a_copy_was_dropped_here_is_still_the_other_workers(
+    server: RunningServer,
+) -> None:
+    one, other = Worker(server.url), Worker(server.url)
+    url, copy = "https://site.example/1", "https://site.example/copy"
+    assert one.decide(url, prose(1), once=True).kind == "new"
+    assert other.decide(copy, prose(1), once=True).original == url
+    for _ in range(2):
+        decision = other.decide(url, prose(1), once=True)
+        assert (decision.kind, decision.original) == ("exact", url)
+    for worker in (one, other):
+        worker.close()
+
+
 def test_workers_of_another_specification_are_refused(server: RunningServer) -> None:
     Worker(server.url).close()
     with pytest.raises(FleetError, match="distance is 6 there and 3 here"):

@@ -75,7 +75,7 @@ class FleetWorker:
         self._worker, self._numbers = token_bytes(WORKER_BYTES), count()
         self._ours: dict[int, SharedPage] = {}  # local id → page whose items are under way
         self._untold: Iterator[Call] = iter(())  # what the server is to be told again
-        self._others: set[int] = set()  # local ids of pages that others kept and we fetched, too
+        self._others: set[int] = set()  # local ids of pages that others kept
         self._asking: set[int] = set()  # local ids of pages that the server is asked about
         try:
             self.key = self._join(settings)
@@ -234,7 +234,7 @@ class FleetWorker:
     ) -> tuple[Decision, bool]:
         decision, is_new = state.decide(reading, learn=False)
         if once and not decision.is_duplicate and decision.page_id in self._others:
-            return _repeats_itself(decision, reading.url), False  # dropped here once already
+            return _repeats_itself(decision, reading.url), False  # kept by the other worker
         while decision.original_id in self._asking:
             await pause(FIRST_PAUSE_S)
             if decision.original_id not in self._asking:
@@ -258,6 +258,8 @@ class FleetWorker:
             await self._be_taught(state.detector, reading.host)  # by whoever brought these
             state.drop(decision.page_id)
             ids = [state.detector.restore(*other.kept) for other in settled]
+            owners = zip(ids, (other.worker for other in settled), strict=True)
+            self._others.update(id for id, worker in owners if worker != self._worker)
             decision, is_new = state.decide(reading, learn=False)
             if once and decision.page_id in ids and not decision.is_duplicate:
                 self._others.add(decision.page_id)
