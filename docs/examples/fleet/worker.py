@@ -1,0 +1,53 @@
+"""One worker of a fleet that follows every link of a site; compose.yaml starts three of them.
+
+START=http://site.example/ NEARDUP_BACKEND=redis://127.0.0.1:6379/0 python worker.py
+"""
+
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import scrapy
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.http import Response
+
+
+class Everything(scrapy.Spider):
+    """Follows every link of a site and makes one item of every page."""
+
+    name = "everything"
+    root: str
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield scrapy.Request(self.root)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        for link in response.css("a::attr(href)").getall():
+            url = response.urljoin(link)
+            if urlsplit(url).netloc == urlsplit(self.root).netloc:
+                yield scrapy.Request(url)
+
+
+def main() -> None:
+    """Crawl until the fleet has nothing left to fetch."""
+    items = f"{os.environ.get('ITEMS', '.')}/{socket.gethostname()}-{os.getpid()}.jsonl"
+    settings = {
+        "ADDONS": {"scrapy_neardup.NearDupAddon": 500},
+        "SCHEDULER": "scrapy_neardup.scheduler.FleetScheduler",
+        "NEARDUP_BACKEND": os.environ["NEARDUP_BACKEND"],
+        "NEARDUP_METRICS_HOST": "0.0.0.0",  # noqa: S104  # the other containers
+        "NEARDUP_METRICS_PORT": int(os.environ.get("METRICS_PORT", "9410")),
+        "FEEDS": {items: {"format": "jsonlines"}},
+        "ROBOTSTXT_OBEY": True,
+        "LOG_LEVEL": "INFO",
+    }
+    process = AsyncCrawlerProcess(settings)
+    process.crawl(Everything, root=os.environ["START"])
+    process.start()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""The compose file's parts, as far as they run without containers."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fleets import RunningServer
+from mock_site import MockSite, page, prose
+
+pytest.importorskip("redis", reason="the extra `redis` is not installed")
+
+from scrapy_neardup.report.metrics import metric_of
+from scrapy_neardup.stats import DOCS
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "examples" / "fleet"
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
+    text = (FOLDER / "grafana.json").read_text()
+    asked = set(re.findall(r"\b((?:neardup|scrapy)_\w+)\{", text))
+    assert len(asked) > 15
+    ours = {metric_of(stat.replace("{}", "x"))[0] for stat in DOCS}
+    assert asked <= ours | {"scrapy_downloader_response_count"}
+    assert len(json.loads(text)["panels"]) == 8
+
+
+def test_the_compose_file_mounts_files_that_there_are() -> None:
+    text = (FOLDER / "compose.yaml").read_text()
+    mounted = re.findall(r"\./([\w.-]+):", text)
+    assert len(mounted) == 4
+    assert all((FOLDER / name).is_file() for name in (*mounted, "worker.py"))
+
+
+def test_three_workers_of_the_example_keep_each_page_once(
+    server: RunningServer, mock_site: MockSite, tmp_path: Path
+) -> None:
+    links = [mock_site.url(f"/page/{n}") for n in range(20)]
+    root = mock_site.add("/root", page(prose("root"), *links))
+    environment = {"START": root, "NEARDUP_BACKEND": server.url, "ITEMS": str(tmp_path)}
+    environment |= {"METRICS_PORT": "0"}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, str(FOLDER / "worker.py")],
+            env=os.environ | environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    logs = [worker.communicate(timeout=100)[1] for worker in workers]
+    kept = [
+        json.loads(line)["url"]
+        for file in tmp_path.glob("*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+    assert sorted(kept) == sorted([root, *links]), logs
+    assert all("neardup: metrics at http://0.0.0.0:" in log for log in logs)
