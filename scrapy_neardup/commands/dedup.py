@@ -78,6 +78,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clusters", metavar="FILE", type=table, help="write the clusters as .csv or .parquet"
     )
+    parser.add_argument(
+        "--contains-any",
+        metavar="FILE",
+        type=Path,
+        help="list records that contain passages of a file, such as an evaluation set",
+    )
+    parser.add_argument(
+        "--paragraphs",
+        choices=("list", "remove"),
+        help="list paragraphs that kept records share, or remove them from all but the first",
+    )
+    parser.add_argument(
+        "--ngram",
+        type=at_least(4),
+        default=13,
+        metavar="N",
+        help="words in a row that a record and a passage share (default: 13)",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
 
@@ -127,6 +145,9 @@ def deduplicated(options: argparse.Namespace, out: Path) -> dict[str, Any]:
         options.keep,
         options.against,
         options.clusters,
+        options.contains_any,
+        options.paragraphs,
+        options.ngram,
     )
     try:
         with progress_bar(job) as watch:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scrapy_neardup.detect.detector import Detector
+from scrapy_neardup.errors import InputError
 from scrapy_neardup.factory import make_detector, make_identity
 from scrapy_neardup.offline.dedup import journal
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
@@ -26,16 +27,26 @@ from scrapy_neardup.offline.dedup.copies import Keep, Swap, rechosen, swaps
 from scrapy_neardup.offline.dedup.deciding import Cuts, Decider, Place
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.journal import Decided, RunJournal
+from scrapy_neardup.offline.dedup.lines import Document, Surplus
+from scrapy_neardup.offline.dedup.paragraphs import FILE as PARAGRAPHS
+from scrapy_neardup.offline.dedup.paragraphs import Paragraphs, opened, write_paragraphs
+from scrapy_neardup.offline.dedup.passages import NGRAM, Passages, read_passages
 from scrapy_neardup.offline.dedup.progress import Progress, Stage, begun
 from scrapy_neardup.offline.dedup.reading import Work
-from scrapy_neardup.offline.dedup.record import Limits
+from scrapy_neardup.offline.dedup.record import Chunk, Limits
 from scrapy_neardup.offline.dedup.reference import (
     SNAPSHOT,
     reference_detector,
     reference_folder,
     reference_key,
 )
-from scrapy_neardup.offline.dedup.tables import TOTALS, Records, write_clusters, write_tables
+from scrapy_neardup.offline.dedup.tables import (
+    TOTALS,
+    Records,
+    write_clusters,
+    write_contained,
+    write_tables,
+)
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 from scrapy_neardup.offline.dedup.writing import CHECKPOINT_S, Writer, Written
 from scrapy_neardup.settings import NearDupSettings
@@ -45,6 +56,7 @@ from scrapy_neardup.state.secret import keep_key, kept_key
 from scrapy_neardup.state.snapshot import write_snapshot
 
 JOURNAL, SUMMARY = "decisions.journal", "summary.json"
+TEXT_KINDS = ("jsonl", "json", "csv", "parquet")
 LOCKED = "Wait for that run, or name another folder with --out"
 
 # Called during a run with the bytes of the inputs read so far and the counts so far.
@@ -63,6 +75,9 @@ class DedupJob(NamedTuple):
     keep: Keep = "first"
     against: Path | None = None
     clusters: Path | None = None  # table to write: .csv or .parquet
+    contains_any: Path | None = None  # file with passages to be found
+    paragraphs: Paragraphs | None = None  # what to do with those that kept records share
+    ngram: int = NGRAM  # words of a passage that a record must have in a row
 
     @property
     def options(self) -> dict[str, Any]:
@@ -73,24 +88,38 @@ class DedupJob(NamedTuple):
             "limit": list(self.limits),
             "--keep": self.keep,
             "--against": against,
+            "--contains-any": sized(self.contains_any),
+            "--ngram": self.ngram,
+            "--paragraphs": self.paragraphs,
         }
+
+
+def sized(path: Path | None) -> list[Any] | None:
+    """What tells one version of a file from another. Raises InputError."""
+    try:
+        return None if path is None else [str(path.resolve()), path.stat().st_size]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
 
 
 def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[str, Any]:
     """Deduplicate and return the summary; resumes where a run over the same files stopped.
 
     Writes `kept/` (records in their own formats), `duplicates.jsonl` (each with its original
-    and the distances), `damaged.jsonl`, `detector.snapshot` (what is remembered of the pages) and
-    `summary.json`. Raises InputError, StateLocked, StateError, OSError.
+    and the distances), `damaged.jsonl`, `detector.snapshot` (what is remembered of the pages),
+    `summary.json`, and what the job asks for besides. Raises InputError, StateLocked, StateError,
+    OSError.
     """
     named = [[source.label, source.n_bytes] for source in job.inputs]
     stage = begun(job.out, named, job.options).stage  # refuses folders of something else
     columns = [] if stage == "done" else columns_of(job)
+    path = None if stage == "done" else job.contains_any
+    passages = None if path is None else Passages(read_passages(path), job.ngram)
     make_folder(job.out)
     with closing(FolderLock(job.out, LOCKED)):
         progress = begun(job.out, named, job.options)
         if progress.stage != "done":
-            DedupRun(job, columns, progress, watch).go()
+            DedupRun(job, columns, passages, progress, watch).go()
     summary: dict[str, Any] = json.loads((job.out / SUMMARY).read_text("utf-8"))
     return summary
 
@@ -98,7 +127,21 @@ def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[
 def columns_of(job: DedupJob) -> list[Columns]:
     """The columns of each input. Raises InputError where one is missing."""
     with closing(Worker(Work(job.settings, 1, job.inputs, job.limits, ""))) as worker:
-        return [columns_in(worker, number, job.fields) for number in range(len(job.inputs))]
+        found = [columns_in(worker, number, job.fields) for number in range(len(job.inputs))]
+    if job.paragraphs == "remove":
+        for source, columns in zip(job.inputs, found, strict=True):
+            check_removable(source, columns)
+    return found
+
+
+def check_removable(source: Input, columns: Columns) -> None:
+    """Raises InputError where texts are not in columns of their own."""
+    is_nested = source.kind == "parquet" and any("." in name for name in columns.text)
+    if source.kind not in TEXT_KINDS or is_nested or (columns.html and not columns.text):
+        raise InputError(
+            f"{source.label}: --paragraphs remove takes columns of text"
+            f"{', not nested ones' if is_nested else ', not HTML'}; use --paragraphs list"
+        )
 
 
 def columns_in(worker: Worker, number: int, fields: Fields) -> Columns:
@@ -114,8 +157,14 @@ class DedupRun:
     """One run, from wherever an earlier one was stopped."""
 
     def __init__(
-        self, job: DedupJob, columns: list[Columns], progress: Progress, watch: Watcher
+        self,
+        job: DedupJob,
+        columns: list[Columns],
+        passages: Passages | None,
+        progress: Progress,
+        watch: Watcher,
     ) -> None:
+        self.passages = passages
         self.job, self.columns, self.progress, self.watch = job, columns, progress, watch
         self.began_at = time.monotonic() - progress.seconds
         self.reference = None if job.against is None else reference_folder(job.against)
@@ -143,7 +192,10 @@ class DedupRun:
     def go(self) -> None:
         """Whatever is left to do."""
         job, token = self.job, self.progress.token
-        work = Work(job.settings, self.key, job.inputs, job.limits, token, job.keep != "first")
+        with_traits = job.keep != "first"
+        work = Work(
+            job.settings, self.key, job.inputs, job.limits, token, with_traits, self.passages
+        )
         self._save(self.progress.stage)
         with Workers(work, job.jobs) as workers:
             cuts = Cuts(workers, self.columns)
@@ -151,6 +203,7 @@ class DedupRun:
             self._write(workers, cuts)
         self._summarize()
         self._save("done")
+        (job.out / PARAGRAPHS).unlink(missing_ok=True)
         (job.out / JOURNAL).unlink()
 
     def _read(self, workers: Workers, cuts: Cuts) -> None:
@@ -175,9 +228,39 @@ class DedupRun:
         write_snapshot(path, self.identity, detector.arrays(), key=self.key)
         self.swapped = self._swapped()
         write_tables(self.job.out, self._groups(), self.records)
+        if self.passages is not None:
+            write_contained(self.job.out, self._groups(), self.records)
+        if self.job.paragraphs is not None:
+            self._find_paragraphs(workers, cuts, self.job.paragraphs)
         if self.job.clusters is not None:
             write_clusters(self.job.clusters, self._groups(), self.records)
         self._save("writing")
+
+    def _find_paragraphs(self, workers: Workers, cuts: Cuts, mode: Paragraphs) -> None:
+        """Read what is kept once more, and say what of it repeats."""
+        path = self.job.out / PARAGRAPHS
+        path.unlink(missing_ok=True)  # of a run that was stopped here
+        groups = self._groups()
+
+        def documents(worker: Worker, part: tuple[tuple[int, Chunk], Decided]) -> list[Document]:
+            found: list[Document] = cuts.looked_at(
+                worker, "documents", part[0], [], part[1].verdicts
+            )
+            return found
+
+        parts = zip(cuts.after(0, 0), groups, strict=True)
+        read = workers.in_order(parts, documents)
+        with opened(self.job.out) as table:
+            table.fill(
+                ((*group.place, found) for (_, group), found in read), self.job.settings.scope
+            )
+            write_paragraphs(self.job.out, table, mode, self.records)
+
+    def _surplus(self, number: int, chunk: int) -> Surplus:
+        if self.job.paragraphs != "remove":
+            return {}
+        with opened(self.job.out) as table:
+            return table.surplus(number, chunk)
 
     def _decided(self, detector: Any = None) -> Iterator[tuple[int, Decided]]:
         path = self.job.out / JOURNAL
@@ -211,7 +294,7 @@ class DedupRun:
             self.progress.written = list(written)
             self._save("writing")
 
-        writer = Writer(self.job.inputs, cuts, self.job.out / "kept", note)
+        writer = Writer(self.job.inputs, cuts, self.job.out / "kept", note, self._surplus)
         done = Written(*self.progress.written)
         for _ in writer.write(workers, self._groups(), done):
             self.watch(self._before(len(self.job.inputs)), self.counts)
@@ -226,6 +309,11 @@ class DedupRun:
         self.progress.save(self.job.out)
 
     def _summarize(self) -> None:
+        if self.passages is not None and self.passages.n_too_short:
+            self.counts["passages/too_short"] = self.passages.n_too_short
+        if self.job.paragraphs is not None:
+            with opened(self.job.out) as table:
+                self.counts |= table.totals(self.job.paragraphs)
         counts = dict(sorted(self.counts.items()))
         summary = {
             "inputs": len(self.job.inputs),

@@ -14,13 +14,14 @@ from scrapy_neardup.detect.templates import each_once
 from scrapy_neardup.offline.dedup.columns import Columns
 from scrapy_neardup.offline.dedup.journal import (
     CHOICE,
+    CONTAINS,
     DAMAGED,
     DROPPED,
     DUPLICATE,
     KEPT,
     RunJournal,
 )
-from scrapy_neardup.offline.dedup.reading import Readings
+from scrapy_neardup.offline.dedup.reading import Contained, Readings
 from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame
 from scrapy_neardup.offline.dedup.transfer import Unread, pack, unpack
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
@@ -78,16 +79,25 @@ class Cuts:
 
     def read(self, worker: Worker, part: tuple[int, Chunk]) -> Readings:
         """What the records of a chunk say; one that ends its worker is left unread."""
+        chunk = part[1]
+        what = f"{len(chunk.data or b''):,} bytes that crash their reader"
+        lost = Readings(pack([Damage(what, chunk.begin)]), [None])
+        read: Readings = self.looked_at(worker, "read", part, lost)
+        return read
+
+    def looked_at(
+        self, worker: Worker, name: str, part: tuple[int, Chunk], lost: Any, *args: Any
+    ) -> Any:
+        """What a method of Reader says of a chunk. It is told the records that ended a worker;
+        `lost` where one is ended without looking at any."""
         number, chunk = part
         fatal: set[int] = set()
         while True:
             try:
-                read: Readings = worker.call("read", number, self.columns[number], chunk, fatal)
-                return read
+                return worker.call(name, number, self.columns[number], chunk, fatal, *args)
             except WorkerEnded as ended:
                 if ended.index < 0 or ended.index in fatal:
-                    what = f"{len(chunk.data or b''):,} bytes that crash their reader"
-                    return pack([Damage(what, chunk.begin)]), [None]
+                    return lost
                 fatal.add(ended.index)
 
 
@@ -101,9 +111,9 @@ class Decider:
 
     def decide(self, number: int, chunk: int, read: Readings) -> Counter[str]:
         """Decide about the records of a chunk; how many of each kind."""
-        packed, every = read
-        counts, verdicts = Counter(records=len(every)), bytearray()
-        for index, (reading, traits) in enumerate(zip(unpack(packed), every, strict=True)):
+        counts, verdicts = Counter(records=len(read.traits)), bytearray()
+        records = zip(unpack(read.packed), read.traits, strict=True)
+        for index, (reading, traits) in enumerate(records):
             if traits is not None and isinstance(reading, PageReading):
                 entry = {"index": index, "name": reading.url, "traits": traits}
                 self.journal.note(CHOICE, entry)
@@ -111,8 +121,19 @@ class Decider:
             counts[kind] += 1
             counts["kept"] += verdict
             verdicts.append(verdict)
+        for index, contained in enumerate(read.contained):
+            self._contained(index, contained, counts)
         self.journal.decided((number, chunk), bytes(verdicts), counts)
         return counts
+
+    def _contained(self, index: int, contained: Contained | None, counts: Counter[str]) -> None:
+        if contained is None:
+            counts["passages/not_searched"] += 1
+            return
+        counts["passages/records"] += bool(contained.found)
+        for found in contained.found:
+            entry = {"index": index, "url": contained.url, **found._asdict()}
+            self.journal.note(CONTAINS, entry)
 
     def _verdict(self, index: int, reading: PageReading | Unread | Damage) -> tuple[str, int]:
         if isinstance(reading, Damage):

@@ -27,7 +27,7 @@ from scrapy_neardup.state.journal import (
 )
 from scrapy_neardup.state.records import KeptPage, pack_page, unpack_page
 
-PAGE, TEMPLATE, TEMPLATE_PART, DUPLICATE, DAMAGED, CHOICE, CHUNK = range(1, 8)
+PAGE, TEMPLATE, TEMPLATE_PART, DUPLICATE, DAMAGED, CHOICE, CHUNK, CONTAINS = range(1, 9)
 _HOST = struct.Struct("<Q")
 PART_HASHES = MAX_PAYLOAD_BYTES // 16
 
@@ -48,6 +48,7 @@ class Decided(NamedTuple):
     duplicates: list[dict[str, Any]]
     damaged: list[dict[str, Any]]
     choices: list[dict[str, Any]]
+    contained: list[dict[str, Any]]  # passages that records contain
 
 
 class RunJournal:
@@ -74,7 +75,8 @@ class RunJournal:
         self._note(TEMPLATE, _HOST.pack(host) + hashes.astype("<u8").tobytes())
 
     def note(self, kind: int, entry: dict[str, Any]) -> None:
-        """A DUPLICATE, something DAMAGED, or what a CHOICE of a copy is made by."""
+        """A DUPLICATE, something DAMAGED, what a CHOICE of a copy is made by, or a passage that a
+        record CONTAINS."""
         self._note(kind, json.dumps(entry).encode())
 
     def decided(self, place: tuple[int, int], verdicts: bytes, counts: Counter[str]) -> None:
@@ -110,7 +112,7 @@ def decided(
 def _decided(payload: bytes, records: list[tuple[int, bytes]]) -> Decided:
     head, _, packed = payload.partition(b"\n")
     number, chunk, counts = json.loads(head)
-    noted: dict[int, list[dict[str, Any]]] = {DUPLICATE: [], DAMAGED: [], CHOICE: []}
+    noted: dict[int, list[dict[str, Any]]] = {DUPLICATE: [], DAMAGED: [], CHOICE: [], CONTAINS: []}
     for kind, entry in records:
         if kind in noted:
             noted[kind].append(json.loads(entry))

@@ -14,11 +14,15 @@ from scrapy_neardup.crawl.extract import page_content
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.page_reading import PageReading
+from scrapy_neardup.detect.sites import site_of
+from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.errors import OverBudget
 from scrapy_neardup.factory import make_detector
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import Format, columns_of, format_of
 from scrapy_neardup.offline.dedup.inputs import Input
+from scrapy_neardup.offline.dedup.lines import Document, Surplus, lines_of
+from scrapy_neardup.offline.dedup.passages import Found, Passages
 from scrapy_neardup.offline.dedup.record import Chunk, Damage, Limits, Page, Ranges
 from scrapy_neardup.offline.dedup.traits import Traits, traits_of
 from scrapy_neardup.offline.dedup.transfer import Packed, Read, Unread, pack
@@ -34,9 +38,26 @@ class Work(NamedTuple):
     limits: Limits
     token: str  # with which this run names pages
     with_traits: bool = False  # whether a copy is to be chosen by more than its place
+    passages: Passages | None = None  # to be found in records
 
 
-Readings = tuple[Packed, list[Traits | None]]
+class Contained(NamedTuple):
+    """The passages that a record contains."""
+
+    url: str
+    found: list[Found]
+
+
+class Readings(NamedTuple):
+    """What the records of a chunk say, in their order.
+
+    traits     None where no copy is to be chosen by them
+    contained  URL and passages of each that contains some; empty if none are wanted
+    """
+
+    packed: Packed
+    traits: list[Traits | None]
+    contained: list[Contained | None] = []  # noqa: RUF012 - never written to
 
 
 class Reader:
@@ -73,20 +94,24 @@ class Reader:
         frames = (frame for frame in form.frames(chunk) if not frame.filler)
         found: list[Read] = []
         traits: list[Traits | None] = []
+        contained: list[Contained | None] = []
         for index, frame in enumerate(frames):
             self.at(index)
             page: Page | Damage | None = None
             if index in fatal:
                 found.append(Unread("failed"))
             elif frame.damage:
-                found.append(Damage(frame.damage, frame.begin))
+                page = Damage(frame.damage, frame.begin)
+                found.append(page)
             else:
                 place = f"#{self.work.token}.{number}.{chunk.number}.{index}"
                 page = form.page(frame, chunk)
                 found.append(self._read(page, place))
             traits.append(self._traits(page, found[-1]))
+            if self.work.passages is not None:
+                contained.append(self._contained(self.work.passages, page, found[-1]))
         self.at(-1)
-        return pack(found), traits
+        return Readings(pack(found), traits, contained)
 
     def _of(self, number: int, columns: Columns) -> Format:
         """The format of an input, which stays open until the next input."""
@@ -99,6 +124,20 @@ class Reader:
         if not (isinstance(page, Page) and isinstance(reading, PageReading)):
             return None
         return traits_of(page, reading.n_words) if self.work.with_traits else None
+
+    def _contained(
+        self, passages: Passages, page: Page | Damage | None, reading: Read
+    ) -> Contained | None:
+        """The passages in a record, also in one that is not compared; None where it is unknown."""
+        if isinstance(page, Damage):
+            return Contained("", [])
+        if page is None or (page.body and reading == Unread("too_long")):
+            return None
+        try:
+            words = reading.words if isinstance(reading, PageReading) else words_of(page)
+            return Contained(page.url, passages.found_in(words))
+        except Exception:
+            return None
 
     def _read(self, page: Page | Damage, place: str) -> Read:
         """The reading of one record. Any error of a parser leaves it unread, and so kept."""
@@ -120,16 +159,68 @@ class Reader:
         except Exception:
             return Unread("failed")
 
-    def write(
-        self, number: int, columns: Columns, chunk: Chunk, kept: bytes, is_first: bool, out: Path
-    ) -> bytes | Ranges:
-        """What a chunk adds to the file of kept records. kept: a byte a record, 1 to keep it."""
-        return self._of(number, columns).write(chunk, map(bool, kept), is_first, out)
+    def documents(
+        self, number: int, columns: Columns, chunk: Chunk, fatal: set[int], kept: bytes
+    ) -> list[Document]:
+        """The paragraphs of the kept records of a chunk; a record that cannot be read has none."""
+        form = self._of(number, columns)
+        frames = (frame for frame in form.frames(chunk) if not frame.filler)
+        found: list[Document] = []
+        for index, frame in enumerate(frames):
+            if kept[index] and not frame.damage and index not in fatal:
+                self.at(index)
+                found += document_of(index, form.page(frame, chunk))
+        self.at(-1)
+        return found
 
-    def write_whole(self, number: int, columns: Columns, kept: bytes, out: Path) -> None:
+    def write(
+        self,
+        number: int,
+        columns: Columns,
+        chunk: Chunk,
+        kept: bytes,
+        is_first: bool,
+        out: Path,
+        surplus: Surplus,
+    ) -> bytes | Ranges:
+        """What a chunk adds to the file of kept records. kept: a byte a record, 1 to keep it.
+        surplus: the lines of text that records lose."""
+        form: Any = self._of(number, columns)
+        if surplus:
+            chunk = form.without(chunk, surplus)
+        written: bytes | Ranges = form.write(chunk, map(bool, kept), is_first, out)
+        return written
+
+    def write_whole(
+        self, number: int, columns: Columns, kept: bytes, out: Path, surplus: Surplus
+    ) -> None:
         """Write the kept records of an input whose format has to be written as a whole."""
         form: Any = self._of(number, columns)
-        form.write_whole(map(bool, kept), len(kept), out)
+        form.write_whole(map(bool, kept), len(kept), out, surplus)
+
+
+def document_of(record: int, page: Page | Damage) -> list[Document]:
+    """The paragraphs of a record: none, or one document. Text in HTML cannot be removed, nor
+    that of a record of which nobody knows the site."""
+    try:
+        text = None if isinstance(page, Damage) else text_of(page)
+    except Exception:  # it is kept as it is
+        return []
+    if text is None or isinstance(page, Damage):
+        return []
+    may_go = page.body is None and page.has_site
+    return [Document(record, page.url, site_of(page.url), len(text), lines_of(text), may_go)]
+
+
+def text_of(page: Page) -> str | None:
+    """The visible text of a record; None if it has none."""
+    said = page.text if page.body is None else content_of(page)
+    return said.text if isinstance(said, PageContent) else said
+
+
+def words_of(page: Page) -> bytes:
+    """The words of a record's text."""
+    return normalise(text_of(page) or "")
 
 
 def content_of(page: Page) -> PageContent | str | None:

@@ -1,4 +1,4 @@
-"""What a run says about its records: duplicates.jsonl, damaged.jsonl, summary.json."""
+"""What a run says about its records: duplicates.jsonl, damaged.jsonl, contains.jsonl, clusters."""
 
 from __future__ import annotations
 
@@ -56,6 +56,24 @@ def write_tables(out: Path, groups: Iterable[Decided], records: Records) -> None
 
     write_atomically(out / "duplicates.jsonl", duplicates(), mode=0o644)
     write_atomically(out / "damaged.jsonl", damaged, mode=0o644)
+
+
+def write_contained(out: Path, groups: Iterable[Decided], records: Records) -> None:
+    """Write contains.jsonl: a line for each record and passage of which it has an n-gram."""
+    write_atomically(
+        out / "contains.jsonl",
+        (as_line(contained_of(group, e, records)) for group in groups for e in group.contained),
+        mode=0o644,
+    )
+
+
+def contained_of(group: Decided, entry: dict[str, Any], records: Records) -> dict[str, Any]:
+    """A line of contains.jsonl."""
+    place = Place(*group.place, entry["index"])
+    told = {name: entry[name] for name in ("url", "passage", "shared", "ngrams", "text")}
+    share = round(entry["shared"] / entry["ngrams"], 4)
+    is_kept = bool(group.verdicts[place.record])
+    return {**records.where(place), **told, "share": share, "kept": is_kept}
 
 
 def damage_of(group: Decided, entry: dict[str, Any], records: Records) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.deciding import Cuts
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.journal import Decided
+from scrapy_neardup.offline.dedup.lines import Surplus
 from scrapy_neardup.offline.dedup.record import MIB, Chunk, Ranges
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 
@@ -27,6 +28,7 @@ class Part(NamedTuple):
     verdicts: bytes
     chunk: Chunk | None = None
     is_first: bool = False  # whether nothing of the input was kept before
+    surplus: Surplus = {}  # noqa: RUF012 - never written to
 
 
 class Written(NamedTuple):
@@ -41,8 +43,15 @@ class Writer:
     """Writes the kept records of all inputs; `note` is told how far the disk has them."""
 
     def __init__(
-        self, inputs: list[Input], cuts: Cuts, folder: Path, note: Callable[[Written], None]
+        self,
+        inputs: list[Input],
+        cuts: Cuts,
+        folder: Path,
+        note: Callable[[Written], None],
+        surplus: Callable[[int, int], Surplus],
     ) -> None:
+        """surplus: the lines that the records of a chunk lose, by input and chunk."""
+        self.surplus = surplus
         self.inputs, self.cuts, self.folder, self.note = inputs, cuts, folder, note
         self._file: BinaryIO | None = None
         self._noted_at = time.monotonic()
@@ -80,12 +89,13 @@ class Writer:
         for number, source in enumerate(self.inputs):
             groups: list[Decided] = []
             while group is not None and group.place[0] == number:
-                groups.append(group._replace(duplicates=[], damaged=[], choices=[]))
+                groups.append(group._replace(duplicates=[], damaged=[], choices=[], contained=[]))
                 group = next(decided, None)
             if number < done.number or not groups:
                 continue
             if source.kind in WHOLE:
-                yield Part(number, b"".join(each.verdicts for each in groups))
+                verdicts = b"".join(each.verdicts for each in groups)
+                yield Part(number, verdicts, surplus=self._surplus_of_all(groups))
             else:
                 yield from self._chunked(
                     number, groups, done.n_parts if number == done.number else 0
@@ -98,10 +108,21 @@ class Writer:
             chunk = next(chunks, None)
             if chunk is None:
                 raise self._changed(number)
-            yield Part(number, group.verdicts, chunk, is_first)
+            surplus = self.surplus(*group.place)
+            yield Part(number, group.verdicts, chunk, is_first, surplus)
             is_first = is_first and not any(group.verdicts)
         if next(chunks, None) is not None:
             raise self._changed(number)
+
+    def _surplus_of_all(self, groups: list[Decided]) -> Surplus:
+        """That of an input, by the records' places in it."""
+        found: Surplus = {}
+        begin = 0
+        for group in groups:
+            here = self.surplus(*group.place)
+            found |= {begin + record: lines for record, lines in here.items()}
+            begin += len(group.verdicts)
+        return found
 
     def _changed(self, number: int) -> InputError:
         return InputError(
@@ -114,11 +135,13 @@ class Writer:
         try:
             if part.chunk is not None:
                 piece: bytes | Ranges = worker.call(
-                    "write", number, columns, part.chunk, part.verdicts, part.is_first, path
+                    "write",
+                    *(number, columns, part.chunk, part.verdicts, part.is_first, path),
+                    part.surplus,
                 )
                 return piece
             if any(part.verdicts):
-                worker.call("write_whole", number, columns, part.verdicts, path)
+                worker.call("write_whole", number, columns, part.verdicts, path, part.surplus)
             return b""
         except ValueError as error:  # frames and verdicts do not match
             if part.chunk is not None:

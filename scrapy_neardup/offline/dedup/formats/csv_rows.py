@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import IO
 
-from scrapy_neardup.offline.dedup.formats.rows import page_of
+from scrapy_neardup.offline.dedup.formats.rows import page_of, text_column
 from scrapy_neardup.offline.dedup.formats.stream import Cutter, TextStream, rest_lost
+from scrapy_neardup.offline.dedup.lines import with_ends, without
 from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Page
 
 BOM = "\xef\xbb\xbf"  # as Latin-1 has it
@@ -66,6 +67,18 @@ class CsvRows(TextStream):
             return Damage(f"{len(cells)} cells under {len(names)} names", frame.begin)
         values = [cell.encode("latin-1").decode("utf-8", "surrogateescape") for cell in cells]
         return page_of(dict(zip(names, values, strict=True)), self.columns)
+
+    def cut(self, frame: Frame, chunk: Chunk, lines: list[int]) -> bytes:
+        """The row without some lines of its text. What stands in quotes has its lines as they are,
+        without quotes a cell is one line."""
+        header, raw = chunk.head.decode("latin-1"), frame.raw.decode("latin-1")
+        names, delimiter = names_of(header), delimiter_of(header)
+        name = text_column(dict.fromkeys(names, ""), self.columns)
+        cells = list(cell_matches(raw, delimiter))
+        cell = cells[len(names) - 1 - names[::-1].index(name)]  # of a name that comes twice
+        begin, end = cell.span(2 if cell[1] is None else 1)
+        cut = without(with_ends(raw[begin:end]), lines)
+        return f"{raw[:begin]}{cut}{raw[end:]}".encode("latin-1")
 
 
 class Rows:
@@ -131,11 +144,15 @@ def names_of(header: str) -> list[str]:
 
 def cells_of(raw: str, delimiter: str) -> list[str]:
     """The cells of one row. A quote that nothing ends goes on to the end."""
-    row, cells, at = raw.rstrip("\r\n"), list[str](), 0
-    while row and at <= len(row):
-        found = CELL[delimiter].match(row, at)
+    found = (cell.groups(default="") for cell in cell_matches(raw, delimiter))
+    return [quoted.replace('""', '"') + plain for quoted, plain in found]
+
+
+def cell_matches(raw: str, delimiter: str) -> Iterator[re.Match[str]]:
+    """The cells of one row as they stand there: group 1 in quotes, 2 without."""
+    end, at = len(raw.rstrip("\r\n")), 0
+    while end and at <= end:
+        found = CELL[delimiter].match(raw, at, end)
         assert found is not None  # it also matches nothing
-        quoted, plain = found.groups(default="")
-        cells.append(quoted.replace('""', '"') + plain)
+        yield found
         at = found.end() + 1
-    return cells

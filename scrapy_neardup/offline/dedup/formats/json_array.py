@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from scrapy_neardup.offline.dedup.columns import names_in
 from scrapy_neardup.offline.dedup.formats.jsonl import (
@@ -14,6 +15,7 @@ from scrapy_neardup.offline.dedup.formats.jsonl import (
     PROBED_LINES,
     JsonLines,
     object_of,
+    without_lines,
 )
 from scrapy_neardup.offline.dedup.formats.stream import Cutter, blocks, rest_lost
 from scrapy_neardup.offline.dedup.packing import Unpacked, packed
@@ -98,6 +100,17 @@ class JsonArray(JsonLines):
         """The record of an element."""
         raw = frame.raw[1] if isinstance(frame.raw, tuple) else frame.raw
         return super().page(frame._replace(raw=raw), chunk)
+
+    def pieces(self, raw: Any) -> list[bytes]:
+        """What stands before an element, and the element."""
+        return list(raw) if isinstance(raw, tuple) else [raw]
+
+    def cut(self, frame: Frame, chunk: Chunk, lines: list[int]) -> Any:
+        """The element without some lines of its text."""
+        if not isinstance(frame.raw, tuple):
+            return super().cut(frame, chunk, lines)
+        before, element = frame.raw
+        return before, without_lines(element, self.columns, lines)
 
     def _element(self, frame: Frame) -> object:
         raw = frame.raw[1] if isinstance(frame.raw, tuple) else frame.raw

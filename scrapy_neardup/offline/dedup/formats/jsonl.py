@@ -5,11 +5,12 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from scrapy_neardup.offline.dedup.columns import names_in
-from scrapy_neardup.offline.dedup.formats.rows import page_of
+from scrapy_neardup.offline.dedup.columns import Columns, names_in
+from scrapy_neardup.offline.dedup.formats.rows import page_of, text_column
 from scrapy_neardup.offline.dedup.formats.stream import (
     Cutter,
     TextStream,
@@ -17,8 +18,12 @@ from scrapy_neardup.offline.dedup.formats.stream import (
     first_lines,
     rest_lost,
 )
+from scrapy_neardup.offline.dedup.lines import without
 from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Chunk, Damage, Frame, Page
 
+SCAN = json.JSONDecoder().raw_decode
+SPACE = re.compile(r"[ \t\r\n]*")
+ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 PROBED_LINES, PROBED_BYTES = 1_000, 4 * CHUNK_BYTES
 
 
@@ -78,6 +83,10 @@ class JsonLines(TextStream):
             yield Frame(at, line, not line.strip(), damage)
             at += len(line)
 
+    def cut(self, frame: Frame, chunk: Chunk, lines: list[int]) -> Any:
+        """The line without some lines of its text."""
+        return without_lines(frame.raw, self.columns, lines)
+
     def _too_long(self) -> str:
         return f"a line of more than {self.limits.record_bytes:,} bytes; see --max-record-mb"
 
@@ -87,6 +96,71 @@ class JsonLines(TextStream):
         if isinstance(row, Damage):
             return row._replace(begin=frame.begin)
         return page_of(row, self.columns)
+
+
+def without_lines(raw: bytes, columns: Columns, lines: list[int]) -> bytes:
+    """An object as it stands there, without some lines of its text."""
+    row, text = object_of(raw), raw.decode("utf-8", "surrogateescape")
+    assert isinstance(row, dict)
+    begin, end = literal_at(text, text_column(row, columns))
+    cut = without(escaped_lines(text[begin + 1 : end - 1]), lines)
+    return f"{text[: begin + 1]}{cut}{text[end - 1 :]}".encode("utf-8", "surrogateescape")
+
+
+def escaped_lines(literal: str) -> Iterator[str]:
+    """The lines of a string as JSON has it, each with the escape that ends it."""
+    begin = 0
+    for escape in ESCAPE.finditer(literal):
+        if escape[2] == "n" or (escape[1] or "").casefold() == "000a":
+            yield literal[begin : escape.end()]
+            begin = escape.end()
+    yield literal[begin:]
+
+
+def literal_at(text: str, path: str) -> tuple[int, int]:
+    """Where the string at a name, or at the end of a path, stands in an object's text.
+
+    Of a name that comes twice the last one counts, as json.loads() has it.
+    """
+    begin = text.index("{")
+    found = member_at(text, begin, path)
+    steps = [] if found else path.split(".")
+    for step in steps:
+        is_list = text[begin] == "["
+        found = element_at(text, begin, int(step)) if is_list else member_at(text, begin, step)
+        assert found is not None
+        begin = found[0]
+    assert found is not None
+    return found
+
+
+def member_at(text: str, begin: int, name: str) -> tuple[int, int] | None:
+    """Where a member's value stands in the object that begins at a place."""
+    found, at = None, skip_space(text, begin + 1)
+    while text[at] != "}":
+        key, at = SCAN(text, at)
+        at = skip_space(text, skip_space(text, at) + 1)  # behind the colon
+        _, end = SCAN(text, at)
+        found = (at, end) if key == name else found
+        at = skip_space(text, end)
+        at = skip_space(text, at + 1) if text[at] == "," else at
+    return found
+
+
+def element_at(text: str, begin: int, number: int) -> tuple[int, int]:
+    """Where an element stands in the array that begins at a place."""
+    at = skip_space(text, begin + 1)
+    for _ in range(number):
+        _, at = SCAN(text, at)
+        at = skip_space(text, skip_space(text, at) + 1)  # behind the comma
+    return at, SCAN(text, at)[1]
+
+
+def skip_space(text: str, at: int) -> int:
+    """The next place that is not between tokens."""
+    found = SPACE.match(text, at)
+    assert found is not None
+    return found.end()
 
 
 def object_of(raw: bytes) -> dict[str, Any] | Damage:

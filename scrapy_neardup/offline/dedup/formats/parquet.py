@@ -13,6 +13,7 @@ from scrapy_neardup.offline.dedup.columns import Columns
 from scrapy_neardup.offline.dedup.formats.rows import page_of
 from scrapy_neardup.offline.dedup.formats.stream import rest_lost
 from scrapy_neardup.offline.dedup.inputs import Input
+from scrapy_neardup.offline.dedup.lines import Surplus, with_ends, without
 from scrapy_neardup.offline.dedup.packing import needs
 from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Limits, Page
 
@@ -79,8 +80,14 @@ class Parquet:
         """Nothing: see write_whole."""
         return b""
 
-    def write_whole(self, kept: Iterable[bool], n_rows: int, out: Path) -> None:
-        """The kept of the first rows, with the file's schema, metadata, codecs and row groups."""
+    def write_whole(
+        self, kept: Iterable[bool], n_rows: int, out: Path, surplus: Surplus | None = None
+    ) -> None:
+        """The kept of the first rows, with the file's schema, metadata, codecs and row groups.
+
+        surplus: lines that rows lose of their text, which is in a column of its own.
+        """
+        begin = 0
         verdicts = iter(kept)
         with self._opened() as file:
             codecs = codecs_of(file.metadata)
@@ -91,7 +98,35 @@ class Parquet:
                     mask = list(islice(verdicts, n_here))
                     if any(mask):
                         table = file.read_row_group(group).slice(0, n_here)
+                        table = self._without(table, begin, surplus or {})
                         writer.write_table(table.filter(mask), row_group_size=max(1, n_here))
+                    begin += n_here
+
+    def _without(self, table: Any, begin: int, surplus: Surplus) -> Any:
+        """Rows from a place on without some lines of their texts."""
+        here = {row - begin: surplus[row] for row in surplus if 0 <= row - begin < len(table)}
+        columns = [
+            table[name].to_pylist() if name in table.column_names else []
+            for name in self.columns.text
+        ]
+        for row, lines in here.items():
+            texts = next(column for column in columns if column and column[row] is not None)
+            texts[row] = without(with_ends(texts[row]), lines)
+        for name, texts in zip(self.columns.text, columns, strict=True):
+            if here and texts:
+                table = replaced(table, name, texts)
+        return table
+
+
+def replaced(table: Any, name: str, texts: list[str | None]) -> Any:
+    """A table with other texts in a column, of the same type."""
+    import pyarrow as pa
+
+    place = table.column_names.index(name)
+    field = table.schema.field(place)
+    is_encoded = pa.types.is_dictionary(field.type)
+    made = pa.array(texts, type=field.type.value_type if is_encoded else field.type)
+    return table.set_column(place, field, made.dictionary_encode() if is_encoded else made)
 
 
 def as_stream(batch: Any) -> bytes:

@@ -30,6 +30,11 @@ def page_of(row: dict[str, Any], columns: Columns) -> Page:
     return Page(url, None, html if isinstance(html, bytes) else None, "text/html", has_site, row)
 
 
+def text_column(row: dict[str, Any], columns: Columns) -> str:
+    """The name or path of the column that holds a row's text."""
+    return next(name for name in columns.text if value_at(row, name) is not None)
+
+
 def distinct(text: str) -> str:
     """A text without lone surrogates, such as stand for bytes that are not UTF-8: each becomes a
     character of its own, so that texts that differ in them still differ."""

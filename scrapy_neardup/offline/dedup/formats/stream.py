@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from scrapy_neardup.offline.dedup.columns import Columns
 from scrapy_neardup.offline.dedup.inputs import Input
+from scrapy_neardup.offline.dedup.lines import Surplus
 from scrapy_neardup.offline.dedup.packing import Unpacked, packed
 from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, MIB, Chunk, Frame, Limits
 
@@ -36,6 +38,26 @@ class TextStream:
     def frame(self, chunk: Chunk, at: int, raw: bytes) -> Frame:
         """The frame of some bytes of a chunk: a record, unless they are blank."""
         return Frame(chunk.begin + at, raw, filler=not raw.strip())
+
+    def without(self, chunk: Chunk, surplus: Surplus) -> Chunk:
+        """The chunk without some lines of the texts of records; every other byte stays."""
+        if chunk.data is None:
+            return chunk
+        raws: list[bytes] = []
+        number = 0
+        for frame in self.frames(chunk):
+            is_cut = not frame.filler and not frame.damage and number in surplus
+            raws += self.pieces(self.cut(frame, chunk, surplus[number]) if is_cut else frame.raw)
+            number += not frame.filler
+        return chunk._replace(data=b"".join(raws), sizes=[len(raw) for raw in raws])
+
+    def pieces(self, raw: Any) -> list[bytes]:
+        """The bytes that Chunk.sizes counts of a frame."""
+        return [raw]
+
+    def cut(self, frame: Frame, chunk: Chunk, lines: list[int]) -> Any:
+        """What Frame.raw is without some lines of its text."""
+        raise NotImplementedError
 
     def write(self, chunk: Chunk, kept: Iterable[bool], is_first: bool, out: Path) -> bytes:
         """The kept records and all that stands between records, as they came, packed."""
