@@ -226,3 +226,33 @@ def test_an_unknown_format_is_wrong_use(
 ) -> None:
     assert main(["export", str(state), "-o", str(tmp_path / "d.xlsx")]) == WRONG_USE
     assert main(["export", str(state), "--format", "parquet"]) == WRONG_USE
+
+
+def test_best_names_the_url_to_keep_of_each_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long, short = "https://shop.example/item/1?print=1", "https://shop.example/item/1"
+    plain, secure = "http://a.example/", "https://a.example/about/us"
+    twins = "https://b.example/1", "https://b.example/2"
+    entries = [page(long), page(plain), page(twins[0])]
+    entries += [near(short, long), near(secure, plain), near(twins[1], twins[0], words=5_000)]
+    entries += [Entry(long, "seen", "dropped"), near("https://gone.example/", "https://c.example/")]
+    state = write(tmp_path, entries)
+    found = json.loads(said(capsys, "best", state, "--json"))
+    assert [(row["keep"], row["why"]) for row in found] == [
+        (short, "shorter URL"),
+        (secure, "https"),
+        (twins[1], "more words"),
+    ]
+    assert [row["copies"] for row in found] == [[long], [plain], [twins[0]]]
+    assert f"{secure}  (https; the crawl kept {plain})\n    {plain}\n" in said(
+        capsys, "best", state
+    )
+
+
+def test_best_says_where_nothing_repeats(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = write(tmp_path, [page("http://a.example/")])
+    assert main(["best", str(state)]) == NOTHING_FOUND
+    assert "no page of this crawl repeats another" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from scrapy_neardup.commands.terminal import complain
 from scrapy_neardup.errors import NearDupError
 
 SUBCOMMANDS = (
-    *("stats", "explain", "changes", "undo", "export", "report"),  # of a crawl
+    *("stats", "explain", "changes", "undo", "export", "report", "best"),  # of a crawl
     *("check", "repair"),  # of its files
     "fleet",  # of several workers
     *("dedup", "spark-dedup"),  # of files

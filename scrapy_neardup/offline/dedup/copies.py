@@ -38,12 +38,24 @@ def _newness(traits: Traits) -> float:
     return float("-inf") if traits.date is None else traits.date
 
 
+# What makes a copy better, the most important first.
+GOODNESS: dict[str, Callable[[Member], Any]] = {
+    "status 200": lambda member: member.traits.status in (None, 200),
+    "https": lambda member: member.url.startswith("https:"),
+    "shorter URL": lambda member: -len(member.traits.canonical or member.url),
+    "more words": lambda member: member.traits.words,
+    "newer": lambda member: _newness(member.traits),
+}
+
+
 def _goodness(member: Member) -> tuple[Any, ...]:
-    traits = member.traits
-    is_fine = traits.status in (None, 200)
-    length = len(traits.canonical or member.url)
-    is_https = member.url.startswith("https:")
-    return is_fine, is_https, -length, traits.words, _newness(traits)
+    return tuple(rule(member) for rule in GOODNESS.values())
+
+
+def why_best(best: Member, members: list[Member]) -> str:
+    """By what the best of some copies is better than the next one; "first" if by nothing."""
+    other = max((member for member in members if member is not best), key=_goodness)
+    return next((name for name, rule in GOODNESS.items() if rule(best) != rule(other)), "first")
 
 
 class Swap(NamedTuple):
