@@ -1,6 +1,8 @@
 """Evaluation and calibration: scores, intervals, files, and that they judge as the crawl does."""
 
+import csv
 import gzip
+import io
 import json
 import random
 from pathlib import Path
@@ -269,3 +271,52 @@ def test_the_field_of_the_label_can_be_named(files: tuple[Path, Path]) -> None:
     assert (report["pairs"], report["found"] + report["missed"]) == (90, 30)
     with pytest.raises(InputError, match="line 1: the pair has no field 'other'"):
         evaluate(*files, Limits(), label="other")
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "jsonl.zst", "parquet", "warc.gz"])
+def test_pages_and_pairs_come_from_every_format_that_dedup_reads(tmp_path: Path, kind: str) -> None:
+    pytest.importorskip("pyarrow", reason="the extra [dedup] is not installed")
+    texts = [" ".join(words_of(300, i)) for i in range(4)]
+    texts += [f"{text} edit" for text in texts]
+    rows = [{"id": f"p{i}", "url": f"http://a.example/{i}", "text": t} for i, t in enumerate(texts)]
+    ids = [row["url"] if kind == "warc.gz" else row["id"] for row in rows]
+    pairs = [{"a": ids[i], "b": ids[i + 4], "label": "near"} for i in range(4)]
+    pairs += [{"a": ids[i], "b": ids[(i + 1) % 4], "label": "distinct"} for i in range(4)]
+    pages = stored(tmp_path / f"pages.{kind}", rows)
+    labels = stored(tmp_path / f"pairs.{kind.replace('warc.gz', 'csv')}", pairs)
+    report = evaluate(pages, labels, Limits())
+    assert (report["found"], report["kept"], report["pairs"]) == (4, 4, 8)
+    assert calibrate(pages)["near"] == 4
+
+
+def stored(path: Path, rows: list[dict[str, str]]) -> Path:
+    """Rows in the format that a name calls for."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import zstandard
+
+    lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix == ".csv":
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+        path.write_bytes(text.getvalue().encode("utf-8-sig"))
+    elif path.suffix == ".gz":
+        path.write_bytes(b"".join(gzip.compress(record_of(row)) for row in rows))
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows), "utf-8")
+    else:
+        path.write_bytes(zstandard.compress(lines))
+    return path
+
+
+def record_of(row: dict[str, str]) -> bytes:
+    """A page as a response in WARC."""
+    block = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{row['text']}</p>".encode()
+    head = f"WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: {row['url']}\r\n"
+    head += "WARC-Date: 2026-11-01T00:00:00Z\r\nWARC-Record-ID: <urn:x:y>\r\n"
+    head += f"Content-Type: application/http\r\nContent-Length: {len(block)}\r\n\r\n"
+    return head.encode() + block + b"\r\n\r\n"

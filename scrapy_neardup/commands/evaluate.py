@@ -19,7 +19,7 @@ from typing import Any
 from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.terminal import say, say_json, say_table
 
-PAGES_HELP = "pages, a JSON object a line: id or url, and html or text; may be gzipped"
+PAGES_HELP = "pages with id or url, and html or text: JSON lines, or any format of dedup"
 
 EXAMPLES = """\
   scrapy neardup evaluate pages.jsonl.gz pairs.jsonl.gz
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "pairs",
         metavar="PAIRS",
         type=Path,
-        help="pairs, a JSON object a line: a, b (page ids), label_full or label, stratum",
+        help="pairs, rows of a, b (page ids), label_full or label, stratum; any format of rows",
     )
     add_limits(parser)
     parser.add_argument(

@@ -1,10 +1,11 @@
-"""Files of pages and of labelled pairs: one JSON object a line, gzipped or not."""
+"""Files of pages and of labelled pairs: JSON lines, or any other format that dedup reads."""
 
 from __future__ import annotations
 
 import gzip
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,10 @@ from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.errors import InputError
+from scrapy_neardup.offline.dedup.columns import Columns, Fields
+from scrapy_neardup.offline.dedup.formats import columns_of, format_of
+from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
+from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
 
 GZIP = b"\x1f\x8b"
 SCORED = frozenset({"near", "distinct"})  # labels; pairs of others, such as "grey", are not scored
@@ -59,17 +64,88 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
 def read_pages(
     path: Path, detector: Detector, wanted: set[str] | None = None, limit: int | None = None
 ) -> dict[str, PageReading]:
-    """Readings by page id; only of those wanted, and of the first `limit`. Raises InputError."""
+    """Readings by page id; only of those wanted, and of the first `limit`. Raises InputError.
+
+    A page's id is its `id`, its URL where it has none.
+    """
     readings: dict[str, PageReading] = {}
-    for number, page in lines_of(path):
-        id = str(page.get("id", page.get("url", "")))
+    for id, url, content in _pages_of(path):
         if wanted is not None and id not in wanted:
             continue
-        url = str(page.get("url", id))
-        readings[id] = detector.read(url, _content(path, number, page, url))
+        readings[id] = detector.read(url, content())
         if len(readings) == limit:
             break
     return readings
+
+
+def _pages_of(path: Path) -> Iterator[tuple[str, str, Callable[[], PageContent | str]]]:
+    """Id, URL and what a page says, of every page."""
+    inputs = other_inputs(path)
+    if inputs:
+        for source in inputs:
+            yield from _pages_in(source)
+        return
+    for number, row in lines_of(path):
+        id = str(row.get("id", row.get("url", "")))
+        url = str(row.get("url", id))
+        yield id, url, partial(_content, path, number, row, url)
+
+
+def other_inputs(path: Path) -> list[Input]:
+    """The inputs that a path names, unless it is a file of JSON lines."""
+    if not (path.is_dir() or path.is_file()):
+        return []
+    try:
+        found = find_inputs([path])
+    except InputError:  # JSON lines may have any name
+        return []
+    is_lines = found[0].kind == "jsonl" and found[0].packing in ("", ".gz")
+    return [] if is_lines and not path.is_dir() else found
+
+
+def _pages_in(source: Input) -> Iterator[tuple[str, str, Callable[[], PageContent | str]]]:
+    """The pages of an input; records without text, such as pictures, are none."""
+    from scrapy_neardup.offline.dedup.reading import said_by
+
+    for number, page in enumerate(sound_records(source, columns_in(source))):
+        if page.text is None and page.body is None:
+            continue
+        row = page.row if isinstance(page.row, dict) else {}
+        id = str(row.get("id", page.url or number))
+        yield id, page.url or id, lambda page=page: said_by(page) or ""  # type: ignore[misc]
+
+
+def columns_in(source: Input) -> Columns:
+    """The columns of an input, which needs no URLs here. Raises InputError."""
+    try:
+        return columns_of(source, Fields(), Limits())
+    except InputError:
+        return columns_of(source, Fields(has_url=False), Limits())
+
+
+def sound_records(source: Input, columns: Columns) -> Iterator[Page]:
+    """The records of an input. Raises InputError for a damaged one."""
+    form = format_of(source, columns, Limits())
+    for chunk in form.chunks():
+        for frame in form.frames(chunk):
+            if frame.filler:
+                continue
+            page = Damage(frame.damage) if frame.damage else form.page(frame, chunk)
+            if isinstance(page, Damage):
+                raise InputError(f"{source.label}: {page.error}, at byte {frame.begin:,}")
+            yield page
+
+
+def rows_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a file with their numbers, from 1. Raises InputError."""
+    inputs = other_inputs(path)
+    if not inputs:
+        yield from lines_of(path)
+    for source in inputs:
+        names = format_of(source, Columns(None, (), ()), Limits()).names() or []
+        every = Columns(None, tuple(names), ())
+        for number, page in enumerate(sound_records(source, every), 1):
+            yield number, {k: v for k, v in (page.row or {}).items() if v not in (None, "")}
 
 
 def _content(path: Path, number: int, page: dict[str, Any], url: str) -> PageContent | str:
@@ -88,7 +164,7 @@ def read_pairs(path: Path, label: str | None = None, scored: bool = True) -> lis
     else `label`, else what `j5_full` says: 0.9 and more is near, 0.5 and less distinct.
     """
     pairs = []
-    for number, row in lines_of(path):
+    for number, row in rows_of(path):
         if not {"a", "b"} <= row.keys():
             raise InputError(
                 f"{path}, line {number}: a pair takes the ids of two pages, `a` and `b`"

@@ -20,7 +20,7 @@ from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import columns_of, format_of
 from scrapy_neardup.offline.dedup.inputs import find_inputs
 from scrapy_neardup.offline.dedup.packing import Unpacked
-from scrapy_neardup.offline.dedup.record import Damage, Limits
+from scrapy_neardup.offline.dedup.record import Limits
 
 NGRAM = 13  # words, as Brown et al. 2020 (GPT-3, appendix C) took
 MIN_WORDS = 4  # shorter passages are found everywhere: they are passed over, and counted
@@ -147,6 +147,7 @@ def lines_of(path: Path) -> Iterator[str]:
 def texts_of(path: Path) -> Iterator[str]:
     """The texts of records. Raises InputError for a damaged one: its passages would be missed."""
     from scrapy_neardup.offline.dedup.reading import text_of
+    from scrapy_neardup.offline.page_files import sound_records
 
     for source in find_inputs([path]):
         try:
@@ -155,15 +156,8 @@ def texts_of(path: Path) -> Iterator[str]:
         except InputError:
             names = format_of(source, Columns(None, (), ()), Limits()).names() or []
             columns, has_text = Columns(None, tuple(names), ()), False
-        form = format_of(source, columns, Limits())
-        for chunk in form.chunks():
-            for frame in form.frames(chunk):
-                if frame.filler:
-                    continue
-                page = Damage(frame.damage) if frame.damage else form.page(frame, chunk)
-                if isinstance(page, Damage):
-                    raise InputError(f"{source.label}: {page.error}, at byte {frame.begin:,}")
-                yield (text_of(page) or "") if has_text else " ".join(strings_in(page.row))
+        for page in sound_records(source, columns):
+            yield (text_of(page) or "") if has_text else " ".join(strings_in(page.row))
 
 
 def strings_in(value: Any) -> Iterator[str]:

@@ -148,7 +148,7 @@ class Reader:
         if not page.has_site and self.work.settings.scope == "site":
             return Unread("without_url")
         try:
-            said = page.text if page.body is None else content_of(page)
+            said = said_by(page)
             if said is None:
                 return Unread("without_text")
             reading = self.detector.read(page.url + place, said)
@@ -212,9 +212,14 @@ def document_of(record: int, page: Page | Damage) -> list[Document]:
     return [Document(record, page.url, site_of(page.url), len(text), lines_of(text), may_go)]
 
 
+def said_by(page: Page) -> PageContent | str | None:
+    """What a record says; None if it has no text."""
+    return page.text if page.body is None else content_of(page)
+
+
 def text_of(page: Page) -> str | None:
     """The visible text of a record; None if it has none."""
-    said = page.text if page.body is None else content_of(page)
+    said = said_by(page)
     return said.text if isinstance(said, PageContent) else said
 
 

@@ -16,8 +16,11 @@ from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.lines import Surplus, with_ends, without
 from scrapy_neardup.offline.dedup.packing import needs
 from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Limits, Page
+from scrapy_neardup.offline.dedup.traits import CANONICALS, DATES, DATES_NESTED, STATUSES
 
 ROWS = 500  # of a chunk
+NESTED = tuple(name.partition(".")[0] for name in DATES_NESTED)
+TOLD_BY = frozenset(("id", *DATES, *STATUSES, *CANONICALS, *NESTED))
 
 
 class Parquet:
@@ -54,10 +57,10 @@ class Parquet:
             yield Chunk(number, begin, 0, frames=[Frame(begin, damage=rest_lost(error))])
 
     def _roots(self, names: list[str]) -> list[str]:
-        """The columns in which those to be compared lie."""
-        paths = [
-            path for path in (self.columns.url, *self.columns.text, *self.columns.html) if path
-        ]
+        """The columns in which those lie that are compared, or by which copies are told apart."""
+        compared = (self.columns.url, *self.columns.text, *self.columns.html)
+        told_by = (name for name in names if name in TOLD_BY)
+        paths = dict.fromkeys([*filter(None, compared), *told_by])
         return [path if path in names else path.partition(".")[0] for path in paths]
 
     def frames(self, chunk: Chunk) -> Iterator[Frame]:
