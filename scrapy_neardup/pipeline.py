@@ -67,6 +67,8 @@ class NearDuplicatePipeline:
         if page is not None and revisit is not None and revisit.says_nothing_new:
             return self.act_on_unchanged(item, page, revisit)
         decision = self.verdict(item, page)
+        if decision is not None and self.session.pages.is_spared(page, decision):
+            decision = None
         if decision is None or not decision.is_duplicate:
             self.session.count(stats.ITEMS_KEPT)
             if revisit is not None and not put(item, revisit.tag):

@@ -106,6 +106,11 @@ PAGES_OVER_BUDGET = key(
     "attributes in a tag, nested too deeply, or of characters that stand for many others",
 )
 PAGES_FORGOTTEN = key("pages/forgotten", "new pages forgotten because none of their items was kept")
+PAGES_READ_AGAIN = key(
+    "pages/read_again",
+    "copies fetched once more because their items were dropped for those of an original that a "
+    "later pipeline then dropped, or failed on",
+)
 PAGES_FIRST_WITH_ITEM = key(
     "pages/first_with_item", "pages kept because none of their original's items was kept"
 )

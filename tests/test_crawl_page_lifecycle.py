@@ -15,6 +15,7 @@ from scrapy_neardup.crawl.page_lifecycle import (
     Effect,
     Fate,
     PageLifecycle,
+    ReadAgain,
     RowForgotten,
     RowKept,
     RowPending,
@@ -238,21 +239,32 @@ def test_a_copy_is_completed_when_its_original_is_kept() -> None:
     lifecycle = PageLifecycle()
     original = with_item(lifecycle, b"a", 1, None)
     copy = with_item(lifecycle, b"b", None, 1)
-    assert ended(lifecycle, copy, Fate.DROPPED) == [Settled(copy, False)]
+    assert ended(lifecycle, copy, Fate.REPEATED) == [Settled(copy, False)]
     assert ended(lifecycle, original, Fate.KEPT) == [
         *(Settled(original, False), RowKept(1), Completed(b"b"), Completed(b"a"))
     ]
 
 
 @pytest.mark.parametrize("copy_ends_first", [True, False])
-def test_a_copy_of_what_was_not_kept_is_never_completed(copy_ends_first: bool) -> None:
+@pytest.mark.parametrize("others", [[], [Fate.KEPT]])
+def test_a_copy_is_read_again_when_an_item_of_its_original_is_lost(
+    copy_ends_first: bool, others: list[Fate]
+) -> None:
     lifecycle = PageLifecycle()
     original = with_item(lifecycle, b"a", 1, None)
+    for fate in others:
+        lifecycle.item_out(original)
+        lifecycle.item_done(original, fate)
     copy = with_item(lifecycle, b"b", None, 1)
+    lifecycle.item_repeats(copy, 1)
+    effects = []
     for page in (copy, original) if copy_ends_first else (original, copy):
-        ended(lifecycle, page, Fate.DROPPED)
+        effects += ended(lifecycle, page, Fate.REPEATED if page == copy else Fate.DROPPED)
+    assert effects.count(ReadAgain(copy, 1)) == 1
     assert b"a" not in lifecycle
     assert lifecycle.stage(copy) is Stage.WAITING
+    again = lifecycle.answered(b"b", copy)
+    assert lifecycle.exhausted(again, failed=False)[-1] == Completed(b"b")
 
 
 @pytest.mark.parametrize("judged_first", [True, False])
@@ -284,6 +296,7 @@ class Model:
     key: bytes | None  # None where an earlier page of the key is under way
     original: int | None = None
     copy_of: set[int] = field(default_factory=set)  # rows on which it depends
+    is_read_again: bool = False
     rows: set[int] = field(default_factory=set)
     finds: list["Found"] = field(default_factory=list)
     twins: list["Model"] = field(default_factory=list)
@@ -335,6 +348,7 @@ class Crawl(RuleBasedStateMachine):
         self.finder: dict[int, int] = {}  # id() of a request → page it was found on
         self.next_row = 0
         self.kept: set[int] = set()  # rows
+        self.lost: set[int] = set()  # rows of pages that lost an item, kept or not
         self.gone: set[int] = set()  # rows that were forgotten, or lost
         self.pending: set[int] = set()  # rows whose pages brought no item
         self.completed: set[bytes] = set()
@@ -354,9 +368,11 @@ class Crawl(RuleBasedStateMachine):
                 self.gone.add(effect.row)
             elif isinstance(effect, RowPending):
                 self.pending.add(effect.row)
+            elif isinstance(effect, ReadAgain):
+                self.read_again(effect)
             elif isinstance(effect, Completed):
                 page = next(one for one in self.pages if one.key == effect.key and self.done(one))
-                assert page.copy_of <= self.kept
+                assert self.is_said(page)
                 self.completed.add(effect.key)
                 self.pages = [one for one in self.pages if one.key != effect.key]
         self.pages = [one for one in self.pages if one.key is not None or not self.done(one)]
@@ -366,12 +382,28 @@ class Crawl(RuleBasedStateMachine):
         return (
             page.is_settled
             and not page.failed
-            and page.copy_of <= self.kept
+            and self.is_said(page)
             and all(
                 one.ended or (one.page is not None and self.done(one.page)) for one in page.finds
             )
             and all(self.done(twin) for twin in page.twins)
         )
+
+    def is_said(self, page: Model) -> bool:
+        """Whether what of a page was dropped is kept elsewhere, or the page is read again."""
+        lost = page.copy_of & self.lost
+        return page.copy_of - lost <= self.kept and (page.is_read_again or not lost)
+
+    def read_again(self, effect: ReadAgain) -> None:
+        page = next(one for one in self.pages if one.id == effect.page)
+        assert effect.row in page.copy_of & self.lost
+        assert page.repeats
+        assert not page.is_read_again
+        page.is_read_again = True
+        request = Found()  # for which the page waits as for one found on it
+        page.finds.append(request)
+        self.queue.append(request)
+        self.finder[id(request)] = page.id
 
     def is_done(self, page: Model | None) -> bool:
         return page is not None and self.done(page)
@@ -426,6 +458,34 @@ class Crawl(RuleBasedStateMachine):
         if page.original is not None and page.original not in self.kept:
             page.copy_of.add(page.original)
 
+    @rule(settles=st.booleans())
+    def drop_an_item_for_one_under_way(self, settles: bool) -> None:
+        """What single steps seldom add up to."""
+        original, copy = self.begun(), self.begun()
+        self.lifecycle.judged(original.id, self.next_row, None)
+        original.rows.add(self.next_row)
+        self.lifecycle.judged(copy.id, None, self.next_row)
+        copy.original = self.next_row
+        copy.copy_of.add(self.next_row)
+        self.next_row += 1
+        for page in (original, copy):
+            self.lifecycle.item_out(page.id)
+            page.out += 1
+        self.lifecycle.item_repeats(copy.id, copy.original)
+        copy.repeats += 1
+        copy.fates.append(Fate.REPEATED)
+        self.settle(copy, lambda: self.lifecycle.item_done(copy.id, Fate.REPEATED))
+        if settles:
+            copy.exhausted = True
+            self.settle(copy, lambda: self.lifecycle.exhausted(copy.id, False))
+
+    def begun(self) -> Model:
+        """A page without a key that is being read."""
+        page = Model(self.lifecycle.answered(None, None), None, judged=True)
+        self.lifecycle.reading(page.id)
+        self.pages.append(page)
+        return page
+
     @property
     def known(self) -> list[int]:
         """Rows that a page may repeat; only those not kept where there are any."""
@@ -453,7 +513,7 @@ class Crawl(RuleBasedStateMachine):
         if page.original is not None and fate is Fate.KEPT:  # dropped by us, for another's sake
             page.repeats += 1
             self.lifecycle.item_repeats(page.id, page.original)
-            fate = Fate.DROPPED
+            fate = Fate.REPEATED
         page.fates.append(fate)
         page.failed |= fate is Fate.FAILED
         self.settle(page, lambda: self.lifecycle.item_done(page.id, fate))
@@ -469,8 +529,12 @@ class Crawl(RuleBasedStateMachine):
     def settle(self, page: Model, event: Callable[[], list[Effect]]) -> None:
         if page.is_settled and not page.repeats:
             page.copy_of.clear()
+        if page.is_settled and page.out:
+            is_lost = Fate.KEPT not in page.fates or {Fate.DROPPED, Fate.FAILED} & {*page.fates}
+            self.lost |= page.rows if is_lost else set()
         effects = event()
-        rows = {type(one): one.row for one in effects if not isinstance(one, Settled | Completed)}
+        others = (Settled, Completed, ReadAgain)
+        rows = {type(one): one.row for one in effects if not isinstance(one, others)}
         if page.is_settled and page.rows:
             fate = (
                 RowPending if not page.out else RowKept if Fate.KEPT in page.fates else RowForgotten

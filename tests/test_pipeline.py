@@ -1,9 +1,11 @@
 """The page question: near-duplicates are dropped, tagged or counted, and nothing else is."""
 
+import asyncio
 import dataclasses
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -11,6 +13,7 @@ import scrapy
 from crawls import PagesSpider, crawl, crawl_requests
 from mock_site import MockSite, page, prose
 from scrapy import Request
+from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
 from scrapy_neardup import NearDuplicate
@@ -437,3 +440,95 @@ def test_a_page_that_the_index_refuses_is_no_reason_to_drop_its_copy(
     paths = ("/page/1", "/copy/1")
     assert outcome.urls == [mock_site.url(path) for path in paths]
     assert outcome.stat("errors/index") == 1
+
+
+class Undecided:
+    """A pipeline behind ours: the original's item is in it until the copies were dropped."""
+
+    fate: ClassVar[str] = "dropped"
+
+    def __init__(self, crawler: Any) -> None:
+        self.n_dropped = self.n_items = 0
+        self.spider = crawler.spider
+        crawler.signals.connect(self.item_dropped, scrapy.signals.item_dropped)
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Any:
+        return cls(crawler)
+
+    def item_dropped(self, exception: Exception) -> None:
+        self.n_dropped += isinstance(exception, NearDuplicate)
+
+    async def process_item(self, item: Any) -> Any:
+        self.n_items += 1
+        if self.n_items == 1:  # the original, whichever came first
+            while self.n_dropped < self.spider.n_copies:
+                await asyncio.sleep(0.01)
+            if self.fate == "dropped":
+                raise DropItem("out of stock")
+            if self.fate == "failed":
+                raise RuntimeError("the database is away")
+        return item
+
+
+class FailingUndecided(Undecided):
+    fate = "failed"
+
+
+class KeepingUndecided(Undecided):
+    fate = "kept"
+
+
+def copies_of_one_under_way(site: MockSite, pipeline: type, *paths: str, **settings: Any) -> Any:
+    requests = [Request(site.url(p), priority=-i) for i, p in enumerate(("/page/1", *paths))]
+    return crawl(
+        PagesSpider,
+        {"ITEM_PIPELINES": {pipeline: 900}, "CONCURRENT_REQUESTS": 4} | settings,
+        seed=site.url("/page/seed"),
+        requests=lambda: iter(requests),
+        n_copies=len(paths),
+    )
+
+
+@pytest.mark.parametrize("compare", ["item", "page"])
+@pytest.mark.parametrize("pipeline", [Undecided, FailingUndecided])
+@pytest.mark.parametrize("state", [False, True])
+def test_copies_are_read_again_when_the_original_they_were_dropped_for_is_lost(
+    mock_site: MockSite, tmp_path: Path, pipeline: type, compare: str, state: bool
+) -> None:
+    mock_site.add("/copy/again", mock_site.reply("GET", "/copy/1", "", b"").body)
+    settings = {"NEARDUP_COMPARE": compare, "RETRY_TIMES": 0}
+    if state:
+        settings["NEARDUP_STATE_DIR"] = str(tmp_path)
+    outcome = copies_of_one_under_way(mock_site, pipeline, "/copy/1", "/copy/again", **settings)
+    assert outcome.urls  # the other one may be a copy of that
+    assert outcome.stat("pages/read_again") == 2
+    paths = ("/page/1", "/copy/1", "/copy/again")
+    assert sum(map(mock_site.gets, paths)) == 1 + 2 + 2 + 1  # the last is this test's own
+    if state:
+        # The original is tried again by the next crawl, and the page it was found on with it.
+        n_unfinished = 2 if pipeline is FailingUndecided else 0
+        assert outcome.stat("state/unfinished_pages") == n_unfinished
+
+
+def test_copies_of_an_original_that_is_kept_are_not_read_again(mock_site: MockSite) -> None:
+    outcome = copies_of_one_under_way(mock_site, KeepingUndecided, "/copy/1")
+    assert len(outcome.urls) == 1
+    assert outcome.stat("pages/read_again") == 0
+    assert mock_site.gets("/page/1") == mock_site.gets("/copy/1") == 1
+
+
+def test_a_page_is_read_again_once_whatever_becomes_of_its_originals(mock_site: MockSite) -> None:
+    """Each page's item is lost while the others are dropped for it."""
+
+    class NoneIsKept(Undecided):
+        async def process_item(self, item: Any) -> Any:
+            await asyncio.sleep(0.05)
+            raise DropItem("none is wanted")
+
+    paths = [f"/again/{n}" for n in range(4)]
+    for path in paths:
+        mock_site.add(path, mock_site.reply("GET", "/page/1", "", b"").body)
+    outcome = copies_of_one_under_way(mock_site, NoneIsKept, *paths)
+    assert not outcome.urls
+    assert all(mock_site.gets(path) <= 2 for path in paths)

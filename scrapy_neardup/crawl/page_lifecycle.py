@@ -23,6 +23,10 @@ Apart from the page itself there is its *row* in the page table, by which later 
 for its copies. It is kept when an item of the page has left the pipelines; forgotten when none
 did. A page that brought no item at all leaves its row pending: the first copy that brings one
 stands in for it.
+
+While a page's items are in the pipelines, those of its copies are dropped in their favour. If one
+of the page's is lost then (a later pipeline dropped it, or raised), such a copy has to be read
+again, or what both said would be missing.
 """
 
 from __future__ import annotations
@@ -71,7 +75,8 @@ class Fate(Enum):
     """What became of an item that was handed out."""
 
     KEPT = "it left the pipelines"
-    DROPPED = "a pipeline dropped it, ours or another"
+    REPEATED = "our pipeline dropped it, because it repeats another"
+    DROPPED = "another pipeline dropped it"
     FAILED = "a pipeline raised"
 
 
@@ -91,6 +96,17 @@ class RowPending(NamedTuple):
     """The row's page brought no item; it is neither kept nor forgotten until a copy brings one."""
 
     row: int
+
+
+class ReadAgain(NamedTuple):
+    """An item that one of the page's was dropped for is lost: request the page once more.
+
+    The page waits for that request, which is said to be found on it. Comes before the Settled of
+    the page, or, where that came earlier, before what becomes of the row.
+    """
+
+    page: int
+    row: int  # of the original whose item is lost
 
 
 class Settled(NamedTuple):
@@ -118,7 +134,7 @@ class LeaseEnded(NamedTuple):
     lease: int
 
 
-Effect = RowKept | RowForgotten | RowPending | Settled | Completed | LeaseEnded
+Effect = RowKept | RowForgotten | RowPending | ReadAgain | Settled | Completed | LeaseEnded
 
 
 @dataclass(slots=True, eq=False)
@@ -131,7 +147,9 @@ class _Items:
     n_out: int = 0
     n_done: int = 0
     n_kept: int = 0
+    n_lost: int = 0  # dropped by others, or failed
     n_repeats: int = 0
+    lost_originals: list[int] = field(default_factory=list)  # rows of which an item was lost
     exhausted: bool = False
     failed: bool = False
 
@@ -147,6 +165,7 @@ class _Page:
     stage: Stage = Stage.ANSWERED
     items: _Items | None = None  # until they are settled
     lease: int = NOBODY  # by which a queue on disk knows its request
+    is_read_again: bool = False
 
 
 class PageLifecycle:
@@ -286,6 +305,7 @@ class PageLifecycle:
         items = self._items_of(page)
         items.n_done += 1
         items.n_kept += fate is Fate.KEPT
+        items.n_lost += fate in (Fate.DROPPED, Fate.FAILED)
         items.failed |= fate is Fate.FAILED
         return self._settled_if_done(page, items)
 
@@ -312,8 +332,11 @@ class PageLifecycle:
         entry = self._pages[page]
         self._move(entry, Stage.FAILED if items.failed else Stage.WAITING)
         entry.items = None
+        effects: list[Effect] = []
+        for row in items.lost_originals:
+            effects += self._original_lost(page, row) if items.n_repeats else self._done(page)
         # First: what is remembered of its items is to be known before its row is.
-        effects: list[Effect] = [Settled(page, items.failed)]
+        effects.append(Settled(page, items.failed))
         effects += self._rows_settled(items)
         if not items.n_repeats:  # nothing of it was dropped in favour of an original
             self._stop_waiting(page, entry, items, set(items.originals))
@@ -330,14 +353,32 @@ class PageLifecycle:
             if not items.n_out:
                 self._itemless.add(row)
                 effects.append(RowPending(row))
-            elif not items.n_kept:
-                del self._unkept[row]  # its copies wait for ever: the next crawl reads them again
-                effects.append(RowForgotten(row))
-            else:
-                effects.append(RowKept(row))
-                for copy in self._unkept.pop(row):
+                continue
+            copies = self._unkept.pop(row)
+            is_lost = items.n_lost or not items.n_kept
+            if is_lost:
+                for copy in copies:
+                    effects += self._original_lost(copy, row)
+            effects.append(RowKept(row) if items.n_kept else RowForgotten(row))
+            if not is_lost:
+                for copy in copies:
                     effects += self._original_kept(copy, row)
         return effects
+
+    def _original_lost(self, copy: int, original: int) -> list[Effect]:
+        """An item of the original was lost: a copy of which one was dropped is read again, once.
+
+        From then on it waits for that, not for the original.
+        """
+        entry = self._pages[copy]
+        if entry.items is not None:  # told when it is known whether one was dropped
+            entry.items.originals.discard(original)
+            entry.items.lost_originals.append(original)
+            return []
+        if entry.is_read_again:
+            return self._done(copy)
+        entry.is_read_again = True
+        return [ReadAgain(copy, original)]
 
     def _original_kept(self, copy: int, original: int) -> list[Effect]:
         entry = self._pages[copy]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 from zlib import crc32
 
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.http import Response
+from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.advice import Advice
@@ -18,7 +19,14 @@ from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.item_judge import ItemJudge
 from scrapy_neardup.crawl.items import CrawledPage, HandedItems
 from scrapy_neardup.crawl.judge import PageJudge
-from scrapy_neardup.crawl.page_lifecycle import Fate, PageLifecycle, Settled
+from scrapy_neardup.crawl.page_lifecycle import (
+    Fate,
+    PageLifecycle,
+    ReadAgain,
+    RowForgotten,
+    RowKept,
+    Settled,
+)
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.recrawl import Recrawl
 from scrapy_neardup.crawl.request_tracker import RequestTracker
@@ -66,6 +74,12 @@ class CrawledPages:
         self._items = HandedItems()
         self._pages: dict[int, CrawledPage] = {}  # by id in the lifecycle
         self._by_response: dict[int, CrawledPage] = {}  # by id() of the response
+        # Row under way → pages of which an item was dropped for it, with their requests.
+        self._copies: defaultdict[int, dict[int, Request]] = defaultdict(dict)
+        self._read_twice: set[str] = set()  # URLs
+        effects.subscribe(ReadAgain, self._read_again)
+        effects.subscribe(RowKept, self._row_settled)
+        effects.subscribe(RowForgotten, self._row_settled)
         effects.subscribe(Settled, self._settled)
         crawler.signals.connect(self.item_scraped, signal=signals.item_scraped)
         crawler.signals.connect(self.item_dropped, signal=signals.item_dropped)
@@ -143,8 +157,21 @@ class CrawledPages:
             return None
         return page.decision
 
+    def is_spared(self, page: CrawledPage | None, decision: Decision) -> bool:
+        """Whether a page was read twice because an original was lost, and may lose another one."""
+        return (
+            page is not None
+            and page.response.url in self._read_twice
+            and self._lifecycle.is_unkept(decision.original_id)
+        )
+
     def item_repeats(self, page: CrawledPage | None, decision: Decision) -> None:
         """An item is about to be dropped because it, or its page, repeats another."""
+        row = decision.original_id
+        if page is not None and row is not None and self._lifecycle.is_unkept(row):
+            request = page.response.request
+            assert request is not None
+            self._copies[row][page.id] = request
         if page is not None and self._lifecycle.item_repeats(page.id, decision.original_id):
             self._count(stats.BYTES_SAVED, len(page.response.body))
 
@@ -152,9 +179,10 @@ class CrawledPages:
         """An item left the pipelines."""
         self._item_done(response, Fate.KEPT)
 
-    def item_dropped(self, item: Any, response: Response | None) -> None:
+    def item_dropped(self, item: Any, exception: Exception, response: Response | None) -> None:
         """A pipeline dropped an item, ours or another."""
-        self._item_done(response, Fate.DROPPED, item)
+        is_ours = isinstance(getattr(exception, "decision", None), Decision)
+        self._item_done(response, Fate.REPEATED if is_ours else Fate.DROPPED, item)
 
     def item_error(self, item: Any, response: Response | None) -> None:
         """A pipeline raised."""
@@ -169,6 +197,19 @@ class CrawledPages:
         self._effects.of(self._lifecycle.item_done, page.id, fate)
 
     # --- effects
+
+    def _read_again(self, id_: int, row: int) -> None:
+        """Items of a page were dropped for one that is lost since: fetch the page once more."""
+        page = self._pages.get(id_)
+        request = page.response.request if page is not None else self._copies[row].get(id_)
+        if request is None:
+            return  # so it goes on waiting, and the next crawl fetches it
+        self._count(stats.PAGES_READ_AGAIN)
+        self._read_twice.add(request.url)
+        self._requests.again(request, id_)
+
+    def _row_settled(self, row: int) -> None:
+        self._copies.pop(row, None)
 
     def _settled(self, id_: int, failed: bool) -> None:
         """Nothing more can happen to a page's items: remember them, and record the page."""

@@ -29,6 +29,8 @@ from scrapy_neardup.urls.key import OWN_KEY, USED_KEY
 TRACE = "neardup_trace"
 NO_STATE = -1
 
+OF_A_FETCH = ("retry_times", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons")
+
 
 class RequestTracker:
     """Tells the lifecycle what happens to requests.
@@ -71,6 +73,15 @@ class RequestTracker:
             request.meta[TRACE] = (int(request.dont_filter), 0, self._state_id, page)
         else:
             request.meta[TRACE] = (int(request.dont_filter), 0, NO_STATE, NOBODY)
+
+    def again(self, request: Request, page: int) -> None:
+        """Request a page once more, which goes on waiting until that is done."""
+        assert self._crawler.engine
+        meta = {name: value for name, value in request.meta.items() if name not in OF_A_FETCH}
+        again = request.replace(dont_filter=True, meta=meta)
+        waiting = (self._state_id, page) if self._waits else (NO_STATE, NOBODY)
+        again.meta[TRACE] = (int(request.dont_filter), 0, *waiting)
+        self._crawler.engine.crawl(again)
 
     def is_stale(self, request: Request) -> bool:
         """Whether a queue kept the request through a crash of the crawl that found it.
