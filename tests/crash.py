@@ -11,6 +11,7 @@ is saved and synced, and whether links of copies are followed, is drawn for each
 processes write down what happens to each page, a line at a time, so that the oracle can tell
 afterwards; half of the campaigns write a feed, too, which has to have everything in the end. In
 the manner of RocksDB's db_crashtest.
+Then come campaigns of two crawls at once in one folder (crash_pairs.py).
 --model: crash_model.py, which crashes no process but a model of a file system.
 """
 
@@ -28,6 +29,7 @@ import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -51,6 +53,7 @@ from example.site.plan import Plan
 from example.site.server import SiteServer
 from example.spiders.demo import DemoSpider
 
+ROOT = Path(__file__).resolve().parents[1]
 MAX_PAGES = 80  # of a round
 MAX_ROUNDS = 60  # of a campaign; the next one may finish
 PATIENCE_S = 120.0
@@ -325,19 +328,20 @@ def lost_contents(urls: set[str], plan: Plan) -> set[str]:
 
 def check_feed(feed: Path, plan: Plan) -> Counter[str]:
     """Every content is in the feed. How many lines it has: cut off by a kill, or of a URL again."""
-    urls, counts = set(), Counter(lines=0, torn=0, again=0)
-    for line in feed.read_bytes().splitlines():
-        counts["lines"] += 1
-        try:
-            url = json.loads(line)["url"]
-        except ValueError:
-            counts["torn"] += 1
-            continue
-        counts["again"] += url in urls
-        urls.add(url)
-    lost = lost_contents(urls, plan)
+    n_lines, urls = len(feed.read_bytes().splitlines()), urls_in(feed)
+    lost = lost_contents(set(urls), plan)
     assert not lost, f"not in the feed: {lost}"
-    return counts
+    again = len(urls) - len(set(urls))
+    return Counter(lines=n_lines, torn=n_lines - len(urls), again=again)
+
+
+def urls_in(feed: Path) -> list[str]:
+    """The URL of each line that no kill cut off."""
+    urls = []
+    for line in feed.read_bytes().splitlines():
+        with suppress(ValueError):
+            urls.append(json.loads(line)["url"])
+    return urls
 
 
 def original_of(url: str, copies: dict[str, str]) -> str:
@@ -416,9 +420,12 @@ def say(*words: object) -> None:
 
 
 def main() -> None:
+    from tests import crash_pairs  # which is made of this module's parts
+
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--rounds", type=int, default=100, help="crawls to end before their time")
     parser.add_argument("--seed", type=int, default=random.randrange(2**32), help="of the moments")
+    parser.add_argument("--pairs", type=int, help="campaigns of two crawls; by default rounds / 15")
     parser.add_argument("--model", action="store_true", help="replay a model of a file system")
     parser.add_argument("--lives", type=int, default=20, help="of states under --model")
     options = parser.parse_args()
@@ -446,6 +453,10 @@ def main() -> None:
             kind = campaign.place, campaign.has_feed, *campaign.settings.values()
             say(*kind, dict(campaign.ends), dict(counts))
             shutil.rmtree(campaign.folder)
+        n_pairs = options.rounds // 15 if options.pairs is None else options.pairs
+        for number in range(n_pairs):
+            pair = root / f"pair-{number}"
+            say("pair", dict(crash_pairs.run(pair, server.root + "/", rng, plan, reference)))
     finally:
         site.end("SIGKILL")
     shutil.rmtree(root)
