@@ -7,13 +7,37 @@ has been through here: after these checks no look-up reads past an array or goes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from scrapy_neardup.errors import SnapshotError
 
 Shape = tuple[int | None, ...]  # None: of any length
+
+
+class Joined(NamedTuple):
+    """Arrays of one dtype, one behind the other: an array for a file, without a copy of it."""
+
+    parts: tuple[Any, ...]  # nobody writes to them
+
+    @property
+    def dtype(self) -> Any:
+        return self.parts[0].dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (sum(len(part) for part in self.parts), *self.parts[0].shape[1:])
+
+
+def is_frozen(array: Any) -> bool:
+    """Whether nobody will write to an array that some arrays() gave."""
+    return isinstance(array, Joined) or not array.flags.writeable
+
+
+def whole(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays with those made that are in parts."""
+    return {n: np.concatenate(a.parts) if isinstance(a, Joined) else a for n, a in arrays.items()}
 
 
 def check_arrays(

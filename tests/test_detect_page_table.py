@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from scrapy_neardup.detect.page_table import FREE, IdTable, Page, PageTable, digest_of, site_number
 from scrapy_neardup.errors import BrokenInvariant
+from scrapy_neardup.stored_arrays import whole
 
 
 def page(url: str, words: bytes = b"some words", site: int = 7) -> Page:
@@ -16,7 +17,7 @@ def page(url: str, words: bytes = b"some words", site: int = 7) -> Page:
 
 
 def read_only(arrays):
-    copies = {name: array.copy() for name, array in arrays.items()}
+    copies = {name: array.copy() for name, array in whole(arrays).items()}
     for array in copies.values():
         array.flags.writeable = False
     return copies
@@ -73,6 +74,20 @@ def test_a_table_from_read_only_arrays_grows_without_writing_to_them():
     again = PageTable.from_arrays(read_only(reopened.arrays()))
     again.check()
     assert again.with_digest(digest_of(b"v7"), 7) == more[7]
+
+
+def test_rows_that_are_mapped_and_rows_that_came_later_are_not_copied_for_a_snapshot():
+    table = PageTable(4)
+    table.add(page("http://a.example/1"))
+    table = PageTable.from_arrays(read_only(table.arrays()))
+    table.add(page("http://a.example/2"))
+    stored = table.arrays()["sketches"]
+    assert stored.shape == (2, 4)
+    for part, own in zip(stored.parts, (table.sketches._base, table.sketches._live), strict=True):
+        assert np.shares_memory(part, own)
+        assert not part.flags.writeable
+    again = PageTable.from_arrays(table.arrays())
+    assert [again.url(id) for id in (0, 1)] == ["http://a.example/1", "http://a.example/2"]
 
 
 def test_check_names_a_page_that_cannot_be_found():

@@ -13,6 +13,7 @@ from scrapy_neardup.errors import DamagedFile, SnapshotError
 from scrapy_neardup.factory import make_identity
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.snapshot import open_snapshot, write_snapshot
+from scrapy_neardup.stored_arrays import Joined
 
 IDENTITY = {"fingerprint.bits": 64, "key": "abc"}
 ARRAYS = {
@@ -117,3 +118,12 @@ def test_a_failed_write_leaves_the_old_snapshot(path: Path) -> None:
     with pytest.raises(OSError, match=r"snapshot\.tmp"):
         write_snapshot(path, IDENTITY, {})
     assert path.read_bytes() == before
+
+
+def test_joined_arrays_are_written_as_one_and_never_made(tmp_path: Path) -> None:
+    rows = np.arange(21, dtype="<u4").reshape(7, 3)
+    joined = Joined((rows[:2], rows[2:2], rows[2:]))
+    write_snapshot(tmp_path / "parts", IDENTITY, {"rows": joined, "after": rows})
+    write_snapshot(tmp_path / "whole", IDENTITY, {"rows": rows, "after": rows})
+    assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert_same(open_snapshot(tmp_path / "parts", IDENTITY).arrays, {"rows": rows, "after": rows})

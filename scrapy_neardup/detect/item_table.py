@@ -10,7 +10,7 @@ import numpy as np
 from scrapy_neardup.detect.page_table import Column, IdTable, map_columns
 from scrapy_neardup.errors import BrokenInvariant
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.stored_arrays import check_arrays, check_below
+from scrapy_neardup.stored_arrays import check_arrays, check_below, whole
 
 NO_TEXT = -1
 
@@ -145,7 +145,7 @@ class ItemTable:
 
     def arrays(self) -> dict[str, Any]:
         """The state as named arrays; columns come read-only, as a promise not to change them."""
-        arrays = {name: column.rows() for name, column in self._columns().items()}
+        arrays = {name: column.stored() for name, column in self._columns().items()}
         return arrays | {"by_key": self._by_key.slots}
 
     @classmethod
@@ -154,7 +154,7 @@ class ItemTable:
 
         O(items): places are checked. Raises SnapshotError.
         """
-        what = "item table"
+        what, arrays = "item table", whole(arrays)
         check_arrays(what, arrays, {"sketches": (np.uint64, (None, None))})
         table = cls(arrays["sketches"].shape[1])
         n = map_columns(what, table._columns(), arrays, apart="sketches")

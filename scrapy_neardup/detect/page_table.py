@@ -11,7 +11,7 @@ import numpy as np
 
 from scrapy_neardup.errors import BrokenInvariant, SnapshotError
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.stored_arrays import check_arrays, check_below, check_starts
+from scrapy_neardup.stored_arrays import Joined, check_arrays, check_below, check_starts, whole
 
 MIN_SLOTS = 64  # of an id table
 FREE, REMOVED = 2**32 - 1, 2**32 - 2  # what a slot of an id table holds besides ids
@@ -124,6 +124,15 @@ class Column:
         rows = self.span(0, len(self))[:]
         rows.flags.writeable = False
         return rows
+
+    def stored(self) -> Any:
+        """What rows() says, for a file: mapped and live rows are Joined, not copied."""
+        if not len(self._base) or not self._n_live:
+            return self.rows()
+        parts = self._base[:], self._live[: self._n_live]
+        for part in parts:
+            part.flags.writeable = False
+        return Joined(parts)
 
     @property
     def dtype(self) -> Any:
@@ -400,11 +409,11 @@ class PageTable:
         return columns + self._by_digest.slots.nbytes + self._by_url.slots.nbytes
 
     def arrays(self) -> dict[str, Any]:
-        """The state as named arrays; views where a column is not half mapped, half live.
+        """The state as named arrays, for a file: views, those of mapped and live rows Joined.
 
         Columns come read-only, as a promise: what they hold now, they will always hold.
         """
-        arrays = {name: column.rows() for name, column in self._columns().items()}
+        arrays = {name: column.stored() for name, column in self._columns().items()}
         return arrays | {"by_digest": self._by_digest.slots, "by_url": self._by_url.slots}
 
     @classmethod
@@ -413,7 +422,7 @@ class PageTable:
 
         O(pages): places are checked. Raises SnapshotError.
         """
-        what = "page table"
+        what, arrays = "page table", whole(arrays)
         check_arrays(what, arrays, {"sketches": (np.uint64, (None, None))})
         table = cls(arrays["sketches"].shape[1])
         n = map_columns(what, table._columns(), arrays, apart="url_bytes")

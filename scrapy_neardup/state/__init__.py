@@ -30,7 +30,7 @@ from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Fsync, JournalRecord
 from scrapy_neardup.state.secret import new_key
 from scrapy_neardup.state.store import Store
-from scrapy_neardup.stored_arrays import check_arrays
+from scrapy_neardup.stored_arrays import check_arrays, is_frozen
 from scrapy_neardup.urls.filters import UrlFilter
 from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter, under
 
@@ -282,7 +282,7 @@ class State:
             **{f"items.{name}": array for name, array in self.items.arrays().items()},
             "unkept": np.array(list(self._unkept), np.int64),
         }
-        return {name: a.copy() if a.flags.writeable else a for name, a in arrays.items()}
+        return {name: a if is_frozen(a) else a.copy() for name, a in arrays.items()}
 
     def check(self) -> None:
         """Every invariant of filter, detector and items, at any cost. Raises BrokenInvariant."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from math import prod
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy as np
 from scrapy_neardup.errors import DamagedFile, SnapshotError
 from scrapy_neardup.state.files import write_atomically
 from scrapy_neardup.state.header import ALIGNMENT, Identity, damaged, pack_header, read_header
+from scrapy_neardup.stored_arrays import Joined
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -38,39 +39,49 @@ class Snapshot(NamedTuple):
 
 
 def write_snapshot(
-    path: Path, identity: Identity, arrays: Mapping[str, Array], state: int = 0, key: int = 0
+    path: Path,
+    identity: Identity,
+    arrays: Mapping[str, Array | Joined],
+    state: int = 0,
+    key: int = 0,
 ) -> None:
     """Write arrays to a file, which appears whole or not at all; O(bytes).
 
     state: the id of the state that they are of. key: the folder's secret. Raises OSError where
     it cannot be written, TypeError for arrays of objects.
     """
-    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    entries = [_entry(name, np.shape(arrays[name]), array) for name, array in plain.items()]
+    parts = {name: _parts(array) for name, array in arrays.items()}
+    entries = [_entry(name, arrays[name].shape, plain) for name, plain in parts.items()]
     header = pack_header(MAGIC, identity, key, state=state, arrays=entries)
-    write_atomically(path, _chunks(header, plain.values()))
+    write_atomically(path, _chunks(header, parts.values()))
 
 
-def _entry(name: str, shape: tuple[int, ...], array: Array) -> dict[str, Any]:
-    if array.dtype.kind not in PLAIN_KINDS:
-        raise TypeError(f"array {name!r} of dtype {array.dtype}: only plain numbers and text")
+def _parts(array: Array | Joined) -> list[Array]:
+    parts = array.parts if isinstance(array, Joined) else [array]
+    return [np.ascontiguousarray(part) for part in parts]
+
+
+def _entry(name: str, shape: tuple[int, ...], parts: list[Array]) -> dict[str, Any]:
+    dtype = parts[0].dtype
+    if dtype.kind not in PLAIN_KINDS:
+        raise TypeError(f"array {name!r} of dtype {dtype}: only plain numbers and text")
     digest = sha256()
-    for chunk in _filled_up(array):
+    for chunk in _filled_up(parts):
         digest.update(chunk)
-    kind, text = array.dtype.str, digest.hexdigest()
-    return {"name": name, "dtype": kind, "shape": shape, "sha256": text}
+    return {"name": name, "dtype": dtype.str, "shape": shape, "sha256": digest.hexdigest()}
 
 
-def _chunks(header: bytes, arrays: Any) -> Iterator[bytes | memoryview]:
+def _chunks(header: bytes, arrays: Iterable[list[Array]]) -> Iterator[bytes | memoryview]:
     yield header
-    for array in arrays:
-        yield from _filled_up(array)
+    for parts in arrays:
+        yield from _filled_up(parts)
 
 
-def _filled_up(array: Array) -> Iterator[bytes | memoryview]:
-    # Through uint8: text arrays offer no buffer of their own.
-    yield array.reshape(-1).view(np.uint8).data
-    yield bytes(-array.nbytes % ALIGNMENT)
+def _filled_up(parts: list[Array]) -> Iterator[bytes | memoryview]:
+    for part in parts:
+        # Through uint8: text arrays offer no buffer of their own.
+        yield part.reshape(-1).view(np.uint8).data
+    yield bytes(-sum(part.nbytes for part in parts) % ALIGNMENT)
 
 
 def open_snapshot(path: Path, identity: Identity | None, key: int | None = 0) -> Snapshot:
