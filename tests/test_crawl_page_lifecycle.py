@@ -288,6 +288,40 @@ def test_a_copy_stands_in_for_an_original_without_items(judged_first: bool) -> N
 # --- every interleaving, against a plain model
 
 
+def test_the_oldest_that_wait_are_let_go_where_too_many_pages_are_under_way() -> None:
+    lifecycle = PageLifecycle(max_pages=5)
+    found_on = None
+    for number in range(20):
+        page = lifecycle.answered(b"%d" % number, found_on)
+        lifecycle.requested(page)
+        lifecycle.exhausted(page, failed=False)
+        found_on = page
+    assert len(lifecycle) == 5
+    assert lifecycle.n_let_go == 15
+    assert b"14" not in lifecycle
+    assert b"15" in lifecycle
+    again = lifecycle.answered(b"3", None)
+    assert lifecycle.exhausted(again, failed=False) == [Settled(again, False)]  # not Completed
+    leaf = lifecycle.answered(b"leaf", found_on)
+    assert lifecycle.exhausted(leaf, failed=False) == [
+        Settled(leaf, False),
+        Completed(b"leaf"),
+        *(Completed(b"%d" % number) for number in range(19, 15, -1)),
+    ]
+
+
+def test_a_copy_that_was_let_go_is_not_missed_when_its_original_is_settled() -> None:
+    for fate in (Fate.KEPT, Fate.DROPPED):
+        lifecycle = PageLifecycle(max_pages=2)
+        original = with_item(lifecycle, b"a", 1, None)
+        copy = with_item(lifecycle, b"b", None, 1)
+        lifecycle.item_repeats(copy, 1)
+        ended(lifecycle, copy, Fate.REPEATED)
+        lifecycle.answered(b"c", None)
+        assert b"b" not in lifecycle
+        assert ended(lifecycle, original, fate)[-1] == Completed(b"a")
+
+
 @dataclass(eq=False)
 class Model:
     """A page as one would describe it: what happened to it, and no bookkeeping."""

@@ -43,7 +43,7 @@ def sizes(
         stats.TEMPLATES_BYTES: detector.templates.nbytes,
         stats.TEMPLATES_WITHOUT_ROOM: detector.templates.n_without_room,
         stats.MEMORY_BYTES: filter_bytes + detector.nbytes,
-        stats.STATE_UNFINISHED: len(lifecycle),
+        stats.STATE_UNFINISHED: len(lifecycle) + lifecycle.n_let_go,
         stats.STATE_UNDELIVERED: len(delivery),
     }
 

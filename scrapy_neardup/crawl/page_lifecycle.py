@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import count
+from itertools import count, islice
 from secrets import randbits
 from typing import Any, NamedTuple
 
@@ -42,9 +42,11 @@ import numpy as np
 
 from scrapy_neardup.errors import BrokenInvariant, SnapshotError
 from scrapy_neardup.stored_arrays import check_arrays, check_starts
+from scrapy_neardup.urls.filters.exact import ExactUrlFilter
 
 WHAT = "pages under way"  # in a snapshot
 NOBODY = -1  # no page, where a page id is expected
+MAX_PAGES = 2_000_000  # under way; about 550 MB
 
 
 class Stage(Enum):
@@ -172,7 +174,10 @@ class PageLifecycle:
     """Every page that is under way.
 
     O(1) an event; memory for pages, not for requests. A page that never hears of something it
-    waits for is never completed, so the next crawl reads it again: the safe side.
+    waits for is never completed, so the next crawl reads it again: the safe side. That is also
+    what becomes of the oldest that wait where more than `max_pages` are under way.
+
+    n_let_go  pages that were let go for that reason
 
     Why a page waits for what was found on it: a crash loses the requests that were waiting. A
     page found only on pages that count as seen would then never be found again. So a URL counts
@@ -180,7 +185,11 @@ class PageLifecycle:
     crash the pages on the way to what was lost are read once more, and nothing else.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_pages: int = MAX_PAGES) -> None:
+        self.n_let_go = 0
+        # A later page of such a key knows nothing of what the former waited for.
+        self._keys_let_go: ExactUrlFilter | None = None
+        self._max_pages = max_pages
         self._pages: dict[int, _Page] = {}
         self._ids_by_key: dict[bytes, int] = {}
         self._unkept: dict[int, list[int]] = {}  # row neither kept nor forgotten → its copies
@@ -219,6 +228,8 @@ class PageLifecycle:
         A key is completed when every page of it is.
         """
         id, page = self._begun(NOBODY if found_on is None else found_on)
+        if key is not None and self._keys_let_go is not None and key in self._keys_let_go:
+            key = None
         if key is not None and key in self._ids_by_key:
             page.twin = self._ids_by_key[key]
             self.requested(page.twin)
@@ -232,9 +243,28 @@ class PageLifecycle:
         if leased is not None and leased.stage is Stage.REQUESTED:
             self._move(leased, Stage.ANSWERED)
             return found_on, leased
+        if len(self._pages) >= self._max_pages:
+            self._let_go()
         id = next(self._ids)
         page = self._pages[id] = _Page(None, found_on, NOBODY)
         return id, page
+
+    def _let_go(self) -> None:
+        """Do without the oldest pages that only wait: they led to the others, and wait longest.
+
+        What was found on them is completed without them. A thousandth at once, because a dict
+        takes long to find its first entry after many were removed.
+        """
+        if self._keys_let_go is None:
+            self._keys_let_go = ExactUrlFilter(self._max_pages)
+        at_rest = (Stage.WAITING, Stage.FAILED)
+        oldest = (id for id, page in self._pages.items() if page.stage in at_rest)
+        for id in list(islice(oldest, max(1, self._max_pages // 1000))):
+            page = self._pages.pop(id)
+            self.n_let_go += 1
+            if page.key is not None:
+                del self._ids_by_key[page.key]
+                self._keys_let_go.add(page.key)
 
     # --- events: reading and deciding
 
@@ -370,7 +400,9 @@ class PageLifecycle:
 
         From then on it waits for that, not for the original.
         """
-        entry = self._pages[copy]
+        entry = self._pages.get(copy)
+        if entry is None:  # let go
+            return []
         if entry.items is not None:  # told when it is known whether one was dropped
             entry.items.originals.discard(original)
             entry.items.lost_originals.append(original)
@@ -381,8 +413,8 @@ class PageLifecycle:
         return [ReadAgain(copy, original)]
 
     def _original_kept(self, copy: int, original: int) -> list[Effect]:
-        entry = self._pages[copy]
-        if entry.items is not None:
+        entry = self._pages.get(copy)
+        if entry is not None and entry.items is not None:
             entry.items.originals.discard(original)
         return self._done(copy)
 
