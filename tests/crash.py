@@ -17,6 +17,7 @@ Then come campaigns of two crawls at once in one folder (crash_pairs.py).
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import random
@@ -286,6 +287,8 @@ def check_state(folder: Path) -> None:
             Frontier(frontier).release()
         assert state.store is not None
         state.store.close()
+        del state
+        gc.collect()  # of cycles, which keep snapshots mapped and their files open
 
 
 def check_diary(lines: list[str], plan: Plan) -> Counter[str]:
