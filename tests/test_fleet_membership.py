@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from fleets import RunningServer, Worker, running_server, wait_until
@@ -96,14 +97,15 @@ def test_a_worker_that_left_joins_again_when_it_is_started_again(server: Running
 
 
 def test_a_worker_that_began_without_the_server_leaves_a_fleet_of_other_settings(
-    server: RunningServer, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server.kill()
-    late = Worker(server.url, similarity=0.5)
-    server.start()
-    Worker(server.url).close()
-    wait_until(lambda: late.fleet._link.has_left)
-    late.close()
+    with running_server(appendonly="yes", dir=tmp_path) as server:
+        Worker(server.url).close()
+        server.kill()
+        late = Worker(server.url, similarity=0.5)
+        server.start()
+        wait_until(lambda: late.fleet._link.has_left)
+        late.close()
     assert late.stat("backend/left") == 1
     assert "similarity is 0.88 there and 0.5 here" in caplog.text
 

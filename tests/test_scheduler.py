@@ -11,6 +11,7 @@ from crawls import Outcome, crawl
 from fleets import RunningServer, running_server, wait_until
 from mock_site import MockSite, page, prose
 from scrapy import Request, Spider, signals
+from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
@@ -222,3 +223,65 @@ def test_where_the_plugin_is_switched_off_it_is_scrapys_scheduler(mock_site: Moc
     settings = {"SCHEDULER": SCHEDULER, "NEARDUP_ENABLED": False}
     outcome = crawl(Links, settings, root=hub(mock_site, "/page/1"))
     assert len(outcome.items) == 2
+
+
+def test_a_crawl_that_was_stopped_goes_on_without_its_start_requests(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    pages = [f"/page/{n}" for n in range(20)]
+    root = hub(mock_site, *pages)
+    first = run(server, root, CLOSESPIDER_ITEMCOUNT=5, CONCURRENT_REQUESTS=2)
+    assert first.stats["finish_reason"] == "closespider_itemcount"
+    second = run(server, root)
+    assert kept(first, mock_site) + kept(second, mock_site) == Counter(["/hub", *pages])
+    assert all(mock_site.gets(path) == 1 for path in ("/hub", *pages))
+
+
+class Waiting(Links):
+    """Starts the server when the crawl has begun."""
+
+    server: RunningServer
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.server.start, signal=signals.spider_opened)
+        return spider
+
+
+def test_a_worker_that_begins_before_the_server_waits_for_it(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    class Early(Waiting):
+        pass
+
+    server.kill()
+    Early.server = server
+    outcome = run(server, hub(mock_site, "/page/1"), Early)
+    assert kept(outcome, mock_site) == Counter(["/hub", "/page/1"])
+
+
+class Asking(Links):
+    """Asks for more when there is nothing left to do."""
+
+    more: str
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.idle, signal=signals.spider_idle)
+        return spider
+
+    def idle(self) -> None:
+        if self.more:
+            url, self.more = self.more, ""
+            self.crawler.engine.crawl(Request(url, callback=self.parse))
+            raise DontCloseSpider
+
+
+def test_a_spider_may_go_on_when_it_is_idle(server: RunningServer, mock_site: MockSite) -> None:
+    class More(Asking):
+        more = mock_site.url("/page/2")
+
+    outcome = run(server, hub(mock_site, "/page/1"), More)
+    assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
