@@ -71,7 +71,7 @@ def calls_a_response(site: MockSite, make: Callable[[int], Request]) -> float:
 
 @pytest.mark.parametrize(
     ("kind", "bound"),
-    [("new", 1040), ("near", 1080), ("copy", 530), ("without items", 160)],
+    [("new", 985), ("near", 1050), ("copy", 660), ("without items", 160)],
 )
 def test_a_response_takes_no_more_calls_than(mock_site: MockSite, kind: str, bound: int) -> None:
     def request(i: int) -> Request:
