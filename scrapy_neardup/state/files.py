@@ -66,7 +66,7 @@ def require_own(folder: Path) -> None:
     if own and found.st_uid not in (own, 0):
         raise StateError(
             f"{folder} belongs to user {found.st_uid}, not to you ({own}), who could make a crawl "
-            f"skip what it has not seen: chown it, or set another NEARDUP_STATE_DIR or JOBDIR"
+            f"skip what it has not seen: chown it, or name another folder"
         )
     if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
         raise StateError(

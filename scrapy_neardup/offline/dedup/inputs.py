@@ -101,7 +101,11 @@ def _archives_in(path: Path) -> Iterator[Input]:
     """The WARC files in a WACZ, which the standard has stored and not compressed again."""
     try:
         with zipfile.ZipFile(path) as archive, path.open("rb") as file:
-            for member in archive.infolist()[:MAX_MEMBERS]:
+            members = archive.infolist()[:MAX_MEMBERS]
+            # Members may lie in each other's place: a thousand times the same gigabyte.
+            if sum(member.compress_size for member in members) > path.stat().st_size:
+                raise InputError(f"{path}: its members are larger together than the file")
+            for member in members:
                 name = Path(member.filename).name
                 inner = next(_of_file(Path(name)), None)
                 if inner is None or inner.kind != "warc":

@@ -71,9 +71,10 @@ class Parquet:
         import pyarrow as pa
 
         with pa.ipc.open_stream(chunk.data) as stream:
-            rows = (row for batch in stream for row in batch.to_pylist())
+            rows = (row for batch in stream for row in rows_of(batch))
             for at, row in enumerate(rows):
-                yield Frame(chunk.begin + at, row)
+                damage = row if isinstance(row, str) else ""
+                yield Frame(chunk.begin + at, row, damage=damage)
 
     def page(self, frame: Frame, chunk: Chunk) -> Page | Damage:
         """The record of a row."""
@@ -130,6 +131,17 @@ def replaced(table: Any, name: str, texts: list[str | None]) -> Any:
     is_encoded = pa.types.is_dictionary(field.type)
     made = pa.array(texts, type=field.type.value_type if is_encoded else field.type)
     return table.set_column(place, field, made.dictionary_encode() if is_encoded else made)
+
+
+def rows_of(batch: Any) -> list[dict[str, Any] | str]:
+    """The rows of a batch; what is wrong with a row instead of one that cannot be read."""
+    try:
+        rows: list[dict[str, Any] | str] = batch.to_pylist()
+    except ValueError as error:  # text that is no UTF-8, a time beyond Python's
+        if batch.num_rows == 1:
+            return [f"{type(error).__name__}: {error}"]
+        return [row for at in range(batch.num_rows) for row in rows_of(batch.slice(at, 1))]
+    return rows
 
 
 def as_stream(batch: Any) -> bytes:

@@ -20,7 +20,7 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.columns import Columns
 from scrapy_neardup.offline.dedup.formats.rows import url_of
 from scrapy_neardup.offline.dedup.inputs import Input
-from scrapy_neardup.offline.dedup.packing import needs, zstandard
+from scrapy_neardup.offline.dedup.packing import FREE_BYTES, needs, zstandard
 from scrapy_neardup.offline.dedup.record import (
     CHUNK_BYTES,
     Chunk,
@@ -32,7 +32,8 @@ from scrapy_neardup.offline.dedup.record import (
 )
 
 MAX_HEAD_BYTES = 2**16
-BLOCK_BYTES = 2**16
+# Read at once: 16 KiB of gzip unpack to 17 MB at most, 1 KiB of Zstandard to 34 MB.
+GZIP_BLOCK_BYTES, ZSTANDARD_BLOCK_BYTES = 2**14, 2**10
 MARKS = {"": b"WARC/1.", ".gz": b"\x1f\x8b\x08", ".zst": b"\x28\xb5\x2f\xfd"}
 SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")  # of Zstandard; the first may be a dictionary
 DICTIONARY = b"\x5d\x2a\x4d\x18"
@@ -157,7 +158,7 @@ class Warc:
     def _gzipped(self, file: IO[bytes], begin: int, size: int) -> Place:
         """The record in the gzip member at a place; its checksum is verified."""
         unpacker = zlib.decompressobj(wbits=31)
-        return self._member(file, begin, size, unpacker)
+        return self._member(file, begin, size, unpacker, GZIP_BLOCK_BYTES)
 
     def _zstandard(self, file: IO[bytes], begin: int, size: int) -> Place:
         """The record in the frame at a place."""
@@ -167,7 +168,7 @@ class Warc:
             raise BrokenRecord("a frame without a record")
         zstd = zstandard(self.source.path)
         unpacker = zstd.ZstdDecompressor(dict_data=self._dictionary).decompressobj()
-        return self._member(file, begin, size, unpacker)
+        return self._member(file, begin, size, unpacker, ZSTANDARD_BLOCK_BYTES)
 
     def _read_dictionary(self, file: IO[bytes]) -> int:
         """The dictionary that a file may begin with; where the records begin."""
@@ -183,11 +184,13 @@ class Warc:
         self._dictionary = zstd.ZstdCompressionDict(content)
         return start + 8 + n_bytes
 
-    def _member(self, file: IO[bytes], begin: int, size: int, unpacker: Any) -> Place:
+    def _member(
+        self, file: IO[bytes], begin: int, size: int, unpacker: Any, block_bytes: int
+    ) -> Place:
         file.seek(begin)
         content, n_bytes, limit, at = bytearray(), 0, self.limits.record_bytes, begin
         while not unpacker.eof:
-            block = file.read(min(BLOCK_BYTES, size - at))
+            block = file.read(min(block_bytes, size - at))
             at += len(block)
             if not block:
                 raise BrokenRecord("the file ends inside it")
@@ -206,7 +209,7 @@ class Warc:
         return Place(at - len(unpacker.unused_data), bytes(content) if n_bytes <= limit else None)
 
     def _refuse_bomb(self, n_bytes: int, n_stored: int) -> None:
-        if n_bytes > max(2**30, self.limits.ratio * n_stored):
+        if n_bytes > max(FREE_BYTES, self.limits.ratio * n_stored):
             raise BrokenRecord(
                 f"{n_stored:,} bytes unpack to more than {n_bytes:,}: taken for a bomb; raise "
                 f"--max-ratio if they are not"

@@ -1,0 +1,199 @@
+"""Files that somebody made to fill memory or disk, to write elsewhere, or to end the process."""
+
+import bz2
+import gzip
+import lzma
+import resource
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scrapy_neardup.errors import InputError, StateError
+from scrapy_neardup.offline.dedup import DedupJob, dedup, packing
+from scrapy_neardup.offline.dedup.columns import Fields
+from scrapy_neardup.offline.dedup.formats import records, warc
+from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
+from scrapy_neardup.settings import NearDupSettings
+
+zstandard = pytest.importorskip("zstandard")
+pytest.importorskip("warcio")
+
+FREE_BYTES = 2**24  # what an input may unpack to here, whatever its size
+BOMB_BYTES = 2**28
+PACKINGS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.ZstdCompressor().compress,
+}
+
+
+def read(path: Path, limits: Limits | None = None) -> list[Page | Damage]:
+    return [one for source in find_inputs([path]) for one in records(source, Fields(), limits)]
+
+
+def peak_of(call: Callable[[], object]) -> int:
+    """The most bytes that Python had of its own while something ran."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", [".jsonl", ".json", ".csv", ".warc"])
+@pytest.mark.parametrize("packed", PACKINGS)
+def test_a_bomb_is_damage_long_before_memory_is_full(
+    tmp_path: Path, kind: str, packed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == ".warc" and packed in (".bz2", ".xz"):
+        pytest.skip("no such files")
+    monkeypatch.setattr(packing, "FREE_BYTES", FREE_BYTES)
+    monkeypatch.setattr(warc, "FREE_BYTES", FREE_BYTES)
+    head = {".jsonl": b'{"text": "', ".json": b'[{"text": "', ".csv": b"url,text\n"}.get(
+        kind, b"WARC/1.0 "
+    )
+    path = tmp_path / f"bomb{kind}{packed}"
+    path.write_bytes(PACKINGS[packed](head + b"\r\n" * 9 + bytes(BOMB_BYTES)))
+    found: list[Page | Damage] = []
+    limits = Limits(record_bytes=2**22, ratio=100)
+    assert peak_of(lambda: found.extend(read(path, limits))) < BOMB_BYTES // 2
+    assert found
+    assert all(isinstance(one, Damage) for one in found)
+
+
+def wacz(path: Path, *names: str) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"WARC/1.0\r\nContent-Length: 1\r\n\r\nx\r\n\r\n" * 50)
+    return path
+
+
+def test_members_of_a_wacz_that_lie_in_each_other_s_place_are_refused(tmp_path: Path) -> None:
+    path = wacz(tmp_path / "a.wacz", "archive/a.warc")
+    with zipfile.ZipFile(path, "a") as archive:
+        again = archive.infolist() * 1_000
+        archive.filelist += again
+        archive._didModify = True  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="larger together than the file"):
+        find_inputs([path])
+
+
+@pytest.mark.parametrize("name", ["../../out.warc", "/out.warc", "a/../../out.warc", ".warc"])
+def test_a_member_s_name_leads_nowhere(tmp_path: Path, name: str) -> None:
+    path = wacz(tmp_path / "a.wacz", name)
+    inputs = [one for one in find_inputs([path]) if one.kind == "warc"] if name != ".warc" else []
+    assert all("/" not in one.name and one.name == "out.warc" for one in inputs)
+    if not inputs:
+        return
+    before = set(tmp_path.rglob("*"))
+    dedup(DedupJob(inputs, tmp_path / "run", NearDupSettings(key=1), Fields(), jobs=1))
+    made = {p for p in tmp_path.rglob("*") if p not in before and p.is_file()}
+    assert {p.relative_to(tmp_path).parts[0] for p in made} == {"run"}
+
+
+def test_an_output_folder_that_any_user_may_write_to_is_refused(tmp_path: Path) -> None:
+    """Somebody could put links there, to have us write to where they lead."""
+    source, out = tmp_path / "a.jsonl", tmp_path / "out"
+    source.write_text('{"url": "http://a.example/", "text": "words"}\n')
+    out.mkdir(mode=0o777)
+    out.chmod(0o777)
+    with pytest.raises(StateError, match="chmod o-w"):
+        dedup(DedupJob(find_inputs([source]), out, NearDupSettings(key=1), Fields(), jobs=1))
+
+
+LINES = {
+    "a number of a million digits": '{"text": "x", "n": ' + "9" * 10**6 + "}",
+    "an exponent beyond all": '{"text": "x", "n": 1e999999999}',
+    "nesting": '{"text": ' + "[" * 10**6 + "]" * 10**6 + "}",
+    "nested objects": '{"a":' * 10**5 + "1" + "}" * 10**5,
+    "a million keys": "{" + ", ".join(f'"{n}": 1' for n in range(10**6)) + ', "text": "x"}',
+    "lone surrogates": '{"text": "' + "\\ud800" * 10**5 + '", "url": "http://\\ud800.example/"}',
+    "NUL": '{"text": "a\\u0000b", "url": "http://a.example/\\u0000"}',
+    "a URL of a megabyte": '{"text": "x", "url": "http://a.example/' + "a/" * 500_000 + '"}',
+    "a port beyond all": '{"text": "x", "url": "http://a.example:99999999999999999999/"}',
+    "an address with a zone": '{"text": "x", "url": "http://[fe80::1%25eth0]/"}',
+    "an address that does not end": '{"text": "x", "url": "http://[::1/"}',
+    "a host of xn-- labels": '{"text": "x", "url": "http://' + "xn--a." * 10**4 + 'example/"}',
+    "a text of another type": '{"text": {"a": [1, null]}, "url": 7}',
+}
+
+
+@pytest.mark.parametrize("what", LINES)
+def test_any_line_is_a_record_or_damage(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"url": "http://a.example/", "text": "first"}\n' + LINES[what] + "\n")
+    out = tmp_path / "out"
+    summary = dedup(DedupJob(find_inputs([path]), out, NearDupSettings(key=1), Fields(), jobs=1))
+    n_damaged = len((out / "damaged.jsonl").read_text().splitlines())
+    assert summary["records"] + n_damaged >= 2 or summary["records"] == 2
+    kept = (out / "kept" / "00000-a.jsonl").read_text()
+    assert (LINES[what] in kept) == (not n_damaged)
+
+
+PARQUET = """
+import sys, random
+from pathlib import Path
+from scrapy_neardup.offline.dedup.columns import Fields
+from scrapy_neardup.offline.dedup.formats import records
+from scrapy_neardup.offline.dedup.inputs import find_inputs
+path, seeds = Path(sys.argv[1]), int(sys.argv[2])
+sound = path.read_bytes()
+for seed in range(seeds):
+    chance, data = random.Random(seed), bytearray(sound)
+    for _ in range(chance.choice((1, 2, 8))):
+        at = chance.randrange(4, len(data))
+        data[at] = chance.choice((0, 255, 127, 128, data[at] ^ 1 << chance.randrange(8)))
+    path.write_bytes(data)
+    for source in find_inputs([path]):
+        try:
+            for _ in records(source, Fields()):
+                pass
+        except Exception as error:
+            assert "InputError" in type(error).__name__, (seed, error)
+"""
+
+
+def test_a_row_of_parquet_whose_text_is_none_costs_itself_only(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    texts = [b"one of a few", b"bad \xff\xfe", b"other words"]
+    table = pa.table({"url": ["http://a.example/"] * 3, "text": pa.array(texts).view(pa.string())})
+    pq.write_table(table, tmp_path / "a.parquet")
+    first, second, third = read(tmp_path / "a.parquet")
+    assert isinstance(second, Damage)
+    assert "UnicodeDecodeError" in second.error
+    assert [one.text for one in (first, third) if isinstance(one, Page)] == [
+        "one of a few",
+        "other words",
+    ]
+
+
+def test_parquet_that_lies_is_damage_and_ends_no_process(tmp_path: Path) -> None:
+    """Lengths, counts and types in its headers and pages, at random; within 2 GB of memory."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    rows = [{"url": f"http://a.example/{n}", "text": "one of a few texts " * 9} for n in range(300)]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=100)
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
+
+    done = subprocess.run(
+        [sys.executable, "-c", PARQUET, str(path), "150"],
+        preexec_fn=limited,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
