@@ -1,5 +1,7 @@
 """The engine of a crawl: the bits of every other engine, and the board's bill."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -57,3 +59,12 @@ def test_text_beyond_the_counters_is_answered_and_counted_but_not_given_to_the_b
     assert engine.fingerprint(words) == engine.fingerprint(b"a")
     report = engine.report()
     assert (report["beyond_counters"], report["documents"], report["bytes"]) == (1, 1, 1)
+
+
+def test_threads_count_every_document():
+    """Long pages are read in threads of a crawl."""
+    engine = FpgaEngine(FINGERPRINT)
+    with ThreadPoolExecutor(8) as threads:
+        for _ in threads.map(engine.fingerprint, [b"one word or two"] * 4_000):
+            pass
+    assert engine.report()["documents"] == 4_000

@@ -63,7 +63,8 @@ def run(options: argparse.Namespace) -> int:
     if not decisions and not duplicates:
         complain(
             f"{options.url}: no decision is recorded. With NEARDUP_LEDGER='duplicates' kept pages "
-            "leave no trace; the URL must be written as it was crawled"
+            "leave no trace; nor do pages that were not compared, being over budget, too long or "
+            "without text (stats under neardup/pages); the URL must be written as it was crawled"
         )
         return 1
     if options.json:

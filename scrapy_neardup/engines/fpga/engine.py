@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, Signatures, load_engine
 from scrapy_neardup.engines.fpga.board import Board
@@ -27,6 +28,7 @@ class FpgaEngine:
         self.sketch_spec = sketch_spec
         self.board = Board(design_for(spec))
         self.n_beyond_counters = 0
+        self._counting = Lock()
         self._values = load_engine("auto", spec, sketch_spec)
 
     def fingerprint(self, words: bytes) -> int:
@@ -47,7 +49,8 @@ class FpgaEngine:
         return self.board.report() | {"beyond_counters": self.n_beyond_counters}
 
     def _count(self, words: bytes) -> None:
-        if self.board.design.exact_for(len(words)):
-            self.board.add(len(words))
-        else:
-            self.n_beyond_counters += 1
+        with self._counting:  # long pages are read in threads
+            if self.board.design.exact_for(len(words)):
+                self.board.add(len(words))
+            else:
+                self.n_beyond_counters += 1
