@@ -85,6 +85,8 @@ class NearDuplicateSpiderMiddleware:
                 if isinstance(output, Request):
                     if not (self.prune and await self.is_pruned(page)):
                         session.requests.found(output, found_on)
+                        if session.skipping.acts:
+                            session.skipping.found(page, output, session.urls.key(output))
                         yield output
                 else:
                     if self.judges_pages:

@@ -36,6 +36,11 @@ URLS_FILTERED = key(
     "urls/filtered_at_scheduling",
     "requests that LayeredBloomDupeFilter dropped because their URL was queued in this run",
 )
+URLS_DEFERRED = key(
+    "urls/deferred",
+    "requests that wait because the last pages of their kind said nothing new, or that were left "
+    "when the crawl ended",
+)
 
 FILTER_NAME = key("filter/name", "class of the URL filter")
 FILTER_SIZE = key("filter/size", "URLs in the URL filter, of those fetched")

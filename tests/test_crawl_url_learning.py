@@ -36,7 +36,7 @@ def crawl(site: MockSite, paths: list[str], **settings: Any) -> Outcome:
 
 
 def rules_in(folder: Path) -> list[Rule]:
-    return read_rules((folder / FILE).read_text())
+    return read_rules((folder / FILE).read_text())[0]
 
 
 def test_a_crawl_says_what_its_rules_would_have_saved(
@@ -74,7 +74,12 @@ def test_rules_are_kept_for_later_crawls(
 
 
 def test_damaged_rules_are_set_aside(mock_site: MockSite, tmp_path: Path) -> None:
-    for damaged in ("{", '{"format": 1, "rules": [{}]}', '{"format": 9, "rules": []}', "[]"):
+    for damaged in (
+        "{",
+        '{"format": 1, "rules": [{}]}',
+        '{"format": 9, "dry": {}, "rules": []}',
+        "[]",
+    ):
         (tmp_path / FILE).write_text(damaged)
         outcome = crawl(mock_site, ["/page/1"], NEARDUP_STATE_DIR=str(tmp_path))
         assert outcome.stat("errors/learn") == 0

@@ -53,40 +53,40 @@ def run(options: argparse.Namespace) -> int:
     folder = state_folder(options)
     if not folder.is_dir():
         raise StateError(f"{folder}: no such state folder; name JOBDIR or NEARDUP_STATE_DIR")
-    rules = stored(folder)
+    rules, dry = stored(folder)
     if options.learn_from is not None:
         rules = learnt(rules, ledger_folder(options.learn_from))
-        keep(folder, rules)
+        keep(folder, rules, dry)
     if number := options.forget or options.pin:
         if number > len(rules):
             complain(f"{folder}: there are {len(rules)} learnt rules, and none has number {number}")
             return 1
         change(rules, number, options)
-        keep(folder, rules)
+        keep(folder, rules, dry)
         return 0
     if options.export is not None:
         return export(rules, options.export)
-    tell(rules, options)
+    tell(rules, dry, options)
     return 0
 
 
-def stored(folder: Path) -> list[Rule]:
-    """The rules of a state folder. Raises StateError, OSError."""
+def stored(folder: Path) -> tuple[list[Rule], dict[str, int]]:
+    """The rules of a state folder, and its dry kinds. Raises StateError, OSError."""
     from scrapy_neardup.learn.stored_rules import FILE, read_rules
 
     try:
         return read_rules((folder / FILE).read_text("utf-8"))
     except FileNotFoundError:
-        return []
+        return [], {}
 
 
-def keep(folder: Path, rules: list[Rule]) -> None:
+def keep(folder: Path, rules: list[Rule], dry: dict[str, int]) -> None:
     """Write the rules back. Raises StateError where a crawl is using the folder, and OSError."""
     from scrapy_neardup.learn.stored_rules import FILE, write_rules
     from scrapy_neardup.state.files import write_atomically
 
     with locked(folder):
-        write_atomically(folder / FILE, [write_rules(rules).encode("utf-8", "replace")])
+        write_atomically(folder / FILE, [write_rules(rules, dry).encode("utf-8", "replace")])
 
 
 def change(rules: list[Rule], number: int, options: argparse.Namespace) -> None:
@@ -121,14 +121,16 @@ def export(rules: list[Rule], path: Path) -> int:
     return 0 if made else 1
 
 
-def tell(rules: list[Rule], options: argparse.Namespace) -> None:
-    """Print the rules, with their evidence."""
+def tell(rules: list[Rule], dry: dict[str, int], options: argparse.Namespace) -> None:
+    """Print the rules, with their evidence, and the dry kinds."""
     if options.json:
-        say_json({"rules": [as_json(rule) for rule in rules]})
+        say_json({"rules": [as_json(rule) for rule in rules], "dry": dry})
         return
     for number, rule in enumerate(rules, 1):
         for line in lines_of(number, rule):
             say(line)
+    for kind, n_pages in dry.items():
+        say(f"     {colour(clean(kind), 'bold')}  dry: the last {n_pages:,} pages said nothing new")
     n_trusted = sum(rule.acts for rule in rules)
     say(f"{n_trusted} of {len(rules)} learnt rules are trusted")
 

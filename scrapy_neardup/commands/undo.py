@@ -28,7 +28,13 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """URL or pattern, state folder, form."""
-    parser.add_argument("pattern", metavar="URL|PATTERN", help="what to undo; * matches anything")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "pattern", metavar="URL|PATTERN", nargs="?", help="what to undo; * matches anything"
+    )
+    what.add_argument(
+        "--deferred", action="store_true", help="all requests that wait since their kind was dry"
+    )
     add_state_option(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be undone")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
@@ -41,9 +47,13 @@ def run(options: argparse.Namespace) -> int:
     state = state_folder(options)
     if not state.is_dir():
         raise StateError(f"{state}: no such state folder; name JOBDIR or NEARDUP_STATE_DIR")
-    overrides = found(state, options.pattern)
+    overrides = deferred(state) if options.deferred else found(state, options.pattern)
     if not overrides:
-        complain(f"{options.pattern}: matches no recorded drop")
+        complain(
+            f"{state}: no request waits"
+            if options.deferred
+            else f"{options.pattern}: matches no recorded drop"
+        )
         return 1
     if not options.dry_run:
         undo(state, overrides)
@@ -62,6 +72,21 @@ def found(state: Path, pattern: str) -> list[Override]:
     except LedgerError:  # NEARDUP_LEDGER="off"
         decisions = []
     return [Override(pattern, decisions[-1].callback if decisions else None)]
+
+
+def deferred(state: Path) -> list[Override]:
+    """Overrides for the requests that wait."""
+    from scrapy_neardup.ledger.undo import Override
+    from scrapy_neardup.state.skipped import DEFERRED, FILE, SkippedRequests
+
+    if not (state / FILE).exists():
+        return []
+    requests = SkippedRequests(state)
+    try:
+        waiting = [one for one in requests.to_make(()) if one.rules[0].startswith(DEFERRED)]
+    finally:
+        requests.close()
+    return [Override(one.url, one.request.get("callback")) for one in waiting]
 
 
 def dropped(reader: LedgerReader, pattern: str) -> list[Override]:

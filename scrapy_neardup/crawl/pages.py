@@ -221,6 +221,7 @@ class CrawledPages:
             self._delivery.put(self._recrawl.settled, page)
         if n_replaced := self._items.forget(page):
             self._count(stats.ITEMS_REPLACED, n_replaced)
+        self._skipping.page_settled(page, failed)
         if page.judged is not None:
             repeated = page.n_repeating > 0
             action = self._recorder.action_on(page.judged, repeated, page.revisit)

@@ -52,6 +52,7 @@ from scrapy_neardup.crawl.recrawl import FLUSH_INTERVAL_S, Recrawl
 from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.seen_urls import SeenUrls, is_inspection
 from scrapy_neardup.crawl.shared_state import hold_state
+from scrapy_neardup.crawl.url_deferral import UrlDeferral
 from scrapy_neardup.crawl.url_learning import UrlLearning
 from scrapy_neardup.crawl.url_skipping import SYNC_INTERVAL_S, UrlSkipping
 from scrapy_neardup.errors import SettingsError
@@ -365,6 +366,7 @@ class CrawlSession:
         return UrlSkipping(
             self._crawler,
             self.learning,
+            UrlDeferral(self._crawler, self.settings, self.learning.learner.dry),
             skipped,
             self._acts(),
             self.requests,
@@ -449,6 +451,8 @@ class CrawlSession:
     def _gauges(self) -> dict[str, object]:
         sizes = gauges.sizes(self.state, self.urls, self.lifecycle, self.delivery)
         sizes |= self.learning.gauges()
+        if self.skipping.acts:
+            sizes[stats.URLS_DEFERRED] = self.skipping.n_deferred
         fleet = self._fleet.counts() if self._fleet is not None else {}
         return sizes | fleet | gauges.losses(self.state, self._frontier, self.recorder.ledger)
 

@@ -77,7 +77,9 @@ class UrlLearning:
         if self._path is None or not self.is_on or not self._path.exists():
             return
         try:
-            self.learner.restore(read_rules(self._path.read_text("utf-8")))
+            rules, dry = read_rules(self._path.read_text("utf-8"))
+            self.learner.restore(rules)
+            self.learner.dry.restore(dry)
         except (StateError, UnicodeDecodeError) as error:
             aside = set_aside(self._path)
             logger.warning("neardup: %s; set aside as %s. Rules are learnt anew", error, aside.name)
@@ -86,9 +88,9 @@ class UrlLearning:
         """Keep the rules for later crawls. Raises OSError."""
         if self._path is None or not self.is_on:
             return
-        rules = self.learner.rules()
-        if rules or self._path.exists():
-            write_atomically(self._path, [write_rules(rules).encode("utf-8", "replace")])
+        rules, dry = self.learner.rules(), self.learner.dry.counts()
+        if rules or dry or self._path.exists():
+            write_atomically(self._path, [write_rules(rules, dry).encode("utf-8", "replace")])
 
     def gauges(self) -> dict[str, Any]:
         """How many rules there are, and what those that are trusted save."""

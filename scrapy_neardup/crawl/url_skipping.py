@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -15,11 +16,13 @@ from scrapy.utils.request import request_from_dict
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.request_tracker import TRACE, RequestTracker
+from scrapy_neardup.crawl.url_deferral import UrlDeferral
 from scrapy_neardup.crawl.url_learning import UrlLearning
 from scrapy_neardup.learn.learner import Twin
-from scrapy_neardup.state.skipped import SkippedRequest, SkippedRequests
+from scrapy_neardup.state.skipped import DEFERRED, SkippedRequest, SkippedRequests
 
 SYNC_INTERVAL_S = 1.0
 AT_ONCE = 1000  # requests that are made when the crawl runs idle
@@ -29,14 +32,15 @@ class UrlSkipping:
     """Skips what trusted rules take for copies, and keeps each request by name.
 
     When the crawl has nothing else to do, requests are made that a rule skipped which a page has
-    contradicted since, in this crawl or an earlier one. A crawl that was stopped leaves them to
-    the next.
+    contradicted since, in this crawl or an earlier one, and a few of those that wait because their
+    kind is dry. A crawl that was stopped leaves them to the next.
     """
 
     def __init__(
         self,
         crawler: Crawler,
         learning: UrlLearning,
+        deferral: UrlDeferral,
         skipped: SkippedRequests,
         acts: bool,
         requests: RequestTracker,
@@ -49,6 +53,7 @@ class UrlSkipping:
         self._crawler = crawler
         self._learning = learning
         self._learner = learning.learner
+        self.deferral = deferral
         self._skipped = skipped
         self.acts = acts
         self._requests = requests
@@ -58,7 +63,8 @@ class UrlSkipping:
         self._count = count
         self._batch = object()  # of requests that no disk is sure to hold
         self._made: set[str] = set()  # URLs given back in this run
-        self._n_withdrawn = -1  # rules withdrawn when the list was last read
+        self._read_at: object = None  # what was known when the list was last read
+        self.n_deferred = 0  # requests of this crawl that wait
         crawler.signals.connect(self.idle, signal=signals.spider_idle)
 
     # --- skipping
@@ -68,24 +74,33 @@ class UrlSkipping:
         if not self.acts or request.url in self._made or self._recorder.wants(request.url):
             return False
         twin = self._attempt("learn", self._learner.twin, key)
-        if twin is None:
+        if twin is not None:
+            return self._skips_copy(request, key, twin)
+        kind = self._attempt("learn", self.deferral.kind_to_wait, request, key)
+        if kind is None or not self._attempt("learn", self._keep, request, "", [DEFERRED + kind]):
             return False
+        self.n_deferred += 1
+        return True
+
+    def _skips_copy(self, request: Request, key: bytes, twin: Twin) -> bool:
         if self._learner.is_verified(key):
             self._count(stats.LEARN_VERIFIED)
             return False
-        return self._attempt("learn", self._keep, request, twin) or False
-
-    def _keep(self, request: Request, twin: Twin) -> bool:
-        fields = as_json(request, self._crawler)
-        if fields is None:
+        names = [rule.name for rule in twin.rules]
+        if not self._attempt("learn", self._keep, request, twin.url, names):
             return False
-        rules = [rule.name for rule in twin.rules]
-        self._skipped.add(SkippedRequest(request.url, twin.url, rules, fields))
-        # The page on which it was found is not done before the disk holds it.
-        self._delivery.hold(self._batch)
         self._learner.saved(twin, 0)
         self._count(stats.LEARN_SKIPPED)
         self._recorder.url_dropped(request, twin.url)
+        return True
+
+    def _keep(self, request: Request, twin: str, why: list[str]) -> bool:
+        fields = as_json(request, self._crawler)
+        if fields is None:
+            return False
+        self._skipped.add(SkippedRequest(request.url, twin, why, fields))
+        # The page on which it was found is not done before the disk holds it.
+        self._delivery.hold(self._batch)
         return True
 
     def sync(self) -> None:
@@ -93,6 +108,15 @@ class UrlSkipping:
         self._skipped.sync()
         batch, self._batch = self._batch, object()
         self._delivery.stored(batch)
+
+    def found(self, page: CrawledPage, request: Request, key: bytes | None) -> None:
+        """A page gave a request."""
+        self._attempt("learn", self.deferral.found, page, request, key)
+
+    def page_settled(self, page: CrawledPage, failed: bool) -> None:
+        """Nothing more can happen to a page's items."""
+        if self.acts:
+            self._attempt("learn", self.deferral.page_settled, page, failed)
 
     # --- giving back
 
@@ -110,26 +134,32 @@ class UrlSkipping:
 
     def idle(self) -> None:
         """The crawl has nothing to do. Raises DontCloseSpider where there is something."""
-        n_made = self._attempt("learn", self._give_back)
-        if n_made:
-            self._count(stats.LEARN_GIVEN_BACK, n_made)
+        if self._attempt("learn", self._give_back):
             raise DontCloseSpider
 
     def _give_back(self) -> int:
-        learning = self._learning
-        if not learning.is_on or self._n_withdrawn == learning.n_withdrawn or not self._skipped:
+        known = self._learning.n_withdrawn, self.deferral.dry.n_opened, self.n_deferred
+        if not self._learning.is_on or known == self._read_at or not self._skipped:
             return 0
-        acting = {rule.name for rule in self._learner.rules() if rule.acts}
-        waiting = (one for one in self._skipped.to_make(acting) if one.url not in self._made)
-        found = list(islice(waiting, AT_ONCE))
+        trusted = {rule.name for rule in self._learner.rules() if rule.acts}
+        found = list(islice(self._waiting(trusted | self.deferral.acting()), AT_ONCE))
+        if not found:
+            found = list(self.deferral.probes(self._waiting(trusted | self.deferral.ended())))
+        if not found:
+            self._read_at = known
         for one in found:
             self._attempt("learn", self._make, one)
-        if len(found) < AT_ONCE:
-            self._n_withdrawn = self._learning.n_withdrawn
         return len(found)
+
+    def _waiting(self, acting: set[str]) -> Iterator[SkippedRequest]:
+        return (one for one in self._skipped.to_make(acting) if one.url not in self._made)
 
     def _make(self, skipped: SkippedRequest) -> None:
         self._made.add(skipped.url)
+        if skipped.rules[0].startswith(DEFERRED):
+            self.n_deferred = max(0, self.n_deferred - 1)
+        else:
+            self._count(stats.LEARN_GIVEN_BACK)
         request = request_from_dict(skipped.request, spider=self._crawler.spider)
         self._requests.started(request)
         # After the tracker took down what the spider wants: a dupefilter knows the request, which

@@ -74,8 +74,9 @@ class Variant:
         return Change(self.what, self.where, self.kind, twin)
 
 
+@lru_cache(maxsize=16)  # a page's URL is looked at several times, and then no more
 def variants(url: UrlParts) -> list[Variant]:
-    """Everything that can be taken out of a URL, one thing at a time."""
+    """Everything that can be taken out of a URL, one thing at a time; not to be changed."""
     path = f"{url.host}/{'/'.join(url.segments)}"
     query = f"?{'&'.join(url.arguments)}" if url.arguments else ""
     found = _without_argument(url, path) if query else []

@@ -14,6 +14,7 @@ from secrets import token_bytes
 from typing import NamedTuple
 
 from scrapy_neardup.learn.changes import ABSENT, Change, Variant, bare_host, variants
+from scrapy_neardup.learn.dry_kinds import DryKinds
 from scrapy_neardup.learn.rule import Pair, Rule, Standing, predictions_for
 from scrapy_neardup.learn.url_parts import UrlParts, cut
 
@@ -98,6 +99,7 @@ class Learner:
     The oldest URLs are forgotten first, and the hosts that were not met for longest. A URL that
     is forgotten is no evidence, and nothing is taken for its copy.
 
+    dry              kinds of URLs that have stopped bringing anything new
     n_seen, n_saved  pages that were observed; how many of them trusted rules would have saved
     """
 
@@ -111,6 +113,7 @@ class Learner:
         self._key = token_bytes(16)  # nobody can tell which downloads are verified
         self._hosts: OrderedDict[str, Host] = OrderedDict()
         self._n_forms = 0
+        self.dry = DryKinds()
         self.n_seen = 0
         self.n_saved = 0
         self.saved_bytes = 0

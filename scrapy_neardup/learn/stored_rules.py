@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scrapy_neardup.errors import StateError
@@ -14,10 +14,10 @@ FILE = "rules.json"
 FORMAT = 1
 
 
-def write_rules(rules: Iterable[Rule]) -> str:
-    """Rules with all their evidence, one a line."""
+def write_rules(rules: Iterable[Rule], dry: Mapping[str, int]) -> str:
+    """Rules with all their evidence, one a line; and dry kinds of URLs."""
     lines = ",\n".join(json.dumps(as_record(rule), sort_keys=True) for rule in rules)
-    return f'{{"format": {FORMAT}, "rules": [\n{lines}\n]}}\n'
+    return f'{{"format": {FORMAT}, "dry": {json.dumps(dry)}, "rules": [\n{lines}\n]}}\n'
 
 
 def as_record(rule: Rule) -> dict[str, Any]:
@@ -36,13 +36,14 @@ def as_record(rule: Rule) -> dict[str, Any]:
     }
 
 
-def read_rules(text: str) -> list[Rule]:
-    """The rules that write_rules was given. Raises StateError."""
+def read_rules(text: str) -> tuple[list[Rule], dict[str, int]]:
+    """What write_rules was given. Raises StateError."""
     try:
         stored = json.loads(text)
         if stored["format"] != FORMAT:
             raise StateError(f"{FILE} is of format {stored['format']}; this version reads {FORMAT}")
-        return [as_rule(record) for record in stored["rules"]]
+        dry = {str(kind): int(n) for kind, n in stored["dry"].items()}
+        return [as_rule(record) for record in stored["rules"]], dry
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise StateError(f"{FILE} holds no learnt rules ({error!r}): delete it") from error
 

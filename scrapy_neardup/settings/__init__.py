@@ -217,8 +217,8 @@ class NearDupSettings:
         "watch",
         one_of("off", "watch", "act"),
         "`watch`: learn from the pages which differences between URLs do not matter, and say at "
-        "the end what that would save. `act`: skip what trusted rules take for copies. `off`: "
-        "learn nothing.",
+        "the end what that would save. `act`: skip what trusted rules take for copies, and let "
+        "requests wait whose kind has stopped bringing anything new. `off`: learn nothing.",
     )
     learn_error: float = setting(
         0.05,

@@ -14,13 +14,14 @@ from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
 FILE = "skipped.jsonl"
+DEFERRED = "dry "  # before the kind of URLs of a request that waits; in the place of a rule
 
 
 class SkippedRequest(NamedTuple):
     """A request that was not made.
 
-    twin     URL of the page that it would repeat
-    rules    the names of those that say so
+    twin     URL of the page that it would repeat; "" where it only waits
+    rules    the names of those that say so, or why it waits
     request  its fields, as JSON has them
     """
 

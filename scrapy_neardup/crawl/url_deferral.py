@@ -1,0 +1,91 @@
+"""Requests of dry kinds wait until nothing else is left, and end where a trap would not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from scrapy.crawler import Crawler
+from scrapy.http import Request
+
+from scrapy_neardup.crawl.items import CrawledPage
+from scrapy_neardup.crawl.url_learning import is_plain
+from scrapy_neardup.factory import make_queued_urls, make_rules
+from scrapy_neardup.learn.dry_kinds import DryKinds, kind_of
+from scrapy_neardup.learn.url_parts import cut
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state.skipped import DEFERRED, SkippedRequest
+from scrapy_neardup.urls.key import url_key
+
+PROBES = 10  # requests of a dry kind that are made whenever the crawl runs idle
+
+
+class UrlDeferral:
+    """Learns which kinds are dry. It asks of a page whether it, or a link on it, is new."""
+
+    def __init__(self, crawler: Crawler, settings: NearDupSettings, dry: DryKinds) -> None:
+        self.dry = dry
+        self._rules = make_rules(settings)
+        self._found = make_queued_urls(settings)  # keys of all requests that pages gave
+        self._depth_priority = crawler.settings.getint("DEPTH_PRIORITY")
+        self._lowest = 0  # priority that the spider gave a request
+
+    def found(self, page: CrawledPage, request: Request, key: bytes | None) -> None:
+        """A page gave a request: it leads on if that is new, and no more of its own kind."""
+        self._lowest = min(self._lowest, self._given_priority(request))
+        url = cut(key) if key is not None else None
+        if key is None or url is None:
+            page.leads_on = True
+        elif self._found.add(key) and not page.leads_on:
+            page.leads_on = kind_of(url) != self._kind_of_page(page)
+
+    def _given_priority(self, request: Request) -> int:
+        """The priority that the spider gave a request, before DEPTH_PRIORITY lowered it."""
+        return request.priority + self._depth_priority * int(request.meta.get("depth", 0))
+
+    def page_settled(self, page: CrawledPage, failed: bool) -> None:
+        """Nothing more can happen to a page's items."""
+        kind = self._kind_of_page(page)
+        if kind is not None and not failed and is_plain(page.response):
+            self.dry.came(kind, page.leads_on or bool(page.offered) or says_something(page))
+
+    def _kind_of_page(self, page: CrawledPage) -> str | None:
+        url = cut(url_key(page.response.url, self._rules))
+        return None if url is None else kind_of(url)
+
+    def kind_to_wait(self, request: Request, key: bytes) -> str | None:
+        """The kind of a request that had better wait; None for any other.
+
+        Never one that would wait for requests to which the spider gave a lower priority.
+        """
+        url = cut(key)
+        if url is None or self._given_priority(request) > self._lowest:
+            return None
+        kind = kind_of(url)
+        return kind if self.dry.is_dry(kind) else None
+
+    def acting(self) -> set[str]:
+        """What dry kinds are called among the rules that skip requests."""
+        return {DEFERRED + kind for kind in self.dry.counts()}
+
+    def ended(self) -> set[str]:
+        """The same for kinds of which no more requests are made."""
+        return {DEFERRED + kind for kind in self.dry.counts() if self.dry.has_ended(kind)}
+
+    @staticmethod
+    def probes(waiting: Iterator[SkippedRequest]) -> Iterator[SkippedRequest]:
+        """A few of the requests that wait, of each kind."""
+        taken: Counter[str] = Counter()
+        for one in waiting:
+            kind = one.rules[0]
+            taken[kind] += 1
+            if taken[kind] <= PROBES:
+                yield one
+
+
+def says_something(page: CrawledPage) -> bool:
+    """Whether a page without items has a text of its own, or it is not known what it says."""
+    decision = page.judged
+    if decision is None or page.differing is not None or decision.kind == "undecided":
+        return True
+    return decision.kind in ("new", "contains")

@@ -1,0 +1,170 @@
+"""Requests of kinds that bring nothing new wait, and a trap without end is ended."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from crawls import ADDONS, Outcome, crawl
+from mock_site import MockSite, Reply, page, prose, running_site
+from scrapy import Spider
+from scrapy.http import Response
+
+from scrapy_neardup import commands
+from scrapy_neardup.learn.dry_kinds import DRY_AFTER, ENDED_AFTER, DryKinds, kind_of
+from scrapy_neardup.learn.url_parts import cut
+
+N_TRAP, LEVELS, WIDTH = 400, 6, 3
+
+
+def filtered(i: int) -> str:
+    return f"/shop/all?filter_color={i % 20}&pa_size={i // 20}"
+
+
+class TrapSite(MockSite):
+    """At depth 2 a trap of combinations of filters; beside it six levels of real content.
+
+    /             → /shop and /real/r
+    /shop         → /shop/all?… with 400 combinations of filters: the same list each time
+    /real/r…      a page of its own at each level, with links to three at the next, and to five
+                  combinations of filters
+    /calendar?m=N a month without events, for ever
+    """
+
+    def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
+        with self._lock:
+            self.hits[method, path] += 1
+        if path == "/":
+            return Reply(page(prose("start"), "/shop", "/real/r"))
+        if path == "/shop":
+            return Reply(page(prose("shop"), *map(filtered, range(N_TRAP))))
+        if path.startswith("/shop/all"):
+            return Reply(page(prose("all shoes"), "/shop"))
+        if path.startswith("/real/"):
+            name = path.rpartition("/")[2]
+            deeper = len(name) < LEVELS
+            links = (f"/real/{name}{i}" for i in range(WIDTH)) if deeper else ()
+            menu = map(filtered, Random(name).sample(range(N_TRAP), 5))
+            return Reply(page(prose(name), *links, *menu))
+        if path.startswith("/calendar"):
+            month = int(path.rpartition("=")[2])
+            text = f"{prose('No events in this month')} {month}"
+            return Reply(page(text, f"/calendar?m={month + 1}", f"/calendar?m={month + 2}"))
+        return Reply(page("not found"), 404)
+
+
+@pytest.fixture
+def site() -> Iterator[TrapSite]:
+    with running_site(TrapSite) as running:
+        yield running
+
+
+class Following(Spider):
+    """Follows every link, and makes items of real pages."""
+
+    name = "following"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if "/real/" in response.url:
+            yield {"text": response.css("p::text").get()}
+        yield from response.follow_all(css="a")
+
+
+def run(site: TrapSite, start: str = "/", **settings: Any) -> Outcome:
+    settings = {"NEARDUP_LEARN": "act", "CONCURRENT_REQUESTS": 4} | settings
+    return crawl(Following, settings, start_urls=[site.url(start)])
+
+
+def n_real(site: TrapSite) -> int:
+    return sum(path.startswith("/real/") for _, path in site.hits)
+
+
+ALL_REAL = sum(WIDTH**level for level in range(LEVELS))
+
+
+BREADTH_FIRST = {
+    "DEPTH_PRIORITY": 1,
+    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+}
+
+
+@pytest.mark.parametrize("settings", [{}, BREADTH_FIRST])
+def test_a_budget_is_spent_on_what_is_new(site: TrapSite, settings: dict[str, Any]) -> None:
+    run(site, CLOSESPIDER_PAGECOUNT=300, NEARDUP_LEARN="watch", **settings)
+    assert n_real(site) < 110
+    site.hits.clear()
+    run(site, CLOSESPIDER_PAGECOUNT=300, **settings)
+    assert n_real(site) >= 200
+
+
+def test_without_a_budget_nothing_real_is_lost(site: TrapSite) -> None:
+    outcome = run(site)
+    assert n_real(site) == ALL_REAL
+    assert len(outcome.items) == ALL_REAL
+    assert ENDED_AFTER <= sum("/shop/all" in path for _, path in site.hits) < N_TRAP
+    assert outcome.stat("urls/deferred") == N_TRAP - sum("/shop/all" in p for _, p in site.hits)
+
+
+def test_a_calendar_without_end_ends(site: TrapSite) -> None:
+    outcome = run(site, "/calendar?m=1")
+    assert outcome.stats["finish_reason"] == "finished"
+    assert ENDED_AFTER <= sum(site.hits.values()) < ENDED_AFTER + 100
+
+
+def test_what_was_deferred_can_be_fetched(
+    site: TrapSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = {"NEARDUP_STATE_DIR": str(tmp_path)}
+    run(site, **folder)
+    assert commands.main(["rules", str(tmp_path)]) == 0
+    assert "/shop/*?2" in capsys.readouterr().out
+    assert commands.main(["undo", "--deferred", "--state", str(tmp_path)]) == 0
+    run(site, "/real/r", **folder)
+    assert sum("/shop/all" in path for _, path in site.hits) == N_TRAP
+    assert commands.main(["undo", "--deferred", "--state", str(tmp_path)]) == 1
+
+
+def test_a_kind_that_brings_something_new_again_is_read_on() -> None:
+    kinds = DryKinds()
+    for _ in range(ENDED_AFTER):
+        kinds.came("a", False)
+    assert kinds.has_ended("a")
+    kinds.came("a", True)
+    assert not kinds.is_dry("a")
+    for _ in range(DRY_AFTER - 1):
+        kinds.came("a", False)
+    assert not kinds.is_dry("a")
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("a.example/shop/all?x=1&y=2", "a.example/shop/*?2"),
+        ("a.example/shop/all?p=1&p=2&p=3&p=4", "a.example/shop/*?3"),
+        ("a.example/calendar?m=12", "a.example/calendar?1"),
+        ("a.example/2024/05/17/x.html", "a.example/*/*/*/*.html?0"),
+        ("a.example/" + "a/" * 11, "a.example/*/*/*/*/*/*/*/*/…?0"),
+    ],
+)
+def test_urls_of_a_kind(url: str, kind: str) -> None:
+    parts = cut(url.encode())
+    assert parts is not None
+    assert kind_of(parts) == kind
+
+
+def test_a_priority_of_the_spider_is_never_crossed(site: TrapSite) -> None:
+    """Requests of a dry kind with a higher priority than others are made at once."""
+
+    class Prior(Following):
+        def parse(self, response: Response) -> Iterator[Any]:
+            for made in super().parse(response):
+                if not isinstance(made, dict):
+                    made.priority = 1 if "/shop/all" in made.url else -1
+                yield made
+
+    settings = {"NEARDUP_LEARN": "act", "ADDONS": ADDONS}
+    outcome = crawl(Prior, settings, start_urls=[site.url("/")])
+    assert sum("/shop/all" in path for _, path in site.hits) == N_TRAP
+    assert not outcome.stat("urls/deferred")
