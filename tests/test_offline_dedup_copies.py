@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mock_site import page, prose
+from crawls import crawl_requests
+from mock_site import MockSite, page, prose
 from test_offline_dedup import STOPPED_BY, lines, rows, warc_record
 
 from scrapy_neardup.commands import WRONG_USE, main
@@ -141,9 +142,43 @@ def test_a_run_drops_what_an_earlier_run_has(
     assert "neither" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("where", ["NEARDUP_STATE_DIR", "JOBDIR"])
+def test_a_run_drops_what_a_crawl_has(tmp_path: Path, mock_site: MockSite, where: str) -> None:
+    bodies = [page(prose(i)) for i in range(3)]
+    paths = [f"/crawled/{i}" for i in range(3)]
+    for path, body in zip(paths, bodies, strict=True):
+        mock_site.add(path, body)
+    own = {where: str(tmp_path / "crawl"), "NEARDUP_KEY": 5, "NEARDUP_BOILERPLATE": "learn"}
+    assert len(crawl_requests(mock_site, *paths, settings=own).items) == 3
+    before = {p: p.read_bytes() for p in (tmp_path / "crawl").rglob("*") if p.is_file()}
+    urls = [mock_site.url(f"/elsewhere/{i}") for i in range(4)]
+    table = [
+        {"id": i, "url": url, "html": body.decode()}
+        for i, (url, body) in enumerate(zip(urls, [*bodies, page(prose(9))], strict=True))
+    ]
+    source = written(tmp_path / "new.jsonl", table)
+    assert run(tmp_path / "out", source, "--against", tmp_path / "crawl") == 0
+    assert [row["id"] for row in kept_rows(tmp_path / "out")] == [3]
+    dropped = lines(tmp_path / "out" / "duplicates.jsonl")
+    assert [row["original"]["url"] for row in dropped] == [mock_site.url(path) for path in paths]
+    assert {p: p.read_bytes() for p in (tmp_path / "crawl").rglob("*") if p.is_file()} == before
+
+
+def test_columns_of_parquet_decide_which_copy_is_kept(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.Table.from_pylist(copies()), tmp_path / "a.parquet")
+    for keep, id in (("newest", 1), ("canonical", 1), ("best", 2)):
+        out = tmp_path / keep
+        assert run(out, tmp_path / "a.parquet", "--keep", keep) == 0
+        (path,) = (out / "kept").iterdir()
+        assert pq.read_table(path)["id"].to_pylist() == [id]
+
+
 def as_it_is(out: Path) -> dict[str, bytes]:
     """All of a result but times and secrets."""
-    files = [*(out / "kept").rglob("*"), out / "duplicates.jsonl", out / "damaged.jsonl"]
+    files = [*(out / "kept").rglob("*"), *out.glob("*.jsonl")]
     return {str(p.relative_to(out)): p.read_bytes() for p in files if p.is_file()}
 
 
@@ -153,7 +188,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("collection")
     rng = random.Random(3)
     # Few words, so that they are read fast, and many bytes, so that they fill chunks.
-    texts = [f"{prose(i)} {'z' * 90_000}" for i in range(30)]
+    texts = [f"{prose(i)} {'z' * 90_000}\nA line that every text ends with." for i in range(30)]
 
     def table(n: int) -> Iterator[dict[str, Any]]:
         for i in range(n):
