@@ -6,7 +6,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from scrapy_neardup.detect.page_table import FREE, IdTable, Page, PageTable, digest_of, site_number
+from scrapy_neardup.detect.page_table import (
+    FREE,
+    Column,
+    IdTable,
+    Page,
+    PageTable,
+    digest_of,
+    site_number,
+)
 from scrapy_neardup.errors import BrokenInvariant
 from scrapy_neardup.stored_arrays import whole
 
@@ -83,11 +91,43 @@ def test_rows_that_are_mapped_and_rows_that_came_later_are_not_copied_for_a_snap
     table.add(page("http://a.example/2"))
     stored = table.arrays()["sketches"]
     assert stored.shape == (2, 4)
-    for part, own in zip(stored.parts, (table.sketches._base, table.sketches._live), strict=True):
+    for part, own in zip(stored.parts, table.sketches._parts(), strict=True):
         assert np.shares_memory(part, own)
         assert not part.flags.writeable
     again = PageTable.from_arrays(table.arrays())
     assert [again.url(id) for id in (0, 1)] == ["http://a.example/1", "http://a.example/2"]
+
+
+@pytest.mark.parametrize("n_mapped", [0, 1, 100])
+def test_a_column_of_many_chunks_is_one_array(monkeypatch, n_mapped):
+    monkeypatch.setattr("scrapy_neardup.detect.page_table.CHUNK_BYTES", 1)  # 64 rows a chunk
+    rows = np.arange(3 * 1000).reshape(1000, 3).astype("<u8")
+    rng = np.random.default_rng(1)
+    column = Column("<u8", 3)
+    column.map(rows[:n_mapped])
+    n = n_mapped
+    while n < len(rows):
+        more = min(int(rng.integers(0, 150)), len(rows) - n)
+        column.extend(rows[n : n + more])
+        n += more
+        if n < len(rows):
+            column.append(rows[n])
+            n += 1
+        assert len(column) == n
+        np.testing.assert_array_equal(column.rows(), rows[:n])
+    assert 4 < len(column._parts()) < 8
+    for size in (0, 1, 20, 500):
+        ids = rng.integers(0, len(rows), size)
+        np.testing.assert_array_equal(column.take(ids), rows[ids])
+    for start, end in rng.integers(0, len(rows), (50, 2)).tolist():
+        np.testing.assert_array_equal(
+            column.span(start, max(start, end)), rows[start : max(start, end)]
+        )
+        np.testing.assert_array_equal(column[start], rows[start])
+    before = column.stored()
+    column.limit(1500)
+    np.testing.assert_array_equal(column.rows(), np.minimum(rows, 1500))
+    np.testing.assert_array_equal(np.concatenate(before.parts), rows)
 
 
 def test_check_names_a_page_that_cannot_be_found():

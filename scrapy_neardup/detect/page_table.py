@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
+from math import prod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from scrapy_neardup.errors import BrokenInvariant, SnapshotError
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.stored_arrays import Joined, check_arrays, check_below, check_starts, whole
 
+CHUNK_BYTES = 4 << 20  # of a column, copied in about 2 ms: the most that growth copies
 MIN_SLOTS = 64  # of an id table
 FREE, REMOVED = 2**32 - 1, 2**32 - 2  # what a slot of an id table holds besides ids
 
@@ -39,7 +41,6 @@ def site_number(site: str) -> int:
     return _number(site.encode("utf-8", "surrogatepass"), b"neardup-site")
 
 
-@lru_cache(maxsize=16)  # a page's URL is asked for when it is looked up, and when it is stored
 def _number(name: bytes, person: bytes) -> int:
     return int.from_bytes(blake2b(name, digest_size=8, person=person).digest(), "little")
 
@@ -47,25 +48,42 @@ def _number(name: bytes, person: bytes) -> int:
 class Column:
     """A growing array whose first rows may be a read-only, memory-mapped array.
 
-    Rows are appended and read, changed only by limit(). Growth doubles the live part only.
+    Rows are appended and read, changed only by limit(). They are in parts: what was mapped, then
+    live ones, each as long as all before it. So growth copies nothing but the first CHUNK_BYTES,
+    and there are few parts.
     """
 
     def __init__(self, dtype: str, *shape: int) -> None:
-        self._base: Any = np.empty((0, *shape), dtype=dtype)
-        self._live: Any = np.empty((0, *shape), dtype=dtype)
+        self._live: Any = np.empty((0, *shape), dtype=dtype)  # the last part
         self._n_live = 0
-        self.shape = shape  # of a row
+        self._full: list[Any] = []  # the others
+        self._starts = np.zeros(1, np.int64)  # the first row of each part
+        self._start = 0  # that of the last part
+        self._chunk_rows = max(64, CHUNK_BYTES // (self._live.itemsize * max(1, prod(shape))))
 
     def map(self, rows: Any) -> None:
         """Start over from an array, which is kept as it is."""
-        self._base, self._n_live = rows, 0
+        self._full = []
+        self._live, self._n_live = rows, len(rows)
+        self._begin_part(0)
+
+    def _begin_part(self, n_rows: int) -> None:
+        """Do with the last part, and begin another one with room for so many rows."""
+        if self._n_live:
+            self._full.append(self._live[: self._n_live])
+        lengths = [len(part) for part in self._full]
+        self._starts = np.cumsum([0, *lengths])
+        self._start = int(self._starts[-1])
+        self._live, self._n_live = np.empty((n_rows, *self.shape), self.dtype), 0
 
     def __len__(self) -> int:
-        return len(self._base) + self._n_live
+        return self._start + self._n_live
 
     def __getitem__(self, row: int) -> Any:
-        row_live = row - len(self._base)
-        return self._base[row] if row_live < 0 else self._live[row_live]
+        if row >= self._start:
+            return self._live[row - self._start]
+        part = int(self._starts.searchsorted(row, "right")) - 1
+        return self._full[part][row - self._starts[part]]
 
     def append(self, value: Any) -> None:
         """Append a row. Raises ValueError for one of another shape, which NumPy would repeat."""
@@ -80,42 +98,57 @@ class Column:
 
     def extend(self, values: Any) -> None:
         """Append rows."""
-        self._make_room(len(values))
-        self._live[self._n_live : self._n_live + len(values)] = values
-        self._n_live += len(values)
+        while len(values):
+            if self._n_live == len(self._live):
+                self._make_room(len(values))
+            now = values[: len(self._live) - self._n_live]
+            self._live[self._n_live : self._n_live + len(now)] = now
+            self._n_live += len(now)
+            values = values[len(now) :]
 
     def _make_room(self, n_rows: int) -> None:
-        end = self._n_live + n_rows
-        if end > len(self._live):
-            grown = np.empty((max(end, 2 * len(self._live), 64), *self._live.shape[1:]), self.dtype)
-            grown[: self._n_live] = self._live[: self._n_live]
+        """Room in the last part, which is full; for so many rows if it may be as large."""
+        if self._n_live < self._chunk_rows:
+            size = min(max(self._n_live + n_rows, 2 * self._n_live, 64), self._chunk_rows)
+            grown = np.empty((size, *self.shape), self.dtype)
+            grown[: self._n_live] = self._live
             self._live = grown
+        else:
+            self._begin_part(max(len(self), self._chunk_rows))  # no page of it is touched yet
 
     def take(self, rows: Any) -> Any:
         """The rows of an int array; shape (len(rows), ...)."""
-        if not len(self._base):
+        if not self._full:
             return self._live[rows]
-        if not self._n_live:
-            return self._base[rows]
-        in_base = rows < len(self._base)
-        out = np.empty((len(rows), *self._live.shape[1:]), self.dtype)
-        out[in_base] = self._base[rows[in_base]]
-        out[~in_base] = self._live[rows[~in_base] - len(self._base)]
+        part_of, parts = self._starts.searchsorted(rows, "right") - 1, [*self._full, self._live]
+        present = set(part_of.tolist())
+        if len(present) == 1:
+            (part,) = present
+            return parts[part][rows - self._starts[part]]
+        out = np.empty((len(rows), *self.shape), self.dtype)
+        for part in present:
+            places = part_of == part
+            out[places] = parts[part][rows[places] - self._starts[part]]
         return out
 
+    def _parts(self) -> list[Any]:
+        return [*self._full, self._live[: self._n_live]]
+
     def span(self, start: int, end: int) -> Any:
-        """Rows start to end (exclusive); a view unless they straddle mapped and live rows."""
-        n_base = len(self._base)
-        if end <= n_base:
-            return self._base[start:end]
-        if start >= n_base:
-            return self._live[start - n_base : end - n_base]
-        return np.concatenate([self._base[start:], self._live[: end - n_base]])
+        """Rows start to end (exclusive); a view unless they straddle two parts."""
+        if start >= self._start:
+            return self._live[start - self._start : end - self._start]
+        first = int(self._starts.searchsorted(start, "right")) - 1
+        found: list[Any] = []
+        for part, offset in zip(self._parts()[first:], self._starts[first:].tolist(), strict=True):
+            if found and offset >= end:
+                break
+            found.append(part[max(start - offset, 0) : end - offset])
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
     def limit(self, highest: float) -> None:
         """Lower every value above `highest` to it; arrays that rows() gave out stay as they are."""
-        if (self._base > highest).any():
-            self._base = np.minimum(self._base, highest)
+        self._full = [lowered(part, highest) for part in self._full]
         if (self._live[: self._n_live] > highest).any():
             self._live = np.minimum(self._live, highest)
 
@@ -126,22 +159,31 @@ class Column:
         return rows
 
     def stored(self) -> Any:
-        """What rows() says, for a file: mapped and live rows are Joined, not copied."""
-        if not len(self._base) or not self._n_live:
-            return self.rows()
-        parts = self._base[:], self._live[: self._n_live]
+        """What rows() says, for a file: the parts are Joined, not copied."""
+        parts = tuple(part[:] for part in self._parts() if len(part))
         for part in parts:
             part.flags.writeable = False
-        return Joined(parts)
+        return Joined(parts) if len(parts) > 1 else self.rows()
 
     @property
     def dtype(self) -> Any:
         return self._live.dtype
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row."""
+        shape: tuple[int, ...] = self._live.shape[1:]
+        return shape
+
+    @property
     def nbytes(self) -> int:
         """Bytes held, spare room and mapped rows included."""
-        return int(self._base.nbytes + self._live.nbytes)
+        return int(sum(part.nbytes for part in self._full) + self._live.nbytes)
+
+
+def lowered(values: Any, highest: float) -> Any:
+    """The values with those above `highest` lowered to it, in a new array if there are any."""
+    return np.minimum(values, highest) if (values > highest).any() else values
 
 
 def map_columns(
