@@ -69,6 +69,8 @@ class NearDuplicatePipeline:
         decision = self.verdict(item, page)
         if decision is not None and self.session.pages.is_spared(page, decision):
             decision = None
+        if revisit is not None and revisit.stands:
+            decision = None
         if decision is None or not decision.is_duplicate:
             self.session.count(stats.ITEMS_KEPT)
             if revisit is not None and not put(item, revisit.tag):

@@ -435,3 +435,26 @@ def test_changes_are_told_by_run_and_by_day(
 def test_comparing_needs_a_folder_and_one_worker(settings: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match="NEARDUP_RECRAWL"):
         crawl(Shop, {"NEARDUP_RECRAWL": "changed"} | settings, seed="http://127.0.0.1:9/")
+
+
+def test_a_page_that_becomes_a_copy_of_another_is_changed_and_passes(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    mock_site.add("/p/4", product(3))
+    second = recrawl(mock_site, tmp_path)
+    assert second.urls == [mock_site.url("/p/4")]
+
+
+def test_a_copy_that_changes_with_its_original_gives_no_item(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    mock_site.add("/p/4", product(3))
+    assert len(recrawl(mock_site, tmp_path).items) == 7
+    for path in ("/p/3", "/p/4"):
+        mock_site.add(path, product(3, "7.00"))
+    second = recrawl(mock_site, tmp_path)
+    assert len(second.items) == 1
+    assert found(second) == {"unchanged": 7, "changed": 2}

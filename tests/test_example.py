@@ -4,12 +4,14 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from contextlib import closing
 from itertools import combinations
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from example.scorecard import Drop, Outcome, score
+from example.site.days import MOVED_FROM, MOVED_ON, REMOVED, REMOVED_ON, Day
 from example.site.page import EXACT, SIMILAR, Kind, Page
 from example.site.plan import DISALLOWED_LINKS, Plan
 from example.spiders.demo import split_urls
@@ -19,6 +21,7 @@ from rtl_tools import needs_verilator
 from scrapy.exceptions import UsageError
 
 from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.state.visit_file import FILE, changes, opened, runs
 
 pytestmark = pytest.mark.xdist_group("demo")  # one worker builds what all tests share
 
@@ -252,3 +255,23 @@ def test_a_page_never_fetched_is_wrong_unless_its_content_was_kept(plan: Plan) -
     rows = score(plan, firsts, Outcome(firsts))
     assert sum(row.wrong for row in rows.values()) == 0
     assert sum(row.never_fetched for row in rows.values()) == len(plan.pages) - len(firsts)
+
+
+def test_a_day_later_the_demo_keeps_what_changed(tmp_path: Path) -> None:
+    def crawl(day: int) -> set[str]:
+        options = [f"-aday={day}", f"-sNEARDUP_STATE_DIR={tmp_path}", "-sLOG_LEVEL=WARNING"]
+        run_scrapy("crawl", "demo", *options)
+        with closing(opened(tmp_path / FILE)) as db:
+            found = [one for one in changes(db, 1) if one.run == len(runs(db))]
+        told = {(urlsplit(one.url).path, one.status.word) for one in found}
+        gone = {path for path, status in told if status == "gone"}
+        assert all(path.startswith(REMOVED) for path in gone)
+        assert bool(gone) == (day == REMOVED_ON)
+        assert ((MOVED_FROM, "moved") in told) == (day == MOVED_ON)
+        return {path for path, status in told if status == "changed"}
+
+    crawl(1)
+    for day in (2, 3):
+        truth, found = {urlsplit(path).path for path in Day(day).changed}, crawl(day)
+        assert truth <= found
+        assert len(found - truth) <= 0.02 * len(Day(day).pages)

@@ -22,7 +22,7 @@ from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.page_table import site_number
-from scrapy_neardup.detect.revision import Lines, Noise, Revision, difference
+from scrapy_neardup.detect.revision import Lines, Noise, Revision
 from scrapy_neardup.errors import SnapshotError
 from scrapy_neardup.factory import ttl_s
 from scrapy_neardup.ledger.schema import Entry, EntryKind
@@ -55,7 +55,8 @@ class Revisit(NamedTuple):
 
     visit      its row, as it is to be remembered
     status     what it is, also where a crash made this run read it twice
-    passes     whether its items pass whatever it is
+    passes     whether its items pass although it is unchanged
+    stands     whether its items pass although it repeats another page: they did before it changed
     fields     names of item fields that differ
     added      lines that are new
     n_removed  lines that are gone
@@ -64,6 +65,7 @@ class Revisit(NamedTuple):
     visit: Visit
     status: Status
     passes: bool
+    stands: bool
     fields: list[str]
     added: list[str]
     n_removed: int
@@ -270,7 +272,7 @@ class Recrawl:
         host = site_number(urlsplit(visit.url).netloc.lower())
         if earlier is None:
             self._read(host, now)
-            return Revisit(visit, Status.NEW, passes, [], [], 0)
+            return Revisit(visit, Status.NEW, passes, False, [], [], 0)
         names = differing(unpacked_fields(earlier.items), fields)
         status, added, n_removed = self._status(host, earlier, now, names)
         if earlier.run < visit.run:
@@ -278,7 +280,10 @@ class Recrawl:
             kept = status
         else:  # read again in one run, as after a crash: what the run found first stands
             kept = max(Status(earlier.status), status) if earlier.status else Status.NEW
-        return Revisit(visit._replace(status=kept), status, passes, names or [], added, n_removed)
+        had_passed = earlier.copy_of is None and not self._is_out_of_order()
+        stands = status == Status.CHANGED and had_passed
+        row = visit._replace(status=kept)
+        return Revisit(row, status, passes, stands, names or [], added, n_removed)
 
     def _status(
         self, host: int, earlier: Visit, now: Revision, names: list[str] | None
@@ -291,7 +296,7 @@ class Recrawl:
             self._targets[now.text] += 1
             return Status.CHANGED, [], 0
         before = Lines.unpack(earlier.lines)
-        found = difference(before, now.lines)
+        found = self._noise.difference(host, before, now.lines)
         added = [now.shown[at][:MAX_ADDED_CHARS] for at in found.added[:MAX_ADDED]]
         if self._noise.is_rewritten(host, before, now.lines):
             self._note_target(before, now.lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from hashlib import blake2b
 from io import BytesIO
 from typing import Any, NamedTuple, Self
@@ -16,7 +17,8 @@ from scrapy_neardup.kernels.numpy_twin import BoolArray, U32Array, U64Array
 
 MAX_LINES = 4096  # of one page; of a longer one only the digest is known
 EVIDENCE = 5  # pages that must show the same before it counts
-NOISE = 0.8  # share of a host's pages on which a place must vary
+NOISE = 0.5  # share of those of a host's pages that have a place, on which it must vary
+UNSTABLE = 0.2  # share of the pages that have a line, on which it comes or goes
 NOISE_BYTES = 8_000_000  # of all hosts, for each of two tables
 ON_A_LINE = re.compile(r"[!-~]+")  # what stands between spaces, in languages that have some
 DIGITS = re.compile(r"\d+")
@@ -29,6 +31,9 @@ CALENDAR = re.compile(
 PARTS = ("read", "present", "varied")
 LONGEST_NAME = 12  # of a day or a month, with a comma
 EDGE = 0  # stands for the line before the first and after the last
+MAX_DISTANCE = 12  # lines from an anchor; what is farther away is never taken for noise
+PLACE, LOST = 1 << 32, 1 << 33  # set in keys that are no masks
+REORDERED = PLACE | LOST
 
 
 class Lines(NamedTuple):
@@ -82,19 +87,27 @@ class Revision(NamedTuple):
         return cls(text, data, Lines(_hashes(shown), _hashes(masks)), shown)
 
 
+BoolFunction = Callable[[U32Array], BoolArray]
+
+
+def always(masks: U32Array) -> BoolArray:
+    """All of them."""
+    return np.ones(len(masks), dtype=bool)
+
+
 class Difference(NamedTuple):
     """In what a page differs from its earlier self.
 
-    places     of each line that differs, where it stands: one to three keys
-    within     for each key, the line whose presence says that a page has such a place
-    present    masks of the lines that both have, by which places are known
+    places     of each line that differs, the keys of where it stands: none to two
+    present    keys of all places that one of both has; masks of lines that both have
+    lost       masks of lines that only one of both has
     added      which lines are new, ascending
     n_removed  lines that are gone
     """
 
     places: list[list[int]]
-    within: dict[int, int]
-    present: U64Array
+    present: set[int]
+    lost: U64Array
     added: list[int]
     n_removed: int
 
@@ -122,43 +135,52 @@ def _hashes(lines: list[str]) -> U32Array:
     return np.array(crcs, dtype=np.uint32)
 
 
-def difference(earlier: Lines, now: Lines) -> Difference:
+def difference(earlier: Lines, now: Lines, stable: BoolFunction = always) -> Difference:
     """In which lines two visits of a page differ; O(n log n).
 
     A line with an equal mask in both varies at its own place. Any other stands at a distance
-    from the nearest such line before it, and from that after it.
+    from the nearest stable line before it that both have, and from that after it.
+
+    stable: of masks that both have, which may serve so.
     """
     common = np.intersect1d(earlier.masked, now.masked)
-    found = Difference([], {}, common.astype(np.uint64), [], 0)
+    anchors = common[stable(common)]
     gone = np.flatnonzero(~np.isin(earlier.exact, now.exact))
     added = np.flatnonzero(~np.isin(now.exact, earlier.exact))
-    for lines, places in ((earlier, gone), (now, added)):
-        _add_places(found, lines, places.tolist(), np.isin(lines.masked, common))
-    if not len(gone) and not len(added):  # the same lines in another order, or as often
-        found.places.append([_key(EDGE, 0)])
-        found.within[_key(EDGE, 0)] = EDGE
-    return found._replace(added=added.tolist(), n_removed=len(gone))
+    present = set(common.tolist())
+    places: list[list[int]] = []
+    for lines, differing in ((earlier, gone), (now, added)):
+        keys = _places(lines, np.isin(lines.masked, anchors))
+        present.update(*keys)
+        both = np.isin(lines.masked, common)
+        masks = lines.masked.tolist()
+        places += [[masks[at]] if both[at] else keys[at] for at in differing.tolist()]
+    if not places:  # the same lines in another order, or as often
+        present.add(REORDERED)
+        places.append([REORDERED])
+    lost = np.setxor1d(earlier.masked, now.masked).astype(np.uint64) | np.uint64(LOST)
+    return Difference(places, present, lost, added.tolist(), len(gone))
 
 
-def _add_places(found: Difference, lines: Lines, places: list[int], known: BoolArray) -> None:
-    masks, anchors = lines.masked.tolist(), np.flatnonzero(known)
-    for place in places:
-        if known[place]:
-            keys = {masks[place]: masks[place]}
-        else:
-            at = int(anchors.searchsorted(place))
-            before = int(anchors[at - 1]) if at else -1
-            after = int(anchors[at]) if at < len(anchors) else len(masks)
-            first = masks[before] if at else EDGE
-            last = masks[after] if at < len(anchors) else EDGE
-            keys = {_key(first, place - before): first, _key(last, place - after): last}
-        found.places.append(list(keys))
-        found.within.update(keys)
+def _places(lines: Lines, is_anchor: BoolArray) -> list[list[int]]:
+    """Of each line, its keys by the anchors before and after it, if they are near enough."""
+    masks, is_anchored = lines.masked.tolist(), is_anchor.tolist()
+    keys: list[list[int]] = [[] for _ in masks]
+    for step, at in ((1, 0), (-1, len(masks) - 1)):
+        anchor, distance = EDGE, 0
+        while 0 <= at < len(masks):
+            distance += 1
+            if is_anchored[at]:
+                anchor, distance = masks[at], 0
+            elif distance <= MAX_DISTANCE:
+                keys[at].append(_key(anchor, step * distance))
+            at += step
+    return keys
 
 
 def _key(line: int, distance: int) -> int:
     """The key of a place so many lines after another line, or before it."""
-    return crc32(f"{line} {distance}".encode()) | 1 << 32  # apart from masks
+    return crc32(b"%d %d" % (line, distance)) | PLACE
 
 
 class Noise:
@@ -194,20 +216,31 @@ class Noise:
                 return True
         return False
 
+    def difference(self, host: int, earlier: Lines, now: Lines) -> Difference:
+        """In which lines two visits differ, by what is known of the host's lines."""
+        return difference(earlier, now, lambda masks: self._is_stable(host, masks))
+
+    def _is_stable(self, host: int, masks: U32Array) -> BoolArray:
+        """Which lines stay on the pages that have them; also those that are hardly known."""
+        hashes = masks.astype(np.uint64)
+        n_lost = _counts(self._varied.known(host), hashes | np.uint64(LOST))
+        n_stayed = _counts(self._present.known(host), hashes)
+        stable: BoolArray = (n_lost < 2) | (n_lost < UNSTABLE * (n_stayed + n_lost))
+        return stable
+
     def learn(self, host: int, found: Difference) -> None:
         """A page of a host was compared with its earlier self."""
-        always = np.array([EDGE], np.uint64)
-        self._present.learn(host, np.concatenate([found.present, always]))
-        self._varied.learn(host, np.array(sorted(found.within), np.uint64))
+        varied = {key for place in found.places for key in place}
+        self._present.learn(host, _array(found.present))
+        self._varied.learn(host, np.concatenate([_array(varied), found.lost]))
 
     def is_all(self, host: int, found: Difference) -> bool:
         """Whether a page differs from its earlier self only in what varies there anyway."""
-        keys = list(found.within)
-        lines = np.array([found.within[key] for key in keys], np.uint64)
-        n_varied = _counts(self._varied.known(host), np.array(keys, np.uint64))
-        n_present = _counts(self._present.known(host), lines)
+        keys = _array({key for place in found.places for key in place})
+        n_varied = _counts(self._varied.known(host), keys)
+        n_present = _counts(self._present.known(host), keys)
         noise = (n_varied >= EVIDENCE) & (n_varied >= NOISE * n_present)
-        noisy = {key for key, is_noise in zip(keys, noise.tolist(), strict=True) if is_noise}
+        noisy = set(keys[noise].tolist())
         return all(not noisy.isdisjoint(place) for place in found.places)
 
     def pack(self) -> bytes:
@@ -239,6 +272,10 @@ def _half(counts: Any) -> Any:
     """Half of each count, but not less than what is evidence."""
     halves = np.maximum((counts + 1) // 2, np.minimum(counts, EVIDENCE))
     return halves.astype(counts.dtype)
+
+
+def _array(keys: set[int]) -> U64Array:
+    return np.array(sorted(keys), np.uint64)
 
 
 def _counts(host: Host | None, hashes: U64Array) -> U32Array:

@@ -52,6 +52,10 @@ class Plan:
         """The page a URL shows; never fails."""
         return self.pages.get(path) or month_page(self.seed, path) or missing(path)
 
+    def moved(self, path: str) -> str | None:
+        """Where a page has moved to; None where it has not."""
+        return None
+
     def _listed(self) -> Iterator[Page]:
         yield Page("/", "home", Kind.LISTING, framed("Welcome", prose(WELCOME) + doors()))
         yield Page("/about/", "about", Kind.LISTING, framed("About us", prose(ABOUT)))

@@ -9,13 +9,13 @@ POLL_S = 0.05
 
 
 class SiteServer(ThreadingHTTPServer):
-    """The site on a free port, answering from threads of its own: any event loop may crawl it."""
+    """The site on a port, 0 for any free one. It answers from threads: any loop may crawl it."""
 
     daemon_threads = True
     block_on_close = False  # a crawler may hold connections open after its last page
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(("127.0.0.1", 0), PageHandler)
+    def __init__(self, plan: Plan, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), PageHandler)
         self.plan = plan
         self.asked: list[str] = []
         self._thread = threading.Thread(target=self.serve_forever, args=(POLL_S,), daemon=True)
@@ -45,7 +45,15 @@ class PageHandler(BaseHTTPRequestHandler):
         self.server.asked.append(self.path)
         if self.path == "/robots.txt":
             return self._send(ROBOTS, "text/plain; charset=utf-8")
+        if target := self.server.plan.moved(self.path):
+            return self._redirect(target)
         self._send(self.server.plan.page(self.path).html, "text/html; charset=utf-8")
+
+    def _redirect(self, target: str) -> None:
+        self.send_response(301)
+        self.send_header("Location", target)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def _send(self, text: str, content_type: str) -> None:
         body = text.encode()

@@ -12,9 +12,17 @@ from scrapy.http import HtmlResponse, Request, Response
 from scrapy.linkextractors import LinkExtractor
 
 from example.items import PageItem
+from example.site.days import Day
 from example.site.plan import Plan
 from example.site.server import SiteServer
 
+PORT = 8643  # of the site that is crawled every day: another port would be another site
+DAILY = {
+    "NEARDUP_RECRAWL": "changed",
+    "NEARDUP_STATE_DIR": "demo-state",
+    "EXTENSIONS": {"example.scorecard.Scorecard": None},  # it knows the site of one day
+    "NEARDUP_FOLLOW_DUPLICATES": True,
+}
 OWN_SITE_MANNERS = {"DOWNLOAD_DELAY": 0.005, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
 
 
@@ -24,15 +32,19 @@ class DemoSpider(Spider):
     Without arguments it starts the demo site on a free port and crawls that. With
     `-a start=URL` it crawls that site instead, with `-a start=URL,URL` several. (Of `-a start`
     given twice, Scrapy keeps the last.)
+
+    With `-a day=1` the demo site shows what it has on a day, on a port that stays the same, and the
+    crawl remembers it: `-a day=2`, a day later, keeps only what changed.
     """
 
     name = "demo"
 
-    def __init__(self, start: str = "", **kwargs: Any) -> None:
+    def __init__(self, start: str = "", day: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.start_urls = split_urls(start)
         self.hosts = {urlsplit(url).netloc for url in self.start_urls}
-        self.server = None if self.start_urls else SiteServer(Plan())
+        self.day = read_day(day)
+        self.server = None if self.start_urls else served(self.day)
         self.links = LinkExtractor()
 
     @classmethod
@@ -40,6 +52,8 @@ class DemoSpider(Spider):
         spider = super().from_crawler(crawler, *args, **kwargs)
         if spider.server is not None:
             crawler.settings.setdict(OWN_SITE_MANNERS, priority="spider")
+            if spider.day:
+                crawler.settings.setdict(DAILY, priority="spider")
             crawler.signals.connect(spider.server.start, signal=signals.spider_opened)
             crawler.signals.connect(spider.server.stop, signal=signals.spider_closed)
         return spider
@@ -65,6 +79,23 @@ class DemoSpider(Spider):
         for link in self.links.extract_links(response):
             if urlsplit(link.url).netloc in self.hosts:
                 yield response.follow(link)
+
+
+def read_day(day: str) -> int:
+    """The number of a day, 0 for none. Raises UsageError."""
+    if day and not (day.isdecimal() and 0 < int(day) < 1000):
+        raise UsageError(f"day={day!r}: takes a number from 1 to 999")
+    return int(day or 0)
+
+
+def served(day: int) -> SiteServer:
+    """The demo site, which listens from now on. Raises UsageError."""
+    if not day:
+        return SiteServer(Plan())
+    try:
+        return SiteServer(Day(day), PORT)
+    except OSError as error:
+        raise UsageError(f"port {PORT}, on which the site is every day: {error}") from error
 
 
 def split_urls(urls: str) -> list[str]:

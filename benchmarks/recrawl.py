@@ -1,0 +1,189 @@
+"""Crawl the real site in ../shared/data in two versions under the same paths, and count changes.
+
+    python benchmarks/recrawl.py [--noise]
+
+Day 1 serves the manual of httpd 2.4.68 at /, day 2 that of 2.4.71, day 3 the same once more.
+--noise adds to every page, at every visit, a date, a counter, an advertisement and "related"
+links. The truth is the text below each page's <body>, read by lxml and compared as it is in the
+files; a file that is in one version only is new, or gone.
+
+    found    pages whose text changed that were reported as changed: recall
+    wrongly  pages whose text did not that were: share of all that did not
+    links    pages that links lead to and that were not read on a later day
+"""
+
+import argparse
+import asyncio
+import json
+import random
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Any
+from urllib.parse import urlsplit
+
+from local_site import unpacked
+from lxml import html
+from scrapy import Spider
+from scrapy.crawler import AsyncCrawlerRunner
+from scrapy.http import HtmlResponse, Response
+from scrapy.linkextractors import LinkExtractor
+
+from scrapy_neardup.state.visit_file import FILE, changes, opened
+
+DAYS = ("httpd-2.4.68/en", "httpd/en", "httpd/en")
+OFFERS = [f"Offer {name}: only this week" for name in ("north", "east", "south", "west", "up")]
+CLICKS = count()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--noise", action="store_true")
+    options = parser.parse_args()
+    with unpacked() as site, TemporaryDirectory() as state:
+        texts = [text_of_pages(site / day) for day in DAYS]
+        print("day  pages  items  changed   found     wrongly  new  gone  minor  unchanged  unread")
+        for number, day in enumerate(DAYS):
+            with served(site / day, options.noise) as root:
+                read, n_items, counts = asyncio.run(crawled(root, Path(state)))
+            tell(number, texts, read, n_items, counts, reported(Path(state), number + 1))
+
+
+def text_of_pages(folder: Path) -> dict[str, str]:
+    """Path → words below the body."""
+    return {
+        f"/{path.relative_to(folder)}": words(path.read_bytes()) for path in folder.rglob("*.html")
+    }
+
+
+def words(page: bytes) -> str:
+    body = html.fromstring(page).find("body")
+    for script in body.iter("script", "style"):
+        script.text = ""
+    return " ".join(" ".join(body.itertext()).split())
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """A folder's files, with noise in every page; always on one port, so that URLs stay."""
+
+    has_noise = False
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        path = Path(self.translate_path(self.path))
+        if not self.has_noise or path.suffix != ".html" or not path.exists():
+            super().do_GET()
+            return
+        number = next(CLICKS)
+        links = "".join(f"<li>See chapter {name}</li>" for name in random.sample("ABCDEFGHIJ", 3))
+        noise = (
+            f"<p>Made on {number % 28 + 1} May, {number % 24}:{number % 60:02}</p>"
+            f"<p>{number * 37} visitors</p><h4>Offers</h4><p>{random.choice(OFFERS)}</p>"
+            f"<h4>Related</h4><ul>{links}</ul><p>End of page</p></body>"
+        )
+        body = path.read_bytes().replace(b"</body>", noise.encode())
+        self.send_response(200)
+        self.send_header("Content-Type", self.guess_type(path))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+PORT = 0
+
+
+@contextmanager
+def served(folder: Path, noise: bool) -> Iterator[str]:
+    global PORT
+    handler = type("Noisy", (Handler,), {"has_noise": noise})
+    server = ThreadingHTTPServer(("127.0.0.1", PORT), partial(handler, directory=str(folder)))
+    PORT = server.server_port
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{PORT}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class Manual(Spider):
+    """One item a page with its address and title, so that the text decides."""
+
+    name = "manual"
+
+    def __init__(self, root: str, read: dict[str, int], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.start_urls = [f"{root}/index.html"]
+        self.allowed_domains = ["127.0.0.1"]
+        self.read = read
+        self.links = LinkExtractor()
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if isinstance(response, HtmlResponse):
+            self.read[urlsplit(response.url).path] = response.status
+            yield {"url": response.url, "title": response.css("title::text").get()}
+            for link in self.links.extract_links(response):
+                yield response.follow(link)
+
+
+async def crawled(root: str, state: Path) -> tuple[dict[str, int], int, dict[str, int]]:
+    """Pages read, items that passed, pages by status."""
+    read: dict[str, int] = {}
+    settings = {
+        "ADDONS": {"scrapy_neardup.NearDupAddon": 500},
+        "TWISTED_REACTOR_ENABLED": False,
+        "LOG_LEVEL": "ERROR",
+        "NEARDUP_STATE_DIR": str(state),
+        "NEARDUP_RECRAWL": "changed",
+    }
+    crawler = AsyncCrawlerRunner(settings).create_crawler(Manual)
+    await AsyncCrawlerRunner(settings).crawl(crawler, root=root, read=read)
+    assert crawler.stats is not None
+    stats = crawler.stats.get_stats()
+    start = "neardup/recrawl/"
+    counts = {name.removeprefix(start): n for name, n in stats.items() if name.startswith(start)}
+    return read, stats.get("item_scraped_count", 0), counts
+
+
+def reported(state: Path, run: int) -> set[str]:
+    """Paths of the pages that a run reported as changed."""
+    with closing(opened(state / FILE)) as db:
+        found = [one for one in changes(db, run) if one.run == run]
+    return {urlsplit(one.url).path for one in found if one.status.word == "changed"}
+
+
+def tell(
+    number: int,
+    texts: list[dict[str, str]],
+    read: dict[str, int],
+    n_items: int,
+    counts: dict[str, int],
+    found: set[str],
+) -> None:
+    before, now = texts[max(number - 1, 0)], texts[number]
+    known = before.keys() & now.keys() & read.keys() if number else set()
+    changed = {path for path in known if before[path] != now[path]}
+    unread = len({path for path in now if path not in read})
+    wrongly = found - changed
+    share = len(wrongly) / max(1, len(known - changed))
+    print(
+        f"{number + 1:<4} {len(read):>5} {n_items:>6} {len(changed):>8} "
+        f"{len(found & changed):>5}/{len(changed):<4} {len(wrongly):>4} {share:>5.1%} "
+        f"{counts.get('new', 0):>3} {counts.get('gone', 0):>5} {counts.get('minor', 0):>6} "
+        f"{counts.get('unchanged', 0):>10} {unread:>7}"
+    )
+    for path in sorted(changed - found)[:10]:
+        print("     missed", path)
+    for path in sorted(wrongly)[:10]:
+        print("     wrongly", path, json.dumps(read.get(path)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Two visits of one page: lines that differ, and what of that is noise."""
+
+import pytest
+
+from scrapy_neardup.detect.content import PageContent
+from scrapy_neardup.detect.revision import (
+    EVIDENCE,
+    MAX_LINES,
+    Lines,
+    Noise,
+    Revision,
+    difference,
+    masked,
+)
+
+
+def revision(*lines: str) -> Revision:
+    return Revision.of("\n".join(lines), b"")
+
+
+def lines_of(*lines: str) -> Lines:
+    found = revision(*lines).lines
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "mask"),
+    [
+        ("Made on 3 May 2026, 12:01", "Made on # # # #"),
+        ("Sunday, 22 November", "# # #"),
+        ("1,234 visits", "# visits"),
+        ("token a9f3c2", "token #"),
+        ("May I help?", "# I help?"),
+        ("no numbers here", "no numbers here"),
+        ("价格12元", "价格#元"),
+    ],
+)
+def test_a_mask_leaves_out_what_varies(line: str, mask: str) -> None:
+    assert masked(line) == mask
+
+
+def test_equal_text_has_equal_digests_and_data_has_its_own() -> None:
+    one = Revision.of(PageContent("a  b\nc", ["T"], ["price 1"]), b"")
+    other = Revision.of(PageContent("a b\n\nc", ["T"], ["price 2"]), b"")
+    assert one.text == other.text
+    assert one.data != other.data
+
+
+def test_what_is_not_text_is_known_by_its_body() -> None:
+    assert Revision.of(None, b"x").text != Revision.of(None, b"y").text
+    assert Revision.of(None, b"x").lines is None
+
+
+def test_a_page_of_too_many_lines_has_a_digest_only() -> None:
+    long = revision(*(f"line {n}" for n in range(MAX_LINES + 1)))
+    assert long.lines is None
+    assert long.shown == []
+
+
+def test_lines_come_back_as_they_were_packed() -> None:
+    lines = lines_of("a 1", "b 2")
+    again = Lines.unpack(lines.pack())
+    assert again.exact.tolist() == lines.exact.tolist()
+    assert again.masked.tolist() == lines.masked.tolist()
+
+
+def test_another_order_of_the_same_lines_is_a_difference() -> None:
+    found = difference(lines_of("a", "b"), lines_of("b", "a"))
+    assert (found.added, found.n_removed) == ([], 0)
+    assert len(found.places) == 1
+
+
+def page(number: int, visit: int, own: str) -> Lines:
+    advertisement = f"buy {chr(97 + (number * 7 + visit * 3) % 26)} now"
+    return lines_of(
+        "menu", f"title {number}", own, "offers", advertisement, f"{visit} visits", "end"
+    )
+
+
+def learnt(n: int) -> Noise:
+    """Noise of a host of which n pages were read twice, and differ in what varies."""
+    noise = Noise()
+    for number in range(n):
+        before, now = page(number, 1, f"own {number}"), page(number, 2, f"own {number}")
+        noise.read(1, before)
+        if noise.knows(1):
+            noise.learn(1, noise.difference(1, before, now))
+    return noise
+
+
+def is_minor(noise: Noise, before: Lines, now: Lines) -> bool:
+    return noise.is_all(1, noise.difference(1, before, now))
+
+
+def test_what_varies_on_every_page_is_noise_and_what_is_beside_it_is_not() -> None:
+    noise = learnt(EVIDENCE + 8)
+    before = page(90, 1, "as it was")
+    assert is_minor(noise, before, page(90, 2, "as it was"))
+    assert not is_minor(noise, before, page(90, 2, "as it is"))
+    assert not is_minor(noise, before, page(90, 1, "as it is"))
+
+
+def test_little_evidence_is_none() -> None:
+    noise = learnt(EVIDENCE)  # of which the first pages were read before the host was known
+    assert not is_minor(noise, page(90, 1, "own"), page(90, 2, "own"))
+
+
+def test_noise_of_one_host_is_none_on_another() -> None:
+    noise = learnt(EVIDENCE + 8)
+    before, now = page(90, 1, "own"), page(90, 2, "own")
+    assert not noise.is_all(2, noise.difference(2, before, now))
+
+
+def test_what_was_learnt_comes_back() -> None:
+    packed = learnt(EVIDENCE + 8).pack()
+    for faded in (False, True):
+        again = Noise.unpack(packed, faded)
+        assert is_minor(again, page(90, 1, "own"), page(90, 2, "own"))
+
+
+def test_a_page_of_which_most_is_new_is_rewritten() -> None:
+    noise = learnt(EVIDENCE + 8)
+    error = lines_of("menu", "we are being repaired", "end")
+    assert noise.is_rewritten(1, page(1, 1, "own"), error)
+    assert not noise.is_rewritten(1, page(1, 1, "own"), page(1, 2, "own"))
