@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from hashlib import blake2b
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from scrapy_neardup.state.visit_file import FILE, Change, Status, opened
 
@@ -182,10 +182,32 @@ class Visits:
         self.flush()
         found = [self._departure(*row) for row in self._db.execute(_LEFT, (self.spider, self.run))]
         if links_tell:
-            values = {"spider": self.spider, "run": self.run, "limit": depth_limit}
-            query = _UNLINKED_BY_PARENT if depth_limit else _UNLINKED
-            found += [self._departure(*row) for row in self._db.execute(query, values)]
+            values = {"spider": self.spider, "run": self.run}
+            unlinked = {row[0]: row for row in self._db.execute(_UNLINKED, values)}
+            if depth_limit:
+                self._keep_told(unlinked, {one.key for one in found}, depth_limit)
+            found += [self._departure(*row[:-1]) for row in unlinked.values()]
         return found
+
+    def _keep_told(
+        self, unlinked: dict[bytes, tuple[Any, ...]], gone: set[bytes], depth_limit: int
+    ) -> None:
+        """Of pages that nothing links, keep those whose own page was read, or is gone as well."""
+        untold = {
+            key: row[-1]
+            for key, row in unlinked.items()
+            if self._db.execute(_READ_ABOVE, (row[-1], self.run, depth_limit)).fetchone() is None
+        }
+        n_before = None
+        while n_before != len(untold):  # one round for each level of links
+            n_before = len(untold)
+            untold = {
+                key: parent
+                for key, parent in untold.items()
+                if parent not in gone and (parent not in unlinked or parent in untold)
+            }
+        for key in untold:
+            del unlinked[key]
 
     def _departure(
         self,
@@ -309,16 +331,11 @@ _LEFT = (
     "WHERE spider = ? AND leaving.run = ? AND status < 4 AND page.run < leaving.run"
 )
 _UNLINKED = (
-    "SELECT key, callback, url, text FROM page "
+    "SELECT key, callback, url, text, found_on FROM page "
     "WHERE spider = :spider AND run < :run AND linked < :run AND status < 4 "
     "AND key NOT IN (SELECT key FROM leaving WHERE run = :run)"
 )
-_UNLINKED_BY_PARENT = (
-    "SELECT key, callback, url, text FROM page "
-    "WHERE spider = :spider AND run < :run AND linked < :run AND status < 4 "
-    "AND key NOT IN (SELECT key FROM leaving WHERE run = :run) "
-    "AND found_on IN (SELECT key FROM page WHERE run = :run AND depth < :limit)"
-)
+_READ_ABOVE = "SELECT 1 FROM page WHERE key = ? AND run = ? AND depth < ? LIMIT 1"
 _DEPARTED = "UPDATE page SET status = ?, time = ? WHERE key = ? AND spider = ? AND callback = ?"
 _SAME = (
     "SELECT url FROM page WHERE (text = :text AND (lines IS NULL OR lines <> x'') "

@@ -28,7 +28,7 @@ class Day(Plan):
 
     Each day some prices and stocks are others, and there is one more article. On day 2 a section
     is gone and a page has moved. `changed` are the paths of listed pages that say something else
-    than the day before, apart from what varies.
+    than the day before, apart from what varies and from the menu.
     """
 
     def __init__(self, day: int) -> None:
@@ -36,10 +36,11 @@ class Day(Plan):
         self.day = day
         self.n_served = 0
         self.changed: set[str] = set()
-        before, now = self._of_day(day - 1), self._of_day(day)
-        if day > 1:
-            self.changed = {path for path in before if path in now and before[path] != now[path]}
-        self._today = now
+        before, self._today = self._of_day(day - 1), self._of_day(day)
+        for path in (before.keys() & self._today.keys()) if day > 1 else ():
+            texts = [self._without_links(pages[path].html) for pages in (before, self._today)]
+            if texts[0] != texts[1]:
+                self.changed.add(path)
 
     def moved(self, path: str) -> str | None:
         """Where a page has moved to."""
@@ -66,7 +67,8 @@ class Day(Plan):
             main = prose(writer.paragraphs(6, 5))
             path = f"{TODAY}{number}"
             html = framed(writer.write("headline"), main)
-            pages[path] = Page(path, f"news of day {number}", Kind.OWN, html)
+            page = Page(path, f"news of day {number}", Kind.OWN, html)
+            pages[path] = self._edited(page, day)
         news = links((f"{TODAY}{number}", f"News of day {number}") for number in range(1, day + 1))
         home = pages["/"]
         pages["/"] = replace(home, html=home.html.replace("</main>", news + "</main>"))

@@ -34,17 +34,18 @@ class DemoSpider(Spider):
     given twice, Scrapy keeps the last.)
 
     With `-a day=1` the demo site shows what it has on a day, on a port that stays the same, and the
-    crawl remembers it: `-a day=2`, a day later, keeps only what changed.
+    crawl remembers it: `-a day=2`, a day later, keeps only what changed. `-a port=N` takes
+    another port.
     """
 
     name = "demo"
 
-    def __init__(self, start: str = "", day: str = "", **kwargs: Any) -> None:
+    def __init__(self, start: str = "", day: str = "", port: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.start_urls = split_urls(start)
         self.hosts = {urlsplit(url).netloc for url in self.start_urls}
         self.day = read_day(day)
-        self.server = None if self.start_urls else served(self.day)
+        self.server = None if self.start_urls else served(self.day, port)
         self.links = LinkExtractor()
 
     @classmethod
@@ -88,14 +89,14 @@ def read_day(day: str) -> int:
     return int(day or 0)
 
 
-def served(day: int) -> SiteServer:
+def served(day: int, port: str) -> SiteServer:
     """The demo site, which listens from now on. Raises UsageError."""
     if not day:
         return SiteServer(Plan())
     try:
-        return SiteServer(Day(day), PORT)
-    except OSError as error:
-        raise UsageError(f"port {PORT}, on which the site is every day: {error}") from error
+        return SiteServer(Day(day), int(port or PORT))
+    except (OSError, ValueError, OverflowError) as error:
+        raise UsageError(f"port={port or PORT}: no site can be there: {error}") from error
 
 
 def split_urls(urls: str) -> list[str]:
