@@ -241,7 +241,7 @@ class Noise:
         n_present = _counts(self._present.known(host), keys)
         noise = (n_varied >= EVIDENCE) & (n_varied >= NOISE * n_present)
         noisy = set(keys[noise].tolist())
-        return all(not noisy.isdisjoint(place) for place in found.places)
+        return all(place and noisy.issuperset(place) for place in found.places)
 
     def pack(self) -> bytes:
         """All that was learnt."""
