@@ -12,9 +12,7 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.detect.decision import Decision
-
-# Of a page with fewer words of its own, its links may be what it says.
-FEW_WORDS = 50
+from scrapy_neardup.detect.near import FEW_WORDS
 
 
 class NearDuplicateSpiderMiddleware:

@@ -131,15 +131,45 @@ def test_attributes_of_elements_are_lines() -> None:
     root = html.document_fromstring(
         "<a href=/x>a</a><img src=/1.png alt=Lamp class=big><i data-id=7></i>"
         "<input name=branch value=900><input name=csrf_token value=r4nd0mr4nd0mr4nd0m>"
-        "<script src=/a.js></script>"
+        "<script src=/a.js></script><b id=ad-1 data-nonce=3e6b382111></b>"
+        "<a href='https://share.example/?u=https%3A%2F%2Fshop.example%2Fp%2F12%3Fsize%3DM'></a>"
+        "<noscript>Lamp 12</noscript>"
     )
     assert attribute_lines(root, URL) == [
         "a.href /x",
         "img.src /1.png",
         "img.alt Lamp",
+        "img.class big",
         "i.data-id 7",
+        "input.name branch",
         "input.value 900",
+        "input.name csrf_token",
+        "a.href https://share.example/?u=*",
+        "noscript Lamp 12",
     ]
+
+
+@pytest.mark.parametrize(
+    ("script", "literals"),
+    [
+        ("var data = {price: 19.90, 'name': 'x', \"n\": `y`,};", "price 19.90|name x|n y"),
+        ("a = ['1', 2]; show(-3, !0, true)", " 1| 2| -3| 0| true"),
+        ("in_stock = true; sold=!1;a=null", "in_stock true|sold !1|a null"),
+        ("/* '1' */ f('it\\'s') // don't\n g(\"2\")", " it\\'s| 2"),
+        ("var url = 'https://shop.example/p/12?size=M', nonce = '3e6b382111'", ""),
+        ("show('ad-5e42f18d3d64c'); uid = '550e8400e29b41d4'", " ad-*|uid 550e8400e29b41d4"),
+        ("window.__CF$cv$params={r:'7f00',t:'MTY5'}", ""),
+        ("a = {'k': 1}; b = [2]; c = 3", "k 1|c 3"),
+        ("broken('1", " 1"),
+    ],
+)
+def test_literals_of_scripts_are_lines(script: str, literals: str) -> None:
+    assert "|".join(read(f"<script>{script}</script>").literals) == literals
+
+
+@pytest.mark.parametrize("begins", ['"\\', "/*", "a = ", "'", "a=\n", "`", "a ", "-", "a:", "0x"])
+def test_a_hostile_script_is_cut_in_linear_time(begins: str) -> None:
+    assert isinstance(read(f"<script>{begins * 100_000}</script>").literals, list)
 
 
 @pytest.mark.parametrize(

@@ -206,14 +206,57 @@ def test_a_forgotten_page_is_contained_by_none_and_a_restored_one_is() -> None:
     assert again.decide(again.read("http://a.example/2", longer)).kind == "new"
 
 
-def test_attributes_are_asked_for_on_short_pages_only() -> None:
-    known = detector(min_words=20)
-    for n_words in (19, 20):
-        content = PageContent(text(n_words, 1), attributes=lambda: ["img.src /1"])
-        assert (known.read("http://a.example/1", content).data.any()) == (n_words < 20)
-    links = [PageContent("team", attributes=lambda n=n: [f"a.href /{n % 2}"]) for n in range(3)]  # type: ignore[misc]
-    kinds = [known.decide(known.read(f"http://a.example/{n}", c)).kind for n, c in enumerate(links)]
-    assert kinds == ["too-short", "too-short", "exact"]
+def with_links(words: str, n: int) -> PageContent:
+    return PageContent(words, attributes=lambda: [f"img.src /{n}"])
+
+
+def kinds_of(known: Detector, pages: list[PageContent]) -> list[str]:
+    readings = (known.read(f"http://a.example/of/{n}", page) for n, page in enumerate(pages))
+    return [known.decide(reading).kind for reading in readings]
+
+
+@pytest.mark.parametrize(
+    ("n_words", "kinds"),
+    [
+        (3, ["too-short", "too-short", "exact"]),
+        (49, ["new", "new", "exact"]),
+        (50, ["new", "exact", "exact"]),
+    ],
+)
+def test_attributes_tell_pages_of_few_words_of_their_own_apart(
+    n_words: int, kinds: list[str]
+) -> None:
+    alone = [with_links(text(n_words, 1), n % 2) for n in range(3)]
+    assert kinds_of(detector(boilerplate="keep"), alone) == kinds
+    menu, known = text(300, 9), detector()
+    for i in range(8):
+        decide(known, f"http://a.example/menu/{i}", f"{menu}\n{text(60, 500 + i)}")
+    among = [with_links(f"{menu}\n{text(n_words, 1)}", n % 2) for n in range(3)]
+    assert kinds_of(known, among) == [kind.replace("too-short", "new") for kind in kinds]
+
+
+def test_attributes_tell_the_first_pages_of_a_host_apart() -> None:
+    pages = [with_links(text(300, 1), n % 2) for n in range(3)]
+    assert kinds_of(detector(), pages) == ["new", "new", "exact"]
+
+
+def test_attributes_are_no_difference_where_words_differ() -> None:
+    known = introduced(detector(boilerplate="keep"))
+    assert kinds_of(known, [with_links(text(45, 1), 1)]) == ["new"]
+    ends = ["first", *text(45, 1).split()[1:-1], "last"]
+    other = known.read("http://a.example/other", with_links(" ".join(ends), 2))
+    assert known.decide(other).kind == "near"
+
+
+@pytest.mark.parametrize(("n_edits", "kind"), [(0, "new"), (2, "near")])
+def test_literals_of_scripts_tell_texts_apart_that_are_all_but_equal(
+    n_edits: int, kind: str
+) -> None:
+    known = introduced(detector())
+    one = PageContent(text(600, 1), literals=["price 19"])
+    other = PageContent(edited(text(600, 1), n_edits), literals=["price 21"])
+    same = PageContent(text(600, 1), literals=["price 19"])
+    assert kinds_of(known, [one, other, same]) == ["new", kind, "exact"]
 
 
 @pytest.mark.parametrize(
@@ -268,6 +311,7 @@ def test_another_site_s_page_is_named_but_drops_nothing() -> None:
 
 def test_under_scope_all_every_site_counts() -> None:
     known = introduced(detector(scope="all"), "other.example.org")
+    known = introduced(known, "a.example.com")
     decide(known, "http://a.example.com/1", text(300, 1))
     assert decide(known, "http://other.example.org/1", text(300, 1)).kind == "exact"
     assert decide(known, "http://other.example.org/2", edited(text(300, 1), 1)).kind == "near"

@@ -271,11 +271,16 @@ def shelf(text: str, *links: str, menu: str = "") -> bytes:
     return f"<html><body><nav>{menu}</nav><p>{text}</p>{images}</body></html>".encode()
 
 
+def one_text(n: int) -> str:
+    """Forty-five words, of which the first and the last are other ones on each page."""
+    return f"{prose(f'first {n}', 1)} {prose('one text', 43)} {prose(f'last {n}', 1)}"
+
+
 def test_links_that_nobody_has_seen_are_followed_out_of_pages_of_few_words(
     mock_site: MockSite,
 ) -> None:
     for n in range(6):
-        mock_site.add(f"/shelf/{n}", shelf(prose("one text", 30), f"/page/{n}"))
+        mock_site.add(f"/shelf/{n}", shelf(one_text(n), f"/page/{n}"))
     shelves = [f"/shelf/{n}" for n in range(6)]
     outcome = pages(mock_site, Gallery, *shelves, FOLLOW_DUPLICATES=False)
     assert sorted(outcome.urls) == [mock_site.url(f"/page/{n}") for n in range(6)]
@@ -287,7 +292,7 @@ def test_words_of_a_template_do_not_prune_links(mock_site: MockSite) -> None:
     menu = prose("menu", 300)
     for n in range(6):
         mock_site.add(f"/intro/{n}", shelf(prose(f"intro {n}", 80), f"/story/{n}", menu=menu))
-        mock_site.add(f"/shelf/{n}", shelf(prose("one text", 30), f"/story/{n + 6}", menu=menu))
+        mock_site.add(f"/shelf/{n}", shelf(one_text(n), f"/story/{n + 6}", menu=menu))
     for n in range(12):
         mock_site.add(f"/story/{n}", shelf(prose(f"story {n}", 80), menu=menu))
     paths = [f"/{kind}/{n}" for kind in ("intro", "shelf") for n in range(6)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from lxml import etree
@@ -31,8 +32,9 @@ def page_content(response: Response) -> PageContent | str | None:
         return visible_text(response)
     root, url = _tree(response), response.url
     text: str = kernels.markup.visible_text(root)
-    heads, lines, unread_chars = page_data(root, url, b"itemprop" in response.body)
-    return PageContent(text, heads, lines, lambda: attribute_lines(root, url), unread_chars)
+    heads, lines, literals, unread_chars = page_data(root, url, b"itemprop" in response.body)
+    attributes = partial(attribute_lines, root, url)
+    return PageContent(text, heads, lines, literals, attributes, unread_chars)
 
 
 def visible_text(response: Response) -> str | None:

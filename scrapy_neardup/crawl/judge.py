@@ -130,7 +130,9 @@ class PageJudge:
         """The reading with its signatures made; None, counted, where the engine fails."""
         if reading is None:
             return None
-        made = self._attempt("engine", lambda: (reading.signatures, reading.odd_row))
+        made = self._attempt(
+            "engine", lambda: (reading.signatures, reading.odd_row, reading.attribute_bits)
+        )
         return reading if made else None
 
     # --- deciding

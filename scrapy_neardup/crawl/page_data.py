@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from lxml import etree
 
+from scrapy_neardup.crawl.literals import literals
 from scrapy_neardup.errors import OverBudget
 
 # Where JSON may begin in a script. Later arguments of a function are not searched: of those, a
@@ -50,7 +51,7 @@ TECHNICAL = re.compile(
 )
 # Names of what is made anew for each visit or release; only if the value looks drawn, too.
 VOLATILE = re.compile(
-    r".*(?:nonce|csrf|xsrf|token)|(?:session|request|trace|span|visitor|build)[-_]?id|sid|etag",
+    r".*token|__viewstate|__eventvalidation|(?:session|request|trace|span|visitor|build)[-_]?id|sid|etag",
     re.IGNORECASE,
 )
 # What says only when a page was last made.
@@ -62,23 +63,35 @@ CLOCK = re.compile(
 # A page may be that old in a cache, and clocks may differ that much.
 AN_HOUR_S, A_MINUTE_S = 3600.0, 60.0
 
+# What is made anew for each visit even if it is short.
+SECRET = re.compile(r".*(?:nonce|csrf|xsrf)(?:[-_]?(?:token|middlewaretoken))?", re.IGNORECASE)
+SHORT_DRAWN = re.compile(r"[\w+/=.:-]{8,}")
 VALUES_OF_ITEMPROP = ("content", "datetime", "href", "src", "value")
-SHOWN = frozenset({"href", "src", "srcset", "alt", "value", "poster"})
 UNSHOWN = frozenset({"script", "style", "link", "meta", "base", "head"})
+# Attributes by which elements find each other: often drawn, and they say nothing.
+NAMING = frozenset(
+    (
+        *("id", "for", "nonce", "integrity", "headers", "list", "form", "aria-controls"),
+        *("aria-owns", "aria-labelledby", "aria-describedby", "aria-activedescendant"),
+    )
+)
+HIDDEN = frozenset({"noscript", "template", "text", "tspan", "desc"})  # of these no text is seen
 
-_DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
 
 
 class PageData(NamedTuple):
     """What a page says outside its text.
 
     heads         its title and its h1 headings
-    lines         "path value", one for each value, in the order of the page
+    lines         "path value", one for each value of JSON and markup, in the order of the page
+    literals      "name value", one for each string or number of what else scripts say
     unread_chars  characters of its scripts in which no JSON was found
     """
 
     heads: list[str]
     lines: list[str]
+    literals: list[str]
     unread_chars: int
 
 
@@ -91,12 +104,12 @@ def page_data(root: etree._Element, url: str, has_microdata: bool = True) -> Pag
     heading of more than MAX_HEAD.
     """
     heads: list[str] = []
-    lines = _Lines(url)
+    lines, code = _Lines(url), _Lines(url)
     unread_chars = 0
     for element in root.iter("script", "meta", "title", "h1"):
         match element.tag:
             case "script":
-                unread_chars += _add_script(lines, element)
+                unread_chars += _add_script(lines, code, element)
             case "meta":
                 _add_meta(lines, element)
             case "h1":
@@ -105,19 +118,22 @@ def page_data(root: etree._Element, url: str, has_microdata: bool = True) -> Pag
                 heads.append(_head(element))
     for element in _with_itemprop(root) if has_microdata else ():
         _add_itemprop(lines, element)
-    return PageData(heads, lines.found, unread_chars)
+    return PageData(heads, lines.found, code.found, unread_chars)
 
 
 def attribute_lines(root: etree._Element, url: str) -> list[str]:
-    """Links, sources, alternative texts, values and data-* of a page's elements. O(nodes)."""
-    lines = _Lines(url)
+    """The attributes of a page's elements, but for NAMING, and the text of HIDDEN. O(nodes)."""
+    lines, here = _Lines(url), quote(url, safe="")
     for element in root.iter(etree.Element):
-        if element.tag in UNSHOWN:
+        tag = element.tag
+        if tag in UNSHOWN:
             continue
         for name, value in element.attrib.items():
-            if name in SHOWN or name.startswith("data-"):
+            if name not in NAMING:
                 key = element.get("name", name) if name == "value" else name
-                lines.add(f"{element.tag}.{name}", key, value)
+                lines.add(f"{tag}.{name}", key, value.replace(here, "*"))  # to share the page
+        if tag in HIDDEN and element.text:
+            lines.add(tag, tag, element.text)
     return lines.found
 
 
@@ -155,6 +171,8 @@ class _Lines:
             return True
         if MADE.fullmatch(key) or (VOLATILE.fullmatch(key) and DRAWN.fullmatch(text)):
             return True
+        if SECRET.fullmatch(key) and SHORT_DRAWN.fullmatch(text):
+            return True
         return CLOCK.fullmatch(text) is not None and self._is_now(text)
 
     def _is_now(self, text: str) -> bool:
@@ -179,22 +197,26 @@ def _squeezed(text: str) -> str:
     return " ".join(text.split())
 
 
-def _add_script(lines: _Lines, element: etree._Element) -> int:
-    """The JSON of a script; how many characters hold none."""
+def _add_script(lines: _Lines, code: _Lines, element: etree._Element) -> int:
+    """The JSON of a script, and the literals of the rest; how many characters hold no JSON."""
     text, kind = element.text or "", element.get("type", "")
     is_json = JSON_TYPE.search(kind) is not None
     if not text or not (is_json or SCRIPT_TYPE.match(kind)):
         return 0
-    n_read = 0
-    for name, value, n_chars in _json_values(text):
-        n_read += n_chars
+    at, rest = 0, []
+    for name, value, start, end in _json_values(text):
         for path, key, leaf in _leaves(value, name or element.get("id", "") or kind):
             lines.add(path, key, leaf)
-    return 0 if is_json else len(text.strip()) - n_read
+        rest.append(text[at:start])
+        at = end
+    unread = "".join([*rest, text[at:]]).strip()
+    for name, literal in literals(unread):
+        code.add(name, name, literal)
+    return 0 if is_json else len(unread)
 
 
-def _json_values(script: str) -> Iterator[tuple[str, Any, int]]:
-    """JSON values of a script, each with the name it is given and its number of characters."""
+def _json_values(script: str) -> Iterator[tuple[str, Any, int, int]]:
+    """JSON values of a script, each with the name it is given, its start and its end."""
     at = rescanned = 0
     pattern = JSON_BEGINS
     if "JSON.parse" not in script and script.lstrip()[:1] not in ("[", "{"):
@@ -211,7 +233,7 @@ def _json_values(script: str) -> Iterator[tuple[str, Any, int]]:
         else:
             before = script[max(0, begins.start() - MAX_NAME) : begins.start()]
             name = GIVEN_NAME.search(before)
-            yield name[1] if name else "", value, at - start
+            yield name[1] if name else "", value, start, at
 
 
 def _decoded(script: str, start: int) -> tuple[Any, int]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from scrapy_neardup.detect import odd_sketch
-from scrapy_neardup.detect.facts import ONE_SIDED, differences
+from scrapy_neardup.detect.facts import differences
 from scrapy_neardup.detect.near import Limits, Measured, own_parts_agree
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_reading import OwnPart
-from scrapy_neardup.detect.page_row import PageRows
+from scrapy_neardup.detect.page_row import PageRows, say_the_same
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 
 
@@ -78,19 +78,10 @@ class Comparison:
         return bits, similar
 
     def say_the_same_data(self, page: OwnPart, rows: PageRows, measured: Measured) -> BoolArray:
-        """Which pages have the same data, or data of other names only; shape (n,).
-
-        Of other names are those of another version of a site's software. Where the texts are
-        all but equal, templates included, they are a difference too.
-        """
-        digest, names = page.reading.data
-        same: BoolArray = rows.data[:, 0] == digest
-        if same.all():
-            return same
-        apart = (rows.data[:, 1] & names) == 0
-        row, similar = page.reading.odd_row, measured.similarity
-        same |= apart & (odd_sketch.n_differing(rows.whole, row, similar) > ONE_SIDED)
-        return same
+        """Which pages have the same data, as page_row.say_the_same() has it; shape (n,)."""
+        reading = page.reading
+        n_differing = odd_sketch.n_differing(rows.whole, reading.odd_row, measured.similarity)
+        return say_the_same(reading.data, rows.data, n_differing)
 
     def _n_differing(self, page: OwnPart, rows: PageRows, measured: Measured) -> F64Array:
         """Shingles that one page has and the other has not, by whichever view says fewer."""

@@ -19,6 +19,7 @@ from scrapy_neardup.detect.facts import (
 from scrapy_neardup.detect.near import (
     CONFIRM_DISTANCE,
     DISTANCE,
+    FEW_WORDS,
     MIN_WORDS,
     SIMILARITY,
     Limits,
@@ -126,12 +127,11 @@ class Detector:
         page = PageContent(content) if isinstance(content, str) else content
         words, blocks = words_and_blocks(page.text)
         exact, facts = exact_text_and_facts(page.text, page.heads)
-        data, is_mostly_script = page.data, False
-        if int(blocks.n_words.sum()) < self.limits.min_words:
-            data = data + page.attributes()
-            is_mostly_script = page.unread_chars > SCRIPT_SHARE * len(exact)
-        if page.heads or data:
-            exact = b"\xff".join([exact, encoded(page.heads), encoded(data)])  # never in UTF-8
+        is_short = int(blocks.n_words.sum()) < self.limits.min_words
+        is_mostly_script = is_short and page.unread_chars > SCRIPT_SHARE * len(exact)
+        if page.heads or page.data or page.literals:
+            parts = exact, encoded(page.heads), encoded(page.data), encoded(page.literals)
+            exact = b"\xff".join(parts)  # never in UTF-8
         return PageReading(
             url,
             site_number(site_of(url)),
@@ -139,7 +139,8 @@ class Detector:
             words,
             blocks,
             digest_of(exact),
-            data_row(data, self.engine.sketch_spec.key),
+            data_row(page.data, page.literals, self.engine.sketch_spec.key),
+            page.attributes,
             is_mostly_script,
             self.engine,
             facts if self.facts == "compare" else NO_FACTS,
@@ -152,11 +153,20 @@ class Detector:
 
         learn: whether to learn templates from it, too; else learn() does.
         """
+        self.count_attributes(reading)
         earlier = self.pages.with_url(reading.url)
         decision = self._decided(reading, self._unchanged(earlier, reading))
         if learn and earlier is None and decision.kind != "exact":
             self.learn(reading)
         return decision
+
+    def count_attributes(self, reading: PageReading) -> None:
+        """Tell a page apart by its attributes too, if it has FEW_WORDS of its own.
+
+        So it is with a host's first pages, of which is not known what is their own.
+        """
+        if self.is_cold(reading) or self.own_part(reading).n_words < FEW_WORDS:
+            reading.count_attributes()
 
     def decide_copy(self, url: str, digest: bytes, n_words: int) -> Decision | None:
         """The decision about a page of which only the digest and the number of words are known.

@@ -18,6 +18,7 @@ DISTANCE = 6
 CONFIRM_DISTANCE = 44
 SIMILARITY = 0.88
 MIN_WORDS = 20
+FEW_WORDS = 50  # a page of fewer words of its own may say the rest by links and pictures
 
 # Which of several originals is named: the first by these columns, ascending. A smaller id is an
 # older page.

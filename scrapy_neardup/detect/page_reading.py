@@ -10,7 +10,10 @@ import numpy as np
 
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.detect import odd_sketch
+from scrapy_neardup.detect.content import no_lines
 from scrapy_neardup.detect.facts import NO_FACTS, Facts, packed
+from scrapy_neardup.detect.page_row import attribute_bits
+from scrapy_neardup.detect.page_table import digest_of
 from scrapy_neardup.detect.templates import NOTHING, Host
 from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.engines import Engine, Signatures
@@ -18,6 +21,9 @@ from scrapy_neardup.errors import EngineFailed
 from scrapy_neardup.kernels.numpy_twin import BoolArray, U64Array
 
 T = TypeVar("T")
+
+# Where markup cannot be kept until templates are known, the attributes of longer pages are let go.
+MAX_AROUND = 500  # words
 
 
 class lazy(Generic[T]):  # noqa: N801 - used as property is
@@ -47,8 +53,9 @@ class PageReading:
     host: int  # the same of its host, by which templates are learnt
     words: bytes
     blocks: Blocks
-    digest: bytes
+    digest: bytes  # of text, headings, data and literals; where they count, of attributes too
     data: U64Array  # page_row.data_row of what markup and scripts say
+    attributes: Callable[[], list[str]]  # see PageContent
     is_mostly_script: bool  # few words beside scripts that may hold the rest: not to be compared
     engine: Engine | None  # None in another process, where every signature comes along
     facts: Facts = NO_FACTS  # where they are ignored
@@ -62,6 +69,26 @@ class PageReading:
     def blocks_and_heads(self) -> U64Array:
         """What templates are learnt from: blocks, and the parts of title and headings."""
         return np.concatenate([self.blocks.hashes, self.facts.titles, self.facts.headings])
+
+    def count_attributes(self) -> None:
+        """Tell the page apart by its attributes too, from now on."""
+        if not int(self.data[-1]) >> 32:
+            self.data = self.data.copy()
+            self.data[-1] |= np.uint64(self.attribute_bits)
+            self.digest = digest_of(self.digest + self.attribute_bits.to_bytes(8, "little"))
+
+    @lazy
+    def attribute_bits(self) -> int:
+        """What its attributes say, as page_row.attribute_bits has it."""
+        assert self.engine is not None
+        lines, self.attributes = self.attributes(), no_lines
+        return attribute_bits(lines, self.engine.sketch_spec.key)
+
+    def let_go_of_markup(self) -> None:
+        """Make what needs the page's markup, which is in memory for as long as it may be needed."""
+        if self.n_words >= MAX_AROUND:
+            self.attributes = no_lines
+        _ = self.attribute_bits
 
     @lazy
     def signatures(self) -> Signatures:
@@ -88,7 +115,9 @@ class PageReading:
     def signed_by(self, engine: Engine) -> PageReading:
         """The same page with the signatures of another engine, as under another key."""
         known = {field.name: getattr(self, field.name) for field in fields(self)}
-        return PageReading(**known | {"engine": engine})
+        again = PageReading(**known | {"engine": engine})
+        again.__dict__["attribute_bits"] = self.attribute_bits
+        return again
 
 
 class OwnPart:

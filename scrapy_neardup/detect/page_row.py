@@ -4,6 +4,7 @@
     1                  fingerprint of its own part; that of the page where there is no other
     1                  digest of its data
     1                  names of its data, as bits
+    1                  details: hash of its scripts' literals, in the upper half of its attributes
     n_sketch           sketch of the page
     ROW_WORDS          odd sketch of the page
     ROW_WORDS          odd sketch of its own part; that of the page where there is no other
@@ -19,22 +20,24 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from scrapy_neardup.detect.facts import FACT_WORDS, TABLE_WORDS
+from scrapy_neardup.detect.facts import FACT_WORDS, ONE_SIDED, TABLE_WORDS
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
-from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 
-BEFORE_SKETCH = 3  # words
+BEFORE_SKETCH = 4  # words
+DATA_WORDS = BEFORE_SKETCH - 1
 TITLE = -(FACT_WORDS - TABLE_WORDS)  # the word of facts, and of a row, that is of the title
 LONGEST_PATH = 200  # characters of a data line's path; what a longer one begins with is not known
 MARKUP = ("meta.", "itemprop.")  # what paths begin with that are names as they are
 EVERY_NAME = 2**64 - 1
+LOWER_HALF, HALF = 2**32 - 1, np.uint64(32)
 
 
 class PageRows(NamedTuple):
     """The rows of n pages, part by part."""
 
     own_fingerprints: U64Array  # shape (n,)
-    data: U64Array  # (n, 2): digest, names
+    data: U64Array  # (n, DATA_WORDS): digest, names, details
     whole: U64Array  # (n, n_sketch + ROW_WORDS): what odd_sketch.compare takes
     own: U64Array  # (n, ROW_WORDS), the same of their own parts
     facts: U64Array  # (n, FACT_WORDS)
@@ -67,19 +70,48 @@ def width(n_sketch: int) -> int:
     return BEFORE_SKETCH + n_sketch + 2 * ROW_WORDS + FACT_WORDS
 
 
-def data_row(lines: list[str], key: int) -> U64Array:
-    """Data lines ("path value") as they are stored: a keyed digest, and their names as bits.
+def data_row(lines: list[str], literals: list[str], key: int) -> U64Array:
+    """Data lines ("path value") as they are stored; shape (DATA_WORDS,).
 
-    Both are 0 where there are none. A name is what a path begins with: a variable, a kind of
-    script, a meta tag. Bits that two pages share are a name that they share, or seem to.
+    A keyed digest, and their names as bits, both 0 where there are none. A name is what a path
+    begins with: a variable, a kind of script, a meta tag. Bits that two pages share are a name
+    that they share, or seem to. Then a keyed hash of the literals, of 32 bits: attribute_bits()
+    are added to it where attributes count.
     """
-    row = np.zeros(2, dtype=np.uint64)
+    row = np.zeros(DATA_WORDS, dtype=np.uint64)
+    if literals:
+        row[-1] = _hash("\n".join(literals), key, b"neardup-literal") & LOWER_HALF
     if lines:
         row[0] = _hash("\n".join(lines), key, b"neardup-data")
         for name in {name_of(line) for line in lines}:
             bits = 1 << _hash(name, key, b"neardup-name") % 64 if name else EVERY_NAME
             row[1] |= np.uint64(bits)
     return row
+
+
+def attribute_bits(lines: list[str], key: int) -> int:
+    """Lines of attributes as they are stored: the upper half of a word, never 0."""
+    return _hash("\n".join(lines), key, b"neardup-attribs") & ~LOWER_HALF | 1 << 63
+
+
+def say_the_same(row: U64Array, rows: U64Array, n_differing: F64Array) -> BoolArray:
+    """Which pages have the data of a page, or data of other names only; shape (n,).
+
+    Data of other names are those of another version of a site's software. Where the texts are all
+    but equal, templates included, they are a difference too; and so are details, of which the
+    attributes are compared where they count for both pages.
+    row: shape (DATA_WORDS,), as data_row() makes it; rows: (n, DATA_WORDS). n_differing: shingles
+    that one of the two pages has and the other has not, shape (n,).
+    """
+    digest, names, details = row
+    nearly_equal = n_differing <= ONE_SIDED  # False where similarity was not measured: far apart
+    change = rows[:, 2] ^ details
+    both_count = (rows[:, 2] >> HALF != 0) & (details >> HALF != 0)
+    same_details = (change & np.uint64(LOWER_HALF) == 0) & ((change >> HALF == 0) | ~both_count)
+    same: BoolArray = rows[:, 0] == digest
+    apart = (rows[:, 1] & names) == 0
+    said: BoolArray = (same & same_details) | ((same | apart) & ~nearly_equal)
+    return said
 
 
 def name_of(line: str) -> str:

@@ -147,6 +147,8 @@ def measure(detector: Detector, pairs: Iterable[tuple[PageReading, PageReading]]
 def _measure(
     detector: Detector, first: PageReading, second: PageReading
 ) -> tuple[bool | int | float, ...]:
+    detector.count_attributes(first)
+    detector.count_attributes(second)
     page, rows = detector.own_part(second), PageRows.of(detector.own_part(first).row[None])
     fingerprints = np.array([first.signatures.fingerprint], dtype=np.uint64)
     measured = detector.comparison.measure(page, fingerprints, rows)

@@ -73,6 +73,7 @@ def read_pages(
         if wanted is not None and id not in wanted:
             continue
         readings[id] = detector.read(url, content())
+        readings[id].let_go_of_markup()
         if len(readings) == limit:
             break
     return readings

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.detector import FactRule
-from scrapy_neardup.detect.facts import FACT_WORDS, ONE_SIDED, differences
+from scrapy_neardup.detect.facts import FACT_WORDS, differences
 from scrapy_neardup.detect.near import Limits, Measured, near
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
+from scrapy_neardup.detect.page_row import DATA_WORDS, say_the_same
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 from scrapy_neardup.spark import cells
@@ -184,16 +185,15 @@ def what_differs(
 ) -> tuple[BoolArray, I64Array]:
     """Of near pairs, whether their data may be those of copies, and in what facts they differ.
 
-    As Comparison.say_the_same_data() and detect.facts.differences() have it.
+    As page_row.say_the_same() and detect.facts.differences() have it.
     """
-    same, found = rows["data"][i, 0] == others["data"][j, 0], np.zeros(len(i), dtype=np.int64)
+    same, found = np.zeros(len(i), dtype=bool), np.zeros(len(i), dtype=np.int64)
     for later in set(i.tolist()):
         at = np.flatnonzero(i == later)
         them = j[at]
         row, odd_rows = rows["odd_rows"][later], others["odd_rows"][them]
         n_differing = odd_sketch.n_differing(odd_rows, row, similar[at])
-        apart = (others["data"][them, 1] & rows["data"][later, 1]) == 0
-        same[at] |= apart & (n_differing > ONE_SIDED)
+        same[at] = say_the_same(rows["data"][later], others["data"][them], n_differing)
         found[at] = differences(rows["facts"][later], others["facts"][them], n_differing)
     return same, found
 
@@ -201,14 +201,14 @@ def what_differs(
 def measures_of(table: pa.Table | pa.RecordBatch, prefix: str = "") -> Columns:
     """What confirms a pair, of each row.
 
-    sites, levels: shape (rows,); data: (rows, 2); facts: (rows, FACT_WORDS); sketches:
+    sites, levels: shape (rows,); data: (rows, DATA_WORDS); facts: (rows, FACT_WORDS); sketches:
     (rows, words); odd_rows: (rows, ROW_WORDS); beside, which only the later row of a pair needs:
     (rows, levels beside its own, ROW_WORDS).
     """
     measures = {
         "sites": numbers_of(table, f"{prefix}site"),
         "levels": numbers_of(table, f"{prefix}level"),
-        "data": words_of(table, f"{prefix}data", 2),
+        "data": words_of(table, f"{prefix}data", DATA_WORDS),
         "facts": words_of(table, f"{prefix}facts", FACT_WORDS),
         "sketches": words_of(table, f"{prefix}sketch", -1),
         "odd_rows": words_of(table, f"{prefix}odd_row", ROW_WORDS),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.near import MIN_WORDS
+from scrapy_neardup.detect.near import FEW_WORDS
 from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records
@@ -33,7 +33,13 @@ SCHEMA = pa.schema(
         "url": pa.string(),
         "text": pa.string(),
         "markup": pa.struct(
-            {"heads": LINES, "data": LINES, "attributes": LINES, "unread_chars": pa.int64()}
+            {
+                "heads": LINES,
+                "data": LINES,
+                "literals": LINES,
+                "attributes": LINES,
+                "unread_chars": pa.int64(),
+            }
         ),
         "damage": pa.string(),
     }
@@ -81,10 +87,11 @@ def row_of(record: Page | Damage, place: str) -> Row:
 
 def markup_of(page: PageContent) -> dict[str, Any]:
     """What a page says outside its text, as MARKUP; attributes only if its words are few."""
-    is_short = normalise(page.text).count(b" ") < MIN_WORDS
+    is_short = normalise(page.text).count(b" ") < FEW_WORDS
     return {
         "heads": list(page.heads),
         "data": list(page.data),
+        "literals": list(page.literals),
         "attributes": list(page.attributes()) if is_short else [],
         "unread_chars": page.unread_chars,
     }

@@ -28,8 +28,8 @@ Batches = Iterator[pa.RecordBatch]
 
 # What a page says outside its text, as crawl/page_data.py finds it.
 MARKUP = (
-    "struct<heads: array<string>, data: array<string>, attributes: array<string>, "
-    "unread_chars: long>"
+    "struct<heads: array<string>, data: array<string>, literals: array<string>, "
+    "attributes: array<string>, unread_chars: long>"
 )
 SCHEMA = (
     "id string, rank {rank}, site long, digest binary, fingerprint long, sketch binary, "
@@ -77,6 +77,7 @@ def content(text: str | None, markup: dict[str, Any] | None) -> PageContent:
         text or "",
         markup["heads"] or [],
         markup["data"] or [],
+        markup["literals"] or [],
         lambda: attributes,
         markup["unread_chars"] or 0,
     )
@@ -85,6 +86,8 @@ def content(text: str | None, markup: dict[str, Any] | None) -> PageContent:
 def columns_of(readings: list[PageReading], reader: Detector, scope: Scope) -> dict[str, pa.Array]:
     """Columns of SCHEMA, for pages that the reader has read."""
     key = reader.engine.sketch_spec.key
+    for reading in readings:
+        reader.count_attributes(reading)
     signatures = [reading.signatures for reading in readings]
     levels = [odd_sketch.level_of(reading.n_words) for reading in readings]
     below, above = (

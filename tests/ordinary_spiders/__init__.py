@@ -9,6 +9,7 @@ from . import (
     small_differences,
     unusual_values,
     ways_to_fetch,
+    whole_pages,
 )
 from .cases import CASES
 
@@ -22,4 +23,5 @@ __all__ = [
     "small_differences",
     "unusual_values",
     "ways_to_fetch",
+    "whole_pages",
 ]

@@ -153,6 +153,7 @@ class Reader:
                 return Unread("without_text")
             reading = self.detector.read(page.url + place, said)
             _ = reading.signatures, reading.odd_row, reading.facts
+            reading.let_go_of_markup()
             return reading
         except OverBudget:
             return Unread("over_budget")

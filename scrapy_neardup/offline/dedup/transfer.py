@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scrapy_neardup.detect.content import no_lines
 from scrapy_neardup.detect.facts import Facts
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.detect.text import Blocks
@@ -17,7 +18,7 @@ from scrapy_neardup.engines import Signatures
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.offline.dedup.record import Damage
 
-Scalars = tuple[str, int, int, bytes, bytes, bool, int, int]
+Scalars = tuple[str, int, int, bytes, bytes, bool, int, int, int]
 # Which arrays of a page hold signed numbers, in the order of arrays_of().
 IS_SIGNED = (*(False, True, True, True), *(True, False, False, True), *(False,) * 6)
 
@@ -55,7 +56,7 @@ def pack(found: list[Read]) -> Packed:
             continue
         arrays += arrays_of(read)
         head = (read.url, read.site, read.host, read.words, read.digest, read.is_mostly_script)
-        pages.append((*head, read.n_words, read.signatures.fingerprint))
+        pages.append((*head, read.n_words, read.signatures.fingerprint, read.attribute_bits))
     sizes = np.array([len(array) for array in arrays], dtype=np.int64)
     numbers = np.concatenate([a.view(np.uint64) for a in arrays]) if arrays else _NOTHING
     return Packed(pages, sizes, numbers)
@@ -85,10 +86,11 @@ def unpack(packed: Packed) -> Iterator[Read]:
 
 def page_of(scalars: Scalars, arrays: list[Any]) -> PageReading:
     """A page of its parts."""
-    url, site, host, words, digest, is_mostly_script, n_words, fingerprint = scalars
+    url, site, host, words, digest, is_mostly_script, n_words, fingerprint, attribute_bits = scalars
     blocks, facts, (data, sketch, odd_row) = Blocks(*arrays[:4]), Facts(*arrays[4:11]), arrays[11:]
-    page = PageReading(url, site, host, words, blocks, digest, data, is_mostly_script, None, facts)
-    made = {"n_words": n_words, "odd_row": odd_row}
+    said = words, blocks, digest, data, no_lines, is_mostly_script
+    page = PageReading(url, site, host, *said, None, facts)
+    made = {"n_words": n_words, "odd_row": odd_row, "attribute_bits": attribute_bits}
     page.__dict__.update(made, signatures=Signatures(fingerprint, sketch, n_words))
     return page
 

@@ -1,0 +1,52 @@
+"""Strings and numbers in scripts that hold no JSON: `var data = {sku: 'A-1'}`, `show(19.90)`.
+
+Scripts are cut into tokens, neither parsed nor executed. Pages whose texts are all but equal and
+whose literals are not are different pages.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+MAX_CACHED = 1 << 14  # characters of a script that is remembered: most are the same on every page
+
+# No alternative is given up once it has begun: each character is read once, whatever the script is.
+_STRING = r"""(?:"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?|`(?:[^`\\]|\\.)*+`?)"""
+_NAME = r"[A-Za-z_$][\w$]*+"
+TOKEN = re.compile(
+    r"/\*(?:[^*]|\*(?!/))*+(?:\*/)?|//[^\n]*+|"
+    rf"({_NAME}|{_STRING})\s*+[:=]\s*+({_STRING}|-?\d[\w.]*+|!\d|(?:true|false|null)\b)|"
+    rf"({_STRING}|-?\d[\w.]*+|(?:true|false)\b)|{_NAME}",
+    re.DOTALL,
+)
+# What has letters and digits in a row that long was made by a program: an id of this visit.
+DRAWN = re.compile(r"(?=[a-f]*+\d)(?=\d*+[a-f])[0-9a-f]{10,}|\b(?=[\w-]*\d)[\w-]{22,}\b")
+# Of bot protection and monitoring: nothing but ids and times of the visit.
+OF_THE_VISIT = re.compile(r"__CF\$cv\$params|\bNREUM\b")
+
+Literal = tuple[str, str]  # the name that it is given, "" for none; the literal without quotes
+
+
+def literals(code: str) -> list[Literal]:
+    """The literals of a script, in order. O(len(code))."""
+    return list(_remembered(code)) if len(code) <= MAX_CACHED else _found(code)
+
+
+@lru_cache(maxsize=256)
+def _remembered(code: str) -> tuple[Literal, ...]:
+    return tuple(_found(code))
+
+
+def _found(code: str) -> list[Literal]:
+    if OF_THE_VISIT.search(code):
+        return []
+    return [
+        (DRAWN.sub("*", _bare(name)), _bare(value) if name else DRAWN.sub("*", _bare(alone)))
+        for name, value, alone in TOKEN.findall(code)
+        if value or alone
+    ]
+
+
+def _bare(token: str) -> str:
+    return token.strip(token[0]) if token[:1] in ("'", '"', "`") else token

@@ -1,0 +1,146 @@
+"""Items that are the whole page or judged by it alone, where its text is not all that it says."""
+
+import json
+
+from mock_site import prose
+
+from .cases import IndexSpider, case
+from .site import OrdinarySite, blurb, product, template
+
+MENU = "".join(f"<a href='/{n}'>{prose(f'menu {n}', 1)}</a> " for n in range(100))
+
+
+class WholePageSpider(IndexSpider):
+    """Its items say nothing but the page."""
+
+    def parse_page(self, response):
+        yield {"url": response.url, "html": response.text}
+
+
+class PageModeSpider(IndexSpider):
+    """Its items are judged by their page alone."""
+
+    custom_settings = {"NEARDUP_COMPARE": "page"}  # noqa: RUF012 - Scrapy's way
+
+    def parse_page(self, response):
+        yield {"number": int(response.url.rpartition("/")[2])}
+
+
+def gallery(site: OrdinarySite, root: str) -> None:
+    site.add_all(
+        root,
+        {
+            f"{n}": template("Gallery", f"<nav>{MENU}</nav><img src='/pictures/{n}.jpg' alt=''>")
+            for n in range(40)
+        },
+    )
+
+
+@case(gallery)
+class GalleryPageSpider(WholePageSpider):
+    name = "gallery-under-a-long-menu"
+
+
+@case(gallery)
+class GalleryModeSpider(PageModeSpider):
+    name = "gallery-judged-by-page"
+
+
+SHOWN_BY_ATTRIBUTES = (
+    "<span class=swatch data-colour='{n}'></span>",
+    "<span class='stars s{n}'></span>",
+    "<button aria-label='Article {n}'>Buy</button>",
+    "<select><option value={n}>Size</select>",
+    "<input type=hidden name=variant value='{n}'>",
+    "<a href='https://maps.example/?q=48.{n},11.5'>Map</a>",
+    "<img src=/lamp.jpg alt='Lamp number {n}'>",
+    "<i style='width: {n}%'></i>",
+    "<noscript>Article {n}</noscript>",
+    "<svg><text>{n}</text></svg>",
+)
+
+
+def variants(site: OrdinarySite, root: str) -> None:
+    """Thirty products, four variants each, told apart by an attribute."""
+
+    def body(n: int, variant: int) -> str:
+        said = SHOWN_BY_ATTRIBUTES[n % len(SHOWN_BY_ATTRIBUTES)].format(n=variant)
+        return template(product(n)["name"], f"<p>{prose(n, 30)}</p>{said}{blurb(150)}")
+
+    site.add_all(root, {f"{4 * n + v}": body(n, v) for n in range(30) for v in range(4)})
+
+
+@case(variants)
+class VariantPageSpider(WholePageSpider):
+    name = "variants-by-attribute"
+
+
+@case(variants)
+class VariantModeSpider(PageModeSpider):
+    name = "variants-judged-by-page"
+
+
+SHOWN_BY_SCRIPT = (
+    "var data = {{price: {n}, name: 'x'}};",
+    "var data = {{'price': {n}, 'tags': ['a', 'b',],}};",
+    "window.__STATE__={{price: `{n} EUR`}};",
+    "var sku = 'A-{n}', other;",
+    "window.price = {n}.90;",
+    "show({n});",
+    "$(function() {{ map.center([48.{n}, 11.5], {{zoom: 3}}); }});",
+    "prices = ['{n}', '5'];",
+    "/* prices */ var p = {{a: undefined, b: -{n}, c: !0}} // the price isn't final",
+    "load(JSON.parse('{{\"price\": {n}}}'));",
+)
+
+
+def loose_scripts(site: OrdinarySite, root: str) -> None:
+    """Thirty texts, each on four pages that are told apart by a script that holds no JSON."""
+
+    def body(n: int, variant: int) -> str:
+        script = SHOWN_BY_SCRIPT[n % len(SHOWN_BY_SCRIPT)].format(n=variant)
+        return template(f"Lamp {prose(n, 1)}", f"<p>{prose(n, 80)}</p><script>{script}</script>")
+
+    site.add_all(root, {f"{4 * n + v}": body(n, v) for n in range(30) for v in range(4)})
+
+
+@case(loose_scripts)
+class ScriptPageSpider(WholePageSpider):
+    name = "variants-by-loose-script"
+
+
+@case(loose_scripts)
+class ScriptModeSpider(PageModeSpider):
+    name = "loose-scripts-judged-by-page"
+
+
+def visits(site: OrdinarySite, root: str) -> None:
+    """Copies of pages that differ in what is made anew for each visit."""
+
+    def body(n: int, visit: int) -> str:
+        drawn = f"{prose(f'{n} {visit}', 4).replace(' ', '')}{visit:04d}x9"
+        state = json.dumps({"csrfToken": drawn, "nonce": f"3e6b38{visit:04d}"})
+        return template(
+            "Article",
+            f"<form><input type=hidden name=csrf_token value={drawn}></form><p>{prose(n, 30)}</p>"
+            f"<i id='ad-5e42f18d3d{visit:03d}' data-nonce={drawn}></i>"
+            f"<script>var s = {state}; show('ad-5e42f18d3d{visit:03d}');"
+            f"var requestId = '{drawn}';</script>",
+        )
+
+    def path(n: int, visit: int) -> str:
+        return f"{root}/{n}?visit={visit}"
+
+    for n in range(20):
+        for visit in range(2):
+            site.add(path(n, visit), body(n, visit))
+        site.copies[path(n, 1)] = path(n, 0)
+        site.print_versions.add(path(n, 1))
+    site.index(f"{root}/", [path(n, visit) for visit in range(2) for n in range(20)])
+
+
+@case(visits, repeats=True)
+class VisitSpider(WholePageSpider):
+    """Token, nonce and drawn ids make no new page."""
+
+    name = "what-each-visit-draws"
