@@ -136,7 +136,8 @@ def visits(site: OrdinarySite, root: str) -> None:
             site.add(path(n, visit), body(n, visit))
         site.copies[path(n, 1)] = path(n, 0)
         site.print_versions.add(path(n, 1))
-    site.index(f"{root}/", [path(n, visit) for visit in range(2) for n in range(20)])
+        site.copy(path(n, 2), path(n, 0))
+    site.index(f"{root}/", [path(n, visit) for visit in range(3) for n in range(20)])
 
 
 @case(visits, repeats=True)
