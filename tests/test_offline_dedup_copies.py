@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import faults
 import pytest
 from crawls import crawl_requests
 from mock_site import MockSite, page, prose
@@ -245,6 +246,63 @@ def test_a_kill_at_any_chunk_changes_nothing(collection: Path, tmp_path: Path, a
         assert done.returncode in (-signal.SIGKILL, 0), done.stderr
     finish(collection, tmp_path / "out", "--jobs", "2")
     assert as_it_is(tmp_path / "out") == as_it_is(tmp_path / "whole")
+
+
+FAULTED = """
+import sys
+from pathlib import Path
+from faults import KILLS, OTHERS, arm
+from scrapy_neardup.commands import main
+if __name__ == '__main__':
+    folder, number, at, *command = sys.argv[1:]
+    arm(Path(folder), (KILLS + OTHERS)[int(number)], int(at))
+    sys.exit(main(command))
+"""
+# Each fault once among the first calls, of which the shortest run makes about a hundred; then all.
+MOMENTS = [(fault, (7 * fault + 5) % 60 + 1) for fault in range(7)]
+EVERY_MOMENT = [
+    pytest.param(at % 3 if at % 2 else 3 + at % 4, at, marks=pytest.mark.long)
+    for at in range(1, 140)
+]
+
+
+@pytest.mark.skipif(not faults.IS_POSSIBLE, reason="needs Linux and a C compiler")
+@pytest.mark.parametrize(("fault", "at"), [*MOMENTS, *EVERY_MOMENT])
+def test_a_kill_or_a_failure_at_any_write_changes_nothing(
+    collection: Path, whole: Path, tmp_path: Path, fault: int, at: int, shim: dict[str, str]
+) -> None:
+    """What the main process writes, syncs, cuts, renames or removes is cut off at one call."""
+    (tmp_path / "faulted.py").write_text(FAULTED)
+    out = tmp_path / "out"
+    program = [sys.executable, str(tmp_path / "faulted.py"), str(out), str(fault)]
+    command = dedup_command(collection, out, "--paragraphs", "remove", "--jobs", "1")
+    tests = str(Path(__file__).parent)
+    env = shim | os.environ | {"PYTHONPATH": os.pathsep.join([tests, os.environ["PYTHONPATH"]])}
+    for moment in (at, 2 * at):
+        done = subprocess.run(
+            [*program, str(moment), *command], check=False, capture_output=True, text=True, env=env
+        )
+        assert done.returncode in (0, -signal.SIGKILL, WRONG_USE), done.stderr
+        assert "Traceback" not in done.stderr
+    finish(collection, out, "--paragraphs", "remove", "--jobs", "1")
+    assert as_it_is(out) == as_it_is(whole)
+
+
+@pytest.fixture(scope="module")
+def shim() -> dict[str, str]:
+    return faults.preloaded()
+
+
+@pytest.fixture(scope="module")
+def whole(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The result of a run that nothing disturbs."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "settings_of_the_test.py").write_text("NEARDUP_KEY = 5\n")
+    command = dedup_command(collection, folder / "out", "--paragraphs", "remove", "--jobs", "1")
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    env = os.environ | {"PYTHONPATH": path, "SCRAPY_SETTINGS_MODULE": "settings_of_the_test"}
+    subprocess.run([sys.executable, "-m", "scrapy_neardup", *command], check=True, env=env)
+    return folder / "out"
 
 
 LIMITED = """

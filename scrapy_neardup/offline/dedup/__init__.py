@@ -120,6 +120,7 @@ def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[
     with closing(FolderLock(job.out, LOCKED)):
         progress = begun(job.out, named, job.options)
         if progress.stage != "done":
+            progress.save(job.out)  # before anything else, so that a kill leaves a run to resume
             DedupRun(job, columns, passages, progress, watch).go()
     summary: dict[str, Any] = json.loads((job.out / SUMMARY).read_text("utf-8"))
     return summary

@@ -12,7 +12,7 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.state.files import write_atomically
 
 FILE = "progress.json"
-OURS = ("lock", FILE)  # what a folder may hold before a run has begun; and stdin.*
+OURS = ("lock", FILE, f"{FILE}.tmp")  # what a folder may hold before a run has begun; and stdin.*
 
 Stage = Literal["reading", "writing", "done"]
 
