@@ -81,7 +81,7 @@ class ItemJudge:
 
     def fields_of(self, item: Any, page: CrawledPage) -> dict[str, int] | None:
         """A digest of each of an item's fields; None, counted, where they cannot be read."""
-        read = self._attempt("item_data", self._read_data, item, page)
+        read = self._attempt("item_data", self._read_data, item, page, fields_last=True)
         return None if read is None else read.fields
 
     def _name(self, page: CrawledPage) -> int | None:
@@ -98,11 +98,14 @@ class ItemJudge:
             return None
         return data, self._with_text(KeptItem(name, data.values), data.text)
 
-    def _read_data(self, item: Any, page: CrawledPage) -> ItemData | None:
+    def _read_data(
+        self, item: Any, page: CrawledPage, fields_last: bool = False
+    ) -> ItemData | None:
         if page.visit is None:
             page.visit = Visit.of(page.response, self._rules, self._began, time.time())
         try:
-            return item_data(item, page.visit, self._rules, self._ignored, self._key)
+            visit, ignored = page.visit, self._ignored
+            return item_data(item, visit, self._rules, ignored, self._key, fields_last)
         except ItemTooLarge:
             self._count(stats.ITEMS_TOO_LARGE)
             return None

@@ -506,6 +506,8 @@ class CrawlSession:
         if self.recrawl is not None:
             found = self.attempt("recrawl", self.recrawl.close, self._reason, self._goes_on())
             self._set_stats(dict(found or {}))
+        if self._visits is not None:
+            self._visits.close()
         if self._hold.is_shared():
             self.attempt("state", self._forget_unkept)
         self.attempt("state", self._hold.close, under_way, cleanly)

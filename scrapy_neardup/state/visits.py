@@ -227,8 +227,8 @@ class Visits:
     def _is_new_home(self, key: bytes | None) -> bool:
         """Whether a URL that a known page leads to is new, and nothing else leads there."""
         (n_sources,) = self._db.execute(_SOURCES, (key, self.run)).fetchone()
-        (n_new,) = self._db.execute(_NEW_AT, (key, self.run)).fetchone()
-        return bool(n_new) and n_sources == 1
+        (first,) = self._db.execute(_NEW_AT, (key,)).fetchone()
+        return bool(first == self.run and n_sources == 1)
 
     def n_known(self) -> int:
         """How many pages of the spider earlier runs knew."""
@@ -342,7 +342,7 @@ _SAME = (
     "OR copy_of = :key) AND run = :run AND key <> :key LIMIT 1"
 )
 _SOURCES = "SELECT count(*) FROM leaving WHERE target_key = ? AND run = ?"
-_NEW_AT = "SELECT count(*) FROM page WHERE key = ? AND first = ?"
+_NEW_AT = "SELECT min(first) FROM page WHERE key = ?"
 _RESTORE = "INSERT OR REPLACE INTO page SELECT * FROM earlier WHERE spider = ?"
 _FORGET_EARLIER = "DELETE FROM earlier WHERE spider = ?"
 _COUNTS = (
