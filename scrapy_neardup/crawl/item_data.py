@@ -103,11 +103,11 @@ def item_data(
     rules: UrlKeyRules,
     ignored: AbstractSet[str] = frozenset(),
     key: bytes = b"",
-    fields_last: bool = False,
+    stable: bool = False,
 ) -> ItemData:
     """The data of an item.
 
-    fields_last: whether the hashes of fields are to be the same in another process, at some cost.
+    stable: whether the hashes of fields are to be the same in another process, which takes longer.
     visit: None where the item came from no page. ignored: names of fields, at any depth.
     key: keys the digests, at most 64 bytes, so that nobody can craft two items that share one.
     Raises ItemTooLarge for an item of more than MAX_VALUES values, MAX_DEPTH levels or MAX_CHARS
@@ -125,9 +125,7 @@ def item_data(
         for part in (_text(name), field.values if name == longest else whole[name])
     ]
     values = _joined(parts)
-    fields = {
-        name: _digest(field, key) if fields_last else hash(field) for name, field in whole.items()
-    }
+    fields = {name: _digest(field, key) if stable else hash(field) for name, field in whole.items()}
     text = "\n".join(encoded[longest].texts) if encoded else ""
     return ItemData(_digest(values, key), fields, text)
 

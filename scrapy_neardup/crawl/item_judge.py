@@ -81,7 +81,7 @@ class ItemJudge:
 
     def fields_of(self, item: Any, page: CrawledPage) -> dict[str, int] | None:
         """A digest of each of an item's fields; None, counted, where they cannot be read."""
-        read = self._attempt("item_data", self._read_data, item, page, fields_last=True)
+        read = self._attempt("item_data", self._read_data, item, page, stable=True)
         return None if read is None else read.fields
 
     def _name(self, page: CrawledPage) -> int | None:
@@ -98,14 +98,12 @@ class ItemJudge:
             return None
         return data, self._with_text(KeptItem(name, data.values), data.text)
 
-    def _read_data(
-        self, item: Any, page: CrawledPage, fields_last: bool = False
-    ) -> ItemData | None:
+    def _read_data(self, item: Any, page: CrawledPage, stable: bool = False) -> ItemData | None:
         if page.visit is None:
             page.visit = Visit.of(page.response, self._rules, self._began, time.time())
         try:
             visit, ignored = page.visit, self._ignored
-            return item_data(item, visit, self._rules, ignored, self._key, fields_last)
+            return item_data(item, visit, self._rules, ignored, self._key, stable)
         except ItemTooLarge:
             self._count(stats.ITEMS_TOO_LARGE)
             return None
