@@ -36,6 +36,7 @@ def test_what_tells_a_copy_decides_as_reading_it_would(
         url = f"http://{'ab'[place % 2]}.example/{place}"
         reading = known.read(url, prose(text) if text else "")
         was_there = known.pages.with_url(url) is not None
+        known.count_attributes(reading, known.pages.with_url(url))
         told = known.decide_copy(url, reading.digest, reading.n_words)
         decision = known.decide(reading)
         assert told in (None, decision)

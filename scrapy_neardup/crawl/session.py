@@ -361,7 +361,9 @@ class CrawlSession:
         return learning
 
     def _skip(self) -> UrlSkipping:
-        skipped = SkippedRequests(self._own_folder())
+        skipped = self.attempt("learn", SkippedRequests, self._own_folder())
+        if skipped is None:  # the folder cannot be written
+            skipped = SkippedRequests(None)
         self._resources.callback(skipped.close)
         return UrlSkipping(
             self._crawler,

@@ -27,7 +27,13 @@ from scrapy_neardup.detect.near import (
     near,
 )
 from scrapy_neardup.detect.page_reading import OwnPart, PageReading
-from scrapy_neardup.detect.page_row import TITLE, PageRows, data_row, width
+from scrapy_neardup.detect.page_row import (
+    TITLE,
+    PageRows,
+    attributes_count,
+    data_row,
+    width,
+)
 from scrapy_neardup.detect.page_table import IdTable, Page, PageTable, digest_of, site_number
 from scrapy_neardup.detect.sites import host_of, site_of, suffixes
 from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, HostTemplates
@@ -153,19 +159,24 @@ class Detector:
 
         learn: whether to learn templates from it, too; else learn() does.
         """
-        self.count_attributes(reading)
         earlier = self.pages.with_url(reading.url)
+        self.count_attributes(reading, earlier)
         decision = self._decided(reading, self._unchanged(earlier, reading))
         if learn and earlier is None and decision.kind != "exact":
             self.learn(reading)
         return decision
 
-    def count_attributes(self, reading: PageReading) -> None:
+    def count_attributes(self, reading: PageReading, earlier: int | None = None) -> None:
         """Tell a page apart by its attributes too, if it has FEW_WORDS of its own.
 
-        So it is with a host's first pages, of which is not known what is their own.
+        So it is with a host's first pages, of which is not known what is their own. earlier: the
+        row of the page's earlier self, with which it has to be compared in the same way.
         """
-        if self.is_cold(reading) or self.own_part(reading).n_words < FEW_WORDS:
+        if earlier is not None:
+            counts = attributes_count(self.pages.sketches.take(np.array([earlier]))[0])
+        else:
+            counts = self.is_cold(reading) or self.own_part(reading).n_words < FEW_WORDS
+        if counts:
             reading.count_attributes()
 
     def decide_copy(self, url: str, digest: bytes, n_words: int) -> Decision | None:

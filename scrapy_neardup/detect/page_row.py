@@ -94,6 +94,11 @@ def attribute_bits(lines: list[str], key: int) -> int:
     return _hash("\n".join(lines), key, b"neardup-attribs") & ~LOWER_HALF | 1 << 63
 
 
+def attributes_count(row: U64Array) -> bool:
+    """Whether the page of a stored row is told apart by its attributes, too."""
+    return bool(row[BEFORE_SKETCH - 1] >> HALF)
+
+
 def say_the_same(row: U64Array, rows: U64Array, n_differing: F64Array) -> BoolArray:
     """Which pages have the data of a page, or data of other names only; shape (n,).
 
