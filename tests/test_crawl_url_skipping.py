@@ -1,5 +1,6 @@
 """What learnt rules skip is saved, and made after all where a rule turns out to be wrong."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -176,3 +177,13 @@ def test_skipped_requests_outlive_a_torn_line(tmp_path: Path) -> None:
     assert list(requests.to_make({"another"})) == [skipped(3)]
     assert list(requests.to_make(set())) == [skipped(2, "another"), skipped(3)]
     requests.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(b"of another program")
+    (tmp_path / FILE).symlink_to(other)
+    with pytest.raises(OSError, match="symbolic links"):
+        SkippedRequests(tmp_path)
+    assert other.read_bytes() == b"of another program"

@@ -13,6 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
+from scrapy_neardup.state.files import O_BINARY, O_NOFOLLOW
+
 FILE = "skipped.jsonl"
 DEFERRED = "dry "  # before the kind of URLs of a request that waits; in the place of a rule
 
@@ -35,10 +37,8 @@ class SkippedRequests:
     """The skipped requests of a state folder; without one, of a crawl."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Raises OSError."""
-        self._file: IO[bytes] = (
-            TemporaryFile() if folder is None else (folder / FILE).open("a+b")  # noqa: SIM115
-        )
+        """Raises OSError, also for a file that is a link."""
+        self._file: IO[bytes] = TemporaryFile() if folder is None else _opened(folder / FILE)  # noqa: SIM115
         self._is_stored = folder is not None
         if self._file.tell() and not self._ends_a_line():
             self._append(b"\n")  # a crash tore the last line
@@ -101,3 +101,8 @@ class SkippedRequests:
             if isinstance(entry, dict):
                 yield start, entry
             start += len(line)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | O_BINARY | O_NOFOLLOW
+    return os.fdopen(os.open(path, flags, 0o600), "a+b")
