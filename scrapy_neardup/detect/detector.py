@@ -170,12 +170,13 @@ class Detector:
         """Tell a page apart by its attributes too, if it has FEW_WORDS of its own.
 
         So it is with a host's first pages, of which is not known what is their own. earlier: the
-        row of the page's earlier self, with which it has to be compared in the same way.
+        row of the page's earlier self; if the page is unchanged, it is told apart as that was.
         """
+        counts = self.is_cold(reading) or self.own_part(reading).n_words < FEW_WORDS
         if earlier is not None:
-            counts = attributes_count(self.pages.sketches.take(np.array([earlier]))[0])
-        else:
-            counts = self.is_cold(reading) or self.own_part(reading).n_words < FEW_WORDS
+            before = attributes_count(self.pages.sketches.take(np.array([earlier]))[0])
+            if reading.digest_with(attributes=before) == self.pages.page(earlier).digest:
+                counts = before
         if counts:
             reading.count_attributes()
 

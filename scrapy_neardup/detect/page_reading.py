@@ -72,10 +72,21 @@ class PageReading:
 
     def count_attributes(self) -> None:
         """Tell the page apart by its attributes too, from now on."""
-        if not int(self.data[-1]) >> 32:
+        if not self.counts_attributes:
+            self.digest = self.digest_with(attributes=True)
             self.data = self.data.copy()
             self.data[-1] |= np.uint64(self.attribute_bits)
-            self.digest = digest_of(self.digest + self.attribute_bits.to_bytes(8, "little"))
+
+    @property
+    def counts_attributes(self) -> bool:
+        """Whether the page is told apart by its attributes."""
+        return bool(int(self.data[-1]) >> 32)
+
+    def digest_with(self, attributes: bool) -> bytes:
+        """The digest with or without attributes; where they count already, always with them."""
+        if self.counts_attributes or not attributes:
+            return self.digest
+        return digest_of(self.digest + self.attribute_bits.to_bytes(8, "little"))
 
     @lazy
     def attribute_bits(self) -> int:
