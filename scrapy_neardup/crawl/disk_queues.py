@@ -13,7 +13,7 @@ from scrapy.squeues import PickleLifoDiskQueue
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.jobdir import queue_folder
-from scrapy_neardup.crawl.request_tracker import RequestTracker, meta_without_page
+from scrapy_neardup.crawl.request_tracker import RequestTracker, stored_fields
 from scrapy_neardup.crawl.seen_urls import SeenUrls
 from scrapy_neardup.state.frontier import Frontier, Row, RowQueue
 
@@ -143,5 +143,4 @@ class _WithoutPage:
         self._request = request
 
     def to_dict(self, *, spider: Spider | None = None) -> dict[str, Any]:
-        fields = self._request.to_dict(spider=spider)
-        return fields | {"meta": meta_without_page(fields["meta"])}
+        return stored_fields(self._request, spider)

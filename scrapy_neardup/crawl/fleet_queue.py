@@ -22,7 +22,7 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.lost_requests import REASON
 from scrapy_neardup.crawl.request_json import request_from_json, request_to_json
-from scrapy_neardup.crawl.request_tracker import RequestTracker, meta_without_page
+from scrapy_neardup.crawl.request_tracker import RequestTracker, stored_fields
 from scrapy_neardup.crawl.seen_urls import SeenUrls
 from scrapy_neardup.fleet.frontier import Given, QueuedRequest, SharedFrontier
 from scrapy_neardup.fleet.futures import answer_of, pause
@@ -98,8 +98,7 @@ class FleetQueue:
 
     def _packed(self, request: Request) -> QueuedRequest:
         assert self._crawler.engine
-        fields = request.to_dict(spider=self._crawler.spider)
-        fields["meta"] = meta_without_page(fields["meta"])
+        fields = stored_fields(request, self._crawler.spider)
         host = self._crawler.engine.downloader.get_slot_key(request)
         key = self._urls.key_to_be_queued_once(request)
         order = "start" if request.meta.get("is_start_request") else self._order

@@ -12,6 +12,7 @@ from zlib import crc32
 
 from scrapy.http import Request, Response
 
+from scrapy_neardup.crawl.request_tracker import urls_of
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.errors import SettingsError
@@ -175,8 +176,7 @@ class Recorder:
         """The URLs of a response that a person wants fetched once more."""
         if self.overrides is None:
             return []
-        urls = (response.url, *response.meta.get("redirect_urls", ()))
-        return [url for url in urls if self.wants(url)]
+        return [url for url in urls_of(response) if self.wants(url)]
 
     def fetched(self, urls: list[str]) -> None:
         """A page was handled: its URLs are not fetched once more again. Raises OSError."""

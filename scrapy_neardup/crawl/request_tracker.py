@@ -156,10 +156,16 @@ def nobodys(trace: tuple[int, ...]) -> tuple[int, ...]:
     return (*trace[:-2], NO_STATE, NOBODY)
 
 
-def meta_without_page(meta: dict[str, Any]) -> dict[str, Any]:
-    """Meta for a queue that outlives the crawl, and with it the pages that wait."""
-    trace = meta.get(TRACE, ())
-    return meta | {TRACE: nobodys(trace)} if len(trace) > 2 else meta
+def stored_fields(request: Request, spider: Spider | None) -> dict[str, Any]:
+    """A request for a queue that outlives the crawl, and with it the pages that wait.
+
+    Raises ValueError for a callback that is no method of the spider.
+    """
+    fields = request.to_dict(spider=spider)
+    trace = fields["meta"].get(TRACE, ())
+    if len(trace) > 2:
+        fields["meta"] = fields["meta"] | {TRACE: nobodys(trace)}
+    return fields
 
 
 def is_of_spider(request: Request) -> bool:
@@ -193,3 +199,8 @@ def fleet_was_not_asked(request: Request) -> None:
 def is_transient(status: int) -> bool:
     """Whether a later crawl may well get another answer."""
     return status >= 500 or status in (408, 429)
+
+
+def urls_of(response: Response) -> tuple[str, ...]:
+    """The URL of a response, and those that were redirected to it."""
+    return response.url, *response.meta.get("redirect_urls", ())

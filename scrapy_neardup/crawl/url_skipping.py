@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from scrapy import signals
+from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Request, Response
-from scrapy.utils.request import request_from_dict
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.recorder import Recorder
-from scrapy_neardup.crawl.request_tracker import TRACE, RequestTracker
+from scrapy_neardup.crawl.request_json import request_from_json, request_to_json
+from scrapy_neardup.crawl.request_tracker import RequestTracker, stored_fields, urls_of
 from scrapy_neardup.crawl.url_deferral import UrlDeferral
 from scrapy_neardup.crawl.url_learning import UrlLearning
 from scrapy_neardup.learn.learner import Twin
@@ -95,7 +95,7 @@ class UrlSkipping:
         return True
 
     def _keep(self, request: Request, twin: str, why: list[str]) -> bool:
-        fields = as_json(request, self._crawler)
+        fields = as_json(request, self._crawler.spider)
         if fields is None:
             return False
         self._skipped.add(SkippedRequest(request.url, twin, why, fields))
@@ -124,8 +124,7 @@ class UrlSkipping:
         """The URLs of a response that were given back."""
         if not self._made:
             return []
-        urls = (response.url, *response.meta.get("redirect_urls", ()))
-        return [url for url in urls if url in self._made]
+        return [url for url in urls_of(response) if url in self._made]
 
     def page_done(self, urls: list[str]) -> None:
         """The page of URLs that were given back is done. Raises OSError."""
@@ -160,7 +159,8 @@ class UrlSkipping:
             self.n_deferred = max(0, self.n_deferred - 1)
         else:
             self._count(stats.LEARN_GIVEN_BACK)
-        request = request_from_dict(skipped.request, spider=self._crawler.spider)
+        assert self._crawler.spider
+        request = request_from_json(json.dumps(skipped.request).encode(), self._crawler.spider)
         self._requests.started(request)
         # After the tracker took down what the spider wants: a dupefilter knows the request, which
         # was queued before it was skipped.
@@ -169,20 +169,10 @@ class UrlSkipping:
         self._crawler.engine.crawl(request)
 
 
-def as_json(request: Request, crawler: Crawler) -> dict[str, Any] | None:
+def as_json(request: Request, spider: Spider | None) -> dict[str, Any] | None:
     """The fields of a request; None where JSON cannot hold them all: it had better be made."""
     try:
-        fields = request.to_dict(spider=crawler.spider)
-    except ValueError:  # a callback without a name
+        fields: dict[str, Any] = json.loads(request_to_json(stored_fields(request, spider)))
+    except ValueError:
         return None
-    meta = {name: value for name, value in fields["meta"].items() if name != TRACE}
-    headers = {
-        name.decode("latin-1"): [value.decode("latin-1") for value in values]
-        for name, values in fields["headers"].items()
-    }
-    fields |= {"meta": meta, "headers": headers, "body": ""}
-    try:
-        same = json.loads(json.dumps(fields)) == fields
-    except (TypeError, ValueError):
-        return None
-    return fields if same and "_class" not in fields else None
+    return fields
