@@ -209,8 +209,7 @@ class CrawlSession:
                 "found; set NEARDUP_STATE_DIR or JOBDIR, where that is kept"
             )
         # The crawl whose guest this one is may be of the same spider, and have its run.
-        is_guest = self.state.store is not None and self.state.store.is_guest
-        visits = Visits(self._folder, crawler.spidercls.name, goes_on=not is_guest)
+        visits = Visits(self._folder, crawler.spidercls.name, goes_on=not self.state.is_guest)
         self._resources.callback(visits.close)
         return visits
 
@@ -384,13 +383,11 @@ class CrawlSession:
         Not in the crawl of a guest, which has no place to keep them, nor while somebody looks at
         single pages.
         """
-        store = self.state.store
-        is_guest = store is not None and store.is_guest
-        return self.settings.learn == "act" and not (is_guest or is_inspection(self._crawler))
+        is_able = not (self.state.is_guest or is_inspection(self._crawler))
+        return self.settings.learn == "act" and is_able
 
     def _own_folder(self) -> Path | None:
-        store = self.state.store
-        return None if store is None or store.is_guest else self._folder
+        return None if self.state.store is None or self.state.is_guest else self._folder
 
     def _waits_for_links(self) -> bool:
         """Whether a crash could cut off what was found on a page that counts as seen.
@@ -428,7 +425,7 @@ class CrawlSession:
             self._feeds.begin()
 
     def _open_ledger(self) -> None:
-        if self.state.store is not None and not self.state.store.is_guest:
+        if self.state.store is not None and not self.state.is_guest:
             shared = self._hold.shared
             self.recorder.open_ledger(self.state.detector, shared.ledger)
             shared.ledger = self.recorder.ledger

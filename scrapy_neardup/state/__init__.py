@@ -135,6 +135,11 @@ class State:
         return state
 
     @property
+    def is_guest(self) -> bool:
+        """Whether another crawl has the folder."""
+        return self.store is not None and self.store.is_guest
+
+    @property
     def key(self) -> int:
         """The secret."""
         return self.detector.engine.sketch_spec.key
@@ -229,7 +234,7 @@ class State:
         Copies here what may change, and writes and syncs in a thread; nothing while the last
         snapshot is still being written.
         """
-        if self.store is None or self.store.is_guest:
+        if self.store is None or self.is_guest:
             return
         if self._writing is None or self._writing.done():
             self._begin_writing(self._frozen())
