@@ -5,9 +5,11 @@ A view can compute for ever, a trigger act on what is written, a cell be as larg
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from functools import cache
+from pathlib import Path
 
 # Statements that made something: kind of object, its name → the statement.
 Objects = dict[tuple[str, str], str]
@@ -17,6 +19,16 @@ _OBJECTS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
 
 class ForeignSchema(sqlite3.DatabaseError):
     """A file whose tables and views are not those of any schema that is ours."""
+
+
+def connect_to_read(path: Path, timeout: float = 5.0) -> sqlite3.Connection:
+    """A connection that changes nothing. timeout: seconds to wait for who is writing.
+
+    Raises sqlite3.Error.
+    """
+    # A folder that cannot be written to has no place for SQLite's shared memory.
+    mode = "mode=ro" if os.access(path.parent, os.W_OK) else "immutable=1"
+    return sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", timeout=timeout, uri=True)
 
 
 def require_schema(db: sqlite3.Connection, *schemas: str, max_cell_bytes: int) -> None:

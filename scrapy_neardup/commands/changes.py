@@ -22,6 +22,7 @@ from scrapy_neardup.commands.export import harmless
 from scrapy_neardup.commands.state_folder import add_state, state_folder
 from scrapy_neardup.commands.terminal import clean, complain, say
 from scrapy_neardup.errors import NearDupError
+from scrapy_neardup.sqlite_files import connect_to_read
 
 if TYPE_CHECKING:
     from scrapy_neardup.state.visit_file import Change, Run
@@ -71,7 +72,7 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
     if not path.exists():
         raise NearDupError(f"{path}: no such file: no crawl had NEARDUP_RECRAWL='changed' or 'all'")
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    db = connect_to_read(path)
     try:
         check_version(db, path)
     except sqlite3.Error as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -25,6 +24,7 @@ from scrapy_neardup.ledger.schema import (
     url_hash,
     url_id,
 )
+from scrapy_neardup.sqlite_files import connect_to_read
 
 DUPLICATES_OF = """
 WHERE original_id IN
@@ -175,10 +175,8 @@ def _object(rules: object) -> dict[str, object]:
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """A read-only connection. Raises LedgerError for a file that is not a ledger."""
-    # A folder that cannot be written to has no place for SQLite's shared memory.
-    mode = "mode=ro" if os.access(path.parent, os.W_OK) else "immutable=1"
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as connection:
+        with closing(connect_to_read(path)) as connection:
             check_format(connection, path)
             yield connection
     except sqlite3.Error as error:

@@ -23,13 +23,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from hmac import compare_digest
 from pathlib import Path
 from typing import NamedTuple
 
 from scrapy_neardup.errors import StateError
-from scrapy_neardup.sqlite_files import require_schema
-from scrapy_neardup.state.mac import MAC_BYTES, REQUEST, mac_of
+from scrapy_neardup.sqlite_files import connect_to_read, require_schema
+from scrapy_neardup.state.mac import MAC_BYTES, REQUEST, is_mac, mac_of
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +129,8 @@ class Frontier:
     def insert(self, queue: int, name: QueueName, request: bytes) -> Row:
         """Add a row."""
         self._last += 1
-        row = Row(self._last, request + _mac(self._key, self._last, request))
+        mac = mac_of(self._key, REQUEST, _place(self._last), request)
+        row = Row(self._last, request + mac)
         self._batch.queues[queue] = name
         self._batch.pushed.append((row.id, queue, row.request))
         return row
@@ -351,7 +351,7 @@ def examine(path: Path, key: int | None = None) -> Examined:
     """
     n_requests = 0
     try:
-        with closing(_connect_to_read(path)) as db:
+        with closing(connect_to_read(path, timeout=60)) as db:
             if not _has_tables(db, path):
                 return Examined(0, None)
             (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
@@ -372,7 +372,7 @@ def count_requests(path: Path) -> int:
     Raises StateError for a damaged file, or another version.
     """
     try:
-        with closing(_connect_to_read(path)) as db:
+        with closing(connect_to_read(path, timeout=60)) as db:
             if not _has_tables(db, path):
                 return 0
             (n_requests,) = db.execute("SELECT count(*) FROM requests").fetchone()
@@ -388,15 +388,16 @@ def _unreadable(path: Path, error: sqlite3.Error) -> StateError:
     )
 
 
-def _mac(key: int, id: int, request: bytes) -> bytes:
-    return mac_of(key, REQUEST, id.to_bytes(8, "little", signed=True), request)
+def _place(id: int) -> bytes:
+    """What is signed with the request of a row, so that no other row can have it."""
+    return id.to_bytes(8, "little", signed=True)
 
 
 def _is_own(key: int, id: int, request: object) -> bool:
     # Damage may turn a column's bytes into another of SQLite's types.
     if not isinstance(request, bytes):
         return False
-    return compare_digest(request[-MAC_BYTES:], _mac(key, id, request[:-MAC_BYTES]))
+    return is_mac(request[-MAC_BYTES:], key, REQUEST, _place(id), request[:-MAC_BYTES])
 
 
 def _remedy(path: Path) -> str:
@@ -416,10 +417,6 @@ _NEWER = f"{_OF} id > ? ORDER BY id LIMIT ?"
 def _connect(path: Path) -> sqlite3.Connection:
     # Each connection is used by one thread at a time: the loop's, or that of the commits.
     return sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-
-
-def _connect_to_read(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=60, uri=True)
 
 
 def _open(path: Path) -> sqlite3.Connection:
