@@ -96,6 +96,7 @@ class PageJudge:
             self._count(stats.PAGES_TOO_LONG)
             return None
         content = self._content(page)
+        page.content, page.is_extracted = None, False  # it holds the tree of the page
         if content is None:
             return None
         if self._recorder.keeps_text:
