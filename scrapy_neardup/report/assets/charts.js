@@ -1,6 +1,8 @@
 // Charts as plain SVG, and groups as tables with small bars.
 
 const DROPS = ["near", "exact", "seen"];
+const KINDS = [...DROPS, "undecided", "too-short", "near-but-differs", "contains", "changed", "minor",
+  "unchanged", "gone", "moved", "new"];
 
 function stack(counts, kinds, whole) {
   const parts = kinds.filter((kind) => counts[kind]);
@@ -120,7 +122,7 @@ function groupTable(id, groups, total, label, search) {
       key === "mix" ? element("span", { class: "unseen" }, "Bar of all kinds") : element("button", { type: "button", on: { click: () => { state.by = key; draw(); } } }, key === "name" ? label : title))));
     const rows = sorted.slice(0, state.all ? undefined : FIRST_GROUPS).map((group) => element("tr", {},
       element("td", {}, element("button", { type: "button", class: "url", title: "Show its decisions", on: { click: () => search(group.name) } }, group.name)),
-      element("td", {}, stack(group, ["near", "exact", "seen", "undecided", "too-short", "near-but-differs", "contains", "changed", "minor", "unchanged", "gone", "moved", "new"], whole)),
+      element("td", {}, stack(group, KINDS, whole)),
       element("td", { class: "num" }, count(group.pages)),
       ...["near", "exact"].map((kind) => element("td", { class: "num minor" }, count(group[kind]))),
       element("td", { class: "num" }, count(group.seen))));

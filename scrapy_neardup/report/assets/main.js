@@ -9,9 +9,8 @@ function headline() {
     : duplicates ? [element("b", {}, plural(duplicates, "page")), " repeated another."] : ["No page has been judged yet."];
   if (savings.urls) sentence.push(` ${plural(savings.urls, "request")} ${savings.urls === 1 ? "was" : "were"} not made at all.`);
   fill("sentence", ...sentence);
-  const kinds = ["near", "exact", "seen", "undecided", "too-short", "near-but-differs", "contains", "changed", "minor", "unchanged", "gone", "moved", "new"];
-  const whole = kinds.reduce((sum, kind) => sum + (total[kind] ?? 0), 0);
-  fill("proportions", whole ? stack(total, kinds, whole) : "", legend(total, kinds));
+  const whole = KINDS.reduce((sum, kind) => sum + (total[kind] ?? 0), 0);
+  fill("proportions", whole ? stack(total, KINDS, whole) : "", legend(total, KINDS));
 }
 
 function tiles() {
