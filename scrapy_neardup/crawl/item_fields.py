@@ -18,9 +18,8 @@ def fields_of(item: Any) -> MutableMapping[str, Any]:
 
 def is_item(value: Any) -> bool:
     """Whether fields_of() takes a value."""
-    if type(value) is dict or type(value) in PLAIN:
-        return type(value) is dict
-    return bool(_adapter().is_item(value))
+    kind = type(value)
+    return kind is dict or (kind not in PLAIN and bool(_adapter().is_item(value)))
 
 
 def _adapter() -> Any:
