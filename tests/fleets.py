@@ -74,59 +74,15 @@ class RunningServer:
         return self._tls.wrap_socket(plain, server_hostname="127.0.0.1") if self._tls else plain
 
 
-class Wire:
-    """The network between a worker and a server: bytes pass, or vanish while it is cut."""
+class Listener:
+    """Listens on a free port of the loopback."""
 
-    def __init__(self, port: int) -> None:
-        self._whole, self._target = Event(), port
-        self._whole.set()
+    def __init__(self, serve: Callable[[socket.socket], None]) -> None:
+        """serve: is told of each connection."""
+        self._serve = serve
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._threads = [Thread(target=self._accept)]
         self._sockets = [self._listener]
-        self._threads[0].start()
-        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
-
-    def cut(self) -> None:
-        self._whole.clear()
-
-    def mend(self) -> None:
-        self._whole.set()
-
-    def close(self) -> None:
-        for one in self._sockets:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-        for thread in self._threads:
-            thread.join()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near = self._listener.accept()[0]
-                far = socket.create_connection(("127.0.0.1", self._target))
-                self._sockets += [near, far]
-                for pair in ((near, far), (far, near)):
-                    self._threads.append(Thread(target=self._pass_on, args=pair))
-                    self._threads[-1].start()
-
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(2**16):
-                if self._whole.is_set():
-                    target.sendall(data)
-            target.shutdown(socket.SHUT_RDWR)
-
-
-class HostileServer:
-    """Speaks RESP, and gives to every script the answer that it is told to: any bytes."""
-
-    def __init__(self, answer: bytes) -> None:
-        self.answer = answer
-        self.n_scripts = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._sockets = [self._listener]
-        self._threads = [Thread(target=self._accept)]
         self._threads[0].start()
         self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
 
@@ -143,10 +99,50 @@ class HostileServer:
             while True:
                 one = self._listener.accept()[0]
                 self._sockets.append(one)
-                self._threads.append(Thread(target=self._serve, args=(one,)))
-                self._threads[-1].start()
+                self._serve(one)
 
-    def _serve(self, one: socket.socket) -> None:
+    def _start(self, target: Callable[..., None], *args: object) -> None:
+        self._threads.append(Thread(target=target, args=args))
+        self._threads[-1].start()
+
+
+class Wire(Listener):
+    """The network between a worker and a server: bytes pass, or vanish while it is cut."""
+
+    def __init__(self, port: int) -> None:
+        self._whole, self._target = Event(), port
+        self._whole.set()
+        super().__init__(self._connect)
+
+    def cut(self) -> None:
+        self._whole.clear()
+
+    def mend(self) -> None:
+        self._whole.set()
+
+    def _connect(self, one: socket.socket) -> None:
+        far = socket.create_connection(("127.0.0.1", self._target))
+        self._sockets.append(far)
+        for pair in ((one, far), (far, one)):
+            self._start(self._pass_on, *pair)
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(2**16):
+                if self._whole.is_set():
+                    target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+
+class HostileServer(Listener):
+    """Speaks RESP, and gives to every script the answer that it is told to: any bytes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer = answer
+        self.n_scripts = 0
+        super().__init__(lambda one: self._start(self._answer, one))
+
+    def _answer(self, one: socket.socket) -> None:
         with suppress(OSError), one.makefile("rb") as file:
             while head := file.readline():
                 lengths = (int(file.readline()[1:]) for _ in range(int(head[1:])))

@@ -1,6 +1,7 @@
 """Items that are the whole page or judged by it alone, where its text is not all that it says."""
 
 import json
+from collections.abc import Callable
 
 from mock_site import prose
 
@@ -60,6 +61,11 @@ SHOWN_BY_ATTRIBUTES = (
 )
 
 
+def four_of_each(site: OrdinarySite, root: str, body: Callable[[int, int], str]) -> None:
+    """Thirty pages, each in four variants: what body() makes of both numbers."""
+    site.add_all(root, {f"{4 * n + v}": body(n, v) for n in range(30) for v in range(4)})
+
+
 def variants(site: OrdinarySite, root: str) -> None:
     """Thirty products, four variants each, told apart by an attribute."""
 
@@ -67,7 +73,7 @@ def variants(site: OrdinarySite, root: str) -> None:
         said = SHOWN_BY_ATTRIBUTES[n % len(SHOWN_BY_ATTRIBUTES)].format(n=variant)
         return template(product(n)["name"], f"<p>{prose(n, 30)}</p>{said}{blurb(150)}")
 
-    site.add_all(root, {f"{4 * n + v}": body(n, v) for n in range(30) for v in range(4)})
+    four_of_each(site, root, body)
 
 
 @case(variants)
@@ -101,7 +107,7 @@ def loose_scripts(site: OrdinarySite, root: str) -> None:
         script = SHOWN_BY_SCRIPT[n % len(SHOWN_BY_SCRIPT)].format(n=variant)
         return template(f"Lamp {prose(n, 1)}", f"<p>{prose(n, 80)}</p><script>{script}</script>")
 
-    site.add_all(root, {f"{4 * n + v}": body(n, v) for n in range(30) for v in range(4)})
+    four_of_each(site, root, body)
 
 
 @case(loose_scripts)
