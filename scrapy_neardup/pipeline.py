@@ -11,6 +11,7 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl import extract
 from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.items import CrawledPage
+from scrapy_neardup.crawl.page_lifecycle import Fate
 from scrapy_neardup.crawl.recrawl import Revisit
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.detect.decision import Decision
@@ -23,13 +24,15 @@ class NearDuplicate(DropItem):
         # Scrapy logs the item beside the message; at its default WARNING that buries a crawl's log.
         super().__init__(describe(decision), log_level="DEBUG")
         self.decision = decision
+        self.fate = Fate.REPEATED
 
 
 class Unchanged(DropItem):
     """An item of a page that is what it was when it was read last; names the page."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, fate: Fate) -> None:
         super().__init__(f"unchanged since it was read last: {url}", log_level="DEBUG")
+        self.fate = fate
 
 
 def describe(decision: Decision) -> str:
@@ -120,6 +123,7 @@ class NearDuplicatePipeline:
         count = self.session.count
         count(stats.RECRAWL_ITEMS)
         page.n_repeating += 1
+        fate = self.session.pages.item_unchanged(item, page)
         if self.settings.action == "dry-run":
             count(stats.ITEMS_WOULD_DROP)
             return item
@@ -127,7 +131,7 @@ class NearDuplicatePipeline:
             count(stats.ITEMS_TAGGED if put(item, revisit.tag) else stats.ITEMS_UNTAGGABLE)
             return item
         count(stats.ITEMS_DROPPED)
-        raise Unchanged(page.response.url)
+        raise Unchanged(page.response.url, fate)
 
 
 def tag_container(item: Any, decision: Decision | None) -> None:

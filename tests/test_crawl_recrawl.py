@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
 from scrapy_neardup.commands import main
@@ -459,3 +460,43 @@ def test_a_copy_that_changes_with_its_original_gives_no_item(
     second = recrawl(mock_site, tmp_path)
     assert len(second.items) == 1
     assert found(second) == {"unchanged": 7, "changed": 2}
+
+
+@pytest.mark.parametrize("compare", ["item", "page"])
+def test_a_copy_of_a_page_that_differs_in_noise_only_is_its_copy(
+    mock_site: MockSite, tmp_path: Path, compare: str
+) -> None:
+    n = 60
+
+    def show(visit: int, *more: str) -> None:
+        mock_site.add("/start", page("start", *more, *(f"/p/{i}" for i in range(n))))
+        for i in range(n):
+            mock_site.add(f"/p/{i}", product(i, noise=noise(visit, i)))
+
+    for visit in (1, 2):
+        show(visit)
+        recrawl(mock_site, tmp_path, Titles, NEARDUP_COMPARE=compare)
+    show(3, "/copy")
+    mock_site.add("/copy", product(20, noise=noise(3, 20)))  # asked for last
+    third = recrawl(mock_site, tmp_path, Titles, NEARDUP_COMPARE=compare)
+    assert found(third) == {"changed": 1, "minor": n, "new": 1}  # changed: the start page
+    assert third.items == []
+    assert mock_site.gets("/copy") == 1
+
+
+class Refusing:
+    """A pipeline that drops every item."""
+
+    def process_item(self, item: Any) -> Any:
+        raise DropItem("no")
+
+
+def test_an_unchanged_page_of_which_nothing_was_kept_has_no_copies(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site, 1)
+    recrawl(mock_site, tmp_path, ITEM_PIPELINES={Refusing: 900})
+    mock_site.add("/start", page("start", "/copy", "/p/0"))
+    mock_site.add("/copy", product(0))  # asked for last
+    second = recrawl(mock_site, tmp_path)
+    assert second.urls == [mock_site.url("/copy")]

@@ -34,6 +34,7 @@ class CrawledPage:
     content: PageContent | str | None = None  # what was extracted of it
     is_extracted: bool = False  # whether that was tried
     revisit: Revisit | None = None  # how it compares with its earlier self, under NEARDUP_RECRAWL
+    was_kept: bool = False  # whether items of its earlier self were kept
     n_links: int = 0  # requests that its callback yielded, counted there, too
     text: str = ""  # where texts are recorded
     judged: Decision | None = None  # what the detector said

@@ -67,6 +67,8 @@ class PageJudge:
         From the look-up until the page is remembered nothing else runs, so that of two twins
         under way one is the copy.
         """
+        if page.revisit is not None:  # now: a page with other words takes its earlier self's place
+            page.was_kept = self._state.has_kept(page.response.url)
         judged = self._decision_of_copy(page)
         if judged is None and (reading := await self._reading(page)) is not None:
             judged = await self._decision(reading, page)

@@ -76,7 +76,7 @@ NEXT = {
 class Fate(Enum):
     """What became of an item that was handed out."""
 
-    KEPT = "it left the pipelines"
+    KEPT = "it left the pipelines, now or when its page was read before"
     REPEATED = "our pipeline dropped it, because it repeats another"
     DROPPED = "another pipeline dropped it"
     FAILED = "a pipeline raised"

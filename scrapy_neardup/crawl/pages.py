@@ -175,14 +175,27 @@ class CrawledPages:
         if page is not None and self._lifecycle.item_repeats(page.id, decision.original_id):
             self._count(stats.BYTES_SAVED, len(page.response.body))
 
+    def item_unchanged(self, item: Any, page: CrawledPage) -> Fate:
+        """An item is about to be dropped because its page is what it was; what becomes of it.
+
+        The page's new row takes the place of its earlier self's, and its items stand for those that
+        were kept then. Where none was, nothing may count as a copy of it.
+        """
+        if not page.was_kept:
+            return Fate.DROPPED
+        if page.is_new:
+            self._item_judge.is_new(item, page)
+        return Fate.KEPT
+
     def item_scraped(self, response: Response | None) -> None:
         """An item left the pipelines."""
         self._item_done(response, Fate.KEPT)
 
     def item_dropped(self, item: Any, exception: Exception, response: Response | None) -> None:
         """A pipeline dropped an item, ours or another."""
-        is_ours = isinstance(getattr(exception, "decision", None), Decision)
-        self._item_done(response, Fate.REPEATED if is_ours else Fate.DROPPED, item)
+        fate = getattr(exception, "fate", None)
+        fate = fate if isinstance(fate, Fate) else Fate.DROPPED
+        self._item_done(response, fate, None if fate is Fate.KEPT else item)
 
     def item_error(self, item: Any, response: Response | None) -> None:
         """A pipeline raised."""

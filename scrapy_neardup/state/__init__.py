@@ -183,6 +183,11 @@ class State:
         """Whether a page that decide() remembers waits for keep() or drop()."""
         return page_id in self._unkept
 
+    def has_kept(self, url: str) -> bool:
+        """Whether a page of a URL is known for good."""
+        page_id = self.detector.pages.with_url(url)
+        return page_id is not None and page_id not in self._unkept
+
     def keep(self, page_id: int) -> None:
         """The page's item left the pipelines: from now on the page is known for good."""
         indexed = self._unkept.pop(page_id, None)
