@@ -8,7 +8,7 @@ from typing import Any
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, Engine, FingerprintSpec, load_engine
 from scrapy_neardup.index import index_class, load_index
-from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.settings import PREFIX, NearDupSettings
 from scrapy_neardup.state import StateFactory
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.urls.filters import UrlFilter, load_filter
@@ -177,3 +177,13 @@ def _described(value: Any) -> str | int | float | bool:
     if callable(value):
         return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
     return value if isinstance(value, (str, int, float)) else str(value)
+
+
+def rules_on_record(settings: NearDupSettings, detector: Detector) -> dict[str, object]:
+    """What a run decides by, as the ledger keeps it: everything but the secret key."""
+    values = {
+        PREFIX + f.name.upper(): getattr(settings, f.name)
+        for f in fields(settings)
+        if f.repr  # no secrets
+    }
+    return values | {"spec": detector.engine.spec.describe()}

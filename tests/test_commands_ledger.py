@@ -9,9 +9,9 @@ import pytest
 from ledgers import HOSTILE_TEXT, HOSTILE_URL, RULES, near, page, shop, write
 
 from scrapy_neardup.commands import NOTHING_FOUND, WRONG_USE, main
-from scrapy_neardup.commands.text_diff import differences
 from scrapy_neardup.ledger.schema import Entry
 from scrapy_neardup.ledger.undo import Overrides
+from scrapy_neardup.report.text_diff import differences
 
 ORIGINAL = "https://shop.example/item/1"
 COPY = "https://shop.example/item/1?print=1"

@@ -24,7 +24,7 @@ COMMANDS = re.findall(r"^    (.*scrapy neardup .*)$", DOCS.read_text("utf-8"), r
 def test_the_commands_run_as_they_are_printed(
     tmp_path: Path, mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 10
     (tmp_path / "bin").mkdir()
     scrapy = tmp_path / "bin" / "scrapy"
     scrapy.write_text(f'#!/bin/sh\nshift\nexec "{sys.executable}" -m scrapy_neardup "$@"\n')

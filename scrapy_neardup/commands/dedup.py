@@ -79,6 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--clusters", metavar="FILE", type=table, help="write the clusters as .csv or .parquet"
     )
     parser.add_argument(
+        "--report",
+        metavar="FILE",
+        type=Path,
+        help="write a report for the browser, and the ledger that it shows to the output folder",
+    )
+    parser.add_argument(
         "--contains-any",
         metavar="FILE",
         type=Path,
@@ -130,6 +136,7 @@ def deduplicated(options: argparse.Namespace, out: Path) -> dict[str, Any]:
     from scrapy_neardup.offline.dedup.columns import Fields
     from scrapy_neardup.offline.dedup.inputs import find_inputs, stored_stdin
     from scrapy_neardup.offline.dedup.record import MIB, Limits
+    from scrapy_neardup.report.page import write_report
     from scrapy_neardup.settings import NearDupSettings
 
     settings = NearDupSettings.from_settings(
@@ -148,10 +155,14 @@ def deduplicated(options: argparse.Namespace, out: Path) -> dict[str, Any]:
         options.contains_any,
         options.paragraphs,
         options.ngram,
+        options.report is not None,
     )
     try:
         with progress_bar(job) as watch:
-            return dedup(job, watch)
+            summary = dedup(job, watch)
+        if options.report is not None:
+            write_report(out, options.report)
+        return summary
     except (KeyboardInterrupt, OSError):
         complain("stopped; run the same command to resume")
         raise

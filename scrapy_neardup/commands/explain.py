@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands.state_folder import add_state_option, state_folder
 from scrapy_neardup.commands.terminal import clean, colour, complain, say, say_json
-from scrapy_neardup.commands.text_diff import differences, say_differences
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import Decided
+from scrapy_neardup.report.text_diff import Difference, differences, marked
 
 if TYPE_CHECKING:
     from scrapy_neardup.urls.key import UrlKeyRules
@@ -23,6 +23,7 @@ EXAMPLES = """\
 """
 
 MAX_DUPLICATES_SHOWN = 20
+MAX_DIFFERENCES_SHOWN = 40
 WHAT_HAPPENED = {
     "seen": "URL fetched before",
     "new": "new: repeats no earlier page",
@@ -276,3 +277,16 @@ def tell_duplicates(duplicates: list[Decided]) -> None:
         say(f"  {decided.kind:<6} {decided.action:<8} {clean(decided.url)}")
     if len(duplicates) > MAX_DUPLICATES_SHOWN:
         say(f"  and {len(duplicates) - MAX_DUPLICATES_SHOWN:,} more (--json lists all)")
+
+
+def say_differences(original: str, page: str) -> None:
+    """Print what differs: removed words as [-words-], added ones as {+words+}."""
+    found = list(differences(original, page))
+    for difference in found[:MAX_DIFFERENCES_SHOWN]:
+        words = Difference(*map(clean, difference))
+        marks = [colour(mark, "red" if mark[0] == "[" else "green") for mark in marked(words)]
+        say(f"    … {words.before} {' '.join(marks)} {words.after} …")
+    if len(found) > MAX_DIFFERENCES_SHOWN:
+        say(f"    and {len(found) - MAX_DIFFERENCES_SHOWN:,} more places")
+    if not found:
+        say("    nothing but punctuation, case or spacing")

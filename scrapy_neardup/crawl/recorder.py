@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -16,11 +15,11 @@ from scrapy_neardup.crawl.request_tracker import urls_of
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.errors import SettingsError
-from scrapy_neardup.factory import make_rules
+from scrapy_neardup.factory import make_rules, rules_on_record
 from scrapy_neardup.ledger.schema import Action, Entry, EntryKind
 from scrapy_neardup.ledger.undo import Overrides
 from scrapy_neardup.ledger.writer import LedgerWriter
-from scrapy_neardup.settings import PREFIX, NearDupSettings
+from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit_file import Status
 
 if TYPE_CHECKING:
@@ -212,13 +211,3 @@ def callback_of(request: Request | None) -> str | None:
     """The name of the spider's method that gets a request's response; None for the default."""
     callback = request.callback if request is not None else None
     return getattr(callback, "__name__", None)
-
-
-def rules_on_record(settings: NearDupSettings, detector: Detector) -> dict[str, object]:
-    """What a run decides by, as the ledger keeps it: everything but the secret key."""
-    values = {
-        PREFIX + f.name.upper(): getattr(settings, f.name)
-        for f in fields(settings)
-        if f.repr  # no secrets
-    }
-    return values | {"spec": detector.engine.spec.describe()}

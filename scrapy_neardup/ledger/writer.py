@@ -83,6 +83,7 @@ class LedgerWriter:
         self._limits = rotate_bytes, rotate_s, keep_files
         self._waiting: deque[tuple[float, Entry]] = deque()
         self._wake = threading.Event()
+        self._written = threading.Condition()
         self._closing = False
         self._said = False
         self._open_file()
@@ -121,6 +122,12 @@ class LedgerWriter:
         if len(self._waiting) >= BATCH:
             self._wake.set()
 
+    def wait_until_written(self) -> None:
+        """Wait for the disk: for callers that would else fill the queue."""
+        with self._written:
+            self._wake.set()
+            self._written.wait_for(lambda: not self._waiting)
+
     def close(self) -> None:
         """Write everything queued and close the file; a second call does nothing."""
         self._closing = True
@@ -132,6 +139,8 @@ class LedgerWriter:
             self._wake.wait(FLUSH_S)
             self._wake.clear()
             self._write_waiting()
+            with self._written:
+                self._written.notify_all()
         self._write_waiting()
         self._connection.close()
 

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.errors import InputError
-from scrapy_neardup.factory import make_detector, make_identity
+from scrapy_neardup.factory import make_detector, make_identity, rules_on_record
 from scrapy_neardup.offline.dedup import journal
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.copies import Keep, Swap, rechosen, swaps
-from scrapy_neardup.offline.dedup.deciding import Cuts, Decider, Place
+from scrapy_neardup.offline.dedup.deciding import Cuts, Decider, Place, place_of
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.journal import Decided, RunJournal
 from scrapy_neardup.offline.dedup.lines import Document, Surplus
@@ -40,6 +40,7 @@ from scrapy_neardup.offline.dedup.reference import (
     reference_folder,
     reference_key,
 )
+from scrapy_neardup.offline.dedup.run_ledger import write_ledger
 from scrapy_neardup.offline.dedup.tables import (
     TOTALS,
     Records,
@@ -47,6 +48,7 @@ from scrapy_neardup.offline.dedup.tables import (
     write_contained,
     write_tables,
 )
+from scrapy_neardup.offline.dedup.texts import ClusterTexts, cluster_texts, members
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 from scrapy_neardup.offline.dedup.writing import CHECKPOINT_S, Writer, Written
 from scrapy_neardup.settings import NearDupSettings
@@ -78,6 +80,7 @@ class DedupJob(NamedTuple):
     contains_any: Path | None = None  # file with passages to be found
     paragraphs: Paragraphs | None = None  # what to do with those that kept records share
     ngram: int = NGRAM  # words of a passage that a record must have in a row
+    with_ledger: bool = False  # of every record that is compared, for `report` and `explain`
 
     @property
     def options(self) -> dict[str, Any]:
@@ -91,6 +94,7 @@ class DedupJob(NamedTuple):
             "--contains-any": sized(self.contains_any),
             "--ngram": self.ngram,
             "--paragraphs": self.paragraphs,
+            "--report": self.with_ledger,
         }
 
 
@@ -220,7 +224,7 @@ class DedupRun:
             self.swapped = self._swapped()
             return
         with closing(RunJournal(self.job.out / JOURNAL, self.identity, self.key, end)) as written:
-            decider = Decider(detector, written, self.progress.token)
+            decider = Decider(detector, written, self.progress.token, self.job.with_ledger)
             for (number, part), read in workers.in_order(cuts.after(*following), cuts.read):
                 self._count(number, decider.decide(number, part.number, read))
                 self.watch(self._before(number) + part.done, self.counts)
@@ -234,9 +238,48 @@ class DedupRun:
             write_contained(self.job.out, self._groups(), self.records)
         if self.job.paragraphs is not None:
             self._find_paragraphs(workers, cuts, self.job.paragraphs)
-        if self.job.clusters is not None:
-            write_clusters(self.job.clusters, self._groups(), self.records)
+        if self.job.clusters is not None or self.job.with_ledger:
+            rules = rules_on_record(self.job.settings, detector) | {"NEARDUP_COMPARE": "page"}
+            self._tell_clusters(workers, cuts, rules)
         self._save("writing")
+
+    def _tell_clusters(self, workers: Workers, cuts: Cuts, rules: dict[str, object]) -> None:
+        """Read the texts of clusters once more, and write what is to be said of them."""
+        wanted = members(self._groups(), self.progress.token)
+
+        def read(worker: Worker, part: tuple[int, Chunk]) -> list[tuple[int, str]]:
+            places = wanted.get((part[0], part[1].number))
+            found: list[tuple[int, str]] = (
+                cuts.looked_at(worker, "texts", part, [], places) if places else []
+            )
+            return found
+
+        with cluster_texts(self.job.out) as texts:
+            parts = workers.in_order(cuts.after(0, 0), read)
+            texts.fill(((number, part.number), found) for (number, part), found in parts)
+            if self.job.clusters is not None:
+
+                def differences(pairs: list[tuple[str, str]]) -> Iterator[str | None]:
+                    return self._differences(workers, texts, pairs)
+
+                write_clusters(self.job.clusters, self._groups(), self.records, differences)
+            if self.job.with_ledger:
+                write_ledger(self.job.out, self._groups(), self.records, texts, rules)
+
+    def _differences(
+        self, workers: Workers, texts: ClusterTexts, pairs: list[tuple[str, str]]
+    ) -> Iterator[str | None]:
+        """In which words each copy differs from what is kept; None where a text is not there."""
+
+        def differ(worker: Worker, pair: list[str | None]) -> str | None:
+            try:
+                return None if None in pair else str(worker.call("difference", *pair))
+            except WorkerEnded:
+                return None
+
+        token = self.progress.token
+        said = ([texts.of(place_of(name, token)[1]) for name in pair] for pair in pairs)
+        return (found for _, found in workers.in_order(said, differ))
 
     def _find_paragraphs(self, workers: Workers, cuts: Cuts, mode: Paragraphs) -> None:
         """Read what is kept once more, and say what of it repeats."""

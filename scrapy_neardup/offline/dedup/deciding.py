@@ -18,6 +18,7 @@ from scrapy_neardup.offline.dedup.journal import (
     DAMAGED,
     DROPPED,
     DUPLICATE,
+    JUDGED,
     KEPT,
     RunJournal,
 )
@@ -104,10 +105,14 @@ class Cuts:
 class Decider:
     """Decides about chunks in their order and notes in the journal what it decides."""
 
-    def __init__(self, detector: Detector, journal: RunJournal, token: str) -> None:
+    def __init__(
+        self, detector: Detector, journal: RunJournal, token: str, notes_all: bool = False
+    ) -> None:
+        """notes_all: every record that is compared, for a ledger."""
         self.detector = detector
         self.journal = journal
         self.token = token
+        self.notes_all = notes_all
 
     def decide(self, number: int, chunk: int, read: Readings) -> Counter[str]:
         """Decide about the records of a chunk; how many of each kind."""
@@ -144,6 +149,9 @@ class Decider:
         if isinstance(reading, Unread):
             return f"not_compared/{reading.reason}", KEPT
         decision = self._decision(reading)
+        if self.notes_all:
+            entry = told(reading, decision) | {"words": decision.words}
+            self.journal.note(JUDGED, {"index": index, **entry, "differs": decision.differs})
         if not decision.is_duplicate:
             return decision.kind, KEPT
         self.journal.note(DUPLICATE, {"index": index, **told(reading, decision)})

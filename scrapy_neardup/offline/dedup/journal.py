@@ -10,7 +10,7 @@ import json
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,12 +27,16 @@ from scrapy_neardup.state.journal import (
 )
 from scrapy_neardup.state.records import KeptPage, pack_page, unpack_page
 
-PAGE, TEMPLATE, TEMPLATE_PART, DUPLICATE, DAMAGED, CHOICE, CHUNK, CONTAINS = range(1, 9)
+PAGE, TEMPLATE, TEMPLATE_PART, DUPLICATE, DAMAGED, CHOICE, CHUNK, CONTAINS, JUDGED = range(1, 10)
+NOTES = (DUPLICATE, DAMAGED, CHOICE, CONTAINS, JUDGED)  # in the order of Decided
 _HOST = struct.Struct("<Q")
 PART_HASHES = MAX_PAYLOAD_BYTES // 16
 
 # Verdicts, a byte a record.
 DROPPED, KEPT = 0, 1
+
+
+Notes = Sequence[dict[str, Any]]
 
 
 class Decided(NamedTuple):
@@ -45,10 +49,11 @@ class Decided(NamedTuple):
     place: tuple[int, int]
     verdicts: bytes
     counts: Counter[str]
-    duplicates: list[dict[str, Any]]
-    damaged: list[dict[str, Any]]
-    choices: list[dict[str, Any]]
-    contained: list[dict[str, Any]]  # passages that records contain
+    duplicates: Notes = ()
+    damaged: Notes = ()
+    choices: Notes = ()
+    contained: Notes = ()  # passages that records contain
+    judged: Notes = ()  # every record that was compared, where a ledger is wanted
 
 
 class RunJournal:
@@ -75,8 +80,8 @@ class RunJournal:
         self._note(TEMPLATE, _HOST.pack(host) + hashes.astype("<u8").tobytes())
 
     def note(self, kind: int, entry: dict[str, Any]) -> None:
-        """A DUPLICATE, something DAMAGED, what a CHOICE of a copy is made by, or a passage that a
-        record CONTAINS."""
+        """A DUPLICATE, something DAMAGED, what a CHOICE of a copy is made by, a passage that a
+        record CONTAINS, or how a record was JUDGED."""
         self._note(kind, json.dumps(entry).encode())
 
     def decided(self, place: tuple[int, int], verdicts: bytes, counts: Counter[str]) -> None:
@@ -112,7 +117,7 @@ def decided(
 def _decided(payload: bytes, records: list[tuple[int, bytes]]) -> Decided:
     head, _, packed = payload.partition(b"\n")
     number, chunk, counts = json.loads(head)
-    noted: dict[int, list[dict[str, Any]]] = {DUPLICATE: [], DAMAGED: [], CHOICE: [], CONTAINS: []}
+    noted: dict[int, list[dict[str, Any]]] = {kind: [] for kind in NOTES}
     for kind, entry in records:
         if kind in noted:
             noted[kind].append(json.loads(entry))

@@ -142,13 +142,13 @@ class ParagraphTable:
 
 
 @contextmanager
-def disk_errors() -> Iterator[None]:
+def disk_errors(file: str = FILE) -> Iterator[None]:
     """SQLite's errors of the disk as OSError."""
     try:
         yield
     except sqlite3.OperationalError as error:
         full = "full" in str(error)
-        raise OSError(errno.ENOSPC if full else errno.EIO, f"{FILE}: {error}") from error
+        raise OSError(errno.ENOSPC if full else errno.EIO, f"{file}: {error}") from error
 
 
 def write_paragraphs(out: Path, table: ParagraphTable, mode: Paragraphs, records: Records) -> None:

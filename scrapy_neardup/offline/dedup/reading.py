@@ -18,6 +18,7 @@ from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.errors import OverBudget
 from scrapy_neardup.factory import make_detector
+from scrapy_neardup.ledger.schema import MAX_TEXT_CHARS
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import Format, columns_of, format_of
 from scrapy_neardup.offline.dedup.inputs import Input
@@ -26,6 +27,7 @@ from scrapy_neardup.offline.dedup.passages import Found, Passages
 from scrapy_neardup.offline.dedup.record import Chunk, Damage, Limits, Page, Ranges
 from scrapy_neardup.offline.dedup.traits import Traits, traits_of
 from scrapy_neardup.offline.dedup.transfer import Packed, Read, Unread, pack
+from scrapy_neardup.report.text_diff import difference_line
 from scrapy_neardup.settings import NearDupSettings
 
 
@@ -159,6 +161,26 @@ class Reader:
             return Unread("over_budget")
         except Exception:
             return Unread("failed")
+
+    def texts(
+        self, number: int, columns: Columns, chunk: Chunk, fatal: set[int], wanted: set[int]
+    ) -> list[tuple[int, str]]:
+        """The visible texts of some records of a chunk, by their places in it."""
+        form = self._of(number, columns)
+        frames = (frame for frame in form.frames(chunk) if not frame.filler)
+        found: list[tuple[int, str]] = []
+        for index, frame in enumerate(frames):
+            if index in wanted and not frame.damage and index not in fatal:
+                self.at(index)
+                page = form.page(frame, chunk)
+                text = None if isinstance(page, Damage) else text_of(page)
+                found += [] if text is None else [(index, text[:MAX_TEXT_CHARS])]
+        self.at(-1)
+        return found
+
+    def difference(self, original: str, copy: str) -> str:
+        """In which words a copy differs from what is kept."""
+        return difference_line(original, copy)
 
     def documents(
         self, number: int, columns: Columns, chunk: Chunk, fatal: set[int], kept: bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,29 +96,44 @@ def as_line(entry: dict[str, Any]) -> bytes:
     return json.dumps(entry).encode() + b"\n"
 
 
-CLUSTER_COLUMNS = ("cluster", "size", "kept", "file", "record", "url", "kind", "similarity")
+CLUSTER_COLUMNS = (
+    *("cluster", "size", "kept", "file", "record", "url", "kind", "similarity"),
+    "difference",
+)
+Differences = Callable[[list[tuple[str, str]]], Iterable[str | None]]
 
 
-def write_clusters(path: Path, groups: Iterable[Decided], records: Records) -> None:
+def write_clusters(
+    path: Path, groups: Iterable[Decided], records: Records, differences: Differences
+) -> None:
     """Write a row for each record of a cluster, as CSV or Parquet by the name of the file.
 
     cluster  number of the cluster, from 1, in the order of its first duplicate
     size     of its records
     kept     whether this one is kept
     kind, similarity  how a duplicate was compared; empty for what is kept
+    difference  words in which a near duplicate differs from what is kept; empty where a text is
+                not there
+
+    differences: is told pairs of names, of what is kept and its copy; what to say of each.
     """
     clusters: dict[str, list[dict[str, Any]]] = {}
     for group in groups:
         for entry in group.duplicates:
-            told = {"kind": entry["kind"], "similarity": entry["similarity"], "kept": False}
-            clusters.setdefault(entry["original"], []).append(
-                {**records.named(entry["name"]), **told}
-            )
+            told = {name: entry[name] for name in ("name", "kind", "similarity")}
+            clusters.setdefault(entry["original"], []).append({**told, "kept": False})
     rows = []
     for number, (original, copies) in enumerate(clusters.items(), 1):
-        kept = {**records.named(original), "kept": True, "kind": None, "similarity": None}
-        members = {"cluster": number, "size": len(copies) + 1}
-        rows += [{**row, **members} for row in (kept, *copies)]
+        kept = {"name": original, "kind": None, "similarity": None, "kept": True}
+        members = {"cluster": number, "size": len(copies) + 1, "original": original}
+        rows += [
+            {**row, **records.named(row["name"]), **members, "difference": None}
+            for row in (kept, *copies)
+        ]
+    near = [row for row in rows if row["kind"] == "near"]
+    pairs = [(row["original"], row["name"]) for row in near]
+    for row, difference in zip(near, differences(pairs), strict=True):
+        row["difference"] = difference
     write_rows(path, [{name: row[name] for name in CLUSTER_COLUMNS} for row in rows])
 
 
@@ -128,10 +143,9 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        types = (pa.int64(), pa.int64(), pa.bool_(), pa.string(), pa.int64(), pa.string())
-        schema = pa.schema(
-            list(zip(CLUSTER_COLUMNS, (*types, pa.string(), pa.float64()), strict=True))
-        )
+        number, text = pa.int64(), pa.string()
+        types = (number, number, pa.bool_(), text, number, text, text, pa.float64(), text)
+        schema = pa.schema(list(zip(CLUSTER_COLUMNS, types, strict=True)))
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
         return
     text = io.StringIO(newline="")

@@ -89,7 +89,7 @@ class Writer:
         for number, source in enumerate(self.inputs):
             groups: list[Decided] = []
             while group is not None and group.place[0] == number:
-                groups.append(group._replace(duplicates=[], damaged=[], choices=[], contained=[]))
+                groups.append(Decided(group.place, group.verdicts, group.counts))
                 group = next(decided, None)
             if number < done.number or not groups:
                 continue

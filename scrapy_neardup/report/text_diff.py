@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from scrapy_neardup.commands.terminal import clean, colour, say
-
 CONTEXT_WORDS = 5
-MAX_SHOWN = 40
 # difflib's time is quadratic in what does not match.
 MAX_WORDS = 4_000
+MAX_CHARS = 500  # of a line
 
 
 class Difference(NamedTuple):
@@ -36,16 +34,20 @@ def differences(original: str, page: str) -> Iterator[Difference]:
             )
 
 
-def say_differences(original: str, page: str) -> None:
-    """Print what differs: removed words as [-words-], added ones as {+words+}."""
-    found = list(differences(original, page))
-    for before, removed, added, after in found[:MAX_SHOWN]:
-        marks = [
-            colour(f"[-{clean(removed)}-]", "red") if removed else "",
-            colour(f"{{+{clean(added)}+}}", "green") if added else "",
-        ]
-        say(f"    … {clean(before)} {' '.join(filter(None, marks))} {clean(after)} …")
-    if len(found) > MAX_SHOWN:
-        say(f"    and {len(found) - MAX_SHOWN:,} more places")
-    if not found:
-        say("    nothing but punctuation, case or spacing")
+def marked(difference: Difference) -> list[str]:
+    """Removed words as [-words-], added ones as {+words+}."""
+    removed, added = difference.removed, difference.added
+    return [f"[-{removed}-]"] * bool(removed) + [f"{{+{added}+}}"] * bool(added)
+
+
+def difference_line(original: str, page: str) -> str:
+    """What differs, as [-removed-]{+added+}; …, cut between two places at MAX_CHARS."""
+    said: list[str] = []
+    left = MAX_CHARS
+    for difference in differences(original, page):
+        mark = "".join(marked(difference))
+        left -= len(mark) + 2
+        if left < 0:
+            return "; ".join([*said, "…"])
+        said.append(mark)
+    return "; ".join(said)
