@@ -14,6 +14,8 @@ from pathlib import Path
 # Statements that made something: kind of object, its name → the statement.
 Objects = dict[tuple[str, str], str]
 
+WRITTEN_BESIDE = ("-wal", "-shm", "-journal")  # suffixes of what SQLite writes beside a file
+
 _OBJECTS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
 
 

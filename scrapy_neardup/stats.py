@@ -70,6 +70,10 @@ LEARN_VERIFIED = key(
 LEARN_GIVEN_BACK = key(
     "learn/given_back", "skipped requests that were made because their rule was withdrawn"
 )
+LEARN_FOREIGN = key(
+    "learn/foreign",
+    "lines of skipped.jsonl that are damaged, or that nobody with the folder's key wrote; left out",
+)
 
 PAGES_READ = key("pages/read", "pages compared (with NEARDUP_ITEM_FIELDS: items)")
 PAGES_BY_KIND = key(
@@ -228,6 +232,11 @@ RECRAWL_PAGES = key(
 )
 RECRAWL_ITEMS = key(
     "recrawl/items_unchanged", "items dropped, tagged or counted because their page is unchanged"
+)
+RECRAWL_FOREIGN = key(
+    "recrawl/foreign",
+    "rows of visits.sqlite that changed, or that nobody with the folder's key wrote; their pages "
+    "count as new",
 )
 RECRAWL_REVERTED = key(
     "recrawl/reverted",

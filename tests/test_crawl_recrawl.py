@@ -18,6 +18,7 @@ from scrapy.http import Response
 from scrapy_neardup.commands import main
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.state.visit_file import FILE, changes, opened, runs
+from scrapy_neardup.state.visits import Visit, Visits
 from tests.crawls import Outcome, PagesSpider, crawl
 from tests.mock_site import MockSite, page, prose, redirect
 
@@ -377,6 +378,63 @@ def test_a_recrawl_that_was_killed_goes_on_where_it_was(
     assert mock_site.gets("/p/7") == 2
     with closing(opened(tmp_path / FILE)) as db:
         assert [one.id for one in runs(db)] == [1, 2]
+
+
+def test_a_row_that_somebody_else_wrote_keeps_no_item_back(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    """They know what the page will say, but not the folder's key."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    add_shop(mock_site)
+    recrawl(mock_site, ours, NEARDUP_KEY=None)
+    mock_site.add("/p/1", product(1, "3.00"))
+    recrawl(mock_site, theirs, NEARDUP_KEY=None)
+    assert main(["check", str(ours)]) == 0
+    with closing(opened(ours / FILE)) as db:
+        db.execute("ATTACH ? AS theirs", (str(theirs / FILE),))
+        with db:
+            db.execute("INSERT OR REPLACE INTO page SELECT * FROM theirs.page")
+            db.execute("INSERT OR REPLACE INTO learnt SELECT * FROM theirs.learnt")
+    assert main(["check", str(ours)]) == 1
+    second = recrawl(mock_site, ours, NEARDUP_KEY=None)
+    assert mock_site.url("/p/1") in second.urls
+    assert found(second)["new"] == second.stat("recrawl/foreign") - 1 == 9
+    assert main(["check", str(ours)]) == 0
+
+
+def test_visits_of_other_tables_are_set_aside(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site, 2)
+    recrawl(mock_site, tmp_path)
+    with closing(opened(tmp_path / FILE)) as db, db:
+        db.execute("CREATE TRIGGER t AFTER INSERT ON page BEGIN DELETE FROM page; END")
+    assert main(["changes", str(tmp_path)]) == 2
+    assert main(["check", str(tmp_path)]) == 1
+    assert found(recrawl(mock_site, tmp_path)) == {"new": 3}
+    assert (tmp_path / f"{FILE}.damaged").exists()
+
+
+def test_a_page_counts_as_done_only_if_this_folder_s_crawl_said_so(tmp_path: Path) -> None:
+    key = b"k" * 16
+    visits = Visits(tmp_path, "shop", 5)
+    visits.put(visit_of(visits, key))
+    visits.done(key)
+    visits.flush()
+    visits.close()
+    with closing(opened(tmp_path / FILE)) as db:
+        (code,) = db.execute("SELECT done FROM page").fetchone()
+    for planted in (code, code[::-1], b"", 1):
+        with closing(opened(tmp_path / FILE)) as db, db:
+            db.execute("UPDATE page SET done = ?", (planted,))
+        visits = Visits(tmp_path, "shop", 5)
+        assert visits.is_done(key) == (planted == code)
+        visits.close()
+
+
+def visit_of(visits: Visits, key: bytes) -> Visit:
+    """A page without anything."""
+    url, none = "http://a.example/", b""
+    row = (key, visits.spider, "parse", 1, 1, none, 1, 0, 0.0, url, none, none, none)
+    return Visit(*row, None, 0, None, None, 0)
 
 
 def test_the_loop_of_the_document_keeps_a_table(mock_site: MockSite, tmp_path: Path) -> None:

@@ -10,9 +10,12 @@ from crawls import Outcome, crawl_requests
 from mock_site import MockSite, page, prose
 
 from scrapy_neardup import commands
+from scrapy_neardup.errors import StateError
 from scrapy_neardup.learn.rule import Rule
 from scrapy_neardup.learn.stored_rules import FILE, read_rules
 from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state.learnt_rules import load_rules, save_rules
+from scrapy_neardup.state.secret import key_in
 
 N = 60
 SETTINGS = {"NEARDUP_LEARN_ERROR": 0.1}  # 29 predictions
@@ -76,7 +79,8 @@ def test_rules_are_kept_for_later_crawls(
 def test_damaged_rules_are_set_aside(mock_site: MockSite, tmp_path: Path) -> None:
     for damaged in (
         "{",
-        '{"format": 1, "rules": [{}]}',
+        '{"format": 2, "rules": [{}]}',
+        '{"format": 2, "dry": {}, "rules": []}',
         '{"format": 9, "dry": {}, "rules": []}',
         "[]",
     ):
@@ -84,7 +88,7 @@ def test_damaged_rules_are_set_aside(mock_site: MockSite, tmp_path: Path) -> Non
         outcome = crawl(mock_site, ["/page/1"], NEARDUP_STATE_DIR=str(tmp_path))
         assert outcome.stat("errors/learn") == 0
         assert not (tmp_path / FILE).exists()
-    assert len(list(tmp_path.glob(f"{FILE}.damaged*"))) == 4
+    assert len(list(tmp_path.glob(f"{FILE}.damaged*"))) == 5
 
 
 def test_pages_of_one_text_with_other_data_confirm_nothing(mock_site: MockSite) -> None:
@@ -101,7 +105,7 @@ def test_pages_of_one_text_with_other_data_confirm_nothing(mock_site: MockSite) 
 
 @pytest.fixture
 def learnt(mock_site: MockSite, items: list[str], tmp_path: Path) -> Path:
-    crawl(mock_site, items, NEARDUP_STATE_DIR=str(tmp_path))
+    crawl(mock_site, items, NEARDUP_STATE_DIR=str(tmp_path), NEARDUP_KEY=None)
     return tmp_path
 
 
@@ -117,6 +121,26 @@ def test_rules_are_shown_with_their_evidence(
     (rule,) = json.loads(capsys.readouterr().out)["rules"]
     assert rule["error_bound"] < 0.1
     assert rule["standing"] == "trusted"
+
+
+def test_rules_that_somebody_else_wrote_do_not_count(learnt: Path, mock_site: MockSite) -> None:
+    rules, key = rules_in(learnt), key_in(learnt)
+    save_rules(learnt, rules, {}, key ^ 1)
+    with pytest.raises(StateError, match="not written under this folder's key"):
+        load_rules(learnt, key)
+    assert commands.main(["rules", str(learnt)]) == commands.WRONG_USE
+    assert commands.main(["check", str(learnt)]) == commands.NOTHING_FOUND
+    settings = {"NEARDUP_STATE_DIR": str(learnt), "NEARDUP_LEARN": "act", "NEARDUP_KEY": None}
+    outcome = crawl(mock_site, ["/item/0"], **settings)
+    assert not outcome.stat("learn/rules/trusted")
+    assert (learnt / f"{FILE}.damaged").exists()
+
+
+def test_damaged_rules_are_repaired(learnt: Path) -> None:
+    (learnt / FILE).write_bytes(b"[" * 50_000)
+    assert commands.main(["check", str(learnt)]) == commands.NOTHING_FOUND
+    assert commands.main(["repair", str(learnt)]) == 0
+    assert commands.main(["check", str(learnt)]) == 0
 
 
 def test_a_rule_can_be_forgotten_and_pinned(

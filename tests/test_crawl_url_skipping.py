@@ -13,7 +13,13 @@ from scrapy.http import Response
 
 from scrapy_neardup import commands
 from scrapy_neardup.learn import learner
-from scrapy_neardup.state.skipped import FILE, SkippedRequest, SkippedRequests
+from scrapy_neardup.state.skipped import (
+    FILE,
+    SkippedRequest,
+    SkippedRequests,
+    examine,
+    repair,
+)
 
 N = 60
 NEVER = 10**9
@@ -159,19 +165,21 @@ def test_a_request_that_no_file_can_hold_is_made(mock_site: MockSite) -> None:
 
 # --- the file
 
+KEY = 2**64 - 3
+
 
 def skipped(number: int, rule: str = "rule") -> SkippedRequest:
     return SkippedRequest(f"http://a.example/{number}", "http://a.example/", [rule], {"url": "x"})
 
 
 def test_skipped_requests_outlive_a_torn_line(tmp_path: Path) -> None:
-    requests = SkippedRequests(tmp_path)
+    requests = SkippedRequests(tmp_path, KEY)
     requests.add(skipped(1))
     requests.add(skipped(2, "another"))
     requests.close()
     with (tmp_path / FILE).open("ab") as file:
         file.write(b'{"skipped": ["http://a.ex')
-    requests = SkippedRequests(tmp_path)
+    requests = SkippedRequests(tmp_path, KEY)
     requests.add(skipped(3))
     requests.fetched(skipped(1).url)
     assert list(requests.to_make({"another"})) == [skipped(3)]
@@ -179,11 +187,34 @@ def test_skipped_requests_outlive_a_torn_line(tmp_path: Path) -> None:
     requests.close()
 
 
+def test_lines_that_somebody_else_wrote_neither_make_nor_cancel_a_request(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    requests = SkippedRequests(tmp_path, KEY)
+    requests.add(skipped(1))
+    requests.close()
+    theirs = SkippedRequests(tmp_path, KEY ^ 1)
+    theirs.add(skipped(2))
+    theirs.fetched(skipped(1).url)
+    theirs.close()
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b'{"fetched": "http://a.example/1"}\n' + b"[" * 50_000 + b"\n")
+    assert "4 lines are damaged" in str(examine(tmp_path, KEY))
+    requests = SkippedRequests(tmp_path, KEY)
+    assert list(requests.to_make(set())) == [skipped(1)]
+    assert requests.n_foreign == 4
+    assert "4 lines are damaged, or were not written under this folder's key" in caplog.text
+    requests.close()
+    aside = repair(tmp_path, KEY)
+    assert len(aside.read_bytes().splitlines()) == 5
+    assert examine(tmp_path, KEY) is None
+
+
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
 def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_bytes(b"of another program")
     (tmp_path / FILE).symlink_to(other)
-    with pytest.raises(OSError, match="symbolic links"):
-        SkippedRequests(tmp_path)
+    with pytest.raises(OSError, match="is a link"):
+        SkippedRequests(tmp_path, KEY)
     assert other.read_bytes() == b"of another program"

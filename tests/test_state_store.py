@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from scrapy_neardup.errors import JournalError, StateError, StateLocked
-from scrapy_neardup.state.files import require_own
+from scrapy_neardup.own_files import require_own
 from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, pack_record
 from scrapy_neardup.state.recovery import numbers
 from scrapy_neardup.state.store import Store

@@ -68,13 +68,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
-    from scrapy_neardup.state.visit_file import check_version
+    from scrapy_neardup.state.visit_file import check_file
 
     if not path.exists():
         raise NearDupError(f"{path}: no such file: no crawl had NEARDUP_RECRAWL='changed' or 'all'")
     db = connect_to_read(path)
     try:
-        check_version(db, path)
+        check_file(db, path)
     except sqlite3.Error as error:
         db.close()
         raise NearDupError(f"{path}: cannot be read: {error}") from error

@@ -40,6 +40,7 @@ class Report(NamedTuple):
     damage: list[Damage]  # to the files of the state
     bad_ledgers: list[Path]  # files of the ledger that cannot be read
     bad_frontier: Path | None
+    bad_beside: list[Path]  # learnt rules, skipped requests, visits
     bad_key: str | None  # what is wrong with the key
     n_waiting: int  # requests in the frontier
     n_guests: int  # journals that the next crawl merges
@@ -90,6 +91,7 @@ def inspect(folder: Path, key: int | None = None) -> Report:
     files = [_finding(folder, path, wrong.get(path, SOUND)) for path in [*paths, *guests]]
     bad_key = _key(folder, files)
     n_waiting, bad_frontier = _frontier(folder, files, key)
+    bad_beside = _beside(folder, files, key)
     ledgers, bad_ledgers = _ledgers(folder)
     return Report(
         ended_cleanly=content.closed,
@@ -97,6 +99,7 @@ def inspect(folder: Path, key: int | None = None) -> Report:
         damage=damage,
         bad_ledgers=bad_ledgers,
         bad_frontier=bad_frontier,
+        bad_beside=bad_beside,
         bad_key=bad_key,
         n_waiting=n_waiting,
         n_guests=sum(guest.content is not None for guest in ended),
@@ -130,6 +133,26 @@ def _frontier(folder: Path, files: list[Finding], key: int | None) -> tuple[int,
     n_requests, damage = examine(path, key)
     files.append(_finding(folder, path, damage or SOUND))
     return n_requests, None if damage is None else path
+
+
+def _beside(folder: Path, files: list[Finding], key: int | None) -> list[Path]:
+    """Of the files that not every crawl has, those that are damaged; adds them to those read."""
+    from scrapy_neardup.learn import stored_rules
+    from scrapy_neardup.state import learnt_rules, skipped, visit_file, visits
+
+    bad = []
+    for name, examine in (
+        (stored_rules.FILE, learnt_rules.examine),
+        (skipped.FILE, skipped.examine),
+        (visit_file.FILE, visits.examine),
+    ):
+        if not (folder / name).exists():
+            continue
+        damage = examine(folder, key)
+        files.append(_finding(folder, folder / name, damage or SOUND))
+        if damage is not None:
+            bad.append(folder / name)
+    return bad
 
 
 def _ledgers(folder: Path) -> tuple[list[Finding], list[Path]]:

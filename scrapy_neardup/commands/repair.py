@@ -1,7 +1,8 @@
 """Repair a state folder: set damaged files aside, so that the rest is sound.
 
 The next crawl would do the same. It fetches and keeps again what only the damaged files held.
-They stay in the folder under names that end in .damaged. Refused while a crawl uses the folder.
+They stay in the folder under names that end in .damaged. Sound lines of
+skipped.jsonl stay in it. Refused while a crawl uses the folder.
 
 Requests that waited in a damaged frontier can only be found again. Nobody knows on which pages, so
 the next crawl of the job reads all of them again. A damaged key cannot be repaired.
@@ -60,9 +61,20 @@ def repair(folder: Path, key: int | None = None) -> dict[str, int]:
         raise StateError(report.bad_key)
     asides = [recover(damage) for damage in report.damage]
     asides += [set_aside(path) for path in report.bad_ledgers]
+    asides += [_beside_set_aside(path, key) for path in report.bad_beside]
     if report.bad_frontier is not None:
         forget_urls(
             folder, key
         )  # first: without the frontier, nobody could tell that this is missing
         asides.append(set_aside(report.bad_frontier))
     return {str(aside.relative_to(folder)): aside.stat().st_size for aside in asides}
+
+
+def _beside_set_aside(path: Path, key: int | None) -> Path:
+    from scrapy_neardup.state import files, skipped, visit_file
+
+    if path.name == skipped.FILE:
+        return skipped.repair(path.parent, key)
+    if path.name == visit_file.FILE:
+        return visit_file.set_visits_aside(path)
+    return files.set_aside(path)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands.numbers import at_least
-from scrapy_neardup.commands.state_folder import add_state, locked, state_folder
+from scrapy_neardup.commands.state_folder import add_state, known_key, locked, state_folder
 from scrapy_neardup.commands.terminal import clean, colour, complain, say, say_json
 from scrapy_neardup.errors import StateError
 
@@ -53,16 +53,17 @@ def run(options: argparse.Namespace) -> int:
     folder = state_folder(options)
     if not folder.is_dir():
         raise StateError(f"{folder}: no such state folder; name JOBDIR or NEARDUP_STATE_DIR")
-    rules, dry = stored(folder)
+    key = known_key(folder, options)
+    rules, dry = stored(folder, key)
     if options.learn_from is not None:
         rules = learnt(rules, ledger_folder(options.learn_from))
-        keep(folder, rules, dry)
+        keep(folder, rules, dry, key)
     if number := options.forget or options.pin:
         if number > len(rules):
             complain(f"{folder}: there are {len(rules)} learnt rules, and none has number {number}")
             return 1
         change(rules, number, options)
-        keep(folder, rules, dry)
+        keep(folder, rules, dry, key)
         return 0
     if options.export is not None:
         return export(rules, options.export)
@@ -70,23 +71,27 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def stored(folder: Path) -> tuple[list[Rule], dict[str, int]]:
+def stored(folder: Path, key: int | None) -> tuple[list[Rule], dict[str, int]]:
     """The rules of a state folder, and its dry kinds. Raises StateError, OSError."""
-    from scrapy_neardup.learn.stored_rules import FILE, read_rules
+    from scrapy_neardup.state.learnt_rules import load_rules
 
     try:
-        return read_rules((folder / FILE).read_text("utf-8"))
+        return load_rules(folder, key)
     except FileNotFoundError:
         return [], {}
 
 
-def keep(folder: Path, rules: list[Rule], dry: dict[str, int]) -> None:
+def keep(folder: Path, rules: list[Rule], dry: dict[str, int], key: int | None) -> None:
     """Write the rules back. Raises StateError where a crawl is using the folder, and OSError."""
-    from scrapy_neardup.learn.stored_rules import FILE, write_rules
-    from scrapy_neardup.state.files import write_atomically
+    from scrapy_neardup.state.learnt_rules import save_rules
 
+    if key is None:
+        raise StateError(
+            f"{folder}: rules are written under the folder's key only, which is NEARDUP_KEY: run "
+            f"this in the project that has this setting"
+        )
     with locked(folder):
-        write_atomically(folder / FILE, [write_rules(rules, dry).encode("utf-8", "replace")])
+        save_rules(folder, rules, dry, key)
 
 
 def change(rules: list[Rule], number: int, options: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy_neardup.commands.state_folder import add_state_option, state_folder
+from scrapy_neardup.commands.state_folder import add_state_option, known_key, state_folder
 from scrapy_neardup.commands.terminal import clean, complain, say, say_json
 from scrapy_neardup.errors import LedgerError, StateError
 from scrapy_neardup.ledger.reader import LedgerReader
@@ -47,7 +47,11 @@ def run(options: argparse.Namespace) -> int:
     state = state_folder(options)
     if not state.is_dir():
         raise StateError(f"{state}: no such state folder; name JOBDIR or NEARDUP_STATE_DIR")
-    overrides = deferred(state) if options.deferred else found(state, options.pattern)
+    overrides = (
+        deferred(state, known_key(state, options))
+        if options.deferred
+        else found(state, options.pattern)
+    )
     if not overrides:
         complain(
             f"{state}: no request waits"
@@ -74,14 +78,14 @@ def found(state: Path, pattern: str) -> list[Override]:
     return [Override(pattern, decisions[-1].callback if decisions else None)]
 
 
-def deferred(state: Path) -> list[Override]:
+def deferred(state: Path, key: int | None) -> list[Override]:
     """Overrides for the requests that wait."""
     from scrapy_neardup.ledger.undo import Override
     from scrapy_neardup.state.skipped import DEFERRED, FILE, SkippedRequests
 
     if not (state / FILE).exists():
         return []
-    requests = SkippedRequests(state)
+    requests = SkippedRequests(state, key)
     try:
         waiting = [one for one in requests.to_make(()) if one.rules[0].startswith(DEFERRED)]
     finally:

@@ -224,7 +224,7 @@ class Recrawl:
             callback,
             visits.run,
             earlier.first if earlier is not None else visits.run,
-            before.done if before is not None else 0,
+            before.done if before is not None else b"",
             visits.run,
             Status.NEW,
             time.time(),
@@ -368,7 +368,8 @@ class Recrawl:
         counts = self._visits.counts()
         if not goes_on:
             logger.info("neardup: %s", in_words(counts))
-        return {stats.RECRAWL_PAGES.format(s.word): counts.get(s, 0) for s in Status}
+        foreign = {stats.RECRAWL_FOREIGN: n} if (n := self._visits.n_foreign) else {}
+        return foreign | {stats.RECRAWL_PAGES.format(s.word): counts.get(s, 0) for s in Status}
 
     def _conclude(self, reason: str) -> None:
         visits, ended = self._visits, reason == "finished"

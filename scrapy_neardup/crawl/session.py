@@ -209,7 +209,8 @@ class CrawlSession:
                 "found; set NEARDUP_STATE_DIR or JOBDIR, where that is kept"
             )
         # The crawl whose guest this one is may be of the same spider, and have its run.
-        visits = Visits(self._folder, crawler.spidercls.name, goes_on=not self.state.is_guest)
+        goes_on = not self.state.is_guest
+        visits = Visits(self._folder, crawler.spidercls.name, self.state.key, goes_on)
         self._resources.callback(visits.close)
         return visits
 
@@ -354,15 +355,17 @@ class CrawlSession:
         is_first = shared.learner is None
         if shared.learner is None:
             shared.learner = Learner(self.settings.learn_error, self._acts())
-        learning = UrlLearning(self._crawler, self.settings, folder, shared.learner)
+        key = self.state.key
+        learning = UrlLearning(self._crawler, self.settings, folder, key, shared.learner)
         if is_first:
             self.attempt("learn", learning.restore)
         return learning
 
     def _skip(self) -> UrlSkipping:
-        skipped = self.attempt("learn", SkippedRequests, self._own_folder())
+        key = self.state.key
+        skipped = self.attempt("learn", SkippedRequests, self._own_folder(), key)
         if skipped is None:  # the folder cannot be written
-            skipped = SkippedRequests(None)
+            skipped = SkippedRequests(None, key)
         self._resources.callback(skipped.close)
         return UrlSkipping(
             self._crawler,
@@ -452,6 +455,8 @@ class CrawlSession:
         sizes |= self.learning.gauges()
         if self.skipping.acts:
             sizes[stats.URLS_DEFERRED] = self.skipping.n_deferred
+        if n_foreign := self.skipping.n_foreign:
+            sizes[stats.LEARN_FOREIGN] = n_foreign
         fleet = self._fleet.counts() if self._fleet is not None else {}
         return sizes | fleet | gauges.losses(self.state, self._frontier, self.recorder.ledger)
 

@@ -16,9 +16,10 @@ from scrapy_neardup.errors import StateError
 from scrapy_neardup.factory import make_rules
 from scrapy_neardup.learn.learner import Judged, Learner
 from scrapy_neardup.learn.rule import Standing
-from scrapy_neardup.learn.stored_rules import FILE, read_rules, write_rules
+from scrapy_neardup.learn.stored_rules import FILE
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.files import set_aside, write_atomically
+from scrapy_neardup.state.files import set_aside
+from scrapy_neardup.state.learnt_rules import load_rules, save_rules
 from scrapy_neardup.urls.key import OWN_KEY, url_key
 from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
 
@@ -32,9 +33,14 @@ class UrlLearning:
     """
 
     def __init__(
-        self, crawler: Crawler, settings: NearDupSettings, folder: Path | None, learner: Learner
+        self,
+        crawler: Crawler,
+        settings: NearDupSettings,
+        folder: Path | None,
+        key: int,
+        learner: Learner,
     ) -> None:
-        """folder: of the state, None where nothing is to be kept."""
+        """folder: of the state, None where nothing is to be kept. key: its secret."""
         self.learner = learner
         self._rules = make_rules(settings)
         self.is_on = settings.learn != "off"
@@ -42,7 +48,8 @@ class UrlLearning:
             self.is_on = False
         self._min_words = max(settings.min_words, MIN_WORDS)
         self.n_withdrawn = 0  # rules that acted, or might have
-        self._path = None if folder is None else folder / FILE
+        self._folder = folder
+        self._key = key
 
     # --- pages
 
@@ -74,23 +81,28 @@ class UrlLearning:
 
     def restore(self) -> None:
         """Go on with the rules of the crawls before; without them, where the file is damaged."""
-        if self._path is None or not self.is_on or not self._path.exists():
+        if not self._is_kept():
             return
+        assert self._folder is not None
         try:
-            rules, dry = read_rules(self._path.read_text("utf-8"))
+            rules, dry = load_rules(self._folder, self._key)
             self.learner.restore(rules)
             self.learner.dry.restore(dry)
-        except (StateError, UnicodeDecodeError) as error:
-            aside = set_aside(self._path)
+        except StateError as error:
+            aside = set_aside(self._folder / FILE)
             logger.warning("neardup: %s; set aside as %s. Rules are learnt anew", error, aside.name)
 
     def save(self) -> None:
         """Keep the rules for later crawls. Raises OSError."""
-        if self._path is None or not self.is_on:
+        if self._folder is None or not self.is_on:
             return
         rules, dry = self.learner.rules(), self.learner.dry.counts()
-        if rules or dry or self._path.exists():
-            write_atomically(self._path, [write_rules(rules, dry).encode("utf-8", "replace")])
+        if rules or dry or self._is_kept():
+            save_rules(self._folder, rules, dry, self._key)
+
+    def _is_kept(self) -> bool:
+        """Whether a crawl before left rules."""
+        return self._folder is not None and self.is_on and (self._folder / FILE).exists()
 
     def gauges(self) -> dict[str, Any]:
         """How many rules there are, and what those that are trusted save."""

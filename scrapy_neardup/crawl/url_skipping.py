@@ -103,6 +103,11 @@ class UrlSkipping:
         self._delivery.hold(self._batch)
         return True
 
+    @property
+    def n_foreign(self) -> int:
+        """Lines of the list that nobody with the folder's key wrote."""
+        return self._skipped.n_foreign
+
     def sync(self) -> None:
         """To be called every second, and at the end. Raises OSError."""
         self._skipped.sync()

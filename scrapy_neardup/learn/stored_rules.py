@@ -1,4 +1,4 @@
-"""Learnt rules ↔ the JSON that a state folder keeps."""
+"""Learnt rules ↔ JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scrapy_neardup.learn.changes import Change
 from scrapy_neardup.learn.rule import Pair, Rule, Standing
 
 FILE = "rules.json"
-FORMAT = 1
+FORMAT = 2  # a state folder has them with a MAC (state/learnt_rules.py)
 
 
 def write_rules(rules: Iterable[Rule], dry: Mapping[str, int]) -> str:
@@ -44,7 +44,7 @@ def read_rules(text: str) -> tuple[list[Rule], dict[str, int]]:
             raise StateError(f"{FILE} is of format {stored['format']}; this version reads {FORMAT}")
         dry = {str(kind): int(n) for kind, n in stored["dry"].items()}
         return [as_rule(record) for record in stored["rules"]], dry
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise StateError(f"{FILE} holds no learnt rules ({error!r}): delete it") from error
 
 

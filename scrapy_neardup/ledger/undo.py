@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from scrapy_neardup.own_files import refuse_links
 from scrapy_neardup.urls.key import DEFAULT_RULES, UrlKeyRules, url_key
 
 FILE = "overrides.jsonl"
@@ -46,7 +47,8 @@ def read(state: Path) -> Iterator[dict[str, str]]:
 
 
 def append(path: Path, entries: list[dict[str, str | None]]) -> None:
-    """Append lines and sync the file."""
+    """Append lines and sync the file. Raises OSError, also for a file that is a link."""
+    refuse_links(path)
     lines = "".join(json.dumps(entry) + "\n" for entry in entries)
     with path.open("a", encoding="utf-8") as file:
         # Keep a torn last line apart from what follows.

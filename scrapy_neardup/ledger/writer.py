@@ -31,6 +31,8 @@ from scrapy_neardup.ledger.schema import (
     url_hash,
     url_id,
 )
+from scrapy_neardup.own_files import refuse_links
+from scrapy_neardup.sqlite_files import WRITTEN_BESIDE
 
 logger = logging.getLogger(__name__)
 
@@ -232,6 +234,7 @@ class LedgerWriter:
 
     def _connect(self, path: Path) -> None:
         """Go on in a file, which is made if it is missing or is not a ledger."""
+        refuse_links(path, *WRITTEN_BESIDE)
         if path.exists() and not is_ledger(path):
             logger.warning("%s is damaged or half made: now %s", path, set_aside(path).name)
         if not path.exists():

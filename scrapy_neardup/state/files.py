@@ -6,15 +6,10 @@ Every write goes through `os`, unbuffered: tests/crash_model.py records these ca
 from __future__ import annotations
 
 import os
-import stat
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from scrapy_neardup.errors import StateError
-
 TEMPORARY, DAMAGED = ".tmp", ".damaged"
-O_NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 O_BINARY: int = getattr(os, "O_BINARY", 0)  # Windows would write \r\n for each \n
 
 
@@ -52,27 +47,6 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path in missing:
         sync_folder(path.parent)
-
-
-def require_own(folder: Path) -> None:
-    """Raise StateError if the folder is another user's, or any user may write to it.
-
-    Root may open any user's, as in a container with a folder of the host; a group may share one.
-    On Windows, where folders inherit rights, nothing is asked. Raises OSError.
-    """
-    if sys.platform == "win32":
-        return
-    found, own = folder.stat(), os.geteuid()
-    if own and found.st_uid not in (own, 0):
-        raise StateError(
-            f"{folder} belongs to user {found.st_uid}, not to you ({own}), who could make a crawl "
-            f"skip what it has not seen: chown it, or name another folder"
-        )
-    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-        raise StateError(
-            f"any user may write to {folder}, and could make a crawl skip what it has not seen: "
-            f"chmod o-w {folder}"
-        )
 
 
 def set_aside(path: Path) -> Path:

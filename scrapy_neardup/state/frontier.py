@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scrapy_neardup.errors import StateError
-from scrapy_neardup.sqlite_files import connect_to_read, require_schema
+from scrapy_neardup.own_files import NotOurFile, refuse_links
+from scrapy_neardup.sqlite_files import WRITTEN_BESIDE, connect_to_read, require_schema
 from scrapy_neardup.state.mac import MAC_BYTES, REQUEST, is_mac, mac_of
 
 logger = logging.getLogger(__name__)
@@ -91,12 +92,13 @@ class Frontier:
         self.path = path
         self.errors = 0
         try:
+            refuse_links(path, *WRITTEN_BESIDE)
             self._db = _open(path)
             self._reader = _connect(path)
             self._reader.execute("PRAGMA query_only = 1")
             self._counts = dict(self._reader.execute(_COUNTS).fetchall())
             (last,) = self._reader.execute("SELECT max(id) FROM requests").fetchone()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, NotOurFile) as error:
             raise _unreadable(path, error) from error
         self.n_rows = sum(self._counts.values())
         self._last_reopened = self._last = self._committed = last or 0
@@ -381,7 +383,7 @@ def count_requests(path: Path) -> int:
     return int(n_requests)
 
 
-def _unreadable(path: Path, error: sqlite3.Error) -> StateError:
+def _unreadable(path: Path, error: Exception) -> StateError:
     return StateError(
         f"{path}, the crawl's queue of requests, cannot be opened ({error}). Make it readable and "
         f"writable; if it is damaged, {_remedy(path)}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from secrets import randbits
 
 from scrapy_neardup.errors import StateLocked
-from scrapy_neardup.state.files import require_own
+from scrapy_neardup.own_files import require_own
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Fsync, Journal, JournalRecord
 from scrapy_neardup.state.recovery import FolderContent, read_folder

@@ -18,7 +18,8 @@ from typing import BinaryIO, Literal, NamedTuple
 from zlib import crc32
 
 from scrapy_neardup.errors import JournalError
-from scrapy_neardup.state.files import O_BINARY, O_NOFOLLOW, write_all, write_atomically
+from scrapy_neardup.own_files import O_NOFOLLOW, refuse_links
+from scrapy_neardup.state.files import O_BINARY, write_all, write_atomically
 from scrapy_neardup.state.header import Identity, pack_header, read_header
 from scrapy_neardup.state.lock import try_lock
 from scrapy_neardup.state.mac import MAC_BYTES, RECORD, foreign, is_mac, mac_of
@@ -57,6 +58,7 @@ class Journal:
         OSError.
         """
         self.path = path
+        refuse_links(path)
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | O_BINARY | O_NOFOLLOW)
         self._end = end
         self._key = key

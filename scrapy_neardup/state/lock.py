@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from scrapy_neardup.errors import StateLocked
-from scrapy_neardup.state.files import O_NOFOLLOW
+from scrapy_neardup.own_files import O_NOFOLLOW, refuse_links
 
 # Past any content: on Windows a locked byte cannot be read, and others must read the pid.
 _LOCKED_BYTE = 1 << 30
@@ -48,6 +48,7 @@ class FolderLock:
 
     def __init__(self, folder: Path, advice: str = STATE_ADVICE) -> None:
         path = folder / "lock"
+        refuse_links(path)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | O_NOFOLLOW, 0o600)
         if not try_lock(self._fd):
             os.close(self._fd)

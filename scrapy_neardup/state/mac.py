@@ -11,11 +11,14 @@ from hmac import compare_digest
 from pathlib import Path
 
 MAC_BYTES = 8  # as many as the key's: to guess either takes 2^64 attempts
-HEADER, RECORD, REQUEST = b"neardup-header", b"neardup-record", b"neardup-request"  # what is signed
+# What is signed.
+HEADER, RECORD, REQUEST = b"neardup-header", b"neardup-record", b"neardup-request"
+RULES, SKIPPED, VISIT = b"neardup-rules", b"neardup-skipped", b"neardup-visit"
+_MEMBER, _END = b', "mac": "', b'"}'
 
 
 def mac_of(key: int, kind: bytes, *parts: bytes | memoryview) -> bytes:
-    """The code of some bytes under a folder's secret; BLAKE2b. kind: HEADER, RECORD or REQUEST."""
+    """The code of some bytes under a folder's secret; BLAKE2b. kind: what they are."""
     hashed = blake2b(key=key.to_bytes(8, "little"), digest_size=MAC_BYTES, person=kind)
     for part in parts:
         hashed.update(part)
@@ -25,6 +28,21 @@ def mac_of(key: int, kind: bytes, *parts: bytes | memoryview) -> bytes:
 def is_mac(found: bytes | memoryview, key: int, kind: bytes, *parts: bytes | memoryview) -> bool:
     """Whether this is the code of some bytes."""
     return compare_digest(found, mac_of(key, kind, *parts))
+
+
+def signed_json(key: int, kind: bytes, entry: bytes) -> bytes:
+    """A JSON object that is not empty, with its code as the last member."""
+    return entry[:-1] + _MEMBER + mac_of(key, kind, entry).hex().encode() + _END
+
+
+def own_json(key: int | None, kind: bytes, signed: bytes) -> bytes | None:
+    """What signed_json() was given; None unless it was under this key. key: None for any."""
+    body, name, code = signed.rpartition(_MEMBER)
+    entry = body + b"}"
+    if not name or len(code) != 2 * MAC_BYTES + len(_END):
+        return None
+    expected = code if key is None else mac_of(key, kind, entry).hex().encode() + _END
+    return entry if compare_digest(code, expected) else None
 
 
 def foreign(path: Path, what: str) -> str:

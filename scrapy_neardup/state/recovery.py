@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scrapy_neardup.errors import DamagedFile, JournalError, StateError
+from scrapy_neardup.own_files import O_NOFOLLOW, refuse_links
 from scrapy_neardup.state import records
-from scrapy_neardup.state.files import O_NOFOLLOW, aside_name, set_aside, write_atomically
+from scrapy_neardup.state.files import aside_name, set_aside, write_atomically
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Journal, JournalContent, JournalRecord, read_journal
 from scrapy_neardup.state.lock import try_lock
@@ -197,6 +198,7 @@ def recover(damage: Damage) -> Path:
     aside = aside_name(damage.path)
     # First the copy, then the cut: a crash between them leaves a copy too many.
     write_atomically(aside, [rest])
+    refuse_links(damage.path)
     fd = os.open(damage.path, os.O_WRONLY)
     try:
         os.ftruncate(fd, damage.offset)

@@ -1,19 +1,25 @@
 """Requests that learnt rules skipped, by name: so that each can be made if its rule was wrong.
 
 `skipped.jsonl`, one JSON object a line, append-only: `{"skipped": …}` is a request with its URL,
-its twin and the rules; `{"fetched": URL}` says that it was made after all.
+its twin and the rules; `{"fetched": URL}` says that it was made after all. Each line has a MAC
+(mac.py): who could write one would have the crawl make any request, or none.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
-from scrapy_neardup.state.files import O_BINARY, O_NOFOLLOW
+from scrapy_neardup.own_files import O_NOFOLLOW, refuse_links
+from scrapy_neardup.state.files import O_BINARY, aside_name, write_atomically
+from scrapy_neardup.state.mac import SKIPPED, own_json, signed_json
+
+logger = logging.getLogger(__name__)
 
 FILE = "skipped.jsonl"
 DEFERRED = "dry "  # before the kind of URLs of a request that waits; in the place of a rule
@@ -34,10 +40,18 @@ class SkippedRequest(NamedTuple):
 
 
 class SkippedRequests:
-    """The skipped requests of a state folder; without one, of a crawl."""
+    """The skipped requests of a state folder; without one, of a crawl.
 
-    def __init__(self, folder: Path | None) -> None:
-        """Raises OSError, also for a file that is a link."""
+    n_foreign  lines that are damaged, or were not written under the folder's key; so far
+    """
+
+    def __init__(self, folder: Path | None, key: int | None) -> None:
+        """key: the folder's secret; None, where it is not known, for reading only.
+
+        Raises OSError, also for a file that is a link.
+        """
+        self._key = key
+        self.n_foreign = 0
         self._file: IO[bytes] = TemporaryFile() if folder is None else _opened(folder / FILE)  # noqa: SIM115
         self._is_stored = folder is not None
         if self._file.tell() and not self._ends_a_line():
@@ -53,11 +67,15 @@ class SkippedRequests:
 
     def add(self, skipped: SkippedRequest) -> None:
         """Outlives the process when this returns, a loss of power after sync(). Raises OSError."""
-        self._append(json.dumps({"skipped": skipped}).encode() + b"\n")
+        self._append_entry({"skipped": skipped})
 
     def fetched(self, url: str) -> None:
         """The request was made after all, and its page is done. Raises OSError."""
-        self._append(json.dumps({"fetched": url}).encode() + b"\n")
+        self._append_entry({"fetched": url})
+
+    def _append_entry(self, entry: dict[str, Any]) -> None:
+        assert self._key is not None
+        self._append(signed_json(self._key, SKIPPED, json.dumps(entry).encode()) + b"\n")
 
     def _append(self, line: bytes) -> None:
         self._file.seek(0, os.SEEK_END)
@@ -76,7 +94,7 @@ class SkippedRequests:
     def to_make(self, acting: Collection[str]) -> Iterator[SkippedRequest]:
         """The requests that were skipped by a rule that acts no more, oldest first.
 
-        acting: names of the rules that do. Lines that cannot be read are left out.
+        acting: names of the rules that do. Lines that are not the folder's own are left out.
         """
         waiting: dict[str, int] = {}
         for start, entry in self._entries():
@@ -86,23 +104,66 @@ class SkippedRequests:
                 waiting.pop(entry["fetched"], None)
         for start in waiting.values():
             self._file.seek(start)
-            skipped = SkippedRequest(*json.loads(self._file.readline())["skipped"])
+            skipped = SkippedRequest(*(self._entry(self._file.readline()) or {})["skipped"])
             if not all(rule in acting for rule in skipped.rules):
                 yield skipped
 
     def _entries(self) -> Iterator[tuple[int, dict[str, Any]]]:
         self._file.seek(0)
-        start = 0
+        start = n_foreign = 0
         for line in self._file:
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                entry = None
-            if isinstance(entry, dict):
+            entry = self._entry(line)
+            if entry is None:
+                n_foreign += 1
+            else:
                 yield start, entry
             start += len(line)
+        if n_foreign > self.n_foreign:
+            logger.warning(
+                "%s: %d lines are damaged, or were not written under this folder's key, and are "
+                "left out. `scrapy neardup repair` removes them",
+                FILE,
+                n_foreign,
+            )
+        self.n_foreign = n_foreign
+
+    def _entry(self, line: bytes) -> dict[str, Any] | None:
+        """What a line says; None unless this folder's crawls wrote it."""
+        return own_entry(self._key, line)
+
+
+def own_entry(key: int | None, line: bytes) -> dict[str, Any] | None:
+    """What a line says; None for one that was not written under the key. key: None for any."""
+    signed = own_json(key, SKIPPED, line.rstrip(b"\n"))
+    try:
+        entry = None if signed is None else json.loads(signed)
+    except (ValueError, RecursionError):
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def examine(folder: Path, key: int | None) -> str | None:
+    """What is wrong with the file of a folder that has one. Raises OSError."""
+    path = folder / FILE
+    with path.open("rb") as file:
+        n_foreign = sum(own_entry(key, line) is None for line in file)
+    if not n_foreign:
+        return None
+    return f"{path}: {n_foreign} lines are damaged, or were not written under this folder's key"
+
+
+def repair(folder: Path, key: int | None) -> Path:
+    """Leave a folder's own lines in its file; where all that it held is now. Raises OSError."""
+    path = folder / FILE
+    lines = path.read_bytes().splitlines(keepends=True)
+    aside = aside_name(path)
+    # First the copy: a crash before the file is replaced leaves a copy too many.
+    write_atomically(aside, lines)
+    write_atomically(path, [line for line in lines if own_entry(key, line) is not None])
+    return aside
 
 
 def _opened(path: Path) -> IO[bytes]:
+    refuse_links(path)
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | O_BINARY | O_NOFOLLOW
     return os.fdopen(os.open(path, flags, 0o600), "a+b")

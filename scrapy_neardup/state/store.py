@@ -16,7 +16,8 @@ from pathlib import Path
 from secrets import randbits
 
 from scrapy_neardup.errors import StateLocked
-from scrapy_neardup.state.files import TEMPORARY, make_folder, require_own, sync_folder
+from scrapy_neardup.own_files import require_own
+from scrapy_neardup.state.files import TEMPORARY, make_folder, sync_folder
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import (
     MAX_PAYLOAD_BYTES,

@@ -11,15 +11,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scrapy_neardup.errors import StateError
+from scrapy_neardup.own_files import O_NOFOLLOW, refuse_links
+from scrapy_neardup.sqlite_files import WRITTEN_BESIDE, require_schema
 from scrapy_neardup.state.files import set_aside
 
 logger = logging.getLogger(__name__)
 
 FILE = "visits.sqlite"
-VERSION = 1
+VERSION = 2  # 2: what decides about a page has a MAC
 APPLICATION_ID = 0x6E656176  # "neav"
+MAX_CELL_BYTES = 1 << 28  # of all lines of a page, or all that was learnt
 BUSY_S = 10.0  # another process that shares the folder writes for milliseconds
 
+# mac:     of all that decides about a page, see visits.py.
+# done:    a code of the run that completed the page last; none where no run did.
 # earlier: what a page was before it changed in a run that has not ended.
 # leaving: URLs that answered in such a run that they are gone, or led to another one.
 # learnt:  one row, what all runs learnt of the sites (detect/revision.py).
@@ -29,7 +34,7 @@ _PAGE = """(
     callback TEXT NOT NULL,
     run INTEGER NOT NULL,
     first INTEGER NOT NULL,
-    done INTEGER NOT NULL,
+    done BLOB NOT NULL,
     linked INTEGER NOT NULL,
     status INTEGER NOT NULL,
     time REAL NOT NULL,
@@ -42,6 +47,7 @@ _PAGE = """(
     copy_of BLOB,
     found_on BLOB,
     depth INTEGER NOT NULL,
+    mac BLOB NOT NULL,
     UNIQUE (key, spider, callback)
 );
 """
@@ -111,24 +117,31 @@ def opened(path: Path) -> sqlite3.Connection:
             f"readable and writable, or delete it: every page is new then"
         ) from error
     except sqlite3.DatabaseError as error:
-        aside = set_aside(path)
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        aside = set_visits_aside(path)
         logger.warning(
             "%s is damaged (%s). Moved to %s; every page counts as new", path, error, aside.name
         )
         return _connected(path)
 
 
+def set_visits_aside(path: Path) -> Path:
+    """Rename the file, without what SQLite keeps beside it; its new name. Raises OSError."""
+    aside = set_aside(path)
+    for suffix in WRITTEN_BESIDE:
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return aside
+
+
 def _connected(path: Path) -> sqlite3.Connection:
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    refuse_links(path, *WRITTEN_BESIDE)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR | O_NOFOLLOW, 0o600))
     db = sqlite3.connect(path, timeout=BUSY_S)
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             _make(db)
-        check_version(db, path)
+        check_file(db, path)
     except BaseException:
         db.close()
         raise
@@ -142,14 +155,15 @@ def _make(db: sqlite3.Connection) -> None:
     )
 
 
-def check_version(db: sqlite3.Connection, path: Path) -> None:
-    """Raises StateError for a file of another version."""
+def check_file(db: sqlite3.Connection, path: Path) -> None:
+    """Raises StateError for a file of another version, sqlite3.Error for one of other tables."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version != VERSION:
         raise StateError(
             f"{path} is of format {version}; this version reads {VERSION}. Move it away: every "
             f"page is new then"
         )
+    require_schema(db, SCHEMA, max_cell_bytes=MAX_CELL_BYTES)
 
 
 def runs(db: sqlite3.Connection) -> list[Run]:

@@ -7,16 +7,28 @@ A *run* is one crawl of one spider. A crawl that goes on where another was cut o
 stopped with its queue on disk, is the same run. What a run finds of a page that was known before
 takes the place of the page's earlier self, which is set aside until the run ends: so a run can
 be taken back (`revert`). What it finds gone is `leaving` until then.
+
+Whatever could keep a page's items back has a MAC under the folder's key (mac.py): what a page said,
+that it is done, and what varies on a site. A page whose row has a wrong one is new. The rest only
+tells what became of pages.
 """
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from scrapy_neardup.state.visit_file import FILE, Change, Status, opened
+from scrapy_neardup.sqlite_files import connect_to_read
+from scrapy_neardup.state.mac import MAC_BYTES, VISIT, is_mac, mac_of
+from scrapy_neardup.state.visit_file import FILE, Change, Status, check_file, opened
+
+logger = logging.getLogger(__name__)
 
 MAX_WAITING = 2_000  # visits in memory before they are written
 
@@ -28,7 +40,7 @@ class Visit(NamedTuple):
     spider    whose callback read it, as Visits.spider says
     run       that read it last
     first     run that found it new
-    done      run that completed it last, with all that was found on it
+    done      code of the run that completed it last, with all that was found on it; or b""
     linked    run that last found a link to it
     text      digest of what a reader sees
     data      digest of what markup and scripts say besides
@@ -38,6 +50,7 @@ class Visit(NamedTuple):
     copy_of   key of the page that it repeats
     found_on  key of the page that led to it
     depth     links from a start URL
+    mac       see code_of(); put() makes it
     """
 
     key: bytes
@@ -45,7 +58,7 @@ class Visit(NamedTuple):
     callback: str
     run: int
     first: int
-    done: int
+    done: bytes
     linked: int
     status: int
     time: float
@@ -58,6 +71,7 @@ class Visit(NamedTuple):
     copy_of: bytes | None
     found_on: bytes | None
     depth: int
+    mac: bytes = b""
 
 
 def key_of(url_key: bytes) -> bytes:
@@ -65,23 +79,48 @@ def key_of(url_key: bytes) -> bytes:
     return blake2b(url_key, digest_size=16).digest()
 
 
+# What of a visit is signed: all but what the end of a run changes, and the spider's number.
+_SIGNED = [
+    Visit._fields.index(name)
+    for name in Visit._fields
+    if name not in ("spider", "done", "linked", "status", "time", "mac")
+]
+
+
+def code_of(key: int, spider: str, visit: Visit) -> bytes:
+    """The MAC of a visit, without what the end of a run changes. key: the folder's secret."""
+    return mac_of(key, VISIT, *_unambiguous(b"page", spider, *(visit[at] for at in _SIGNED)))
+
+
+def _unambiguous(*values: object) -> Iterator[bytes]:
+    """Values as bytes that no other values have."""
+    for value in values:
+        data = value if isinstance(value, bytes) else repr(value).encode("utf-8", "replace")
+        yield b"%s %d " % (type(value).__name__.encode(), len(data)) + data
+
+
 class Visits:
     """The table of a state folder, for one spider's run. For one thread.
 
     Reads see what waits to be written. Writes wait until flush(), which the crawl calls about
     once a second: a crash loses that second, so its pages are read again.
+
+    n_foreign  rows that were damaged, or not written under the folder's key
     """
 
     _under_way: ClassVar[set[tuple[Path, int]]] = set()  # runs of this process
 
-    def __init__(self, folder: Path, spider: str, goes_on: bool = True) -> None:
+    def __init__(self, folder: Path, spider: str, key: int, goes_on: bool = True) -> None:
         """Open the file and begin a run, or go on with one of the spider's that did not end.
 
+        key: the folder's secret.
         goes_on: False begins a run in any case: another process may have the other one.
         A damaged file is set aside: every page is new then. Raises StateError, OSError.
         """
         self.path = folder / FILE
         self._db = opened(self.path)
+        self._name, self._key = spider, key
+        self.n_foreign = 0
         self.spider = self._number_of(spider)
         self._waiting: dict[tuple[bytes, str], Visit] = {}
         self._linked: set[bytes] = set()
@@ -119,11 +158,28 @@ class Visits:
         if waiting is not None:
             return waiting
         row = self._db.execute(_VISIT, (key, self.spider, callback)).fetchone()
-        return None if row is None else Visit(*row)
+        if row is None:
+            return None
+        visit = Visit(*row)
+        if visit.mac == code_of(self._key, self._name, visit):
+            return visit
+        self._found_foreign(f"what is known of {visit.url}")
+        return None
+
+    def _found_foreign(self, what: str) -> None:
+        self.n_foreign += 1
+        if self.n_foreign == 1:
+            logger.warning(
+                "%s: %s is damaged, or was not written under this folder's key, and does not "
+                "count; of further ones only the number is told",
+                self.path,
+                what,
+            )
 
     def put(self, visit: Visit) -> None:
         """A page was read; its earlier self is set aside until the run ends."""
-        self._waiting[visit.key, visit.callback] = visit
+        signed = visit._replace(mac=code_of(self._key, self._name, visit))
+        self._waiting[visit.key, visit.callback] = signed
         if len(self._waiting) >= MAX_WAITING:
             self.flush()
 
@@ -139,8 +195,13 @@ class Visits:
         """Whether done() was called in this run."""
         return (
             key in self._done
-            or self._db.execute(_DONE, (key, self.spider, self.run)).fetchone() is not None
+            or self._db.execute(_DONE, (key, self.spider, self._done_code(key))).fetchone()
+            is not None
         )
+
+    def _done_code(self, key: bytes) -> bytes:
+        """What says that a page was completed in this run."""
+        return mac_of(self._key, VISIT, *_unambiguous(b"done", self._name, self.run, key))
 
     def leaving(self, key: bytes, target: str | None = None, at: bytes | None = None) -> None:
         """A URL answered that it is gone, or led to another one: the target, of key `at`."""
@@ -162,7 +223,9 @@ class Visits:
             self._db.executemany(
                 _LINKED, [(self.run, key, self.spider, self.run) for key in self._linked]
             )
-            self._db.executemany(_MARK_DONE, [(self.run, key, self.spider) for key in self._done])
+            self._db.executemany(
+                _MARK_DONE, [(self._done_code(key), key, self.spider) for key in self._done]
+            )
             left = [(key, self.run, *target) for key, target in self._leaving.items()]
             self._db.executemany("INSERT OR REPLACE INTO leaving VALUES (?, ?, ?, ?)", left)
             self._db.executemany(_CHANGE, self._changes)
@@ -288,17 +351,63 @@ class Visits:
     def learnt(self) -> bytes | None:
         """What set_learnt() was told, in any run."""
         row = self._db.execute("SELECT data FROM learnt").fetchone()
-        return None if row is None else bytes(row[0])
+        if row is None:
+            return None
+        data = own_learnt(self._key, row[0])
+        if data is None:
+            self._found_foreign("what was learnt of the sites")
+        return data
 
     def set_learnt(self, data: bytes) -> None:
         """What the next run is to know of all pages."""
+        code = mac_of(self._key, VISIT, *_unambiguous(b"learnt", data))
         with self._db:
-            self._db.execute("INSERT OR REPLACE INTO learnt VALUES (1, ?)", (data,))
+            self._db.execute("INSERT OR REPLACE INTO learnt VALUES (1, ?)", (code + data,))
 
     def close(self) -> None:
         """Give the file back; what waits is not written."""
         self._under_way.discard((self.path, self.run))
         self._db.close()
+
+
+def own_learnt(key: int, stored: object) -> bytes | None:
+    """What set_learnt() was told; None unless it was under this key."""
+    if not isinstance(stored, bytes):
+        return None
+    code, data = stored[:MAC_BYTES], stored[MAC_BYTES:]
+    return data if is_mac(code, key, VISIT, *_unambiguous(b"learnt", data)) else None
+
+
+def examine(folder: Path, key: int | None) -> str | None:
+    """What is wrong with the file of a folder that has one, and that nobody has open.
+
+    key: the folder's secret; None where it is not known, and no MAC can be checked. Raises
+    StateError for another version.
+    """
+    path = folder / FILE
+    try:
+        with closing(connect_to_read(path)) as db:
+            check_file(db, path)
+            (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+            if found != "ok":
+                return f"{path} is damaged: {' '.join(found.split())}"
+            n_foreign = 0 if key is None else _n_foreign(db, key)
+    except sqlite3.Error as error:
+        return f"{path} is damaged: {error}"
+    if not n_foreign:
+        return None
+    return f"{path}: {n_foreign} rows have changed, or were not written under this folder's key"
+
+
+def _n_foreign(db: sqlite3.Connection, key: int) -> int:
+    names = dict(db.execute("SELECT id, name FROM spider"))
+    n_foreign = 0
+    for table in ("page", "earlier"):
+        for row in db.execute(f"SELECT * FROM {table}"):  # noqa: S608 - the tables are ours
+            visit = Visit(*row)
+            n_foreign += visit.mac != code_of(key, str(names.get(visit.spider)), visit)
+    learnt = [own_learnt(key, data) for (data,) in db.execute("SELECT data FROM learnt")]
+    return n_foreign + learnt.count(None)
 
 
 class Departure(NamedTuple):
@@ -320,7 +429,7 @@ _SET_ASIDE = (
     "INSERT OR IGNORE INTO earlier "
     "SELECT * FROM page WHERE key = ? AND spider = ? AND callback = ? AND run < ?"
 )
-_PUT = "INSERT OR REPLACE INTO page VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_PUT = f"INSERT OR REPLACE INTO page VALUES ({','.join('?' * len(Visit._fields))})"  # noqa: S608
 _LINKED = "UPDATE page SET linked = ? WHERE key = ? AND spider = ? AND linked < ?"
 _MARK_DONE = "UPDATE page SET done = ? WHERE key = ? AND spider = ?"
 _CHANGE = "INSERT INTO change (run, time, status, url, target, what) VALUES (?, ?, ?, ?, ?, ?)"

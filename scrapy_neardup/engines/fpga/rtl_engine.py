@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import stat
 import subprocess
+import sys
 from collections.abc import Sequence
 from functools import cache
 from hashlib import blake2b
@@ -152,6 +154,7 @@ def load(path: Path) -> ctypes._FuncPointer:
 def library(design: Design) -> Path:
     """The shared library of a design, built if the cache does not have it."""
     folder = cache_folder()
+    require_private(folder)
     path = folder / f"rtl-{name_of_build(design)}.so"
     if path.exists():
         return path
@@ -170,6 +173,18 @@ def library(design: Design) -> Path:
 def cache_folder() -> Path:
     """Where built libraries are kept."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "scrapy_neardup"
+
+
+def require_private(folder: Path) -> None:
+    """Raise EngineUnavailable if anybody else may have put code, which is run, into a folder."""
+    if sys.platform == "win32" or not folder.exists():
+        return
+    found = folder.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise EngineUnavailable(
+            f"engine 'rtl' runs what it built and kept in {folder}, which others may write to: "
+            f"remove the folder, or set XDG_CACHE_HOME to another one"
+        )
 
 
 def name_of_build(design: Design) -> str:

@@ -51,8 +51,9 @@ from scrapy_neardup.offline.dedup.tables import (
 from scrapy_neardup.offline.dedup.texts import ClusterTexts, cluster_texts, members
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 from scrapy_neardup.offline.dedup.writing import CHECKPOINT_S, Writer, Written
+from scrapy_neardup.own_files import refuse_links_below, require_own
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.files import make_folder, require_own, write_atomically
+from scrapy_neardup.state.files import make_folder, write_atomically
 from scrapy_neardup.state.lock import FolderLock
 from scrapy_neardup.state.secret import keep_key, kept_key
 from scrapy_neardup.state.snapshot import write_snapshot
@@ -121,6 +122,7 @@ def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[
     passages = None if path is None else Passages(read_passages(path), job.ngram)
     make_folder(job.out)
     require_own(job.out)
+    refuse_links_below(job.out)
     with closing(FolderLock(job.out, LOCKED)):
         progress = begun(job.out, named, job.options)
         if progress.stage != "done":

@@ -1,0 +1,67 @@
+"""Files and folders that we write to: nobody else may lead us to theirs, or write to ours."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from pathlib import Path
+
+from scrapy_neardup.errors import StateError
+
+O_NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+
+
+class NotOurFile(OSError):
+    """What has the name of a file of ours leads elsewhere, or is no file."""
+
+
+def refuse_links(path: Path, *suffixes: str) -> None:
+    """Raise NotOurFile where a name is a symbolic link, one of several of a file, or of no file.
+
+    suffixes: of the files that are written beside it. Names that are free are good. Files that
+    are replaced by renaming need no such look.
+    """
+    for suffix in ("", *suffixes):
+        name = path.with_name(path.name + suffix)
+        try:
+            found = name.lstat()
+        except FileNotFoundError:
+            continue
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+            continue
+        what = "is a link" if stat.S_ISLNK(found.st_mode) else "is no file of its own"
+        remedy = "what we write there would be written elsewhere. Move it away"
+        raise NotOurFile(errno.ELOOP, f"{what}: {remedy}", str(name))
+
+
+def refuse_links_below(folder: Path) -> None:
+    """Raise NotOurFile where anything in a folder is a link, or no file or folder."""
+    for parent, folders, files in os.walk(folder):
+        for name in folders:
+            if (Path(parent) / name).is_symlink():
+                refuse_links(Path(parent) / name)
+        for name in files:
+            refuse_links(Path(parent) / name)
+
+
+def require_own(folder: Path) -> None:
+    """Raise StateError if the folder is another user's, or any user may write to it.
+
+    Root may open any user's, as in a container with a folder of the host; a group may share one.
+    On Windows, where folders inherit rights, nothing is asked. Raises OSError.
+    """
+    if sys.platform == "win32":
+        return
+    found, own = folder.stat(), os.geteuid()
+    if own and found.st_uid not in (own, 0):
+        raise StateError(
+            f"{folder} belongs to user {found.st_uid}, not to you ({own}), who could make a crawl "
+            f"skip what it has not seen: chown it, or name another folder"
+        )
+    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        raise StateError(
+            f"any user may write to {folder}, and could make a crawl skip what it has not seen: "
+            f"chmod o-w {folder}"
+        )

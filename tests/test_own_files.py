@@ -1,0 +1,123 @@
+"""What is written in place is written to files of our own: planted links lead nowhere."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from crawls import PagesSpider, crawl
+from mock_site import MockSite, page
+from scrapy import Request
+from scrapy.http import Response
+
+from scrapy_neardup.engines.fpga import rtl_engine
+from scrapy_neardup.engines.fpga.design import Design
+from scrapy_neardup.errors import EngineUnavailable, NearDupError
+from scrapy_neardup.ledger.undo import Override, undo
+from scrapy_neardup.offline.dedup import DedupJob, dedup
+from scrapy_neardup.offline.dedup.columns import Fields
+from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.own_files import NotOurFile, refuse_links, refuse_links_below
+from scrapy_neardup.settings import NearDupSettings
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+
+
+class Links(PagesSpider):
+    """Follows every link."""
+
+    def parse_seed(self, response: Response) -> Iterator[Request]:
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+
+
+PLANT: dict[str, Callable[[Path, Path], None]] = {
+    "symlink": lambda path, to: path.symlink_to(to),
+    "hard link": lambda path, to: path.hardlink_to(to),
+}
+
+
+@pytest.mark.parametrize("kind", PLANT)
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, kind: str) -> None:
+    other, name = tmp_path / "other", tmp_path / "name"
+    other.touch()
+    refuse_links(name)
+    refuse_links(other, "-wal")
+    PLANT[kind](name, other)
+    with pytest.raises(NotOurFile, match="Move it away"):
+        refuse_links(name)
+    with pytest.raises(NotOurFile):
+        refuse_links_below(tmp_path)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "name-wal")
+    with pytest.raises(NotOurFile, match="is no file of its own"):
+        refuse_links(tmp_path / "name", "-wal")
+
+
+def test_a_folder_that_is_a_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    refuse_links_below(tmp_path)
+    (tmp_path / "a" / "b").symlink_to(tmp_path)
+    with pytest.raises(NotOurFile, match="is a link"):
+        refuse_links_below(tmp_path)
+
+
+@pytest.mark.parametrize("kind", PLANT)
+def test_no_file_of_a_job_is_written_through_a_link(
+    mock_site: MockSite, tmp_path: Path, kind: str
+) -> None:
+    """Each file that a crawl left, and each that it may write beside, in turn."""
+    mock_site.add("/start", page("start", *(f"/page/{i}" for i in range(9))))
+    job = tmp_path / "job"
+    undo_folder = job / "neardup"
+    settings = {"JOBDIR": str(job), "NEARDUP_RECRAWL": "changed", "NEARDUP_LEDGER": "all"}
+    stopped = settings | {"CLOSESPIDER_ITEMCOUNT": 3}
+    crawl(Links, stopped, seed=mock_site.url("/start"))
+    undo(undo_folder, [Override(mock_site.url("/page/1"))])
+    left = [path.relative_to(job) for path in job.rglob("*") if path.is_file()]
+    assert {"frontier.sqlite", "visits.sqlite", "skipped.jsonl", "lock"} <= {p.name for p in left}
+    for name in left:
+        for suffix in ("", ".tmp") if name.suffix != ".sqlite" else ("", "-wal"):
+            again, victim = tmp_path / "again", tmp_path / "victim"
+            shutil.rmtree(again, ignore_errors=True)
+            shutil.copytree(job, again)
+            victim.write_bytes((job / name).read_bytes())
+            planted = again / name.with_name(name.name + suffix)
+            planted.unlink(missing_ok=True)
+            PLANT[kind](planted, victim)
+            try:
+                crawl(Links, settings | {"JOBDIR": str(again)}, seed=mock_site.url("/start"))
+                undo(again / "neardup", [Override("http://a.example/")])
+            except (NearDupError, NotOurFile):
+                pass
+            assert victim.read_bytes() == (job / name).read_bytes(), planted
+            victim.unlink()
+
+
+@pytest.mark.parametrize("kind", PLANT)
+def test_nothing_is_written_through_a_link_in_an_output_folder(tmp_path: Path, kind: str) -> None:
+    source, out, victim = tmp_path / "a.jsonl", tmp_path / "out", tmp_path / "victim"
+    source.write_text('{"url": "http://a.example/", "text": "words"}\n')
+    victim.write_bytes(b"of another program")
+    job = DedupJob(find_inputs([source]), out, NearDupSettings(key=1), Fields(), jobs=1)
+    dedup(job)
+    kept = out / "kept" / "00000-a.jsonl"
+    kept.unlink()
+    PLANT[kind](kept, victim)
+    with pytest.raises(NotOurFile, match=kept.name):
+        dedup(job)
+    assert victim.read_bytes() == b"of another program"
+
+
+def test_code_is_not_taken_from_a_folder_that_others_may_write_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = rtl_engine.cache_folder()
+    folder.mkdir()
+    folder.chmod(0o770)
+    with pytest.raises(EngineUnavailable, match="others may write to"):
+        rtl_engine.library(Design())
