@@ -5,10 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
-from scrapy.http import HtmlResponse, Response, TextResponse, XmlResponse
+from scrapy.http import HtmlResponse, JsonResponse, Response, TextResponse, XmlResponse
 
 from scrapy_neardup.crawl import extract
-from scrapy_neardup.crawl.extract import fields_text, visible_text
+from scrapy_neardup.crawl.extract import fields_text, page_content, visible_text
+from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.errors import OverBudget
 
 
@@ -139,3 +140,25 @@ def test_a_page_within_budget_is_read() -> None:
     attributes = " ".join(f"a{n}=b" for n in range(1_000))
     assert lines(f"<p {attributes}>" + "<b>" * 500 + "deep") == ["deep"]
     assert extract.MAX_MARKUP > 100_000  # as many as the longest pages of real sites have
+
+
+@pytest.mark.parametrize(
+    ("kind", "content_type", "body"),
+    [
+        (JsonResponse, "application/json", '{"a": [1, true]}'),
+        (XmlResponse, "application/xml", "<a b='1'>c</a>"),
+        (TextResponse, "text/csv; charset=utf-8", "a,b\n1,2"),
+        (TextResponse, "application/javascript", "show(1)"),
+        (TextResponse, "text/plain", ' {"a": 1}'),
+    ],
+)
+def test_of_documents_for_programs_all_characters_are_data(kind, content_type, body) -> None:
+    headers = {"Content-Type": content_type}
+    content = page_content(kind("http://site.example/", body=body.encode(), headers=headers))
+    assert isinstance(content, PageContent)
+    assert content.data == [f"document {' '.join(body.split())}"]
+
+
+def test_plain_text_is_for_readers() -> None:
+    response = TextResponse("http://site.example/", body=b"Dear reader, [1] is a number")
+    assert page_content(response) == "Dear reader, [1] is a number"

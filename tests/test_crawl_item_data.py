@@ -214,8 +214,17 @@ class Declared(scrapy.Item):
 
 
 @pytest.mark.parametrize("make", [Plain, Attrs, Declared])
-def test_items_of_every_type_have_the_same_data(make: Any) -> None:
-    assert data(make(name="x", price=3)).values == data({"price": 3, "name": "x"}).values
+def test_items_of_every_type_have_the_same_fields(make: Any) -> None:
+    assert data(make(name="x", price=3)).fields == data({"price": 3, "name": "x"}).fields
+
+
+@pytest.mark.parametrize("make", [dict, Plain, Attrs, Declared])
+def test_items_of_one_class_only_have_the_same_data(make: Any) -> None:
+    found = data(make(name="x", price=3)).values
+    assert found == data(make(price=3, name="x")).values
+    others = {dict, Plain, Attrs, Declared} - {make}
+    assert all(data(other(name="x", price=3)).values != found for other in others)
+    assert data({"of": make(name="x", price=3)}).values != found
 
 
 def test_an_item_that_holds_itself_is_refused() -> None:
@@ -246,7 +255,67 @@ def test_text_in_nested_elements_that_nobody_sees_is_taken_once() -> None:
 
     assert taken(1_000) <= 10 * taken(100)
     _, markup = text_and_markup_of_html("<svg>a<g>b</g>c</svg>d<script>e</script>f")
-    assert markup == ["a", "b", "c", "e"]
+    assert [line for line in markup if "<" not in line] == ["a", "b", "c", "e"]
+
+
+LONG = "a description of something " * 50
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("<!-- in stock -->", "<!-- sold -->"),
+        ("<del>old</del>", "<ins>old</ins>"),
+        ("<td></td><td>x</td>", "<td>x</td><td></td>"),
+        ("<img src=a.png>", "<img src=b.png>"),
+        ("a <b and nothing more", "a <c and nothing more"),
+        ("<!-- never closed, a", "<!-- never closed, b"),
+        ("write to ann@x.example", "write to bob@x.example"),
+        ("see //x.example/red", "see //x.example/blue"),
+        ("code aB", "code AB"),
+        ("so it is", "so it is not"),
+        ("x" * 40 + "y", "x" * 40 + "z"),
+    ],
+)
+def test_long_texts_differ_in_what_similarity_does_not_tell(one: str, other: str) -> None:
+    first, second = (data({"text": LONG + part}) for part in (one, other))
+    assert first.values != second.values
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("the red one", "the blue one"),
+        ("Red ones", "red ones"),
+        ("他们今天开放", "他们明天开放"),
+        ("den Ämtern", "den Äxten"),
+        ("it's well-known", "it's best-known"),
+    ],
+)
+def test_words_of_long_texts_are_left_to_similarity(one: str, other: str) -> None:
+    first, second = (data({"text": LONG + part}) for part in (one, other))
+    assert first.values == second.values
+
+
+def test_unclosed_comments_are_read_once() -> None:
+    text, markup = text_and_markup_of_html("<!--" * 50_000)
+    assert text == ""
+    assert len(markup) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("https://a.example/#1", "https://a.example/#2"),
+        ("http://a.example/p#1", "http://a.example/p#2"),
+        ("https://a.example/ #1", "https://a.example/ #2"),
+        ("https://a.example/?utm_id=1,https://a.example/1", "https://a.example/?utm_id=1"),
+        ("Rome\t\t7", "Rome\t7\t"),
+        ("2020-05-01T10:00:00.1234567Z", "2020-05-01T10:00:00.1234568Z"),
+    ],
+)
+def test_short_texts_that_differ_are_different(one: str, other: str) -> None:
+    assert data({"value": one}).values != data({"value": other}).values
 
 
 def test_an_item_without_a_page_has_data() -> None:

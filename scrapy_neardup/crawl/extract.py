@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from lxml import etree
-from scrapy.http import HtmlResponse, Response, TextResponse, XmlResponse
+from scrapy.http import HtmlResponse, JsonResponse, Response, TextResponse, XmlResponse
 
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.crawl.item_fields import fields_of
@@ -20,21 +21,40 @@ from scrapy_neardup.errors import OverBudget
 # attribute of a tag with those before it.
 MAX_MARKUP, MAX_ATTRIBUTES = 250_000, 1_000
 
+DATA_TYPE = re.compile(rb"json|csv|tab-separated|javascript|yaml", re.IGNORECASE)
+
 Extractor = Callable[[Response], PageContent | str | None]
 
 
 def page_content(response: Response) -> PageContent | str | None:
     """What a page says: its visible text and, of HTML, the data in its markup (page_data.py).
 
-    None for a binary response. As visible_text() it reuses the tree of the spider's selectors.
+    Of JSON, XML and tables in text all characters are data: they are equal or not. None for a
+    binary response. As visible_text() it reuses the tree of the spider's selectors.
     """
     if not isinstance(response, HtmlResponse) or not response.body:
-        return visible_text(response)
+        plain = visible_text(response)
+        if not plain or not isinstance(response, TextResponse) or not _is_data(response):
+            return plain
+        return PageContent(plain, data=[_document(response)])
     root, url = _tree(response), response.url
     text: str = kernels.markup.visible_text(root)
     heads, lines, literals, unread_chars = page_data(root, url, b"itemprop" in response.body)
     attributes = partial(attribute_lines, root, url)
     return PageContent(text, heads, lines, literals, attributes, unread_chars)
+
+
+def _is_data(response: TextResponse) -> bool:
+    """Whether a text that is no HTML was written for programs, not for readers."""
+    if isinstance(response, (JsonResponse, XmlResponse)):
+        return True
+    kind = response.headers.get("Content-Type") or b""
+    return DATA_TYPE.search(kind) is not None or response.text.lstrip()[:1] in ("{", "[")
+
+
+def _document(response: TextResponse) -> str:
+    """A whole response as a line of data, whitespace apart."""
+    return f"document {' '.join(response.text.split())}"
 
 
 def visible_text(response: Response) -> str | None:
@@ -97,19 +117,22 @@ def visible_text_of_html(html: str) -> str:
 
 # Of these elements no reader of a page sees the text.
 HIDDEN = frozenset({"script", "noscript", "template", "svg", "title", "textarea"})
+# A tag, a comment, or what may be one and is never closed. Each character is read once.
+TAG = re.compile(r"<!--(?:.*?-->|.*+\Z)|<[a-zA-Z!/?][^>]*+>?", re.DOTALL)
 
 
 def text_and_markup_of_html(html: str) -> tuple[str, list[str]]:
     """What a reader sees, and what tells two pieces of HTML apart that read alike.
 
-    The latter are all attributes, and the text of elements that is not seen. O(len(html)).
+    The latter are all tags, attributes and comments as they are written, each with whether text
+    stands before it, and the text of elements that is not seen. O(len(html)).
     """
+    markup, at = [], 0
+    for tag in TAG.finditer(html):
+        has_text = bool(html[at : tag.start()].strip())
+        markup.append(f"{tag[0]}{has_text:d}")
+        at = tag.end()
     root = _tree(_response(html, "about:blank"))
-    markup = [
-        f"{element.tag}.{name}={value}"
-        for element in root.iter(etree.Element)
-        for name, value in element.attrib.items()
-    ]
     markup += _hidden_text(root)
     return kernels.markup.visible_text(root), markup
 

@@ -41,6 +41,12 @@ UNSPACED_NEGATION = re.compile("ない|不|没|无")  # between words without sp
 # Of these, str() says all that they hold.
 PLAIN = frozenset({Decimal, Fraction, complex, time, timedelta, UUID})
 MAX_TIME = 10**15  # milliseconds since the epoch; a larger number is no time
+# A URL and nothing else: not a text that begins with one, nor a list of them.
+ADDRESS = re.compile(r"(?:https?:)?//(?:(?![,;|](?:https?:)?//)\S)+")
+MARKUP = re.compile(r"<[a-zA-Z!/?]")
+# What joins the parts of an address, a path or a name in a program.
+JOINT = re.compile(r"[@/\\_=&+#~$%^*<>|()\[\]{}\"]|\w[.:]+\w")
+MAX_WORD = 30  # letters; a longer one is a code
 EDGES = ".,;:!?'\"()[]{}<>|…–—"
 
 # What stands for a value that echoes the visit. No encoded value begins with these bytes.
@@ -124,7 +130,7 @@ def item_data(
         for name, field in in_order
         for part in (_text(name), field.values if name == longest else whole[name])
     ]
-    values = _joined(parts)
+    values = _kind_of(item) + _joined(parts)
     fields = {name: _digest(field, key) if stable else hash(field) for name, field in whole.items()}
     text = "\n".join(encoded[longest].texts) if encoded else ""
     return ItemData(_digest(values, key), fields, text)
@@ -138,6 +144,12 @@ class _Field(NamedTuple):
     def whole(self) -> bytes:
         """All of the field, its long texts included, whitespace apart."""
         return _joined([self.values, *(_raw(" ".join(text.split())) for text in self.texts)])
+
+
+def _kind_of(item: Any) -> bytes:
+    """What class an item is of: by it pipelines choose where it is stored."""
+    kind = type(item)
+    return b"" if kind is dict else _text(f"{kind.__module__} {kind.__qualname__}") + b"\t"
 
 
 def _fields(item: Any, ignored: AbstractSet[str]) -> Iterator[tuple[str, Any]]:
@@ -169,7 +181,7 @@ class _Reader:
             return self._string(value)
         if isinstance(value, (bytes, bytearray, memoryview)):
             return self._bytes(bytes(value))
-        if value is None or isinstance(value, (bool, int, float)):
+        if value is None or (isinstance(value, (int, float)) and not _has_more(value)):
             return self._number(value)
         if isinstance(value, date):
             return self._date(value)
@@ -203,7 +215,7 @@ class _Reader:
             _text(name) + b"\t" + self._encoded(part, depth + 1)
             for name, part in sorted(_fields(value, self._ignored), key=lambda pair: pair[0])
         ]
-        return b"D" + _joined(parts)
+        return b"D" + _kind_of(value) + _joined(parts)
 
     def _number(self, value: float | None) -> bytes:
         if isinstance(value, int) and abs(value) > MAX_TIME:
@@ -218,15 +230,20 @@ class _Reader:
 
     def _date(self, value: date) -> bytes:
         if isinstance(value, datetime):
-            # A naive time is UTC's or the machine's: a spider may write either.
-            candidates = [value] if value.tzinfo else [value.replace(tzinfo=UTC), value]
-            if any(self._is_now(moment.timestamp()) for moment in candidates):
+            if self._is_of_visit(value):
                 return SAME_TIME
         elif self._visit is not None:
             first, last = (date.fromtimestamp(t) for t in (self._visit.since, self._visit.until))
             if first <= value <= last:
                 return SAME_TIME
         return b"T" + value.isoformat().encode()
+
+    def _is_of_visit(self, moment: datetime) -> bool:
+        # A naive time is UTC's or the machine's: a spider may write either.
+        if self._visit is None:
+            return False
+        candidates = [moment] if moment.tzinfo else [moment.replace(tzinfo=UTC), moment]
+        return any(self._is_now(candidate.timestamp()) for candidate in candidates)
 
     def _is_now(self, seconds: float) -> bool:
         visit = self._visit
@@ -246,29 +263,33 @@ class _Reader:
         self._n_chars += len(value)
         if self._n_chars > MAX_CHARS:
             raise _too_large()
-        if len(value) > LONG_CHARS and not value.startswith(("http://", "https://", "data:")):
-            return self._long_text(value)
-        if value.startswith(("http://", "https://", "//")):
+        if visit is not None and value in visit.addresses:
+            return SAME_URL
+        if ADDRESS.fullmatch(value):
             return self._url(value)
-        if visit is not None and (moment := _moment(value)) is not None:
-            return self._date(moment)
+        if len(value) > LONG_CHARS and not value.startswith("data:"):
+            return self._long_text(value)
+        if (moment := _moment(value)) is not None and self._is_of_visit(moment):
+            return SAME_TIME
         return b"U" + _text(value)
 
     def _long_text(self, value: str) -> bytes:
         """Leave a text for comparison; what must be equal are its facts."""
         markup: list[str] = []
-        if "</" in value:
+        if MARKUP.search(value):
             value, markup = text_and_markup_of_html(value)
         self._texts.append(value)
         return b"W" + _joined([_raw(fact) for fact in [*markup, *facts_of(value)]])
 
     def _url(self, url: str) -> bytes:
-        if self._visit is not None and url in self._visit.addresses:
-            return SAME_URL
-        key = url_key(url, self._rules)
-        if self._visit is not None and key in self._visit.urls:
-            return SAME_URL
-        return b"K" + key
+        key, fragment = url_key(url, self._rules), _raw(url.partition("#")[2])
+        same = self._visit is not None and key in self._visit.urls
+        return (SAME_URL if same else b"K" + key) + (fragment and b"#" + fragment)
+
+
+def _has_more(number: float) -> bool:
+    """Whether a number is of a class of its own and holds more, such as a currency."""
+    return bool(getattr(number, "__dict__", None))
 
 
 def _too_large() -> ItemTooLarge:
@@ -282,7 +303,8 @@ def facts_of(text: str) -> list[str]:
     """The words of a text that are facts, in order: those with a digit or with a symbol at an end.
 
     Prices, dates, identifiers, `C++`, `-5`, `★★★`: texts that differ in one of them are not copies.
-    Nor are those of which one says "not".
+    Nor are those of which one says "not", or whose codes (`aB`), addresses, paths and capitals
+    differ.
     """
     words = (word.strip(EDGES) for word in text.split())
     facts = [word for word in words if word and _is_fact(word)]
@@ -291,10 +313,19 @@ def facts_of(text: str) -> list[str]:
 
 def _is_fact(word: str) -> bool:
     if word.isalpha():  # most words, told without a look at each character
-        return len(word) <= LONGEST_NEGATION and word.casefold() in NEGATIONS
+        if len(word) <= LONGEST_NEGATION and word.casefold() in NEGATIONS:
+            return True
+        return len(word) > MAX_WORD or _has_inner_capitals(word)
     if word.endswith(("n't", "n’t")):
         return True
-    return not (word[0].isalpha() and word[-1].isalpha()) or any(map(str.isdigit, word))
+    if not (word[0].isalpha() and word[-1].isalpha()) or any(map(str.isdigit, word)):
+        return True
+    return JOINT.search(word) is not None
+
+
+def _has_inner_capitals(word: str) -> bool:
+    """Whether a word is written as no word of a sentence is: `USB`, `iPhone`, `aB`."""
+    return not (word.islower() or word.istitle()) and word.lower() != word.upper()
 
 
 def _moment(value: str) -> datetime | None:
@@ -308,10 +339,15 @@ def _moment(value: str) -> datetime | None:
 
 
 def _text(value: str) -> bytes:
-    """A short text, whitespace and Unicode form apart; a longer one as it is."""
+    """A short text, whitespace and Unicode form apart; a longer one as it is.
+
+    Tabs within it count: they may tell columns apart.
+    """
     if len(value) > LONG_CHARS:  # normalize() is quadratic in runs of combining marks
         return _raw(value)
-    return _raw(unicodedata.normalize("NFC", " ".join(value.split()) or value))
+    stripped = value.strip() or value
+    squeezed = stripped if "\t" in stripped else " ".join(stripped.split()) or value
+    return _raw(unicodedata.normalize("NFC", squeezed))
 
 
 def _raw(value: str) -> bytes:

@@ -1,8 +1,10 @@
 """Spiders as people write them, and the site they crawl; CASES has all of them by name."""
 
 from . import (
+    data_formats,
     embedded_data,
     item_types,
+    look_alikes,
     media,
     repeats,
     several_requests,
@@ -15,8 +17,10 @@ from .cases import CASES
 
 __all__ = [
     "CASES",
+    "data_formats",
     "embedded_data",
     "item_types",
+    "look_alikes",
     "media",
     "repeats",
     "several_requests",

@@ -1,0 +1,213 @@
+"""Documents for programs that differ in one value, and items that are the whole document."""
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import scrapy
+from mock_site import Reply, prose
+from scrapy import Request
+from scrapy.http import JsonRequest
+
+from .cases import IndexSpider, Local, case
+from .site import Ask, OrdinarySite, blurb, json_reply, product, template
+
+N_PAGES = 12
+WORDS = (
+    *("open", "shut", "sold", "lent", "lost", "kept"),
+    *("used", "new", "red", "blue", "left", "gone"),
+)
+
+
+def documents(content_type: str, write: Callable[[str, int], str]) -> Any:
+    """Builds twelve long documents; write: one of them, by the value that is its own."""
+
+    def build(site: OrdinarySite, root: str) -> None:
+        site.add_all(root, {f"{n}": write(WORDS[n], n) for n in range(N_PAGES)}, content_type)
+
+    return build
+
+
+class DocumentSpider(IndexSpider):
+    """Its items say nothing but the document."""
+
+    def parse_page(self, response: Any):
+        yield {"url": response.url, "document": response.text}
+
+
+def json_document(word: str, n: int) -> str:
+    nested = {"flags": [n % 2 == i for i in range(2)], "none": None if n % 3 else 0, "is": word}
+    return json.dumps({"about": prose("json", 300), "rows": [{"state": nested}]})
+
+
+@case(documents("application/json", json_document))
+class JsonDocumentSpider(DocumentSpider):
+    name = "json-documents"
+
+
+@case(documents("application/json", lambda word, n: json.dumps({"t": prose("j"), word: True})))
+class JsonKeySpider(IndexSpider):
+    name = "json-keys"
+
+    def parse_page(self, response: Any):
+        yield response.json()
+
+
+@case(documents("text/csv", lambda word, n: f"id,state\n{prose('csv', 400)},{word}\n"))
+class CsvDocumentSpider(DocumentSpider):
+    name = "csv-documents"
+
+
+@case(
+    documents("application/xml", lambda word, n: f"<a><b c='{word}'/>{prose('xml', 300)}</a>"),
+)
+class XmlAttributeSpider(DocumentSpider):
+    name = "xml-attributes"
+
+
+@case(documents("application/rss+xml", lambda w, n: f"<rss><g>{w}</g>{prose('rss', 300)}</rss>"))
+class RssSpider(DocumentSpider):
+    name = "rss-documents"
+
+
+@case(documents("application/javascript", lambda w, n: f"show({{a: '{w}'}}, '{prose('js')}')"))
+class ScriptSpider(DocumentSpider):
+    name = "script-documents"
+
+
+@case(documents("text/plain", lambda word, n: f"User-agent: {word}\nDisallow: /\n"))
+class RobotsSpider(DocumentSpider):
+    name = "robots-documents"
+
+
+@case(documents("text/plain", lambda word, n: f'{{"{word}": "{prose("plain", 300)}"}}'))
+class UnnamedJsonSpider(DocumentSpider):
+    name = "json-as-plain-text"
+
+
+def encodings(site: OrdinarySite, root: str) -> None:
+    """The same bytes, which are other letters in another encoding."""
+    body = template("Price", f"<p>{prose('e', 60)} \xb3\xc6\xe6</p>").encode("latin-1")
+    names = ["iso-8859-1", "iso-8859-2", "iso-8859-5", "iso-8859-7", "koi8-r"]
+    site.add_all(root, dict.fromkeys(names, body))
+    for name in names:
+        site.add(f"{root}/{name}", body, content_type=f"text/html; charset={name}")
+
+
+@case(encodings)
+class EncodingSpider(DocumentSpider):
+    name = "encodings"
+
+
+def graphql_errors(site: OrdinarySite, root: str) -> None:
+    """One URL that answers each query with data, with an error, or with both."""
+
+    def answer(ask: Ask) -> Reply:
+        n = ask.json["variables"]["id"]
+        text = prose("graphql", 200)
+        lamp = {"name": text, "inStock": n % 2 == 0} if n % 3 else None
+        errors = [] if n % 3 else [{"message": text, "path": ["lamp", WORDS[n]]}]
+        return json_reply({"data": {"lamp": lamp}, "errors": errors})
+
+    site.routes[f"{root}/graphql"] = answer
+
+
+@case(graphql_errors)
+class GraphqlErrorSpider(Local, scrapy.Spider):
+    name = "graphql-errors"
+
+    async def start(self):
+        for n in range(N_PAGES):
+            data = {"query": "query($id: Int) { lamp }", "variables": {"id": n}}
+            yield JsonRequest(f"{self.root}/graphql", data=data, cb_kwargs={"n": n})
+
+    def parse(self, response: Any, n: int):
+        answer = response.json()
+        yield {"lamp": n, "errors": [error["path"] for error in answer["errors"]]}
+        yield {"answer": answer, "query": response.request.body}
+
+
+def posted(site: OrdinarySite, root: str) -> None:
+    """One URL whose answer to each form is a long page with another word."""
+    for name, n_words in (("long", 300), ("short", 8)):
+        site.routes[f"{root}/{name}"] = lambda ask, n_words=n_words: Reply(
+            template("Result", f"<p>{prose('post', n_words)} {ask.form['word']}</p>").encode()
+        )
+
+
+@case(posted)
+class FormSpider(Local, scrapy.Spider):
+    name = "forms-of-one-url"
+
+    async def start(self):
+        for word in WORDS:
+            for name in ("long", "short"):
+                yield scrapy.FormRequest(f"{self.root}/{name}", formdata={"word": word})
+
+    def parse(self, response: Any):
+        yield {"found": response.css("main p::text").get().split()[-1], "url": response.url}
+
+
+def archive(site: OrdinarySite, root: str) -> None:
+    """Documents in PDF's form: each stands behind a page that is the same for all."""
+    for n in range(N_PAGES):
+        pdf = Reply(b"%PDF-1.7\n" + bytes([n]) * 200, content_type="application/pdf")
+        site.pages[f"{root}/{WORDS[n]}.pdf"] = pdf
+    site.add_all(
+        root,
+        {
+            f"view?file={word}": template("Document", f"<embed src='{word}.pdf'>{blurb()}")
+            for word in WORDS
+        },
+    )
+
+
+@case(archive)
+class PdfSpider(IndexSpider):
+    """Follows each page to its document, and keeps both the bytes and the file."""
+
+    name = "pdf-documents"
+    custom_settings: ClassVar = {"ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1}}
+
+    async def parse_page(self, response: Any):
+        source = response.urljoin(response.css("embed::attr(src)").get())
+        answer = await self.crawler.engine.download_async(Request(source))
+        yield {"body": base64.b64encode(answer.body[:20]).decode(), "size": len(answer.body)}
+        yield {"file_urls": [source]}
+
+
+def chained(site: OrdinarySite, root: str) -> None:
+    """Four pages a product, of which three are the same for all products."""
+    for step in ("size", "colour", "delivery"):
+        site.add(f"{root}/{step}", template(step, blurb(90)))
+    site.add_all(root, {f"{n}": template(product(n)["name"], blurb(90)) for n in range(N_PAGES)})
+
+
+@case(chained)
+class ChainSpider(IndexSpider):
+    """Gathers an item over four pages; what it saw first is in cb_kwargs, then in itself."""
+
+    name = "chains-of-pages"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.seen: dict[str, str] = {}
+
+    def parse_page(self, response: Any):
+        name = response.css("h1::text").get()
+        self.seen[response.url] = name
+        steps = {"item": {"name": name}, "left": ["size", "colour", "delivery"]}
+        yield self.step(response, **steps)
+
+    def step(self, response: Any, item: dict[str, str], left: list[str]):
+        url = response.urljoin(left[0])
+        kwargs = {"item": item, "left": left[1:]}
+        return Request(url, self.parse_step, cb_kwargs=kwargs, dont_filter=True)
+
+    def parse_step(self, response: Any, item: dict[str, str], left: list[str]):
+        if left:
+            yield self.step(response, {**item, left[0]: response.css("h1::text").get()}, left)
+        else:
+            yield item
+            yield {"first": item["name"] == next(iter(self.seen.values())), "n": len(self.seen)}
