@@ -121,6 +121,7 @@ def crawl_in_process(
 ) -> dict[str, float]:
     """The same in a fresh process."""
     environment = os.environ | {"PYTHONHASHSEED": str(hash_seed)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode
     with TemporaryDirectory() as folder:
         job = [f"JOBDIR={folder}"] if options.site == "jobdir" else []
         asked = [options.site, start, str(int(with_plugin)), str(options.pages)]

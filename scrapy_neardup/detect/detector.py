@@ -35,7 +35,7 @@ from scrapy_neardup.detect.page_row import (
     width,
 )
 from scrapy_neardup.detect.page_table import IdTable, Page, PageTable, digest_of, site_number
-from scrapy_neardup.detect.sites import host_of, site_of, suffixes
+from scrapy_neardup.detect.sites import host_of, site_of
 from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, HostTemplates
 from scrapy_neardup.detect.text import words_and_blocks
 from scrapy_neardup.engines import Engine
@@ -126,7 +126,6 @@ class Detector:
         self.comparison = Comparison(self.limits, facts == "compare", engine.sketch_spec.key)
         self._by_title = IdTable()
         self._last: OwnPart | None = None  # asked for more than once in a decision
-        suffixes()  # read now: 0.1 s, no page waits
 
     def read(self, url: str, content: PageContent | str) -> PageReading:
         """What a page says. Pure, and safe in any thread: the slow half of a decision."""

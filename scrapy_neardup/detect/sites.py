@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
+from functools import lru_cache
 from urllib.parse import urlsplit
 
-from publicsuffixlist import PublicSuffixList
+from scrapy_neardup.urls.public_suffixes import registrable
 
 # What most URLs begin with; of any other the whole decides, as urlsplit() reads it.
 AUTHORITY = re.compile(r"https?://[a-z0-9.:-]+(?=[/?#]|\Z)")
-
-
-@cache
-def suffixes() -> PublicSuffixList:
-    # The bundled list, private suffixes (github.io) included: no download. As one set of names
-    # it gives a crawl's garbage collector nothing to visit; the trees of others do.
-    return PublicSuffixList(accept_unknown=False)
 
 
 def site_of(url: str) -> str:
@@ -38,4 +31,4 @@ def _site_and_host(url: str) -> tuple[str, str]:
     except ValueError:  # "http://[": no host to speak of, so a site of its own
         return url, url
     is_address = ":" in host or host.rpartition(".")[2].isdigit()
-    return host if is_address else suffixes().privatesuffix(host) or host, host
+    return host if is_address else registrable(host) or host, host

@@ -9,9 +9,8 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache
 
-from publicsuffixlist import PublicSuffixList
-
 from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.urls.public_suffixes import registrable
 from scrapy_neardup.urls.site_rules import SiteRule, SiteRules
 from scrapy_neardup.urls.url_patterns import Pattern, host_of, is_address, join_url, split_url
 
@@ -114,19 +113,14 @@ def mobile(url: str) -> str:
 def desktop(netloc: str) -> str:
     """A host without `m`, `mobile` and `www` in front of its registrable domain."""
     host = host_of(netloc).lower()
-    site = _suffixes().privatesuffix(host)
+    # With private suffixes: m.github.io and mobile.github.io are two people's.
+    site = registrable(host, unknown=True)
     if site is None or is_address(host):
         return netloc
     below = host.removesuffix(site)
     labels = [label for label in below.split(".") if label not in MOBILE_LABELS]
     user, at, host_and_port = netloc.rpartition("@")
     return user + at + ".".join(labels).removeprefix("www.") + host_and_port[len(below) :]
-
-
-@cache
-def _suffixes() -> PublicSuffixList:
-    # With private suffixes: m.github.io and mobile.github.io are two people's.
-    return PublicSuffixList()
 
 
 # In the order in which they are applied.

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from typing import Literal
 
 import mmh3
@@ -193,7 +194,8 @@ def _marks_at_the_ends() -> dict[str, tuple[int, int]]:
 @cache
 def composing() -> frozenset[str]:
     """Characters that can be the second of a canonical composition."""
-    decompositions = map(unicodedata.decomposition, _moving())
+    composed = (page for page in _pages() if not unicodedata.is_normalized("NFD", page))
+    decompositions = map(unicodedata.decomposition, chain.from_iterable(composed))
     parts = [d.split() for d in decompositions if d and d[0] != "<"]
     seconds = {chr(int(p[1], 16)) for p in parts if len(p) == 2}
     return frozenset(seconds | HANGUL_VOWELS_AND_TAILS)
@@ -202,11 +204,15 @@ def composing() -> frozenset[str]:
 @cache
 def _moving() -> str:
     """All characters that decompose or have a combining class, with their neighbours."""
+    still, order = unicodedata.is_normalized, unicodedata.combining
+    return "".join(p for p in _pages() if not still("NFKD", p) or any(map(order, p)))
+
+
+def _pages() -> Iterator[str]:
+    """Every character below DECOMPOSING, 256 at once."""
     ranges = np.arange(0xD800, dtype="<u4"), np.arange(0xE000, DECOMPOSING, dtype="<u4")
     every = "".join(codes.tobytes().decode("utf-32-le") for codes in ranges)
-    pages = (every[i : i + 256] for i in range(0, len(every), 256))
-    still, order = unicodedata.is_normalized, unicodedata.combining
-    return "".join(p for p in pages if not still("NFKD", p) or any(map(order, p)))
+    return (every[i : i + 256] for i in range(0, len(every), 256))
 
 
 @cache
