@@ -1,5 +1,6 @@
 """Requests of kinds that bring nothing new wait, and a trap without end is ended."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -12,10 +13,12 @@ from scrapy import Spider
 from scrapy.http import Response
 
 from scrapy_neardup import commands
-from scrapy_neardup.learn.dry_kinds import DRY_AFTER, ENDED_AFTER, DryKinds, kind_of
+from scrapy_neardup.learn.dry_kinds import DRY_AFTER, ENDED_AFTER, DryKinds, bound, kind_of
 from scrapy_neardup.learn.url_parts import cut
+from scrapy_neardup.ledger.reader import LedgerReader
 
 N_TRAP, LEVELS, WIDTH = 400, 6, 3
+MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August")
 
 
 def filtered(i: int) -> str:
@@ -30,6 +33,7 @@ class TrapSite(MockSite):
     /real/r…      a page of its own at each level, with links to three at the next, and to five
                   combinations of filters
     /calendar?m=N a month without events, for ever
+    /events?m=N   the same, in a few words
     """
 
     def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
@@ -47,6 +51,10 @@ class TrapSite(MockSite):
             links = (f"/real/{name}{i}" for i in range(WIDTH)) if deeper else ()
             menu = map(filtered, Random(name).sample(range(N_TRAP), 5))
             return Reply(page(prose(name), *links, *menu))
+        if path.startswith("/events"):
+            month = int(path.rpartition("=")[2])
+            text = f"No events in {MONTHS[month % 8]} {2020 + month // 8}"
+            return Reply(page(text, f"/events?m={month + 1}", f"/events?m={month + 2}"))
         if path.startswith("/calendar"):
             month = int(path.rpartition("=")[2])
             text = f"{prose('No events in this month')} {month}"
@@ -92,10 +100,11 @@ BREADTH_FIRST = {
 
 @pytest.mark.parametrize("settings", [{}, BREADTH_FIRST])
 def test_a_budget_is_spent_on_what_is_new(site: TrapSite, settings: dict[str, Any]) -> None:
-    run(site, CLOSESPIDER_PAGECOUNT=300, NEARDUP_LEARN="watch", **settings)
+    settings |= {"CLOSESPIDER_PAGECOUNT": 300, "CONCURRENT_REQUESTS": 1}  # one order of answers
+    run(site, NEARDUP_LEARN="watch", **settings)
     assert n_real(site) < 110
     site.hits.clear()
-    run(site, CLOSESPIDER_PAGECOUNT=300, **settings)
+    run(site, **settings)
     assert n_real(site) >= 200
 
 
@@ -107,8 +116,9 @@ def test_without_a_budget_nothing_real_is_lost(site: TrapSite) -> None:
     assert outcome.stat("urls/deferred") == N_TRAP - sum("/shop/all" in p for _, p in site.hits)
 
 
-def test_a_calendar_without_end_ends(site: TrapSite) -> None:
-    outcome = run(site, "/calendar?m=1")
+@pytest.mark.parametrize("start", ["/calendar?m=1", "/events?m=1"])
+def test_a_calendar_without_end_ends(site: TrapSite, start: str) -> None:
+    outcome = run(site, start)
     assert outcome.stats["finish_reason"] == "finished"
     assert ENDED_AFTER <= sum(site.hits.values()) < ENDED_AFTER + 100
 
@@ -119,7 +129,10 @@ def test_what_was_deferred_can_be_fetched(
     folder = {"NEARDUP_STATE_DIR": str(tmp_path)}
     run(site, **folder)
     assert commands.main(["rules", str(tmp_path)]) == 0
-    assert "/shop/*?2" in capsys.readouterr().out
+    assert "/shop/*?2  dry: of the last" in capsys.readouterr().out
+    waiting = next(d.url for d in LedgerReader(tmp_path).decisions() if d.kind == "deferred")
+    assert commands.main(["explain", waiting, "--state", str(tmp_path)]) == 0
+    assert "brought nothing new" in capsys.readouterr().out
     assert commands.main(["undo", "--deferred", "--state", str(tmp_path)]) == 0
     run(site, "/real/r", **folder)
     assert sum("/shop/all" in path for _, path in site.hits) == N_TRAP
@@ -129,13 +142,53 @@ def test_what_was_deferred_can_be_fetched(
 def test_a_kind_that_brings_something_new_again_is_read_on() -> None:
     kinds = DryKinds()
     for _ in range(ENDED_AFTER):
-        kinds.came("a", False)
+        kinds.came("a", "old", False)
     assert kinds.has_ended("a")
-    kinds.came("a", True)
+    kinds.came("a", "new", True)
+    assert kinds.is_dry("a")
+    assert not kinds.has_ended("a")
+    kinds.came("a", "newer", True)
+    kinds.came("a", "newest", True)
     assert not kinds.is_dry("a")
-    for _ in range(DRY_AFTER - 1):
-        kinds.came("a", False)
-    assert not kinds.is_dry("a")
+    for _ in range(DRY_AFTER):
+        assert not kinds.is_dry("a")
+        kinds.came("a", "old", False)
+    assert kinds.is_dry("a")
+
+
+def test_what_is_met_again_was_no_sign_of_more() -> None:
+    """Good and Turing: only what was met once says that there is more."""
+    kinds = DryKinds()
+    for i in range(8):
+        kinds.came("a", f"page {i}", True)
+    for i in [*range(8), *range(8), *range(8)]:
+        kinds.came("a", f"page {i}", False)
+    assert kinds.is_dry("a")
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
+def test_the_bound_holds_for_pages_in_random_order(share: float) -> None:
+    """How often n pages have no single, and the next one is new."""
+    chance, n_pages, n_trials = Random(1), 29, 3000
+    contents = [f"page {i}" for i in range(int(100 * share))]
+    n_wrong = 0
+    for _ in range(n_trials):
+        came = [chance.choice(contents) for _ in range(n_pages + 1)]
+        n_singles = sum(n == 1 for n in Counter(came[:-1]).values())
+        n_wrong += n_singles == 0 and came[-1] not in came[:-1]
+    limit = bound(0, n_pages) * n_trials
+    assert n_wrong <= limit + 4 * limit**0.5
+
+
+def test_dry_kinds_are_kept() -> None:
+    kinds, later = DryKinds(), DryKinds()
+    for i in range(100):
+        kinds.came("a", "old", False)
+        kinds.came("b", "one" if i == 20 else "old", i == 20)
+        kinds.came("c", f"page {i}", True)
+    later.restore(kinds.counts())
+    assert later.counts() == kinds.counts()
+    assert set(later.counts()) == {"a", "b"}
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,20 @@ def test_copies_of_each_kind_are_learnt(kind: str, site: Site, learner: Learner)
     assert twin(learner, filled(copy, 999)) == filled(plain, 999)
 
 
+@pytest.mark.parametrize("kind", ["print", "sort", "session"])
+def test_a_copy_may_come_before_its_original(kind: str, site: Site, learner: Learner) -> None:
+    longer = {"print": "&print=1", "sort": "&sort=up", "session": "&sid={token}"}[kind]
+    for i in range(NEEDED):
+        site.page(f"a.example/item?id={i}{longer.format(token=token(i))}", f"item {i}")
+        site.page(f"a.example/item?id={i}", f"item {i}")
+    assert trusted(learner)
+    copy = f"a.example/item?id=999{longer.format(token=token(999))}"
+    site.page(copy, "another item")
+    assert twin(learner, "a.example/item?id=999") == copy
+    (withdrawn,) = site.page("a.example/item?id=999", "what was hidden")
+    assert withdrawn.standing is Standing.WITHDRAWN
+
+
 def test_two_rules_apply_together(site: Site, learner: Learner) -> None:
     """A session that is drawn anew for each link, and a print version."""
     for i in range(4 * NEEDED):

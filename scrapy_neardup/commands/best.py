@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_neardup.commands.state_folder import add_state, state_folder
 from scrapy_neardup.commands.terminal import clean, complain, say, say_json
 from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.ledger.schema import NOT_READ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,7 @@ def clusters(reader: LedgerReader) -> Iterator[list[Decided]]:
             copies.setdefault(decided.original, {})[decided.url] = decided
     for original, others in copies.items():
         others.pop(original, None)
-        read = [decided for decided in reader.of_url(original) if decided.kind != "seen"]
+        read = [decided for decided in reader.of_url(original) if decided.kind not in NOT_READ]
         if read and others:
             yield [read[-1], *others.values()]
 

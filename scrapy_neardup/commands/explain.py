@@ -38,6 +38,8 @@ WHAT_HAPPENED = {
     "changed": "read again: changed",
     "gone": "gone: it answers 404 or 410, or nothing links it any more",
     "moved": "moved: its content is now at another URL",
+    "deferred": "not fetched yet: the last URLs of its kind brought nothing new",
+    "soft-404": "soft 404: what the site answers to paths that do not exist",
 }
 COMPARED = frozenset({"near", "near-but-differs", "contains"})  # kinds whose texts are shown
 DIFFERS = {
@@ -225,7 +227,20 @@ def facts(
         if decided.original is not None:
             yield "skipped by", "a learnt rule: 'scrapy neardup rules' shows it"
         yield "fetched as", first or "another spelling, or in a crawl that is not on record"
+    if decided.kind == "deferred":
+        yield from _why_deferred(decided.url, rules)
     yield from _otherwise_by(decided, otherwise(decided, rules, first))
+
+
+def _why_deferred(url: str, rules: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Of which kind a URL is, and what fetches it."""
+    from scrapy_neardup.learn.dry_kinds import kind_of
+    from scrapy_neardup.learn.url_parts import cut
+    from scrapy_neardup.urls.key import url_key
+
+    if (parts := cut(url_key(url, url_rules(rules)))) is not None:
+        yield "kind of URL", f"{kind_of(parts)}: 'scrapy neardup rules' shows how dry it is"
+    yield "otherwise by", "'scrapy neardup undo --deferred', undo URL, or NEARDUP_LEARN='watch'"
 
 
 def _rules_for_items(decided: Decided, rules: Mapping[str, object]) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ learnt anew; one that is pinned is trusted, whatever speaks against it.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from scrapy_neardup.errors import StateError
 
 if TYPE_CHECKING:
     from scrapy_neardup.learn.rule import Rule
+
+Dry = Mapping[str, Sequence[int]]  # as DryKinds.counts() has it
 
 EXAMPLES = """\
   scrapy neardup rules crawls/shop
@@ -71,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def stored(folder: Path, key: int | None) -> tuple[list[Rule], dict[str, int]]:
+def stored(folder: Path, key: int | None) -> tuple[list[Rule], Dry]:
     """The rules of a state folder, and its dry kinds. Raises StateError, OSError."""
     from scrapy_neardup.state.learnt_rules import load_rules
 
@@ -81,7 +83,7 @@ def stored(folder: Path, key: int | None) -> tuple[list[Rule], dict[str, int]]:
         return [], {}
 
 
-def keep(folder: Path, rules: list[Rule], dry: dict[str, int], key: int | None) -> None:
+def keep(folder: Path, rules: list[Rule], dry: Dry, key: int | None) -> None:
     """Write the rules back. Raises StateError where a crawl is using the folder, and OSError."""
     from scrapy_neardup.state.learnt_rules import save_rules
 
@@ -126,7 +128,7 @@ def export(rules: list[Rule], path: Path) -> int:
     return 0 if made else 1
 
 
-def tell(rules: list[Rule], dry: dict[str, int], options: argparse.Namespace) -> None:
+def tell(rules: list[Rule], dry: Dry, options: argparse.Namespace) -> None:
     """Print the rules, with their evidence, and the dry kinds."""
     if options.json:
         say_json({"rules": [as_json(rule) for rule in rules], "dry": dry})
@@ -134,10 +136,22 @@ def tell(rules: list[Rule], dry: dict[str, int], options: argparse.Namespace) ->
     for number, rule in enumerate(rules, 1):
         for line in lines_of(number, rule):
             say(line)
-    for kind, n_pages in dry.items():
-        say(f"     {colour(clean(kind), 'bold')}  dry: the last {n_pages:,} pages said nothing new")
+    for kind, since in dry.items():
+        say(f"     {colour(clean(kind), 'bold')}  {how_dry(since)}")
     n_trusted = sum(rule.acts for rule in rules)
     say(f"{n_trusted} of {len(rules)} learnt rules are trusted")
+
+
+def how_dry(since: Sequence[int]) -> str:
+    """What speaks for a kind being dry; since: as DryKinds.counts() has it."""
+    from scrapy_neardup.learn.dry_kinds import bound
+
+    n_singles = min(range(len(since)), key=lambda n: bound(n, since[n]))
+    n_pages = since[n_singles]
+    return (
+        f"dry: of the last {n_pages:,} pages {n_singles or 'none'} said something new; "
+        f"the next does with a chance of at most {bound(n_singles, n_pages):.1%}"
+    )
 
 
 def as_json(rule: Rule) -> dict[str, Any]:
@@ -183,6 +197,7 @@ def learnt(rules: list[Rule], folder: Path) -> list[Rule]:
     from scrapy_neardup.factory import make_rules
     from scrapy_neardup.learn.learner import Judged, Learner
     from scrapy_neardup.ledger.reader import LedgerReader
+    from scrapy_neardup.ledger.schema import NOT_READ
     from scrapy_neardup.settings import NearDupSettings
     from scrapy_neardup.urls.key import url_key
 
@@ -196,7 +211,7 @@ def learnt(rules: list[Rule], folder: Path) -> list[Rule]:
     learner = Learner(settings.learn_error)
     learner.restore(rules)
     for decided in reader.decisions():
-        if decided.kind in ("seen", "undecided"):
+        if decided.kind in (*NOT_READ, "undecided", "soft-404"):
             continue
         repeats = decided.kind in ("exact", "near") and decided.data_differ is None
         if repeats and (decided.action == "kept" or decided.original is None):

@@ -37,6 +37,7 @@ class CrawledPage:
     was_kept: bool = False  # whether items of its earlier self were kept
     n_links: int = 0  # requests that its callback yielded, counted there, too
     text: str = ""  # where texts are recorded
+    short_words: bytes = b""  # the words of a page that is too short to be compared by likeness
     judged: Decision | None = None  # what the detector said
     decision: Decision | None = None  # what is done about it
     is_new: bool = False  # whether the page is remembered from now on

@@ -169,6 +169,8 @@ class PageJudge:
         if decided is None:
             return None
         decision, page.is_new = decided
+        if decision.kind == "too-short":
+            page.short_words = reading.words
         if reading.is_mostly_script:
             self._count(stats.PAGES_MOSTLY_SCRIPT)
         return self._counted(decision)

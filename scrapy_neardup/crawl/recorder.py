@@ -119,6 +119,12 @@ class Recorder:
             entry = Entry(request.url, "seen", "dropped", twin, callback=callback_of(request))
             self.ledger.record(entry)
 
+    def url_deferred(self, request: Request) -> None:
+        """A request waits because its kind of URL has stopped bringing anything new."""
+        if self.ledger is not None:
+            entry = Entry(request.url, "deferred", "dropped", callback=callback_of(request))
+            self.ledger.record(entry)
+
     def page_judged(
         self,
         url: str,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 
 from scrapy.crawler import Crawler
@@ -18,6 +18,7 @@ from scrapy_neardup.state.skipped import DEFERRED, SkippedRequest
 from scrapy_neardup.urls.key import url_key
 
 PROBES = 10  # requests of a dry kind that are made whenever the crawl runs idle
+MAX_OUTLINES = 65_536
 
 
 class UrlDeferral:
@@ -29,6 +30,7 @@ class UrlDeferral:
         self._found = make_queued_urls(settings)  # keys of all requests that pages gave
         self._depth_priority = crawler.settings.getint("DEPTH_PRIORITY")
         self._lowest = 0  # priority that the spider gave a request
+        self._outlines: OrderedDict[tuple[str, str], None] = OrderedDict()  # of short pages
 
     def found(self, page: CrawledPage, request: Request, key: bytes | None) -> None:
         """A page gave a request: it leads on if that is new, and no more of its own kind."""
@@ -47,7 +49,24 @@ class UrlDeferral:
         """Nothing more can happen to a page's items."""
         kind = self._kind_of_page(page)
         if kind is not None and not failed and is_plain(page.response):
-            self.dry.came(kind, page.leads_on or bool(page.offered) or says_something(page))
+            said, is_new = self._said(page, kind)
+            self.dry.came(kind, said, page.leads_on or bool(page.offered) or is_new)
+
+    def _said(self, page: CrawledPage, kind: str) -> tuple[str, bool]:
+        """What a page says, by the URL that said so first, and whether it is new."""
+        decision, url = page.judged, page.response.url
+        if decision is None or page.differing is not None or decision.kind == "undecided":
+            return url, True
+        if decision.kind == "too-short":
+            outline = kind, outline_of(page.short_words)
+            is_new = outline not in self._outlines
+            self._outlines[outline] = None
+            if len(self._outlines) > MAX_OUTLINES:
+                self._outlines.popitem(last=False)
+            return " ".join(outline), is_new
+        if decision.kind in ("new", "contains"):
+            return url, True
+        return decision.original or url, False
 
     def _kind_of_page(self, page: CrawledPage) -> str | None:
         url = cut(url_key(page.response.url, self._rules))
@@ -83,9 +102,7 @@ class UrlDeferral:
                 yield one
 
 
-def says_something(page: CrawledPage) -> bool:
-    """Whether a page without items has a text of its own, or it is not known what it says."""
-    decision = page.judged
-    if decision is None or page.differing is not None or decision.kind == "undecided":
-        return True
-    return decision.kind in ("new", "contains")
+def outline_of(words: bytes) -> str:
+    """Words without numbers: the months of a calendar without events have but a few outlines."""
+    kept = (word for word in words.decode("utf-8", "replace").split() if word.isalpha())
+    return " ".join(kept)

@@ -80,6 +80,7 @@ class UrlSkipping:
         if kind is None or not self._attempt("learn", self._keep, request, "", [DEFERRED + kind]):
             return False
         self.n_deferred += 1
+        self._recorder.url_deferred(request)
         return True
 
     def _skips_copy(self, request: Request, key: bytes, twin: Twin) -> bool:
@@ -126,14 +127,14 @@ class UrlSkipping:
     # --- giving back
 
     def of_page(self, response: Response) -> list[str]:
-        """The URLs of a response that were given back."""
-        if not self._made:
-            return []
-        return [url for url in urls_of(response) if url in self._made]
+        """The URLs of a response that were given back, or that a person wants."""
+        wants = self._recorder.wants
+        return [url for url in urls_of(response) if url in self._made or wants(url)]
 
     def page_done(self, urls: list[str]) -> None:
         """The page of URLs that were given back is done. Raises OSError."""
-        for url in urls:
+        for url in urls if self._skipped else ():
+            self._made.add(url)  # links to what a person wanted do not wait again
             self._skipped.fetched(url)
 
     def idle(self) -> None:

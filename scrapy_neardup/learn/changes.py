@@ -62,7 +62,7 @@ class Variant:
     @property
     def place(self) -> str:
         """By which URLs are remembered that have anything in the place of what is taken out."""
-        return f"{self.text} {self.what} {self.where}"
+        return place_of(self.text, self.what, self.where)
 
     @property
     def can_differ(self) -> bool:
@@ -72,6 +72,11 @@ class Variant:
     def change(self, twin: str = ABSENT) -> Change:
         """From what the twin has to what the URL has."""
         return Change(self.what, self.where, self.kind, twin)
+
+
+def place_of(rest: str, what: str, where: str) -> str:
+    """What a place in URLs is called that are otherwise the same; rest: their text without it."""
+    return f"{rest} {what} {where}"
 
 
 @lru_cache(maxsize=16)  # a page's URL is looked at several times, and then no more

@@ -13,14 +13,16 @@ from hashlib import blake2b
 from secrets import token_bytes
 from typing import NamedTuple
 
-from scrapy_neardup.learn.changes import ABSENT, Change, Variant, bare_host, variants
+from scrapy_neardup.learn.changes import ABSENT, Change, Variant, bare_host, place_of, variants
 from scrapy_neardup.learn.dry_kinds import DryKinds
 from scrapy_neardup.learn.rule import Pair, Rule, Standing, predictions_for
-from scrapy_neardup.learn.url_parts import UrlParts, cut
+from scrapy_neardup.learn.url_parts import UrlParts, cut, value_class
 
 MAX_HOSTS = 1024
 MAX_FORMS = 65_536  # of all hosts: URLs, whole or without one part; about 250 bytes each
 MAX_RULES = 1024  # of a host; most of them contradicted
+MAX_SHAPES = 1024  # of a host
+MAX_PLACES = 16  # of a shape: where URLs have had something more than it
 MAX_STEPS = 8  # changes that are taken out of one URL
 VERIFIED = 20  # of so many URLs that a rule would skip, about one is downloaded all the same
 
@@ -45,11 +47,16 @@ class Form(NamedTuple):
     """What is known of a URL, or of what is left of one without a part of it.
 
     content  URL under which its content was first seen
-    value    class of the part that was taken out; ABSENT where none was
+    value    the part that was taken out; ABSENT where none was
     """
 
     content: str
     value: str = ABSENT
+
+    @property
+    def kind(self) -> str:
+        """The class of the value."""
+        return value_class(self.value)
 
 
 class Twin(NamedTuple):
@@ -57,6 +64,19 @@ class Twin(NamedTuple):
 
     url: str
     rules: tuple[Rule, ...]
+
+
+class Evidence(NamedTuple):
+    """Two URLs that differ in one thing only.
+
+    rest     what they have in common
+    removed  what the one has and the other has not, or has otherwise
+    """
+
+    change: Change
+    pair: Pair
+    rest: UrlParts
+    removed: str
 
 
 class Step(NamedTuple):
@@ -86,11 +106,26 @@ class Reduced(NamedTuple):
 
 @dataclass(slots=True)
 class Host:
-    """What is known of one host, `www.` or not."""
+    """What is known of one host, `www.` or not.
+
+    places   by shape, where longer URLs had something more: (what, where)
+    acting   rules that act, by what they take out
+    longer   rules that act, by the shape of what is left when they took out something
+    """
 
     forms: OrderedDict[str, Form] = field(default_factory=OrderedDict)
     rules: dict[tuple[str, Change], Rule] = field(default_factory=dict)
+    places: OrderedDict[str, dict[tuple[str, str], None]] = field(default_factory=OrderedDict)
     acting: dict[tuple[str, str, str], list[Rule]] = field(default_factory=dict)
+    longer: dict[str, list[Rule]] = field(default_factory=dict)
+
+    def put_place(self, shape: str, what: str, where: str) -> None:
+        """A URL has something that another one of a shape has not."""
+        places = self.places.setdefault(shape, {})
+        if len(places) < MAX_PLACES:
+            places[what, where] = None
+        if len(self.places) > MAX_SHAPES:
+            self.places.popitem(last=False)
 
 
 class Learner:
@@ -146,10 +181,12 @@ class Learner:
             return []
         taken_out = variants(url.parts)
         acted = self._compare(host, taken_out, url, page, content)
+        acted += self._compare_with_longer(host, url, page, content)
         self._put(host, name, Form(content))
         for variant in taken_out:
-            if variant.can_differ and (name := variant.place + url.mark) not in host.forms:
-                self._put(host, name, Form(content, variant.kind))
+            if (name := variant.place + url.mark) not in host.forms:
+                self._put(host, name, Form(content, variant.value))
+                host.put_place(variant.rest.shape, variant.what, variant.where)
         return acted
 
     @staticmethod
@@ -192,23 +229,49 @@ class Learner:
     def _compare(
         self, host: Host, taken_out: list[Variant], url: Reduced, page: Judged, content: str
     ) -> list[Rule]:
-        """Confirm and contradict the rules by which an earlier URL is a twin of this one."""
+        """Judge the rules by which this URL, without a part of it, is an earlier one."""
         acted: list[Rule] = []
         for variant in taken_out:
             for form in self._forms_of(host, variant, url.mark):
-                rule = self._rule(host, variant.rest.shape, variant.change(form.value))
-                if rule is None or not rule.is_open:
-                    continue
-                pair = Pair(page.url, form.content)
-                if form.content != content:
-                    acted += self._contradict([rule], pair)
-                elif page.tells:
-                    acts = rule.acts
-                    rule.confirmed(pair, content, variant.rest, variant.value, self._needed)
-                    url.confirm_steps()
-                    if rule.acts and not acts:
-                        self._index_acting(host)
+                evidence = Evidence(
+                    variant.change(form.kind),
+                    Pair(page.url, form.content),
+                    variant.rest,
+                    variant.value,
+                )
+                acted += self._judge(host, evidence, url, page, form.content == content)
         return acted
+
+    def _compare_with_longer(
+        self, host: Host, url: Reduced, page: Judged, content: str
+    ) -> list[Rule]:
+        """Judge the rules by which an earlier URL, without a part of it, is this one."""
+        acted: list[Rule] = []
+        rest = url.parts
+        for what, where in host.places.get(rest.shape, ()):
+            if form := self._form(host, place_of(rest.text, what, where), url.mark):
+                change, pair = Change(what, where, form.kind), Pair(form.content, page.url)
+                evidence = Evidence(change, pair, rest, form.value)
+                acted += self._judge(host, evidence, url, page, form.content == content)
+        return acted
+
+    def _judge(
+        self, host: Host, evidence: Evidence, url: Reduced, page: Judged, is_same: bool
+    ) -> list[Rule]:
+        """Confirm or contradict a rule; itself if it acted until now."""
+        change, pair, rest, removed = evidence
+        rule = self._rule(host, rest.shape, change)
+        if rule is None or not rule.is_open:
+            return []
+        if not is_same:
+            return self._contradict([rule], pair)
+        if page.tells:
+            acts = rule.acts
+            rule.confirmed(pair, self._content(host, page), rest, removed, self._needed)
+            url.confirm_steps()
+            if rule.acts and not acts:
+                self._index_acting(host)
+        return []
 
     def _forms_of(self, host: Host, variant: Variant, mark: str) -> Iterator[Form]:
         """Earlier URLs that are the same without what is taken out of this one."""
@@ -276,10 +339,12 @@ class Learner:
         return rule
 
     def _index_acting(self, host: Host) -> None:
-        host.acting = {}
+        host.acting, host.longer = {}, {}
         for rule in host.rules.values():
             if rule.acts:
                 host.acting.setdefault(rule.change[:3], []).append(rule)
+                if rule.change.twin == ABSENT:
+                    host.longer.setdefault(rule.shape, []).append(rule)
 
     def rules(self) -> list[Rule]:
         """Every rule that was proposed, the most useful first."""
@@ -314,16 +379,28 @@ class Learner:
         if rules and (form := self._form(host, reduced.parts.text, reduced.mark)):
             return Twin(form.content, rules)
         for start in (reduced, Reduced(url))[: len(rules) + 1]:
+            if found := self._longer_twin(host, start):
+                return found
             for variant in variants(start.parts):
                 if found := self._twin_of_another_value(host, variant, start):
                     return found
+        return None
+
+    def _longer_twin(self, host: Host, url: Reduced) -> Twin | None:
+        """An earlier URL that has something more, which does not matter."""
+        rest = url.parts
+        for rule in host.longer.get(rest.shape, ()) if host.longer else ():
+            what, where, value, _ = rule.change
+            form = self._form(host, place_of(rest.text, what, where), url.mark)
+            if form and form.kind == value and rule.holds_for(rest, form.value):
+                return Twin(form.content, (*(step.rule for step in url.steps), rule))
         return None
 
     def _twin_of_another_value(self, host: Host, variant: Variant, url: Reduced) -> Twin | None:
         rules = self._acting_on(host, variant) if variant.can_differ else ()
         if rules and (form := self._form(host, variant.place, url.mark)):
             for rule in rules:
-                if rule.change.twin == form.value and rule.holds_for(variant.rest, variant.value):
+                if rule.change.twin == form.kind and rule.holds_for(variant.rest, variant.value):
                     return Twin(form.content, (*(step.rule for step in url.steps), rule))
         return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scrapy_neardup.errors import StateError
@@ -14,7 +14,7 @@ FILE = "rules.json"
 FORMAT = 2  # a state folder has them with a MAC (state/learnt_rules.py)
 
 
-def write_rules(rules: Iterable[Rule], dry: Mapping[str, int]) -> str:
+def write_rules(rules: Iterable[Rule], dry: Mapping[str, Sequence[int]]) -> str:
     """Rules with all their evidence, one a line; and dry kinds of URLs."""
     lines = ",\n".join(json.dumps(as_record(rule), sort_keys=True) for rule in rules)
     return f'{{"format": {FORMAT}, "dry": {json.dumps(dry)}, "rules": [\n{lines}\n]}}\n'
@@ -36,13 +36,13 @@ def as_record(rule: Rule) -> dict[str, Any]:
     }
 
 
-def read_rules(text: str) -> tuple[list[Rule], dict[str, int]]:
+def read_rules(text: str) -> tuple[list[Rule], dict[str, list[int]]]:
     """What write_rules was given. Raises StateError."""
     try:
         stored = json.loads(text)
         if stored["format"] != FORMAT:
             raise StateError(f"{FILE} is of format {stored['format']}; this version reads {FORMAT}")
-        dry = {str(kind): int(n) for kind, n in stored["dry"].items()}
+        dry = {str(kind): list(map(int, since)) for kind, since in stored["dry"].items()}
         return [as_rule(record) for record in stored["rules"]], dry
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise StateError(f"{FILE} holds no learnt rules ({error!r}): delete it") from error

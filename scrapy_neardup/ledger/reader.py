@@ -11,10 +11,11 @@ from pathlib import Path
 from scrapy_neardup.errors import LedgerError
 from scrapy_neardup.ledger.schema import (
     ACTIONS,
+    DIFFERS_SINCE,
     DUPLICATE_KINDS,
-    FORMAT,
     KINDS,
     MAX_TIME_S,
+    NOT_READ,
     CrawlRun,
     Decided,
     check_format,
@@ -79,8 +80,8 @@ class LedgerReader:
         """URLs of the pages that were fetched and decided on, oldest first."""
         for path in ledger_files(self.folder):
             with reading(path) as connection:
-                query = "SELECT url FROM decision WHERE kind != ? ORDER BY id"
-                for (url,) in connection.execute(query, (KINDS.index("seen"),)):
+                query = "SELECT url FROM decision WHERE kind NOT IN (?, ?) ORDER BY id"
+                for (url,) in connection.execute(query, [KINDS.index(k) for k in NOT_READ]):
                     yield str(url)
 
     def runs(self) -> list[CrawlRun]:
@@ -125,7 +126,7 @@ class LedgerReader:
     def _select(path: Path, clause: str, *arguments: int | str) -> Iterator[Decided]:
         number = int(path.stem)
         with reading(path) as connection:
-            is_old = check_format(connection, path) < FORMAT
+            is_old = check_format(connection, path) < DIFFERS_SINCE
             columns = OLD_COLUMNS if is_old else COLUMNS
             query = f"SELECT {columns} FROM decisions {clause}"  # noqa: S608 - clauses are ours
             for row_id, *row in connection.execute(query, arguments):

@@ -15,8 +15,9 @@ Policy = Literal["all", "duplicates", "off"]
 PageKind = Literal[
     "seen", "new", "exact", "near", "too-short", "undecided", "near-but-differs", "contains"
 ]
+UrlKind = Literal["deferred", "soft-404"]
 RevisitKind = Literal["unchanged", "minor", "changed", "gone", "moved"]  # of pages read again
-EntryKind = PageKind | RevisitKind
+EntryKind = PageKind | UrlKind | RevisitKind
 Action = Literal["kept", "dropped", "tagged", "counted"]
 
 POLICIES: tuple[Policy, ...] = ("all", "duplicates", "off")
@@ -24,14 +25,18 @@ KINDS: tuple[EntryKind, ...] = (
     *("seen", "new", "exact", "near", "too-short", "undecided"),
     *("near-but-differs", "contains"),
     *("unchanged", "minor", "changed", "gone", "moved"),
+    *("deferred", "soft-404"),
 )
 ACTIONS: tuple[Action, ...] = ("kept", "dropped", "tagged", "counted")
-DUPLICATE_KINDS: frozenset[EntryKind] = frozenset({"seen", "exact", "near"})
+DUPLICATE_KINDS: frozenset[EntryKind] = frozenset({"seen", "exact", "near", "soft-404"})
+NOT_READ: frozenset[EntryKind] = frozenset({"seen", "deferred"})  # requests that were not made
 
 APPLICATION_ID = 0x6E656172  # "near"
-FORMAT = 5
-# 3 does not say in which fact a page differs, 4 knows no kinds of pages read again.
-READABLE = frozenset({3, 4, FORMAT})
+FORMAT = 6
+# 3 does not say in which fact a page differs, 4 knows no kinds of pages read again, 5 neither
+# deferred requests nor soft 404s.
+READABLE = frozenset({3, 4, 5, FORMAT})
+DIFFERS_SINCE = 4
 MAX_TEXT_CHARS = 200_000
 MAX_URL_CHARS = 4_096
 MAX_FIELDS_CHARS = 200
@@ -204,7 +209,7 @@ def check_format(connection: sqlite3.Connection, path: Path) -> int:
             f"decision ledgers of format {min(READABLE)} to {FORMAT}. Move the folder away to "
             "begin a new one"
         )
-    schema = SCHEMA if found == FORMAT else OLD_SCHEMA
+    schema = SCHEMA if found >= DIFFERS_SINCE else OLD_SCHEMA
     try:
         require_schema(connection, schema, max_cell_bytes=MAX_CELL_BYTES)
     except ForeignSchema as error:

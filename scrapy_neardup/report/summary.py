@@ -11,7 +11,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from scrapy_neardup.ledger.reader import LedgerReader
-from scrapy_neardup.ledger.schema import Decided
+from scrapy_neardup.ledger.schema import NOT_READ, Decided
 from scrapy_neardup.report.patterns import is_wholesale, url_pattern
 
 # Beyond these, sites and patterns are counted together and clusters are not ranked: a summary
@@ -49,19 +49,19 @@ class Tally:
             self.timed += 1
             self.latency_ms += decided.latency_ms
         self.near_not_kept += decided.kind == "near" and decided.action != "kept"
-        if decided.action == "dropped" and decided.kind != "seen":
+        if decided.action == "dropped" and decided.kind not in NOT_READ:
             self.dropped += 1
             self.dropped_bytes += decided.size_bytes or 0
 
     @property
     def pages(self) -> int:
         """Pages that were read."""
-        return self.kinds.total() - self.kinds["seen"]
+        return self.kinds.total() - sum(self.kinds[kind] for kind in NOT_READ)
 
     @property
     def duplicates(self) -> int:
         """Pages that repeat another."""
-        return self.kinds["exact"] + self.kinds["near"]
+        return self.kinds["exact"] + self.kinds["near"] + self.kinds["soft-404"]
 
     def as_dict(self) -> dict[str, object]:
         """The counts by name, for JSON."""

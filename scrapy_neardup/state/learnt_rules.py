@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from scrapy_neardup.errors import StateError
@@ -12,7 +12,7 @@ from scrapy_neardup.state.files import write_atomically
 from scrapy_neardup.state.mac import RULES, foreign, own_json, signed_json
 
 
-def load_rules(folder: Path, key: int | None) -> tuple[list[Rule], dict[str, int]]:
+def load_rules(folder: Path, key: int | None) -> tuple[list[Rule], dict[str, list[int]]]:
     """The rules of a folder, and its dry kinds.
 
     key: the folder's secret; None where it is not known, and no MAC can be checked. Raises
@@ -26,7 +26,7 @@ def load_rules(folder: Path, key: int | None) -> tuple[list[Rule], dict[str, int
     return found
 
 
-def save_rules(folder: Path, rules: Iterable[Rule], dry: Mapping[str, int], key: int) -> None:
+def save_rules(folder: Path, rules: Iterable[Rule], dry: Mapping[str, Sequence[int]], key: int) -> None:
     """Replace the file. Raises OSError."""
     entry = write_rules(rules, dry).rstrip("\n").encode("utf-8", "replace")
     write_atomically(folder / FILE, [signed_json(key, RULES, entry) + b"\n"])

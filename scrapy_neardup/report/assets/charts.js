@@ -1,8 +1,8 @@
 // Charts as plain SVG, and groups as tables with small bars.
 
-const DROPS = ["near", "exact", "seen"];
+const DROPS = ["near", "exact", "soft-404", "seen"];
 const KINDS = [...DROPS, "undecided", "too-short", "near-but-differs", "contains", "changed", "minor",
-  "unchanged", "gone", "moved", "new"];
+  "unchanged", "gone", "moved", "deferred", "new"];
 
 function stack(counts, kinds, whole) {
   const parts = kinds.filter((kind) => counts[kind]);
