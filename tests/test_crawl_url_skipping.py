@@ -74,7 +74,7 @@ def test_a_later_crawl_gives_back_what_an_earlier_one_skipped(
     mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learner, "VERIFIED", NEVER)
-    state = {"NEARDUP_STATE_DIR": str(tmp_path)}
+    state = {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_KEY": None}
     paths = add_items(mock_site, range(N)) + add_items(mock_site, range(N, N + 9), differ=True)
     first = run(mock_site, paths, **state)
     assert first.stat("learn/skipped") == N - NEEDED + 9

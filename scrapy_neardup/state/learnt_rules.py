@@ -26,7 +26,9 @@ def load_rules(folder: Path, key: int | None) -> tuple[list[Rule], dict[str, lis
     return found
 
 
-def save_rules(folder: Path, rules: Iterable[Rule], dry: Mapping[str, Sequence[int]], key: int) -> None:
+def save_rules(
+    folder: Path, rules: Iterable[Rule], dry: Mapping[str, Sequence[int]], key: int
+) -> None:
     """Replace the file. Raises OSError."""
     entry = write_rules(rules, dry).rstrip("\n").encode("utf-8", "replace")
     write_atomically(folder / FILE, [signed_json(key, RULES, entry) + b"\n"])
