@@ -58,12 +58,13 @@ def parsed() -> argparse.Namespace:
 
 
 def filters(size_bits: int, capacity: int) -> dict[str, Callable[[], Filter]]:
-    """What is compared. The paper's filter has five arrays of m bits."""
+    """What is compared. The paper's filter has four arrays of m bits and one of 2^n >= m."""
+    same_memory = PaperLayeredBloomFilter(size_bits).nbytes * 8
     return {
         "classic, m bits": lambda: PaperBloomFilter(size_bits),
         "layered, paper": lambda: PaperLayeredBloomFilter(size_bits),
-        "classic, 5m, k=3": lambda: PaperBloomFilter(5 * size_bits),
-        "classic, 5m, k=17": lambda: PaperBloomFilter(5 * size_bits, 17),
+        "classic, same memory, k=3": lambda: PaperBloomFilter(same_memory),
+        "classic, same memory, k=17": lambda: PaperBloomFilter(same_memory, 17),
         "layered 1e-6": lambda: LayeredBloomFilter(capacity, 1e-6, seed=1),
         "exact": lambda: ExactUrlFilter(capacity, seed=1),
     }

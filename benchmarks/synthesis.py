@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from scrapy_neardup.engines.fpga.rtl_engine import modules
+from scrapy_neardup.engines.fpga.verilog import modules
 
 ALONE = """
 // A core by itself, its word hash wired to its counters.

@@ -57,6 +57,10 @@ class EngineFailed(NearDupError):
     """An engine raised while it made a page's signatures; what it raised is the cause."""
 
 
+class HardwareMismatch(NearDupError):
+    """The simulated Verilog gave another fingerprint, lane or cycle than the model."""
+
+
 class KernelsUnavailable(NearDupError, ImportError):
     """NEARDUP_KERNELS forces an implementation that is not installed."""
 

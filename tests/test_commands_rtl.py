@@ -21,3 +21,33 @@ def test_folder_that_is_a_file_is_wrong_use(tmp_path: Path, capsys: pytest.Captu
     out.write_text("")
     assert main(["rtl", "--out", str(out)]) == WRONG_USE
     assert f"--out {out}: cannot be written to" in capsys.readouterr().err
+
+
+def test_parameters_are_those_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    asked = ["--lanes", "3", "--bytes", "2", "--mixer", "light", "--tie", "ge"]
+    assert main(["rtl", "--out", str(tmp_path), *asked]) == DONE
+    engine = (tmp_path / "fingerprint_engine.v").read_text()
+    for line in ("N = 3,", "BYTES = 2,", "MIXER = 1,", "TIE_GE = 1,"):
+        assert f"parameter {line}" in engine
+
+
+@pytest.mark.parametrize(
+    ("asked", "refusal"),
+    [
+        (["--lanes", "9"], "n_cores=9"),
+        (["--lanes", "0"], "n_cores=0"),
+        (["--lanes", "8", "--bytes", "2"], "n_cores=8: 4 cores of 2 bytes"),
+        (["--lanes", "3", "--mixer", "fmix64"], "take an even number"),
+    ],
+)
+def test_parameters_that_do_not_work_are_refused(
+    asked: list[str], refusal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["rtl", "--out", str(tmp_path / "core"), *asked]) == WRONG_USE
+    assert refusal in capsys.readouterr().err
+    assert not (tmp_path / "core").exists()
+
+
+def test_nothing_asked_for_is_wrong_use(capsys: pytest.CaptureFixture[str]):
+    assert main(["rtl"]) == WRONG_USE
+    assert "--out DIR" in capsys.readouterr().err

@@ -106,6 +106,13 @@ def test_demo_is_decided_alike_by_every_engine(
     if engine != "numpy":
         assert "all pages resident, as in the paper" in log
         assert re.search(r"'neardup/fpga/cycles': [1-9]", log)
+    if engine == "rtl":
+        counted = dict(re.findall(r"'neardup/fpga/(\w+)': (\d+)", log))
+        assert counted["mismatches"] == counted["beyond_counters"] == "0"
+        assert counted["checked"] == counted["documents"]
+        assert int(counted["checked"]) >= len(decisions)
+        assert "engine 'rtl' is not built yet: translating" in log
+        assert "engine 'rtl' is not built yet: built in" in log
 
 
 def test_demo_saves_fetches_keeps_the_months_and_obeys_robots(printed: tuple[str, str]) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_neardup.engines.fpga.board import N_ENGINES, Board, parts
+from scrapy_neardup.engines.fpga.board import N_ENGINES, Board, limit, parts
 from scrapy_neardup.engines.fpga.design import Design
 from scrapy_neardup.engines.fpga.scheduler import schedule
 
@@ -72,6 +72,19 @@ def test_report_says_what_it_assumes_and_what_limited_it():
     assert report["assumes"] == "all pages resident, as in the paper"
     assert report["limited_by"] == "lanes"
     assert board_of([4095] * 4096).report()["limited_by"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("breakdown", "cause"),
+    [
+        ({"text": 47.4, "padding": 0.0, "engines": 20.0, "lanes": 32.6}, "lanes"),
+        ({"text": 47.4, "padding": 0.0, "engines": 32.6, "lanes": 20.0}, "engines"),
+        ({"text": 52.0, "padding": 0.0, "engines": 16.0, "lanes": 32.0}, "text"),
+        ({"text": 20.0, "padding": 50.0, "engines": 16.0, "lanes": 14.0}, "padding"),
+    ],
+)
+def test_waiting_of_engines_and_lanes_weighs_together(breakdown, cause):
+    assert limit(breakdown) == cause
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,16 @@ def test_spec_of_a_sketch_is_refused():
         load_engine("fpga", SKETCH)
 
 
+def test_text_with_a_nul_is_refused_and_its_call_counts_nothing():
+    engine = FpgaEngine()
+    for call in (engine.fingerprint, engine.signatures):
+        with pytest.raises(SpecError, match="replace it in the text by a space"):
+            call(b"one\0two")
+    with pytest.raises(SpecError, match="replace it in the text by a space"):
+        engine.fingerprint_many([b"one", b"one\0two"])
+    assert engine.report()["documents"] == 0
+
+
 def test_report_counts_every_way_of_asking():
     engine = FpgaEngine()
     engine.fingerprint(b"one page")

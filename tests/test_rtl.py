@@ -3,7 +3,9 @@
 import gzip
 import json
 import re
+import shutil
 import subprocess
+import sys
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -16,19 +18,19 @@ from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.engines import FINGERPRINT, PAPER, load_engine
 from scrapy_neardup.engines.fpga.design import Design, pack
 from scrapy_neardup.engines.fpga.fingerprint_engine import simulate
-from scrapy_neardup.engines.fpga.rtl_engine import (
+from scrapy_neardup.engines.fpga.rtl_build import run_tool
+from scrapy_neardup.engines.fpga.rtl_engine import RtlEngine, Verilated
+from scrapy_neardup.engines.fpga.scheduler import schedule
+from scrapy_neardup.engines.fpga.verilog import (
     SAMPLE,
     SOURCES,
-    RtlEngine,
-    Verilated,
     modules,
     parameters,
     trace_text,
     words_hex,
     write_rtl,
 )
-from scrapy_neardup.engines.fpga.scheduler import schedule
-from scrapy_neardup.errors import EngineUnavailable, SpecError
+from scrapy_neardup.errors import EngineUnavailable, HardwareMismatch, SpecError
 
 pytestmark = pytest.mark.xdist_group("rtl")  # one worker builds what all tests share
 
@@ -81,6 +83,13 @@ def build_cache(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def built(build_cache) -> list[str]:
+    """The lines of the command that builds what a crawl simulates."""
+    needs_verilator()
+    return run(sys.executable, "-m", "scrapy_neardup", "rtl", "--build").splitlines()
+
+
+@pytest.fixture(scope="module")
 def pages(shared_data) -> list[bytes]:
     """The normalised words of 200 real pages."""
     with gzip.open(shared_data / "pairs" / "pages.jsonl.gz", "rt", encoding="utf-8") as lines:
@@ -118,9 +127,10 @@ def test_without_the_floor_the_multiplexer_loses_fingerprints_and_slots_do_not(
     assert (len(trace.splitlines()) == 16) is not lost
 
 
-def test_written_rtl_reproduces_its_sample(tmp_path):
+@pytest.mark.parametrize("design", [Design(), Design("light", n_cores=2, bytes_per_cycle=2)])
+def test_written_rtl_reproduces_its_sample(design, tmp_path):
     needs("iverilog", "vvp")
-    written = write_rtl(tmp_path / "rtl")
+    written = write_rtl(tmp_path / "rtl", design)
     words, trace = written[-2:]
     sources = [str(path) for path in written if path.suffix == ".v"]
     run("iverilog", "-g2005", "-o", str(tmp_path / "sample"), *sources)
@@ -130,7 +140,7 @@ def test_written_rtl_reproduces_its_sample(tmp_path):
 
 
 def test_written_rtl_is_complete_without_any_tool(tmp_path):
-    names = {path.name for path in write_rtl(tmp_path)}
+    names = {path.name for path in write_rtl(tmp_path, Design())}
     assert names >= {path.name for path in SOURCES.iterdir()}
     assert "36 0 0024228508310ab0\n" in (tmp_path / "sample_trace.txt").read_text()
 
@@ -202,8 +212,7 @@ def test_proof_fails_where_the_floor_or_what_it_gives_is_taken_away(step, parame
     assert "model found for base case: FAIL!" in proof(step, **parameters)
 
 
-def test_engine_gives_the_reference_signatures(build_cache):
-    needs_verilator()
+def test_engine_gives_the_reference_signatures(built):
     engine, oracle = load_engine("rtl"), load_engine("reference")
     for words in EDGES:
         given, expected = engine.signatures(words), oracle.signatures(words)
@@ -213,10 +222,90 @@ def test_engine_gives_the_reference_signatures(build_cache):
     assert engine.report()["documents"] == 2 * len(EDGES)
 
 
-def test_text_with_a_nul_is_refused_before_it_reaches_the_engine(build_cache):
+def test_engine_counts_what_it_compared_and_that_nothing_differs(built):
+    engine = load_engine("rtl")
+    engine.fingerprint_many(EDGES)
+    engine.fingerprint(b"one page")
+    engine.signatures(b"another page")
+    report = engine.report()
+    assert report["checked"] == report["documents"] == len(EDGES) + 2
+    assert report["mismatches"] == 0
+
+
+FAULTS = {
+    "value": ("simhash_core.v", "((hash << 16) | char)", "((hash << 16) | (char & 64'h7f))"),
+    "cycle": ("output_stage.v", "driven    <= chosen;", "driven    <= slot[0] ? chosen : 0;"),
+    "lane": ("output_stage.v", "out_lane        <= lane;", "out_lane        <= lane & 3'd6;"),
+}
+
+
+WHERE = "from lane 2 in cycle 34"
+
+
+def planted(fault: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> RtlEngine:
+    """The engine built from Verilog with a fault."""
+    name, right, wrong = FAULTS[fault]
+    shutil.copytree(SOURCES, folder / "rtl")
+    source = folder / "rtl" / name
+    assert source.read_text().count(right) == 1
+    source.write_text(source.read_text().replace(right, wrong))
+    monkeypatch.setattr("scrapy_neardup.engines.fpga.verilog.SOURCES", folder / "rtl")
+    return RtlEngine()
+
+
+def test_planted_fault_is_an_error_that_names_text_lane_and_cycle(
+    build_cache, tmp_path, monkeypatch
+):
     needs_verilator()
-    with pytest.raises(SpecError, match="replace it in the text by a space"):
-        load_engine("rtl").fingerprint(b"one\0two")
+    engine = planted("value", tmp_path, monkeypatch)
+    texts = [b"plain words", b"more of them", b"f\xe4lle sind selten"]
+    right = load_engine("reference").fingerprint(texts[2])
+    with pytest.raises(HardwareMismatch) as error:
+        engine.fingerprint_many(texts)
+    assert re.search(
+        r"text 3 of 3 \(17 bytes, b'f\\xe4lle sind selten'\): "
+        rf"0x[0-9a-f]{{16}} {WHERE} instead of 0x{right:016x} {WHERE}$",
+        str(error.value),
+    )
+    assert (engine.report()["checked"], engine.report()["mismatches"]) == (3, 1)
+    engine.fingerprint(b"plain words again")
+    assert (engine.report()["checked"], engine.report()["mismatches"]) == (4, 1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", ["cycle", "lane"])
+def test_planted_fault_of_timing_is_found(fault, build_cache, tmp_path, monkeypatch):
+    engine = planted(fault, tmp_path, monkeypatch)
+    with pytest.raises(HardwareMismatch, match=r"the Verilog (differs|gave a fingerprint)"):
+        engine.fingerprint_many(EDGES)
+    assert engine.report()["mismatches"] > 0
+
+
+def test_build_tells_its_steps_and_what_is_built_is_not_built_again(built):
+    assert built[0] == f"translating {len(modules())} Verilog files with Verilator"
+    assert built[1].startswith("compiling ")
+    assert Path(built[-1]).is_file()
+    assert run(sys.executable, "-m", "scrapy_neardup", "rtl", "--build").splitlines() == built[-1:]
+
+
+def test_tool_that_takes_long_says_that_it_is_at_work(monkeypatch):
+    needs("verilator")
+    monkeypatch.setattr("scrapy_neardup.engines.fpga.rtl_build.PROGRESS_S", 0.0001)
+    lines: list[str] = []
+    assert "Verilator" in run_tool("verilator", "--version", progress=lines.append)
+    assert lines[0] == "verilator is at work for 0 s"
+
+
+def test_text_with_a_nul_is_refused_and_counts_nothing(built):
+    engine = load_engine("rtl")
+    for call in (
+        engine.fingerprint,
+        engine.signatures,
+        lambda text: engine.fingerprint_many([text]),
+    ):
+        with pytest.raises(SpecError, match="replace it in the text by a space"):
+            call(b"one\0two")
+    assert (engine.report()["documents"], engine.report()["checked"]) == (0, 0)
 
 
 def test_without_the_tools_the_engine_says_what_to_install(monkeypatch, tmp_path):

@@ -36,3 +36,10 @@ def test_the_papers_appended_id_flatters_its_filter() -> None:
     appended = sum(b"h.example/%d/%d-id" % (i % 100, i) in literal for i in range(4_000))
     worst = sum(b"h.example/%d/%d" % ((i + 1) % 100, i) in literal for i in range(4_000))
     assert 0 < appended < 0.7 * worst
+
+
+def test_memory_said_is_the_memory_taken() -> None:
+    """The last array has a power of two of bits, up to twice the others."""
+    m = 2**16 + 8
+    known = PaperLayeredBloomFilter(m)
+    assert known.nbytes == 4 * (m // 8 + 1) + 2**17 // 8

@@ -1,39 +1,107 @@
-"""Write the FPGA core in Verilog, with its test bench and a sample.
+"""Write the FPGA core in Verilog, or build it for the engine `rtl`.
 
-README.md in the folder says how to simulate, check and synthesise it. Writing it needs no tools.
+--out writes the Verilog with its test bench and a sample; README.md in the folder says how to
+simulate, check and synthesise it. Writing needs no tools. --build compiles what a crawl with
+NEARDUP_ENGINE = "rtl" simulates, and keeps it, so that the crawl does not have to; it needs
+verilator, make and g++.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands.terminal import say, say_json
 from scrapy_neardup.errors import InputError
 
+if TYPE_CHECKING:
+    from scrapy_neardup.engines.fpga.design import Design
+
 EXAMPLES = """\
   scrapy neardup rtl --out core
+  scrapy neardup rtl --out core --lanes 4 --bytes 2 --mixer light
+  scrapy neardup rtl --build
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Folder and form."""
+    """What to do, for which design, and the form of the answer."""
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, required=True, help="folder to write; created if missing"
+        "--out", metavar="DIR", type=Path, help="write the Verilog there; created if missing"
+    )
+    parser.add_argument(
+        "--build", action="store_true", help="compile it for the engine `rtl`; takes some 10 s"
+    )
+    parser.add_argument(
+        "--lanes", metavar="N", type=int, help="cores; default: as many as use up a channel"
+    )
+    parser.add_argument(
+        "--bytes", type=int, default=1, choices=(1, 2), help="characters a core takes in a cycle"
+    )
+    parser.add_argument(
+        "--mixer",
+        choices=("none", "light", "fmix64"),
+        help="what follows sdbm. Default of --out: none, the paper's; of --build: fmix64, which "
+        "a crawl uses unless NEARDUP_MIX is False (none)",
+    )
+    parser.add_argument(
+        "--tie", default="gt", choices=("gt", "ge"), help="as in NEARDUP_TIE; default: gt"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write, and name what was written."""
-    from scrapy_neardup.engines.fpga.rtl_engine import write_rtl
+    """Write or build or both, and name what was made."""
+    if options.out is None and not options.build:
+        raise InputError("rtl: say --out DIR to write the Verilog, --build to compile it, or both")
+    made: dict[str, object] = {}
+    if options.out is not None:
+        made["files"] = written(options)
+    if options.build:
+        made["library"] = built(options)
+    if options.json:
+        say_json(made)
+    return 0
+
+
+def written(options: argparse.Namespace) -> list[str]:
+    """The files of --out."""
+    from scrapy_neardup.engines.fpga.verilog import write_rtl
 
     try:
-        files = [str(path) for path in write_rtl(options.out)]
+        files = [str(path) for path in write_rtl(options.out, design(options, "none"))]
     except OSError as error:
         raise InputError(f"--out {options.out}: cannot be written to ({error})") from error
-    if options.json:
-        say_json({"files": files})
-    else:
+    if not options.json:
         say("\n".join(files))
-    return 0
+    return files
+
+
+def built(options: argparse.Namespace) -> str:
+    """The library of --build; its steps are told as they begin."""
+    from scrapy_neardup.engines.fpga.rtl_build import library
+
+    path = library(design(options, "fmix64"), (lambda line: None) if options.json else tell)
+    if not options.json:
+        say(str(path))
+    return str(path)
+
+
+def tell(line: str) -> None:
+    """Write a line at once, also into a pipe."""
+    say(line)
+    sys.stdout.flush()
+
+
+def design(options: argparse.Namespace, mixer: str) -> Design:
+    """The design that the options describe. Raises SpecError."""
+    from scrapy_neardup.engines.fpga.design import Design
+
+    return Design(
+        mixer=options.mixer or mixer,  # type: ignore[arg-type]
+        tie=options.tie,
+        n_cores=options.lanes if options.lanes is not None else 8 // options.bytes,
+        bytes_per_cycle=options.bytes,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Literal
 
@@ -108,9 +108,24 @@ class Board:
             "seconds_table2": (n_bytes + self.n_documents) / TABLE2_BYTES_PER_S,
             "utilisation": n_bytes / WORD_BYTES / available,
             "imbalance": 1 - self.n_words / available,
-            "limited_by": max(parts, key=lambda name: parts[name]),
+            "limited_by": limit(parts),
             "assumes": "all pages resident, as in the paper",
         }
+
+
+def limit(breakdown: Mapping[str, float]) -> str:
+    """The largest cause of a board's cycles; of waiting, the larger part of it.
+
+    Engines and lanes both wait because work is dealt unevenly, so they weigh together
+    against text and padding: "text" limits a board only if waiting takes less than the text.
+    """
+    waiting = {name: breakdown[name] for name in ("engines", "lanes")}
+    causes = {
+        "text": breakdown["text"],
+        "padding": breakdown["padding"],
+        max(waiting, key=lambda name: waiting[name]): sum(waiting.values()),
+    }
+    return max(causes, key=lambda name: causes[name])
 
 
 def parts(lengths: Sequence[int]) -> list[int]:

@@ -7,7 +7,7 @@ from threading import Lock
 
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, Signatures, load_engine
 from scrapy_neardup.engines.fpga.board import Board
-from scrapy_neardup.engines.fpga.design import design_for
+from scrapy_neardup.engines.fpga.design import check_text, design_for
 from scrapy_neardup.kernels.numpy_twin import U64Array
 
 
@@ -18,7 +18,8 @@ class FpgaEngine:
     is not the core's work and costs no cycles. A text so long that the core's counters could
     wrap is answered by the kernels alone, counted in the report and not given to the board.
 
-    words: no NUL, as text.py makes them. Raises SpecError for a spec the core cannot compute.
+    words: as text.py makes them. Raises SpecError for a spec that the core cannot compute, and for
+    words with a NUL, which would end the document on the channel.
     """
 
     def __init__(
@@ -36,8 +37,7 @@ class FpgaEngine:
         return self._values.fingerprint(words)
 
     def fingerprint_many(self, texts: Sequence[bytes]) -> U64Array:
-        for words in texts:
-            self._count(words)
+        self._count(*texts)
         return self._values.fingerprint_many(texts)
 
     def signatures(self, words: bytes) -> Signatures:
@@ -48,9 +48,12 @@ class FpgaEngine:
         """What the board would have taken so far, see Board.report."""
         return self.board.report() | {"beyond_counters": self.n_beyond_counters}
 
-    def _count(self, words: bytes) -> None:
+    def _count(self, *texts: bytes) -> None:
+        for words in texts:
+            check_text(words)
         with self._counting:  # long pages are read in threads
-            if self.board.design.exact_for(len(words)):
-                self.board.add(len(words))
-            else:
-                self.n_beyond_counters += 1
+            for words in texts:
+                if self.board.design.exact_for(len(words)):
+                    self.board.add(len(words))
+                else:
+                    self.n_beyond_counters += 1

@@ -59,7 +59,7 @@ class PaperLayeredBloomFilter:
 
     @property
     def nbytes(self) -> int:
-        return (self.layers + 1) * len(self._segments[0])
+        return sum(map(len, self._segments)) + len(self._whole)
 
     def add(self, key: bytes) -> None:
         """Algorithm 1."""

@@ -47,8 +47,9 @@ void clock(Vfingerprint_engine& engine) {
 }  // namespace
 
 // Texts of one run, text i = bytes[offsets[i]] up to bytes[offsets[i + 1]]. With is_static
-// text i goes to lane i mod n_lanes, else to the first lane that is free. Writes each text's
-// fingerprint, lane and cycle. Returns the cycles taken; -1 if a fingerprint was lost.
+// text i goes to lane i mod n_lanes, else to the first lane that is free. Writes the fingerprint,
+// lane and cycle of each text that got one. Returns the cycle in which a fingerprint came for
+// which no text was waiting, else -2 if the engine raised its flag `overflow`, else -1.
 extern "C" int64_t neardup_run(const uint8_t* bytes, const uint64_t* offsets, uint64_t n_texts,
                                uint64_t key, int n_lanes, int is_static, uint64_t* fingerprints,
                                uint8_t* lanes, int64_t* cycles) {
@@ -64,19 +65,19 @@ extern "C" int64_t neardup_run(const uint8_t* bytes, const uint64_t* offsets, ui
     std::vector<std::deque<uint64_t>> expected(n_lanes);    // texts whose fingerprint is to come
     std::vector<uint64_t> next(n_lanes);
     for (int lane = 0; lane < n_lanes; ++lane) next[lane] = lane;
-    uint64_t taken = 0, received = 0;
-    int64_t cycle = 0, last = 0;
+    uint64_t taken = 0;
+    int64_t cycle = 0;
 
     for (int idle = 0; idle < IDLE_CYCLES; ++cycle, ++idle) {
         if (engine.out_valid) {
+            if (engine.out_lane >= n_lanes) return cycle;
             auto& waiting = expected[engine.out_lane];
-            if (waiting.empty()) return -1;
+            if (waiting.empty()) return cycle;
             const uint64_t text = waiting.front();
             waiting.pop_front();
             fingerprints[text] = engine.out_fingerprint;
             lanes[text] = engine.out_lane;
-            cycles[text] = last = cycle;
-            ++received;
+            cycles[text] = cycle;
         }
         const int lane = engine.turn;
         engine.in_valid = 0;
@@ -95,7 +96,7 @@ extern "C" int64_t neardup_run(const uint8_t* bytes, const uint64_t* offsets, ui
         }
         clock(engine);
     }
-    const bool lost = engine.overflow || received != n_texts;
+    const bool overflow = engine.overflow;
     engine.final();
-    return lost ? -1 : n_texts ? last + 1 : 0;
+    return overflow ? -2 : -1;
 }

@@ -1,0 +1,77 @@
+"""The Verilog sources: their parameters, and how they are written to a folder for users."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from scrapy_neardup.engines.fpga.design import Design, Mixer, Output, pack
+from scrapy_neardup.engines.fpga.fingerprint_engine import Result, simulate
+
+SOURCES = Path(__file__).parent / "rtl"
+MIXER_CODES: dict[Mixer, int] = {"none": 0, "light": 1, "fmix64": 2}
+OUTPUT_CODES: dict[Output, int] = {"latched": 0, "slots": 1}
+SAMPLE = (b"school school students teachers", b"", b"a", b"sixteen letters ", b"one  two three")
+
+
+def parameters(design: Design) -> dict[str, int]:
+    """A design as parameters of the Verilog module fingerprint_engine."""
+    return {
+        "N": design.n_cores,
+        "CW": design.counter_bits,
+        "BYTES": design.bytes_per_cycle,
+        "TIE_GE": int(design.tie == "ge"),
+        "MIXER": MIXER_CODES[design.mixer],
+        "SLOTS": OUTPUT_CODES[design.output],
+    }
+
+
+def modules() -> list[Path]:
+    """The synthesisable Verilog files."""
+    return sorted(set(SOURCES.glob("*.v")) - {SOURCES / "testbench.v"})
+
+
+def compiled() -> list[Path]:
+    """What a library for the engine `rtl` is built from."""
+    return [*modules(), SOURCES / "harness.cpp"]
+
+
+def write_rtl(out_dir: str | Path, design: Design) -> list[Path]:
+    """Write the Verilog, its test bench and harness, and a sample with its expected trace.
+
+    The parameters that the files set by default are the design's; its key is an input of the
+    engine, so that the sample's is 0. Creates the folder; overwrites files of these names.
+    README.md there says how to run them. Returns the paths written.
+    """
+    out = Path(out_dir)
+    out.mkdir(parents=True, exist_ok=True)
+    written = [write_source(source, out, design) for source in sorted(SOURCES.iterdir())]
+    words, trace = out / "sample_words.hex", out / "sample_trace.txt"
+    words.write_text(words_hex(SAMPLE))
+    trace.write_text(trace_text(simulate(SAMPLE, replace(design, key=0))))
+    return [*written, words, trace]
+
+
+def write_source(source: Path, out: Path, design: Design) -> Path:
+    """A copy of a file in which parameters have the design's values by default."""
+    if source.suffix != ".v":
+        return Path(shutil.copy(source, out))
+    text = source.read_text()
+    for name, value in parameters(design).items():
+        text = re.sub(rf"(parameter {name} =) \d+", rf"\1 {value}", text)
+    (out / source.name).write_text(text)
+    return out / source.name
+
+
+def words_hex(texts: Sequence[bytes]) -> str:
+    """Documents as the test bench reads them: a 64-bit word in hexadecimal a line."""
+    return "".join(f"{word:016x}\n" for text in texts for word in pack(text))
+
+
+def trace_text(lanes: list[list[Result]]) -> str:
+    """Results as the test bench prints them: cycle, lane, fingerprint; by cycle."""
+    results = sorted(result for lane in lanes for result in lane)
+    return "".join(f"{r.cycle} {r.lane} {r.fingerprint:016x}\n" for r in results)
