@@ -8,8 +8,11 @@ from typing import Self
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
+from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup import stats
+from scrapy_neardup.crawl.conditional import ASKED
+from scrapy_neardup.crawl.recrawl import Recrawl
 from scrapy_neardup.crawl.request_tracker import is_of_spider, is_only_leased
 from scrapy_neardup.crawl.session import CrawlSession
 
@@ -58,22 +61,52 @@ class SeenUrlMiddleware:
             if session.recrawl is not None:
                 session.attempt("recrawl", session.recrawl.redirected, request)
             raise UrlAlreadyFetched(request)
+        if session.recrawl is not None:
+            self.about_to_fetch(request, session.recrawl)
         return None
+
+    def about_to_fetch(self, request: Request, recrawl: Recrawl) -> None:
+        """Ask the server of a known page only whether it changed, where that is enough."""
+        if is_of_spider(request):
+            self.session.attempt("recrawl", recrawl.about_to_fetch, request)
+        elif request.callback is not NO_CALLBACK:
+            self.session.attempt("recrawl", recrawl.downloaded_inline)
 
     async def fleet_answers(self, request: Request, was_fetched: Awaitable[bool]) -> None:
         """Let a request pass that no worker has made. Raises UrlAlreadyFetched."""
         if await was_fetched:
             raise UrlAlreadyFetched(request)
 
-    def process_response(self, request: Request, response: Response) -> Response:
-        """Let the page begin; the URL of a 2xx response to an ordinary request counts as seen."""
+    def process_response(self, request: Request, response: Response) -> Response | Request:
+        """Let the page begin; the URL of a 2xx response to an ordinary request counts as seen.
+
+        So does that of a page which its server says is unchanged, where we asked. Returns a
+        request for the page in full where that answer is of no use.
+        """
         if is_of_spider(request):
             if self.session.recrawl is not None:
-                self.session.attempt("recrawl", self.session.recrawl.answered, request, response)
+                told = self.recrawl_answered(request, response, self.session.recrawl)
+                if isinstance(told, Request):
+                    return told
+                response = told
             key = self.session.urls.answered(request, response)
-            self.session.requests.answered(request, response, key)
+            self.session.requests.answered(response.request or request, response, key)
         elif is_only_leased(request):
             self.session.requests.answered(request, response, None)
+        return response
+
+    def recrawl_answered(
+        self, request: Request, response: Response, recrawl: Recrawl
+    ) -> Response | Request:
+        """The response as its callback is to get it, or a request to be made instead."""
+        attempt = self.session.attempt
+        if response.status == 304 and request.meta.get(ASKED):
+            unread = attempt("recrawl", recrawl.not_modified, request, response)
+            if unread is None:
+                return recrawl.in_full(request)
+            response = unread
+        recrawl.withdraw(request)  # a spider may copy it
+        attempt("recrawl", recrawl.answered, request, response)
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:

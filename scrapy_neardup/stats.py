@@ -238,6 +238,17 @@ RECRAWL_FOREIGN = key(
     "rows of visits.sqlite that changed, or that nobody with the folder's key wrote; their pages "
     "count as new",
 )
+RECRAWL_ASKED = key(
+    "recrawl/asked", "requests that asked a server whether a page has changed since the last visit"
+)
+RECRAWL_NOT_DOWNLOADED = key(
+    "recrawl/not_downloaded", "pages that are unchanged, as their server answered (304)"
+)
+RECRAWL_REFUTED = key(
+    "recrawl/refuted",
+    "hosts that are not asked again, because a page had changed under the same ETag or "
+    "Last-Modified",
+)
 RECRAWL_REVERTED = key(
     "recrawl/reverted",
     "1 if the site seemed out of order, so that nothing counts as changed, gone or moved",

@@ -142,6 +142,16 @@ def refresh_reply(passed: bool) -> Reply:
     return Reply(page("one moment", head=head), headers={"Set-Cookie": "passed=1"})
 
 
+def is_known(reply: Reply, asked: Mapping[str, str]) -> bool:
+    """Whether a request asks for a page only if it changed, and its validators are these."""
+    tag, date = reply.headers.get("ETag"), reply.headers.get("Last-Modified")
+    if reply.status != 200:
+        return False
+    if "If-None-Match" in asked:
+        return asked["If-None-Match"] == tag
+    return date is not None and asked.get("If-Modified-Since") == date
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = -1  # head and body in one segment: two would wait for a delayed ACK
@@ -151,6 +161,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         cookie = self.headers.get("Cookie", "")
         reply = self.server.site.reply(self.command, self.path, cookie, body)
+        if is_known(reply, self.headers):
+            reply = Reply(status=304, headers=reply.headers)
         self.send_response(reply.status)
         headers = {"Content-Type": reply.content_type, "Content-Length": str(len(reply.body))}
         for name, value in (headers | dict(reply.headers)).items():

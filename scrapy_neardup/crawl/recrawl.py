@@ -7,9 +7,10 @@ import logging
 import time
 import zlib
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 from zipfile import BadZipFile
 
 import numpy as np
@@ -17,15 +18,18 @@ from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
+from scrapy_neardup.crawl.conditional import IN_FULL, ConditionalRequests, Validators
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.item_fields import fields_of
+from scrapy_neardup.crawl.program import Program
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
+from scrapy_neardup.crawl.stored_requests import YieldedRequests, given_back
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.page_table import site_number
 from scrapy_neardup.detect.revision import Lines, Noise, Revision
 from scrapy_neardup.errors import SnapshotError
 from scrapy_neardup.factory import ttl_s
-from scrapy_neardup.ledger.schema import Entry, EntryKind
+from scrapy_neardup.ledger.schema import Action, Entry, EntryKind
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit_file import Status
 from scrapy_neardup.state.visits import Departure, Visit, Visits, key_of
@@ -84,6 +88,13 @@ class Revisit(NamedTuple):
         return told
 
 
+class Unread(NamedTuple):
+    """A page that was not downloaded: as it was known, and what its callback yielded then."""
+
+    visit: Visit
+    requests: list[Request]
+
+
 class Recrawl:
     """Compares pages with their earlier selves, and says at the end what has become of each.
 
@@ -110,6 +121,11 @@ class Recrawl:
         self._recorder = recorder
         self._attempt = attempt
         self._count = count
+        self._conditions = ConditionalRequests(settings, visits, crawler, count)
+        self._program = Program(crawler)
+        self._programs: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
+        self._unread: WeakKeyDictionary[Request, Unread] = WeakKeyDictionary()
+        self._prunes = not settings.follow_duplicates
         self._passes_all = settings.recrawl == "all"
         self._ttl_s = ttl_s(settings)
         self._noise = self._stored_noise()
@@ -138,10 +154,70 @@ class Recrawl:
             if len(self._starts) < MAX_STARTS:
                 self._starts.add(key[:8])
 
+    def about_to_fetch(self, request: Request) -> None:
+        """A request of the spider is to be downloaded: ask only for what changed, if that does."""
+        self._conditions.withdraw(request)
+        program = self._program.of(request)
+        if program is None:
+            return
+        self._programs[request] = program
+        visit = self._known(request)
+        if visit is not None and visit.program == program and self._may_go_unread(request, visit):
+            self._conditions.ask(request, visit)
+
+    def downloaded_inline(self) -> None:
+        """A callback fetches something for itself."""
+        self._conditions.downloaded_inline()
+
+    def _known(self, request: Request) -> Visit | None:
+        """The last visit of a page, in an earlier run, that it may be compared with."""
+        key = self._key(request)
+        visit = None if key is None else self._visits.visit(key, _callback(request), counts=False)
+        if visit is None or visit.run >= self._visits.run or not self._counts(visit):
+            return None
+        return visit
+
+    def _may_go_unread(self, request: Request, visit: Visit) -> bool:
+        """Whether all that the page would lead to is known without reading it."""
+        meta = request.meta
+        if visit.requests is None or (self._prunes and visit.copy_of is not None):
+            return False
+        is_wanted = meta.get("neardup_refresh") or self._recorder.wants(request.url)
+        return not (is_wanted or meta.get("neardup_skip"))
+
+    def not_modified(self, request: Request, response: Response) -> Response | None:
+        """A 304 came: the response for our own callback, if it answers what we asked.
+
+        None if the page has to be read. What it led to then follows from it again.
+        """
+        visit = self._known(request)
+        if visit is None or visit.requests is None or self._crawler.spider is None:
+            return None
+        if not self._conditions.is_answer(request, response, visit):
+            return None
+        unread = Unread(visit, given_back(visit.requests, self._crawler.spider))
+        meta = request.meta | {"handle_httpstatus_list": [304]}
+        told = request.replace(callback=_nothing, errback=None, cb_kwargs={}, meta=meta)
+        self._conditions.withdraw(told)
+        self._unread[told] = unread
+        answer = response.replace()
+        answer.request = told
+        return answer
+
+    def in_full(self, request: Request) -> Request:
+        """A request for a page whose 304 said nothing that we can use."""
+        again = request.replace(dont_filter=True)
+        again.meta[IN_FULL] = True
+        return again
+
+    def withdraw(self, request: Request) -> None:
+        """Take our conditions out of a request."""
+        self._conditions.withdraw(request)
+
     def answered(self, request: Request, response: Response) -> None:
         """The final response to a request of the spider came."""
         status, key = response.status, self._key(request)
-        if 200 <= status < 300:
+        if 200 <= status < 300 or self.is_unread(response):
             self.redirected(request)
         elif key is not None and status in (404, 410):
             self._visits.leaving(key)
@@ -164,6 +240,10 @@ class Recrawl:
         if known is None or known.links:
             self._misses_links = True
 
+    def is_unread(self, response: Response) -> bool:
+        """Whether a response stands for a page that was not downloaded."""
+        return response.request is not None and response.request in self._unread
+
     def _key(self, request: Request) -> bytes | None:
         key = self._urls.key(request)
         return None if key is None else key_of(key)
@@ -172,13 +252,22 @@ class Recrawl:
 
     async def compared(self, page: CrawledPage, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """What a callback yields: the requests at once, the items when the page is compared."""
+        if self.is_unread(page.response):
+            async for _ in result:  # nothing, but it is to be exhausted
+                pass
+            for request in self._followed(page):
+                yield request
+            return
         items: list[Any] = []
         error = None
+        yielded = self._taken_down(page)
         try:
             async for output in result:
                 if isinstance(output, Request):
                     page.n_links += 1
                     self._attempt("recrawl", self._linked, output)
+                    if yielded is not None:
+                        self._attempt("recrawl", yielded.add, output)
                     yield output
                 else:
                     items.append(output)
@@ -186,11 +275,40 @@ class Recrawl:
             error, self._misses_links = raised, True
         if error is None and self._is_comparable(page):
             content = await self._judge.content(page)
-            self._attempt("recrawl", self._compare, page, items, content)
+            self._attempt("recrawl", self._compare, page, items, content, yielded)
         for item in items:
             yield item
         if error is not None:
             raise error
+
+    def _taken_down(self, page: CrawledPage) -> YieldedRequests | None:
+        """Where what a callback yields is taken down; None where it would not be used."""
+        validators = Validators.of(page.response)
+        is_used = self._conditions.ask_any and page.response.request in self._programs
+        return YieldedRequests(self._crawler.spider) if is_used and any(validators) else None
+
+    def _followed(self, page: CrawledPage) -> Iterator[Request]:
+        """What a page led to when it was read last; it is unchanged."""
+        request = page.response.request
+        assert request is not None
+        visit, requests = self._unread[request]
+        page.is_read = True  # there is nothing to read
+        for found in requests:
+            page.n_links += 1
+            self._attempt("recrawl", self._linked, found)
+            yield found
+        run = self._visits.run
+        self._conditions.trusted(visit)
+        row = visit._replace(
+            run=run,
+            linked=run,
+            status=Status.UNCHANGED,
+            time=time.time(),
+            trusted=visit.trusted + 1,
+            found_on=self._found_on(request),
+            depth=int(page.response.meta.get("depth", 0)),
+        )
+        page.revisit = Revisit(row, Status.UNCHANGED, False, False, [], [], 0)
 
     def _linked(self, request: Request) -> None:
         key = self._key(request)
@@ -204,7 +322,11 @@ class Recrawl:
         return 200 <= response.status < 300 and not response.meta.get("neardup_skip")
 
     def _compare(
-        self, page: CrawledPage, items: list[Any], content: PageContent | str | None
+        self,
+        page: CrawledPage,
+        items: list[Any],
+        content: PageContent | str | None,
+        yielded: YieldedRequests | None,
     ) -> None:
         response, visits = page.response, self._visits
         request = response.request
@@ -238,7 +360,18 @@ class Recrawl:
             self._found_on(request),
             int(response.meta.get("depth", 0)),
         )
+        validators, program = Validators.of(response), self._programs.get(request)
+        if yielded is not None and (requests := yielded.packed()) is not None:
+            visit = visit._replace(
+                etag=validators.etag,
+                modified=validators.modified,
+                program=program,
+                requests=requests,
+            )
         page.revisit = self._revisit(visit, earlier, now, fields, self._is_wanted(response))
+        if earlier is not None and earlier.program == program and earlier.run < visits.run:
+            status = page.revisit.status
+            self._conditions.compared(earlier, validators, status, visit.requests)
 
     def _counts(self, earlier: Visit) -> bool:
         """Whether a visit is to be compared with: not of a page that was gone, nor too old."""
@@ -352,8 +485,15 @@ class Recrawl:
         if original is not None and request is not None:
             visit = visit._replace(copy_of=self._key(request.replace(url=original)))
         self._visits.put(visit)
+        if visit.trusted:
+            self._record_unread(visit)
         if page.revisit.status == Status.CHANGED:
             self._visits.changed(visit.url, json.dumps(page.revisit.tag))
+
+    def _record_unread(self, visit: Visit) -> None:
+        if self._recorder.ledger is not None:
+            action: Action = "dropped" if unpacked_fields(visit.items) else "kept"
+            self._recorder.ledger.record(Entry(visit.url, "unchanged", action))
 
     def flush(self) -> None:
         """Called about once a second."""
@@ -365,11 +505,13 @@ class Recrawl:
             self._visits.flush()
         else:
             self._conclude(reason or "")
-        counts = self._visits.counts()
+        counts, n_trusted = self._visits.counts(), self._visits.n_trusted()
         if not goes_on:
-            logger.info("neardup: %s", in_words(counts))
-        foreign = {stats.RECRAWL_FOREIGN: n} if (n := self._visits.n_foreign) else {}
-        return foreign | {stats.RECRAWL_PAGES.format(s.word): counts.get(s, 0) for s in Status}
+            logger.info("neardup: %s", in_words(counts, n_trusted))
+        told = {stats.RECRAWL_PAGES.format(s.word): counts.get(s, 0) for s in Status}
+        if n_foreign := self._visits.n_foreign:
+            told[stats.RECRAWL_FOREIGN] = n_foreign
+        return told | {stats.RECRAWL_NOT_DOWNLOADED: n_trusted}
 
     def _conclude(self, reason: str) -> None:
         visits, ended = self._visits, reason == "finished"
@@ -424,6 +566,12 @@ class Recrawl:
         for one in departures:
             kind: EntryKind = "gone" if one.target is None else "moved"
             ledger.record(Entry(one.url, kind, "counted", one.target))
+
+
+async def _nothing(response: Response) -> AsyncIterator[Any]:
+    """The callback of a page that was not downloaded."""
+    return
+    yield
 
 
 def _callback(request: Request) -> str:
@@ -508,12 +656,12 @@ def differing(
     return sorted(names) or [""]
 
 
-def in_words(counts: Counter[Status] | dict[Status, int]) -> str:
+def in_words(counts: Counter[Status] | dict[Status, int], n_trusted: int = 0) -> str:
     """One line for the person who runs the crawl."""
     n = {status: counts.get(status, 0) for status in Status}
     same = n[Status.UNCHANGED] + n[Status.MINOR]
     return (
         f"{sum(n.values()):,} pages: {n[Status.NEW]:,} new, {n[Status.CHANGED]:,} changed, "
         f"{n[Status.GONE]:,} gone, {n[Status.MOVED]:,} moved, {same:,} unchanged "
-        f"({n[Status.MINOR]:,} of them but for what varies at every visit)"
+        f"({n_trusted:,} not downloaded, {n[Status.MINOR]:,} but for what varies at every visit)"
     )

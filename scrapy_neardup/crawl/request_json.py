@@ -18,20 +18,31 @@ PLAIN = (str, int, float, bool, type(None))
 
 
 def request_to_json(fields: dict[str, Any]) -> bytes:
-    """What Request.to_dict() gave, as JSON.
+    """What Request.to_dict() gave, as JSON. Raises ValueError as plain() does."""
+    return json.dumps(plain(fields), separators=(",", ":")).encode("ascii")
+
+
+def plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """What Request.to_dict() gave, of types that JSON has, sharing nothing that can change.
 
     Raises ValueError for what does not come back as it was: objects, subclasses of the types of
     JSON, values that hold themselves.
     """
     try:
-        return json.dumps(_to_json(fields), separators=(",", ":")).encode("ascii")
+        found: dict[str, Any] = _to_json(fields)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    return found
 
 
 def request_from_json(data: bytes, spider: Spider) -> Request:
     """The request. Raises ValueError, AttributeError where the spider has no such callback."""
-    fields = _from_json(json.loads(data))
+    return request_from_plain(json.loads(data), spider)
+
+
+def request_from_plain(fields: dict[str, Any], spider: Spider) -> Request:
+    """The request of which plain() gave the fields. Raises ValueError, AttributeError."""
+    fields = _from_json(fields)
     name = fields.get("_class")
     if name is not None:
         kind = load_object(name)

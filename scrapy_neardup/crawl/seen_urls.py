@@ -200,8 +200,12 @@ class SeenUrls:
         return key in self._starts and self._starts[key] == parser_of(request)
 
     def answered(self, request: Request, response: Response) -> bytes | None:
-        """The key of a request's URL if it counts as seen by this final response."""
-        if not 200 <= response.status < 300 or request.meta.get("neardup_skip"):
+        """The key of a request's URL if it counts as seen by this final response.
+
+        A 304 that stands for a page comes with a request of its own.
+        """
+        is_page = 200 <= response.status < 300 or response.request not in (None, request)
+        if not is_page or request.meta.get("neardup_skip"):
             return None
         if not had_dont_filter(request):
             return self.key(request)

@@ -18,7 +18,7 @@ from scrapy_neardup.state.files import set_aside
 logger = logging.getLogger(__name__)
 
 FILE = "visits.sqlite"
-VERSION = 2  # 2: what decides about a page has a MAC
+VERSION = 3  # 2: what decides about a page has a MAC; 3: validators, requests, rates
 APPLICATION_ID = 0x6E656176  # "neav"
 MAX_CELL_BYTES = 1 << 28  # of all lines of a page, or all that was learnt
 BUSY_S = 10.0  # another process that shares the folder writes for milliseconds
@@ -28,6 +28,9 @@ BUSY_S = 10.0  # another process that shares the folder writes for milliseconds
 # earlier: what a page was before it changed in a run that has not ended.
 # leaving: URLs that answered in such a run that they are gone, or led to another one.
 # learnt:  one row, what all runs learnt of the sites (detect/revision.py).
+# server:  how far the validators of a host were right, as one spider found.
+# shape:   how often pages of a shape of URLs changed (learn/change_rates.py).
+# hint:    what a sitemap says of a URL.
 _PAGE = """(
     key BLOB NOT NULL,
     spider INTEGER NOT NULL,
@@ -48,6 +51,17 @@ _PAGE = """(
     found_on BLOB,
     depth INTEGER NOT NULL,
     mac BLOB NOT NULL,
+    etag BLOB,
+    modified BLOB,
+    program BLOB,
+    requests BLOB,
+    trusted INTEGER NOT NULL,
+    n_visits INTEGER NOT NULL,
+    n_changes INTEGER NOT NULL,
+    since REAL NOT NULL,
+    n_new INTEGER NOT NULL,
+    due REAL NOT NULL,
+    passed INTEGER NOT NULL,
     UNIQUE (key, spider, callback)
 );
 """
@@ -63,6 +77,13 @@ CREATE TABLE leaving (key BLOB PRIMARY KEY, run INTEGER NOT NULL, target TEXT, t
 CREATE TABLE change (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, time REAL NOT NULL,
                      status INTEGER NOT NULL, url TEXT NOT NULL, target TEXT, what TEXT);
 CREATE TABLE learnt (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE server (spider INTEGER NOT NULL, host TEXT NOT NULL, n_refuted INTEGER NOT NULL,
+                     n_mismatched INTEGER NOT NULL, n_dates_right INTEGER NOT NULL,
+                     n_dates_wrong INTEGER NOT NULL, PRIMARY KEY (spider, host));
+CREATE TABLE shape (spider INTEGER NOT NULL, shape TEXT NOT NULL, n_visits INTEGER NOT NULL,
+                    n_changes INTEGER NOT NULL, seconds REAL NOT NULL,
+                    PRIMARY KEY (spider, shape));
+CREATE TABLE hint (key BLOB PRIMARY KEY, modified REAL, period REAL);
 """
 
 

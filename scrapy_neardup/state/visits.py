@@ -51,6 +51,16 @@ class Visit(NamedTuple):
     found_on  key of the page that led to it
     depth     links from a start URL
     mac       see code_of(); put() makes it
+    etag      validators that the server sent with it, where they can be asked by
+    modified
+    program   what its requests depend on besides the page, see crawl/program.py
+    requests  that its callback yielded, see crawl/stored_requests.py; None where not stored
+    trusted   visits in a row at which the server's word was taken that it is unchanged
+    n_visits  comparisons with an earlier self, since the time `since`
+    n_changes of which so many found it changed
+    n_new     links on it that no earlier visit knew
+    due       when it is to be fetched again
+    passed    run that passed it over last because it was not due
     """
 
     key: bytes
@@ -72,6 +82,32 @@ class Visit(NamedTuple):
     found_on: bytes | None
     depth: int
     mac: bytes = b""
+    etag: bytes | None = None
+    modified: bytes | None = None
+    program: bytes | None = None
+    requests: bytes | None = None
+    trusted: int = 0
+    n_visits: int = 0
+    n_changes: int = 0
+    since: float = 0.0
+    n_new: int = 0
+    due: float = 0.0
+    passed: int = 0
+
+
+class Server(NamedTuple):
+    """How far what a host says of its pages was right; one spider's.
+
+    n_refuted      pages that had changed under the same validator
+    n_mismatched   unchanged pages, in a row, that had another validator
+    n_dates_right  pages that had changed as the dates of a sitemap say, or not
+    n_dates_wrong  pages of which the dates were wrong
+    """
+
+    n_refuted: int = 0
+    n_mismatched: int = 0
+    n_dates_right: int = 0
+    n_dates_wrong: int = 0
 
 
 def key_of(url_key: bytes) -> bytes:
@@ -83,7 +119,7 @@ def key_of(url_key: bytes) -> bytes:
 _SIGNED = [
     Visit._fields.index(name)
     for name in Visit._fields
-    if name not in ("spider", "done", "linked", "status", "time", "mac")
+    if name not in ("spider", "done", "linked", "status", "time", "mac", "passed")
 ]
 
 
@@ -127,6 +163,7 @@ class Visits:
         self._done: set[bytes] = set()
         self._leaving: dict[bytes, tuple[str | None, bytes | None]] = {}
         self._changes: list[Change] = []
+        self._servers: dict[str, Server] = {}
         found = self._unfinished() if goes_on else None
         self.goes_on = found is not None
         self.run = self._begun() if found is None else found
@@ -152,8 +189,11 @@ class Visits:
 
     # --- while the run is under way
 
-    def visit(self, key: bytes, callback: str) -> Visit | None:
-        """A page as the spider's callback read it last, in this run or an earlier one."""
+    def visit(self, key: bytes, callback: str, counts: bool = True) -> Visit | None:
+        """A page as the spider's callback read it last, in this run or an earlier one.
+
+        counts: whether a foreign row is counted, which whoever asks again is to do.
+        """
         waiting = self._waiting.get((key, callback))
         if waiting is not None:
             return waiting
@@ -163,7 +203,8 @@ class Visits:
         visit = Visit(*row)
         if visit.mac == code_of(self._key, self._name, visit):
             return visit
-        self._found_foreign(f"what is known of {visit.url}")
+        if counts:
+            self._found_foreign(f"what is known of {visit.url}")
         return None
 
     def _found_foreign(self, what: str) -> None:
@@ -211,9 +252,26 @@ class Visits:
         """A page is CHANGED. what: JSON that says in what."""
         self._changes.append(Change(self.run, time.time(), Status.CHANGED, url, None, what))
 
+    def servers(self) -> dict[str, Server]:
+        """By host, as put_server() was told by this spider's runs."""
+        query = "SELECT * FROM server WHERE spider = ?"
+        return {host: Server(*one) for _, host, *one in self._db.execute(query, (self.spider,))}
+
+    def put_server(self, host: str, server: Server) -> None:
+        """Something was learnt of a host."""
+        self._servers[host] = server
+
     def flush(self) -> None:
         """Write what waits, in one transaction. Raises sqlite3.Error; then it waits on."""
-        if not (self._waiting or self._linked or self._done or self._leaving or self._changes):
+        waiting = (
+            self._waiting,
+            self._linked,
+            self._done,
+            self._leaving,
+            self._changes,
+            self._servers,
+        )
+        if not any(waiting):
             return
         changed = [v for v in self._waiting.values() if v.status == Status.CHANGED]
         keys = [(visit.key, visit.spider, visit.callback, self.run) for visit in changed]
@@ -229,8 +287,10 @@ class Visits:
             left = [(key, self.run, *target) for key, target in self._leaving.items()]
             self._db.executemany("INSERT OR REPLACE INTO leaving VALUES (?, ?, ?, ?)", left)
             self._db.executemany(_CHANGE, self._changes)
-        for waiting in (self._waiting, self._linked, self._done, self._leaving, self._changes):
-            waiting.clear()
+            servers = [(self.spider, host, *one) for host, one in self._servers.items()]
+            self._db.executemany(_PUT_SERVER, servers)
+        for written in waiting:
+            written.clear()
 
     # --- when it ends
 
@@ -328,6 +388,12 @@ class Visits:
         with self._db:
             query = "UPDATE run SET ended = ?, reason = ? WHERE id = ?"
             self._db.execute(query, (time.time(), reason, self.run))
+
+    def n_trusted(self) -> int:
+        """How many pages of the run are unchanged by the word of their servers."""
+        query = "SELECT count(*) FROM page WHERE spider = ? AND run = ? AND trusted > 0"
+        (n,) = self._db.execute(query, (self.spider, self.run)).fetchone()
+        return int(n)
 
     def counts(self) -> dict[Status, int]:
         """How many pages the run found in each status."""
@@ -430,6 +496,7 @@ _SET_ASIDE = (
     "SELECT * FROM page WHERE key = ? AND spider = ? AND callback = ? AND run < ?"
 )
 _PUT = f"INSERT OR REPLACE INTO page VALUES ({','.join('?' * len(Visit._fields))})"  # noqa: S608
+_PUT_SERVER = "INSERT OR REPLACE INTO server VALUES (?, ?, ?, ?, ?, ?)"
 _LINKED = "UPDATE page SET linked = ? WHERE key = ? AND spider = ? AND linked < ?"
 _MARK_DONE = "UPDATE page SET done = ? WHERE key = ? AND spider = ?"
 _CHANGE = "INSERT INTO change (run, time, status, url, target, what) VALUES (?, ?, ?, ?, ?, ?)"

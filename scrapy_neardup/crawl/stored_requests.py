@@ -1,0 +1,71 @@
+"""Requests that a callback yielded, stored with its page, and given back where it is not called."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+from scrapy import Spider
+from scrapy.http import Request
+
+from scrapy_neardup.crawl.request_json import plain, request_from_plain
+from scrapy_neardup.crawl.request_tracker import stored_fields
+
+MAX_STORED_BYTES = 64_000  # of a page; one that has more is always read
+MAX_JSON_BYTES = 16_000_000
+
+
+class YieldedRequests:
+    """Takes down what one callback yields. Requests alike in all but their URL share the rest."""
+
+    def __init__(self, spider: Spider | None) -> None:
+        self._spider = spider
+        self._groups: list[tuple[dict[str, Any], list[str]]] | None = []
+
+    def add(self, request: Request) -> None:
+        """The callback yielded a request; one that cannot be stored spoils them all."""
+        if self._groups is None:
+            return
+        try:
+            fields = plain(stored_fields(request, self._spider))
+        except ValueError:
+            self._groups = None
+            return
+        url = fields.pop("url")
+        if not self._groups or self._groups[-1][0] != fields:
+            self._groups.append((fields, []))
+        self._groups[-1][1].append(url)
+
+    def packed(self) -> bytes | None:
+        """All of them; None where they cannot be stored, or are too much."""
+        if self._groups is None:
+            return None
+        text = json.dumps(self._groups, separators=(",", ":")).encode("ascii")
+        if len(text) > MAX_JSON_BYTES:
+            return None
+        packed = zlib.compress(text)
+        return packed if len(packed) <= MAX_STORED_BYTES else None
+
+
+def given_back(packed: bytes, spider: Spider) -> list[Request]:
+    """The requests that YieldedRequests.packed() was told of, made anew, in their order.
+
+    Raises ValueError, zlib.error, and AttributeError where the spider has no such callback.
+    """
+    return [
+        request_from_plain(fields | {"url": url}, spider)
+        for fields, urls in _groups(packed)
+        for url in urls
+    ]
+
+
+def urls_stored(packed: bytes) -> set[str]:
+    """Their URLs. Raises ValueError, zlib.error."""
+    return {url for _, urls in _groups(packed) for url in urls}
+
+
+def _groups(packed: bytes) -> list[tuple[dict[str, Any], list[str]]]:
+    text = zlib.decompressobj().decompress(packed, MAX_JSON_BYTES)
+    groups: list[tuple[dict[str, Any], list[str]]] = json.loads(text)
+    return groups

@@ -1,0 +1,358 @@
+"""Known pages are asked for only if they changed, where no link and no change is lost by that."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from email.utils import formatdate
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from scrapy import Request
+from scrapy.http import Response
+
+from scrapy_neardup.crawl import conditional
+from scrapy_neardup.state.visit_file import FILE, opened
+from tests.crawls import Outcome, crawl
+from tests.mock_site import MockSite, Reply, page, redirect
+from tests.test_crawl_recrawl import Shop, found, product, recrawl
+
+N = 12
+
+
+@pytest.fixture(autouse=True)
+def read_none_at_random(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conditional, "READ_SHARE", 0.0)
+
+
+def tagged(body: bytes, tag: str | None = None, **headers: str) -> Reply:
+    tag = tag or f'"{blake2b(body, digest_size=8).hexdigest()}"'
+    return Reply(body, headers={"ETag": tag} | headers)
+
+
+def add(site: MockSite, path: str, body: bytes, **headers: str) -> None:
+    site.pages[path] = tagged(body, **headers)
+
+
+def add_shop(site: MockSite, n: int = N) -> None:
+    """A start page, which links to a list of pages, which links to n things."""
+    add(site, "/start", page("start", "/list"))
+    add(site, "/list", page("list", *(f"/p/{i}" for i in range(n))))
+    for i in range(n):
+        add(site, f"/p/{i}", product(i))
+
+
+def unread(outcome: Outcome) -> int:
+    n: int = outcome.stat("recrawl/not_downloaded")
+    return n
+
+
+def test_an_unchanged_page_is_not_downloaded_and_its_links_are_followed(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    assert len(recrawl(mock_site, tmp_path).items) == N
+    add(mock_site, "/p/3", product(3, price="11.00"))
+    second = recrawl(mock_site, tmp_path)
+    # The first page of the host was read in full; links below the others come from the visit.
+    assert second.urls == [mock_site.url("/p/3")]
+    assert found(second) == {"unchanged": N + 1, "changed": 1}
+    assert unread(second) == N
+    assert second.stats["downloader/response_status_count/304"] == N
+    assert [mock_site.gets(f"/p/{i}") for i in range(N)] == [2] * N
+    third = recrawl(mock_site, tmp_path)
+    assert third.items == []
+    assert found(third) == {"unchanged": N + 2}
+    assert unread(third) == N + 1
+
+
+def test_a_new_link_behind_an_unchanged_page_is_found(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    recrawl(mock_site, tmp_path)
+    add(mock_site, "/p/5", product(5, noise="<a href=/p/new>new</a>"))
+    add(mock_site, "/p/new", product(99))
+    third = recrawl(mock_site, tmp_path)
+    assert mock_site.url("/p/new") in third.urls
+    assert "gone" not in found(third)
+
+
+def test_validators_that_cannot_be_relied_on_are_not_kept(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    now, old = formatdate(usegmt=True), formatdate(10**9, usegmt=True)
+    refused = [
+        {"ETag": '"' + "x" * 60_000 + '"'},  # clients refuse longer ones
+        {"ETag": "*"},
+        {"ETag": '""'},
+        {"ETag": "no quotes"},
+        {"Last-Modified": now},
+        {"Last-Modified": formatdate(4 * 10**9, usegmt=True)},
+        {"Last-Modified": "yesterday"},
+        {"Last-Modified": "Mon, 99 Foo 0000 99:99:99 GMT"},
+    ]
+    taken = [{"ETag": 'W/"a"'}, {"ETag": '"a"', "Last-Modified": now}, {"Last-Modified": old}]
+    every = [*refused, *taken]
+    mock_site.add("/start", page("start", *(f"/p/{i}" for i in range(len(every)))))
+    for i, headers in enumerate(every):
+        mock_site.pages[f"/p/{i}"] = Reply(product(i), headers=headers)
+    recrawl(mock_site, tmp_path)
+    db = opened(tmp_path / FILE)
+    query = "SELECT url FROM page WHERE coalesce(etag, modified) IS NOT NULL ORDER BY url"
+    kept = [url for (url,) in db.execute(query)]
+    db.close()
+    assert kept == [mock_site.url(f"/p/{i}") for i in (10, 8, 9)]
+
+
+def test_a_server_that_says_304_for_a_changed_page_is_not_asked_again(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    add(mock_site, "/start", page("start", "/list"), tag='"same"')
+    add(mock_site, "/list", page("list", *(f"/p/{i}" for i in range(N))), tag='"same"')
+    for i in range(N):
+        add(mock_site, f"/p/{i}", product(i), tag='"same"')
+    recrawl(mock_site, tmp_path)
+    for i in range(N):
+        add(mock_site, f"/p/{i}", product(i, "99.00"), tag='"same"')
+    conditional.READ_SHARE = 0.5
+    random.seed(7)
+    second = recrawl(mock_site, tmp_path)
+    assert second.stat("recrawl/refuted") == 1
+    assert "read by the next crawl" in caplog.text
+    third = recrawl(mock_site, tmp_path)
+    assert unread(third) == third.stat("recrawl/asked") == 0
+    assert {*second.urls, *third.urls} == {mock_site.url(f"/p/{i}") for i in range(N)}
+
+
+def test_a_server_with_a_new_tag_at_every_visit_is_not_asked_again(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    def show(visit: int) -> None:
+        body = page("start", *(f"/p/{i}" for i in range(N)))
+        add(mock_site, "/start", body, tag=f'"{visit}"')
+        for i in range(N):
+            add(mock_site, f"/p/{i}", product(i), tag=f'"{visit}-{i}"')
+
+    show(1)
+    recrawl(mock_site, tmp_path)
+    show(2)
+    second = recrawl(mock_site, tmp_path)
+    assert second.items == []
+    assert 0 < second.stat("recrawl/asked") < N
+    show(3)
+    assert recrawl(mock_site, tmp_path).stat("recrawl/asked") == 0
+
+
+def test_the_first_page_and_a_share_of_them_are_read_in_full(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    conditional.READ_SHARE = 1.0
+    second = recrawl(mock_site, tmp_path)
+    assert second.stat("recrawl/asked") == 0
+    assert found(second) == {"unchanged": N + 2}
+
+
+def test_a_page_is_read_after_its_server_was_taken_at_its_word_for_long(
+    mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditional, "MAX_TRUSTED", 2)
+    add_shop(mock_site)
+    counts = [unread(recrawl(mock_site, tmp_path)) for _ in range(5)]
+    assert counts[:3] == [0, N + 1, N + 1]
+    assert counts[3] <= 1
+
+
+class Categories(Shop):
+    """Tells each page's callback by what list it was found."""
+
+    label = "first"
+
+    def parse(self, response: Response, label: str = "") -> Iterator[Any]:
+        for output in super().parse(response):
+            if isinstance(output, Request):
+                output.cb_kwargs["label"] = self.label
+            else:
+                output["label"] = label
+            yield output
+
+
+def test_a_callback_that_is_given_something_else_reads_the_page(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path, Categories)
+    assert unread(recrawl(mock_site, tmp_path, Categories)) == N + 1
+
+    class Other(Categories):
+        name = "shop"
+        label = "second"
+
+    third = recrawl(mock_site, tmp_path, Other)
+    assert unread(third) == 0
+    assert len(third.items) == N
+
+
+def test_a_spider_with_other_arguments_reads_the_pages(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    where = {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_RECRAWL": "changed"}
+    for depth, expected in (("1", 0), ("2", 0), ("2", N + 1)):
+        outcome = crawl(Shop, where, seed=mock_site.url("/start"), pages=depth)
+        assert unread(outcome) == expected
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"NEARDUP_ACTION": "tag"},
+        {"NEARDUP_RECRAWL": "all"},
+        {"HTTPERROR_ALLOWED_CODES": [304]},
+        {"DEPTH_LIMIT": 7},
+    ],
+)
+def test_servers_are_not_asked_where_the_page_is_wanted(
+    mock_site: MockSite, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    assert recrawl(mock_site, tmp_path, **settings).stat("recrawl/asked") == 0
+
+
+def test_the_cache_of_scrapy_is_left_alone(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    policy = "scrapy.extensions.httpcache.RFC2616Policy"
+    cache = {
+        "HTTPCACHE_ENABLED": True,
+        "HTTPCACHE_DIR": str(tmp_path / "cache"),
+        "HTTPCACHE_POLICY": policy,
+    }
+    recrawl(mock_site, tmp_path / "state", **cache)
+    add(mock_site, "/p/3", product(3, "1.00"))
+    second = recrawl(mock_site, tmp_path / "state", **cache)
+    assert second.stat("recrawl/asked") == 0
+    assert second.urls == [mock_site.url("/p/3")]
+
+
+def test_conditions_of_the_spider_are_its_own(mock_site: MockSite, tmp_path: Path) -> None:
+    class Asking(Shop):
+        handle_httpstatus_list: ClassVar = [304]
+        codes: ClassVar[Counter[int]] = Counter()
+
+        def parse(self, response: Response) -> Iterator[Any]:
+            self.codes[response.status] += 1
+            if response.status == 200:
+                for output in super().parse(response):
+                    if isinstance(output, Request) and output.url.endswith("/p/1"):
+                        tag = mock_site.pages["/p/1"].headers["ETag"]
+                        output.headers["If-None-Match"] = tag
+                    yield output
+
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path, Asking)
+    recrawl(mock_site, tmp_path, Asking)
+    assert Asking.codes == {200: 2 * (N + 1), 304: 2}
+
+
+def test_a_redirect_is_not_asked_by_the_validators_of_another_page(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    mock_site.pages["/p/1"] = redirect("/q/1", 301)
+    add(mock_site, "/q/1", product(77), tag=mock_site.pages["/p/2"].headers["ETag"])
+    mock_site.pages["/q/1"] = tagged(product(77), tagged(product(1)).headers["ETag"])
+    second = recrawl(mock_site, tmp_path)
+    assert mock_site.url("/q/1") in second.urls
+
+
+def test_an_answer_of_another_tag_makes_the_page_be_read(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    mock_site.pages["/p/1"] = Reply(status=304, headers={"ETag": '"another"'})
+    for _ in range(2):
+        outcome = recrawl(mock_site, tmp_path)
+        assert "gone" not in found(outcome)
+    assert mock_site.gets("/p/1") == 5
+
+
+def test_a_spider_that_downloads_inline_reads_its_pages(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    class Inline(Shop):
+        def parse_seed(self, response: Response) -> Iterator[Any]:
+            yield from Shop.parse(self, response)
+
+        async def parse(self, response: Response) -> Any:
+            price = "0"
+            if "/p/" in response.url:
+                answer = await self.crawler.engine.download_async(
+                    Request(response.urljoin("/price"))
+                )
+                price = answer.text
+            for output in Shop.parse(self, response):
+                yield output if isinstance(output, Request) else output | {"price": price}
+
+    add_shop(mock_site)
+    mock_site.add("/price", "1")
+    recrawl(mock_site, tmp_path, Inline)
+    mock_site.add("/price", "2")
+    second = recrawl(mock_site, tmp_path, Inline)
+    assert len(second.items) == N
+    assert second.stat("recrawl/asked") == 0
+
+
+def test_validators_of_a_site_out_of_order_are_forgotten_with_its_pages(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    whole = dict(mock_site.pages)
+    for i in range(N):
+        add(mock_site, f"/p/{i}", b"<h1>Sorry</h1><p>We are being repaired</p>")
+    second = recrawl(mock_site, tmp_path)
+    assert second.stat("recrawl/reverted") == 1
+    mock_site.pages.update(whole)
+    third = recrawl(mock_site, tmp_path)
+    assert third.items == []
+    assert found(third) == {"unchanged": N + 2}
+
+
+def test_a_page_whose_last_reading_failed_is_read(mock_site: MockSite, tmp_path: Path) -> None:
+    class Raising(Shop):
+        fails = True
+
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield from super().parse(response)
+            if self.fails and response.url.endswith("/p/3"):
+                raise ValueError("no such field")
+
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path, Raising)
+    Raising.fails = False
+    assert recrawl(mock_site, tmp_path, Raising).urls == [mock_site.url("/p/3")]
+
+
+def test_pages_gone_are_found_though_their_lists_are_not_downloaded(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    mock_site.add("/p/4", "gone", status=410)
+    assert found(recrawl(mock_site, tmp_path)) == {"unchanged": N + 1, "gone": 1}
+    assert found(recrawl(mock_site, tmp_path)) == {"unchanged": N + 1}
+
+
+def test_links_are_followed_from_a_queue_on_disk(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    folder = tmp_path / "state"
+    recrawl(mock_site, folder)
+    job = {"JOBDIR": str(tmp_path / "job"), "CLOSESPIDER_PAGECOUNT": 4}
+    first = recrawl(mock_site, folder, **job)
+    assert first.stats["finish_reason"] == "closespider_pagecount"
+    rest = recrawl(mock_site, folder, **(job | {"CLOSESPIDER_PAGECOUNT": 0}))
+    assert found(rest) == {"unchanged": N + 2}
+    assert rest.items == []
