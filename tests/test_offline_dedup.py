@@ -405,6 +405,30 @@ def test_a_warc_packed_as_a_whole_is_damage_that_names_the_remedy(tmp_path: Path
     assert "warcio recompress" in damage["error"]
 
 
+@pytest.mark.parametrize("name", ["a.warc.gz", "a.jsonl", "a.json", "a.parquet", "a.csv.gz"])
+def test_a_file_of_which_nothing_can_be_read_is_kept_as_it_came(tmp_path: Path, name: str) -> None:
+    unreadable = {
+        "a.warc.gz": gzip.compress(FORMATS["pages.warc"][0]),  # as a whole
+        "a.json": b'{"url": "http://a/", "text": "a"}{"url": "http://b/", "text": "b"}',
+    }
+    content = unreadable.get(name, b"no file of this format\r")
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "b.jsonl").write_bytes(jsonl())
+    assert run(tmp_path / "out", tmp_path / name, tmp_path / "b.jsonl") == 0
+    assert (tmp_path / "out" / "kept" / f"00000-{name}").read_bytes() == content
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["others"]["files_kept_whole"] == 1
+
+
+def test_an_archive_in_a_wacz_that_cannot_be_read_is_kept_without_the_rest(tmp_path: Path) -> None:
+    content = gzip.compress(FORMATS["pages.warc"][0])
+    with zipfile.ZipFile(tmp_path / "a.wacz", "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("archive/a.warc.gz", content)
+    assert run(tmp_path / "out", tmp_path / "a.wacz") == 0
+    (kept_file,) = (tmp_path / "out" / "kept").iterdir()
+    assert kept_file.read_bytes() == content
+
+
 @pytest.mark.parametrize("name", ["pages.warc", "pages.warc.gz", "pages.warc.zst"])
 def test_a_record_too_long_to_look_at_is_kept_whole(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(FORMATS[name][0])

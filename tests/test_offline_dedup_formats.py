@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import string
+import zipfile
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from test_offline_dedup import warc_record
 
+from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import columns_of, csv_rows, format_of, records
 from scrapy_neardup.offline.dedup.formats.rows import distinct
@@ -311,3 +314,81 @@ def test_rows_of_parquet_keep_values_schema_and_metadata(
         written.metadata.row_group(0).column(0).compression
         == before.metadata.row_group(0).column(0).compression
     )
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
+@pytest.mark.parametrize("kind", ["jsonl", "json", "csv"])
+def test_text_in_wide_characters_is_refused_by_name(tmp_path: Path, kind: str, coding: str) -> None:
+    text = "url,text\nhttp://a/,b\n" if kind == "csv" else '{"url": "http://a/", "text": "b"}\n'
+    path = file_of(tmp_path, kind, ".gz", text.encode(coding))
+    (source,) = find_inputs([path])
+    with pytest.raises(InputError, match=rf"UTF-{coding[4:6]}.*iconv -f UTF-{coding[4:6]}"):
+        columns_of(source, Fields(), LIMITS)
+
+
+@pytest.mark.parametrize("array", [True, False])
+def test_numbers_longer_than_python_s_integers_are_no_damage(tmp_path: Path, array: bool) -> None:
+    rows = [f'{{"text": "{name}", "number": {"9" * 5_000}}}' for name in "ab"]
+    content = f"[{','.join(rows)}]" if array else "".join(f"{row}\n" for row in rows)
+    path = file_of(tmp_path, "json" if array else "jsonl", "", content.encode())
+    (source,) = find_inputs([path])
+    found = list(records(source, Fields(has_url=False), Limits()))
+    assert [page.text for page in found if isinstance(page, Page)] == ["a", "b"]
+
+
+warc_bodies = st.one_of(st.binary(max_size=60), st.integers(2_900, 3_100).map(lambda n: b"x" * n))
+warc_kinds = st.sampled_from(["response", "request", "resource", "metadata", "warcinfo"])
+# Between records: nothing, or bytes that are no record and hold none's beginning.
+garbage = st.sampled_from([b"", b"", b"", b"\0\1\2 no record\r\n\r\n", b"xyz" * 40])
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("wacz", [False, True])
+@many
+@given(
+    parts=st.lists(st.tuples(warc_kinds, warc_bodies, garbage), min_size=1, max_size=6),
+    dropped=st.sets(st.integers(0, 9)),
+)
+def test_records_of_warc_are_kept_byte_for_byte(
+    tmp_path: Path,
+    packing: str,
+    wacz: bool,
+    parts: list[tuple[str, bytes, bytes]],
+    dropped: set[int],
+) -> None:
+    pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
+    pack = PACKED[packing][0]
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+    stored = [pack(warc_record(kind, "http://a/", http + body)) for kind, body, _ in parts]
+    content = b"".join(s + junk for s, (_, _, junk) in zip(stored, parts, strict=True))
+    path = tmp_path / f"{next(names)}.warc{packing}"
+    path.write_bytes(content)
+    if wacz:
+        path = in_a_wacz(path)
+    (source,) = find_inputs([path])
+    form = format_of(source, Columns(None, (), ()), LIMITS)
+    written, number, expected = b"", 0, []
+    whole = path.read_bytes()
+    for chunk in form.chunks():
+        frames = [frame for frame in form.frames(chunk) if not frame.filler]
+        kept = []
+        for frame in frames:
+            kept.append(not frame.damage and number not in dropped)
+            if not frame.damage:
+                expected += [stored[number]] * kept[-1]
+                number += 1
+        for begin, end in form.write(chunk, kept, not written, path):
+            assert isinstance(begin, int)
+            assert isinstance(end, int)
+            written += whole[begin:end]
+    assert number == len(parts)
+    assert written == b"".join(expected)
+
+
+def in_a_wacz(warc: Path) -> Path:
+    path = warc.with_name(f"{warc.name}.wacz")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("datapackage.json", "{}")
+        archive.write(warc, f"archive/{warc.name}")
+        archive.writestr("pages/pages.jsonl", '{"format": "json-pages-1.0"}\n')
+    return path

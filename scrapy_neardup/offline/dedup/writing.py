@@ -29,6 +29,7 @@ class Part(NamedTuple):
     chunk: Chunk | None = None
     is_first: bool = False  # whether nothing of the input was kept before
     surplus: Surplus = {}  # noqa: RUF012 - never written to
+    is_unread: bool = False  # an input of which nothing could be read: it is kept as it came
 
 
 class Written(NamedTuple):
@@ -93,7 +94,9 @@ class Writer:
                 group = next(decided, None)
             if number < done.number or not groups:
                 continue
-            if source.kind in WHOLE:
+            if source.kind != "html" and is_unread(groups):
+                yield Part(number, b"", is_unread=True)
+            elif source.kind in WHOLE:
                 verdicts = b"".join(each.verdicts for each in groups)
                 yield Part(number, verdicts, surplus=self._surplus_of_all(groups))
             else:
@@ -132,6 +135,8 @@ class Writer:
 
     def _work_on(self, worker: Worker, part: Part) -> bytes | Ranges | None:
         number, columns, path = part.number, self.cuts.columns[part.number], self._path(part.number)
+        if part.is_unread:
+            return None
         try:
             if part.chunk is not None:
                 piece: bytes | Ranges = worker.call(
@@ -159,7 +164,9 @@ class Writer:
         """Put a piece behind what is there; the bytes that are there then."""
         path = self._path(number)
         if piece is None:  # A file that cannot be written again is kept as it came.
-            shutil.copyfile(self.inputs[number].path, path)
+            source = self.inputs[number]
+            with path.open("wb") as file:
+                copy(source.path, [(source.start, source.start + source.n_bytes)], file)
             self.kept_whole.append(number)
             return 0
         if not piece:
@@ -181,6 +188,14 @@ class Writer:
             self._file = None
         self.note(written)
         self._noted_at = time.monotonic()
+
+
+def is_unread(groups: list[Decided]) -> bool:
+    """Whether an input has records and none could be read."""
+    counts = [(group.counts["records"], group.counts["damaged"]) for group in groups]
+    return any(records for records, _ in counts) and all(
+        records == damaged for records, damaged in counts
+    )
 
 
 def copy(path: Path, ranges: Ranges, to: BinaryIO) -> None:

@@ -7,7 +7,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
+from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.columns import Columns, Fields, columns_among
+from scrapy_neardup.offline.dedup.formats.stream import TextStream
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Limits, Page, Ranges
 
@@ -68,12 +70,17 @@ def records(source: Input, fields: Fields, limits: Limits | None = None) -> Iter
 
 
 def columns_of(source: Input, fields: Fields, limits: Limits) -> Columns:
-    """The columns of an input. Raises InputError where one is missing. Of a file that cannot be
-    read there are none: it will be listed as damaged."""
+    """The columns of an input. Raises InputError where one is missing, and for text in wide
+    characters. Of a file that cannot be read there are none: it will be listed as damaged."""
     nothing = Columns(None, (), ())
     form = format_of(source, nothing, limits)
     try:
-        names = form.names()
+        coding = form.wide_coding() if isinstance(form, TextStream) else ""
+        names = None if coding else form.names()
     except (OSError, ValueError, EOFError, RuntimeError):
         return nothing
+    if coding:
+        raise InputError(
+            f"{source.label}: is in {coding}; convert it first: iconv -f {coding} -t UTF-8"
+        )
     return columns_among(names, fields, source.label) if names else nothing

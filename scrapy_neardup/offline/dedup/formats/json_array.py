@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from scrapy_neardup.offline.dedup.formats.jsonl import (
     PROBED_LINES,
     JsonLines,
     object_of,
+    scan,
     without_lines,
 )
 from scrapy_neardup.offline.dedup.formats.stream import Cutter, blocks, rest_lost
@@ -146,7 +146,6 @@ class Elements:
         self._text = ""
         self._at = 0
         self._ended = False
-        self._scan = json.JSONDecoder().raw_decode
         self.closing = ""
         self.why = ""
 
@@ -200,7 +199,7 @@ class Elements:
         ahead, tried = at - self._at, 0
         while True:
             try:
-                _, end = self._scan(self._text, self._at + ahead)
+                _, end = scan(self._text, self._at + ahead)
             except (ValueError, RecursionError) as error:
                 self.why = f"not JSON: {error}"
             else:

@@ -21,7 +21,9 @@ from scrapy_neardup.offline.dedup.formats.stream import (
 from scrapy_neardup.offline.dedup.lines import without
 from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Chunk, Damage, Frame, Page
 
-SCAN = json.JSONDecoder().raw_decode
+DECODER = json.JSONDecoder()
+# Python takes no integer of more than 4,300 digits: such a number is text like any other.
+LONG_NUMBERS = json.JSONDecoder(parse_int=str)
 SPACE = re.compile(r"[ \t\r\n]*")
 ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 PROBED_LINES, PROBED_BYTES = 1_000, 4 * CHUNK_BYTES
@@ -138,9 +140,9 @@ def member_at(text: str, begin: int, name: str) -> tuple[int, int] | None:
     """Where a member's value stands in the object that begins at a place."""
     found, at = None, skip_space(text, begin + 1)
     while text[at] != "}":
-        key, at = SCAN(text, at)
+        key, at = scan(text, at)
         at = skip_space(text, skip_space(text, at) + 1)  # behind the colon
-        _, end = SCAN(text, at)
+        _, end = scan(text, at)
         found = (at, end) if key == name else found
         at = skip_space(text, end)
         at = skip_space(text, at + 1) if text[at] == "," else at
@@ -151,9 +153,9 @@ def element_at(text: str, begin: int, number: int) -> tuple[int, int]:
     """Where an element stands in the array that begins at a place."""
     at = skip_space(text, begin + 1)
     for _ in range(number):
-        _, at = SCAN(text, at)
+        _, at = scan(text, at)
         at = skip_space(text, skip_space(text, at) + 1)  # behind the comma
-    return at, SCAN(text, at)[1]
+    return at, scan(text, at)[1]
 
 
 def skip_space(text: str, at: int) -> int:
@@ -165,8 +167,21 @@ def skip_space(text: str, at: int) -> int:
 
 def object_of(raw: bytes) -> dict[str, Any] | Damage:
     """A JSON object. Bytes that are not UTF-8 become lone surrogates: they stay distinct."""
+    text = raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
     try:
-        row = json.loads(raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape"))
+        row, end = scan(text, skip_space(text, 0))
+        if skip_space(text, end) < len(text):
+            raise json.JSONDecodeError("Extra data", text, end)
     except (ValueError, RecursionError) as error:
         return Damage(f"not JSON: {error}")
     return row if isinstance(row, dict) else Damage(f"a JSON {type(row).__name__}, not an object")
+
+
+def scan(text: str, at: int) -> tuple[Any, int]:
+    """The JSON value at a place of a text, and where it ends. Raises ValueError, RecursionError."""
+    try:
+        return DECODER.raw_decode(text, at)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        return LONG_NUMBERS.raw_decode(text, at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -13,6 +14,20 @@ from scrapy_neardup.offline.dedup.lines import Surplus
 from scrapy_neardup.offline.dedup.packing import Unpacked, packed
 from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, MIB, Chunk, Frame, Limits
 
+# Beginnings, with a byte-order mark or without: the zeros among the first four bytes.
+WIDE = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+UNMARKED = {
+    "a0a0": "UTF-16LE",
+    "0a0a": "UTF-16BE",
+    "a000": "UTF-32LE",
+    "000a": "UTF-32BE",
+}
+
 
 class TextStream:
     """A file of records, read once from its beginning to its end."""
@@ -23,6 +38,14 @@ class TextStream:
     def opened(self) -> Unpacked:
         """The file, unpacked."""
         return Unpacked(self.source.path, self.source.packing, self.limits)
+
+    def wide_coding(self) -> str:
+        """The coding of a file whose characters take two bytes or four, by its beginning, which is
+        ASCII in all formats of text; else ""."""
+        with self.opened() as stream:
+            head = stream.block(4)
+        zeros = "".join("0" if byte == 0 else "a" for byte in head)
+        return WIDE.get(head[:4]) or WIDE.get(head[:2]) or UNMARKED.get(zeros, "")
 
     def frames(self, chunk: Chunk) -> Iterator[Frame]:
         """The frames of a chunk, cut where the reader found them to end."""
