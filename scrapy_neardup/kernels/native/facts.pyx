@@ -70,19 +70,34 @@ cdef object u64 = np.dtype(np.uint64), i64 = np.dtype(np.int64)
 
 def read(str text, int64_t max_lines):
     """What exact copies share, sentences that state facts, negations; see the twin."""
+    found = read_utf8(encodable(text), max_lines, False)
+    return found or read_utf8(encodable(twin.canonical(text)), max_lines, True)
+
+
+cdef encodable(str text):
+    """The text, its UTF-8 now in it; bytes where it has lone surrogates, three of each."""
+    cdef Py_ssize_t length
     try:
-        found = read_utf8(text, max_lines, False)
-    except UnicodeEncodeError:  # lone surrogates
-        return twin.read(text, max_lines)
-    return found or read_utf8(twin.canonical(text), max_lines, True)
+        PyUnicode_AsUTF8AndSize(text, &length)
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
 
 
-cdef read_utf8(str text, int64_t max_lines, bint is_canonical):
+cdef const uint8_t *utf8_of(encoded, Py_ssize_t *length) except NULL:
+    """The UTF-8 of what encodable() gave, which owns it."""
+    if isinstance(encoded, str):
+        return <const uint8_t *>PyUnicode_AsUTF8AndSize(encoded, length)
+    length[0] = len(encoded)
+    return <const uint8_t *><const char *><bytes>encoded
+
+
+cdef read_utf8(owner, int64_t max_lines, bint is_canonical):
     """The same; None where the text has to be in canonical form first."""
     cdef Reader reader
     cdef Py_ssize_t length
     memset(&reader, 0, sizeof(Reader))
-    reader.text = <const uint8_t *>PyUnicode_AsUTF8AndSize(text, &length)
+    reader.text = utf8_of(owner, &length)
     reader.length, reader.max_lines, reader.is_canonical = length, max_lines, is_canonical
     reader.exact = <uint8_t *>malloc(length + SPARE)
     try:
