@@ -10,6 +10,7 @@ from scrapy.exceptions import DropItem
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import extract
 from scrapy_neardup.crawl.item_fields import fields_of
+from scrapy_neardup.crawl.item_judge import ItemReading
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.page_lifecycle import Fate
 from scrapy_neardup.crawl.recrawl import Revisit
@@ -55,21 +56,38 @@ class NearDuplicatePipeline:
     def __init__(self, session: CrawlSession) -> None:
         self.session = session
         self.settings = session.settings
+        self.reads_data = not session.settings.item_fields and session.settings.compare != "page"
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(CrawlSession.of(crawler))
 
     def process_item(self, item: Any) -> Any:
-        """The item, tagged where asked for. Raises NearDuplicate under action "drop"."""
+        """The item, tagged where asked for; to be awaited where it is long.
+
+        Raises NearDuplicate under action "drop".
+        """
         if not self.session.is_open:  # pipelines without a crawl
             return item
         self.session.attempt("advice", self.session.advice.item_came, item)
         page = self.session.pages.take_over(item)
+        if page is not None and self.reads_data and self.session.pages.is_slow(item, page):
+            return self.process_long(item, page)
+        return self.process(item, page)
+
+    async def process_long(self, item: Any, page: CrawledPage) -> Any:
+        """The same, of an item that would hold up the loop while it is read."""
+        reading = await self.session.pages.read_item(item, page)
+        return self.process(item, page, reading)
+
+    def process(
+        self, item: Any, page: CrawledPage | None, reading: ItemReading | None = None
+    ) -> Any:
+        """What process_item() gives of an item whose page is known. reading: if it was read."""
         revisit = page.revisit if page is not None else None
         if page is not None and revisit is not None and revisit.says_nothing_new:
-            return self.act_on_unchanged(item, page, revisit)
-        decision = self.verdict(item, page)
+            return self.act_on_unchanged(item, page, revisit, reading)
+        decision = self.verdict(item, page, reading)
         if decision is not None and self.session.pages.is_spared(page, decision):
             decision = None
         if revisit is not None and revisit.stands:
@@ -83,7 +101,9 @@ class NearDuplicatePipeline:
             return item
         return self.act(item, page, decision)
 
-    def verdict(self, item: Any, page: CrawledPage | None) -> Decision | None:
+    def verdict(
+        self, item: Any, page: CrawledPage | None, reading: ItemReading | None
+    ) -> Decision | None:
         """What is to be done about an item: None keeps it.
 
         The page's decision, where the item's data repeat, too; the item's own where item
@@ -93,7 +113,7 @@ class NearDuplicatePipeline:
         if not names and self.settings.compare == "page":
             return page.decision if page else None
         if not names:
-            return self.session.pages.repeats_with_data(item, page)
+            return self.session.pages.repeats_with_data(item, page, reading)
         text = self.session.attempt("item_fields", extract.fields_text, item, names)
         if text is None:
             self.session.count(stats.ITEMS_WITHOUT_FIELDS)
@@ -118,12 +138,14 @@ class NearDuplicatePipeline:
         self.session.advice.item_dropped(url, str(duplicate))
         raise duplicate
 
-    def act_on_unchanged(self, item: Any, page: CrawledPage, revisit: Revisit) -> Any:
+    def act_on_unchanged(
+        self, item: Any, page: CrawledPage, revisit: Revisit, reading: ItemReading | None
+    ) -> Any:
         """Drop, tag or only count an item of a page that is what it was when it was read last."""
         count = self.session.count
         count(stats.RECRAWL_ITEMS)
         page.n_repeating += 1
-        fate = self.session.pages.item_unchanged(item, page)
+        fate = self.session.pages.item_unchanged(item, page, reading)
         if self.settings.action == "dry-run":
             count(stats.ITEMS_WOULD_DROP)
             return item

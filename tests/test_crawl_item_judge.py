@@ -1,8 +1,9 @@
 """scrapy_neardup/crawl/item_judge.py: an item is dropped only if its own data repeat, too."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from crawls import Outcome, PagesSpider, crawl
@@ -148,6 +149,52 @@ def test_an_item_that_a_later_pipeline_dropped_is_no_reason_to_drop_another(
         requests=lambda: iter(requests),
     )
     assert [item["n"] for item in outcome.items] == [2, 1]
+
+
+class Noting:
+    """A value that notes in which thread it was read."""
+
+    threads: ClassVar[list[str]] = []
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        self.threads.append(threading.current_thread().name)
+        return Noting, ()
+
+
+def test_a_long_item_is_read_in_a_thread_and_stays_in_order(mock_site: MockSite) -> None:
+    Noting.threads.clear()
+    words = " ".join(f"word{n}" for n in range(50_000))
+    long, short = {"text": words, "value": Noting()}, {"text": "short", "value": Noting()}
+    outcome = products(mock_site, long, short, long, short)
+    assert [len(item["text"]) for item in outcome.items] == [len(words), 5]
+    assert [name.partition("_")[0] for name in Noting.threads[::2]] == ["neardup-items"] * 2
+    assert outcome.stat("items/dropped") == 2
+
+
+class LongTwins(PagesSpider):
+    """A long item and a short one a page, of which each is there twice."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"text": prose(response.url.partition("-")[0], 9_000)}
+        yield {"text": "short"}
+
+
+@pytest.mark.parametrize("n_words", [100, 30_000], ids=["short pages", "long pages"])
+def test_of_copies_under_way_at_once_one_s_items_are_kept(
+    mock_site: MockSite, n_words: int
+) -> None:
+    paths = [f"/twin/{n}-{copy}" for n in range(6) for copy in "ab"]
+    for path in paths:
+        head = f"<!--{path}-->"  # other bytes: each is read
+        mock_site.add(path, page(prose(path.partition("-")[0], n_words), head=head))
+    outcome = crawl(
+        LongTwins,
+        {"CONCURRENT_REQUESTS": 12, "CONCURRENT_REQUESTS_PER_DOMAIN": 12},
+        seed=mock_site.url("/page/seed"),
+        requests=lambda: iter([Request(mock_site.url(path)) for path in paths]),
+    )
+    assert outcome.stat("pages/exact") == 6
+    assert len(outcome.items) == 12
 
 
 def test_an_item_too_large_to_look_at_is_kept_and_counted(mock_site: MockSite) -> None:

@@ -33,7 +33,10 @@ LONG_CHARS = 1000  # a longer string may be compared as text, a shorter one has 
 MIN_PAGE_CHARS = 200  # a shorter string is never taken for the page as a whole
 MAX_VALUES = 10_000  # of one item; more are not looked at: the item is kept
 MAX_DEPTH = 32  # also ends values that hold themselves
-MAX_CHARS = 1 << 20  # of an item's strings, which are read on the loop's thread
+MAX_CHARS = 1 << 20  # of an item's strings
+# An item of more characters may take more than 50 ms: it is read in a thread. A value takes as long
+# as so many of them, because it may be a URL.
+LOOP_CHARS, VALUE_CHARS = 1 << 15, 50
 CLOCK_SLACK_S = 2.0  # a spider's clock may round to seconds
 
 LONGEST_NEGATION = max(map(len, NEGATIONS))
@@ -134,6 +137,23 @@ def item_data(
     fields = {name: _digest(field, key) if stable else hash(field) for name, field in whole.items()}
     text = "\n".join(encoded[longest].texts) if encoded else ""
     return ItemData(_digest(values, key), fields, text)
+
+
+def is_long(item: Any) -> bool:
+    """Whether reading an item may take longer than anything may hold the loop. O(LOOP_CHARS)."""
+    left, values = LOOP_CHARS, [item]
+    while values and left >= 0:
+        value = values.pop()
+        left -= VALUE_CHARS
+        if isinstance(value, (str, bytes, bytearray)):
+            left -= len(value)
+        elif isinstance(value, (list, tuple, AbstractSet)):
+            values.extend(value)
+        elif isinstance(value, Mapping):
+            values.extend(value.values())
+        elif is_item(value):
+            values.extend(fields_of(value).values())
+    return left < 0
 
 
 class _Field(NamedTuple):

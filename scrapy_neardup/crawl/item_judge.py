@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter, OrderedDict, defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl.fail_open import Count, FailOpen
-from scrapy_neardup.crawl.item_data import ItemData, Visit, item_data
+from scrapy_neardup.crawl.counts import Counts
+from scrapy_neardup.crawl.fail_open import FailOpen
+from scrapy_neardup.crawl.item_data import ItemData, Visit, is_long, item_data
 from scrapy_neardup.crawl.items import CrawledPage, OfferedItem
 from scrapy_neardup.detect.item_table import KeptItem, says_the_same
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.factory import make_rules
+from scrapy_neardup.fleet.futures import answer_of
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 
@@ -23,12 +27,21 @@ if TYPE_CHECKING:
 MAX_CLUSTERS = 4096  # whose first item's fields are remembered, to name a field that differs
 
 
+class ItemReading(NamedTuple):
+    """What reading an item gave: its data and what to remember, None where it cannot be read."""
+
+    found: tuple[ItemData, KeptItem] | None
+
+
 class ItemJudge:
     """Compares the data of items with those of the items that were kept of the same page.
 
     An item that the pipelines have not let through yet counts as kept: of two copies under way
     the first one's items stand for both. If they are dropped in the end, neither page is
     completed, and the next crawl reads both again (page_lifecycle.py).
+
+    A long item is read in a thread, one after the other: items are compared in the order in which
+    they came, or of two copies both might be kept.
     """
 
     def __init__(
@@ -37,7 +50,7 @@ class ItemJudge:
         state: State,
         fleet: FleetWorker | None,
         attempt: FailOpen,
-        count: Count,
+        count: Counts,
     ) -> None:
         self._state = state
         self._fleet = fleet
@@ -49,22 +62,42 @@ class ItemJudge:
         self._min_words = settings.min_words
         self._key = state.key.to_bytes(8, "little")
         self._began = time.time()
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="neardup-items")
+        self._n_ahead = 0  # items in the thread
         self._offered: defaultdict[tuple[int, int], list[KeptItem]] = defaultdict(list)
         self._fields: OrderedDict[int, dict[str, int]] = OrderedDict()
         self.only_difference: Counter[str] = Counter()  # field → repeating items it alone kept
 
-    def is_new(self, item: Any, page: CrawledPage) -> bool:
+    def is_slow(self, item: Any, page: CrawledPage) -> bool:
+        """Whether read_ahead() is to be called before is_new()."""
+        if self._name(page) is None:
+            return False
+        return self._n_ahead > 0 or bool(self._attempt("item_data", is_long, item))
+
+    async def read_ahead(self, item: Any, page: CrawledPage) -> ItemReading:
+        """Read an item in the thread; in the order of the calls."""
+        self._n_ahead += 1
+        try:
+            read = partial(self._count.collected, lambda: self._read(item, page))
+            reading, counted = await answer_of(self.thread.submit(read))
+        finally:
+            self._n_ahead -= 1
+        self._count.add(counted)
+        return reading
+
+    def is_new(self, item: Any, page: CrawledPage, reading: ItemReading | None = None) -> bool:
         """Whether an item of a page is to be kept; its data are remembered then.
 
-        True where the page repeats nothing, and where there are no data or they cannot be read.
+        reading: what read_ahead() gave, where it was called. True where the page repeats nothing,
+        and where there are no data or they cannot be read.
         """
         name = self._name(page)
         if name is None:
             return True
-        read = self._attempt("item_data", self._read, item, page, name)
-        if read is None:
+        found = (self._read(item, page) if reading is None else reading).found
+        if found is None:
             return True
-        data, kept = read
+        data, kept = found[0], found[1]._replace(page=name)
         if not data.fields:  # nothing to compare: a doubt
             return True
         repeats = page.decision is not None and page.decision.is_duplicate
@@ -92,11 +125,15 @@ class ItemJudge:
         row = judged.original_id if judged.is_duplicate else judged.page_id
         return None if row is None else self._state.detector.pages.name(row)
 
-    def _read(self, item: Any, page: CrawledPage, name: int) -> tuple[ItemData, KeptItem] | None:
+    def _read(self, item: Any, page: CrawledPage) -> ItemReading:
+        """An item's data, as of no page. Safe in a thread: touches no structure of the crawl."""
+        return ItemReading(self._attempt("item_data", self._found, item, page))
+
+    def _found(self, item: Any, page: CrawledPage) -> tuple[ItemData, KeptItem] | None:
         data = self._read_data(item, page)
         if data is None:
             return None
-        return data, self._with_text(KeptItem(name, data.values), data.text)
+        return data, self._with_text(KeptItem(0, data.values), data.text)
 
     def _read_data(self, item: Any, page: CrawledPage, stable: bool = False) -> ItemData | None:
         if page.visit is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, get_args
 
-from scrapy.utils.asyncio import run_in_thread
 from scrapy.utils.misc import load_object
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import extract
 from scrapy_neardup.crawl.body_cache import HASH_TELLS, MAX_BODY_BYTES, BodyCache
-from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.counts import Counts
+from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.recorder import Recorder
@@ -45,7 +45,7 @@ class PageJudge:
         recorder: Recorder,
         fleet: FleetWorker | None,
         attempt: FailOpen,
-        count: Count,
+        count: Counts,
     ) -> None:
         self._max_page_bytes = settings.max_page_bytes
         self._state = state
@@ -86,12 +86,12 @@ class PageJudge:
         """The page's reading, made off the event loop's thread if it is long."""
         if len(page.response.body) < THREAD_BYTES:
             return self._read(page)
-        return await run_in_thread(lambda: self._sign(self._read(page)))
+        return await self._count.in_thread(lambda: self._sign(self._read(page)))
 
     def _read(self, page: CrawledPage) -> PageReading | None:
         """The words of a page; None where it cannot be compared.
 
-        Safe in a thread: touches no structure of the crawl but counters.
+        Safe in a thread: touches no structure of the crawl.
         """
         response = page.response
         if len(response.body) > self._max_page_bytes:
@@ -112,7 +112,7 @@ class PageJudge:
             return None
         if n_bytes < THREAD_BYTES:
             return self._content(page)
-        return await run_in_thread(self._content, page)
+        return await self._count.in_thread(lambda: self._content(page))
 
     def _content(self, page: CrawledPage) -> PageContent | str | None:
         if not page.is_extracted:

@@ -16,7 +16,7 @@ from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.item_fields import fields_of
-from scrapy_neardup.crawl.item_judge import ItemJudge
+from scrapy_neardup.crawl.item_judge import ItemJudge, ItemReading
 from scrapy_neardup.crawl.items import CrawledPage, HandedItems
 from scrapy_neardup.crawl.judge import PageJudge
 from scrapy_neardup.crawl.page_lifecycle import (
@@ -151,9 +151,19 @@ class CrawledPages:
         self._recorder.page_judged(url, decision, action, response, text)
         return applied
 
-    def repeats_with_data(self, item: Any, page: CrawledPage | None) -> Decision | None:
+    def is_slow(self, item: Any, page: CrawledPage) -> bool:
+        """Whether read_item() is to be awaited before the item is compared."""
+        return self._item_judge.is_slow(item, page)
+
+    async def read_item(self, item: Any, page: CrawledPage) -> ItemReading:
+        """The data of an item, read off the loop's thread."""
+        return await self._item_judge.read_ahead(item, page)
+
+    def repeats_with_data(
+        self, item: Any, page: CrawledPage | None, reading: ItemReading | None = None
+    ) -> Decision | None:
         """The page's decision where the item's own data repeat, too; None for an item to keep."""
-        if page is None or self._item_judge.is_new(item, page):
+        if page is None or self._item_judge.is_new(item, page, reading):
             return None
         return page.decision
 
@@ -175,7 +185,9 @@ class CrawledPages:
         if page is not None and self._lifecycle.item_repeats(page.id, decision.original_id):
             self._count(stats.BYTES_SAVED, len(page.response.body))
 
-    def item_unchanged(self, item: Any, page: CrawledPage) -> Fate:
+    def item_unchanged(
+        self, item: Any, page: CrawledPage, reading: ItemReading | None = None
+    ) -> Fate:
         """An item is about to be dropped because its page is what it was; what becomes of it.
 
         The page's new row takes the place of its earlier self's, and its items stand for those that
@@ -184,7 +196,7 @@ class CrawledPages:
         if not page.was_kept:
             return Fate.DROPPED
         if page.is_new:
-            self._item_judge.is_new(item, page)
+            self._item_judge.is_new(item, page, reading)
         return Fate.KEPT
 
     def item_scraped(self, response: Response | None) -> None:

@@ -19,7 +19,9 @@ from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.conditional import IN_FULL, ConditionalRequests, Validators
-from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.counts import Counts
+from scrapy_neardup.crawl.fail_open import FailOpen
+from scrapy_neardup.crawl.item_data import is_long
 from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.program import Program
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
@@ -111,7 +113,7 @@ class Recrawl:
         items: ItemJudge,
         recorder: Recorder,
         attempt: FailOpen,
-        count: Count,
+        count: Counts,
     ) -> None:
         self._visits = visits
         self._crawler = crawler
@@ -275,7 +277,8 @@ class Recrawl:
             error, self._misses_links = raised, True
         if error is None and self._is_comparable(page):
             content = await self._judge.content(page)
-            self._attempt("recrawl", self._compare, page, items, content, yielded)
+            fields = await self._read_fields(items, page, content)
+            self._attempt("recrawl", self._compare, page, fields, content, yielded)
         for item in items:
             yield item
         if error is not None:
@@ -324,7 +327,7 @@ class Recrawl:
     def _compare(
         self,
         page: CrawledPage,
-        items: list[Any],
+        fields: list[dict[str, int]] | None,
         content: PageContent | str | None,
         yielded: YieldedRequests | None,
     ) -> None:
@@ -338,7 +341,6 @@ class Recrawl:
         now = Revision.of(content, response.body)
         before = visits.visit(key, callback)
         earlier = before if before is not None and self._counts(before) else None
-        fields = self._fields(items, page, content)
         packed = packed_fields(fields)
         visit = Visit(
             key,
@@ -458,6 +460,17 @@ class Recrawl:
         return n_same >= ONE_THING and 2 * n_same > self._n_compared
 
     # --- items
+
+    async def _read_fields(
+        self, items: list[Any], page: CrawledPage, content: PageContent | str | None
+    ) -> list[dict[str, int]] | None:
+        """_fields(), off the loop's thread where that takes long."""
+
+        def read() -> list[dict[str, int]] | None:
+            return self._attempt("recrawl", self._fields, items, page, content)
+
+        is_slow = self._attempt("recrawl", is_long, items)
+        return await self._count.in_thread(read) if is_slow else read()
 
     def _fields(
         self, items: list[Any], page: CrawledPage, content: PageContent | str | None

@@ -23,6 +23,7 @@ from scrapy.utils.misc import load_object
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import gauges
 from scrapy_neardup.crawl.advice import Advice
+from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.disk_queues import COMMIT_INTERVAL_S, DiskQueues
 from scrapy_neardup.crawl.effects import Effects
@@ -107,7 +108,7 @@ class CrawlSession:
             raise NotConfigured("NEARDUP_ENABLED is False")
         assert crawler.stats
         self._crawler = crawler
-        self.count = crawler.stats.inc_value  # kept: a collector makes it anew when asked
+        self.count = Counts(crawler.stats.inc_value)
         self.attempt = FailOpen(self.count)
         self._folder = None if is_inspection(crawler) else state_folder(self.settings, crawler)
         self.recorder = Recorder(self.settings, self._folder)
@@ -266,6 +267,7 @@ class CrawlSession:
             self.fleet_queue = self._make_fleet_queue(fleet)
             effects.subscribe(LeaseEnded, delivery.after(self.fleet_queue.done))
         self.items = ItemJudge(settings, state, fleet, attempt, count)
+        self._resources.callback(self.items.thread.shutdown)
         judge = PageJudge(
             settings,
             state,
