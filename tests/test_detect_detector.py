@@ -240,6 +240,16 @@ def test_attributes_tell_the_first_pages_of_a_host_apart() -> None:
     assert kinds_of(detector(), pages) == ["new", "new", "exact"]
 
 
+@pytest.mark.parametrize(("n_words", "may_count"), [(49, True), (50, False)])
+def test_it_is_told_beforehand_whether_attributes_may_count(n_words: int, may_count: bool) -> None:
+    menu, known = text(300, 9), detector()
+    page = PageContent(f"{menu}\n{text(n_words, 1)}")
+    assert known.may_count_attributes(known.read("http://a.example/", page))  # nothing is known yet
+    for i in range(8):
+        decide(known, f"http://a.example/menu/{i}", f"{menu}\n{text(60, 500 + i)}")
+    assert known.may_count_attributes(known.read("http://a.example/", page)) == may_count
+
+
 def test_attributes_are_no_difference_where_words_differ() -> None:
     known = introduced(detector(boilerplate="keep"))
     assert kinds_of(known, [with_links(text(45, 1), 1)]) == ["new"]

@@ -133,10 +133,13 @@ class PageJudge:
         """The reading with its signatures made; None, counted, where the engine fails."""
         if reading is None:
             return None
-        made = self._attempt(
-            "engine", lambda: (reading.signatures, reading.odd_row, reading.attribute_bits)
-        )
-        return reading if made else None
+        return reading if self._attempt("engine", self._signatures, reading) else None
+
+    def _signatures(self, reading: PageReading) -> tuple[object, ...]:
+        """All that takes long of what the decision asks of a reading."""
+        if self._state.detector.may_count_attributes(reading):
+            _ = reading.attribute_bits
+        return reading.signatures, reading.odd_row
 
     # --- deciding
 

@@ -36,7 +36,7 @@ from scrapy_neardup.detect.page_row import (
 )
 from scrapy_neardup.detect.page_table import IdTable, Page, PageTable, digest_of, site_number
 from scrapy_neardup.detect.sites import host_of, site_of
-from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, HostTemplates
+from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, Host, HostTemplates
 from scrapy_neardup.detect.text import words_and_blocks
 from scrapy_neardup.engines import Engine
 from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError
@@ -178,6 +178,11 @@ class Detector:
                 counts = before
         if counts:
             reading.count_attributes()
+
+    def may_count_attributes(self, reading: PageReading) -> bool:
+        """Whether count_attributes() would count them now; safe in any thread."""
+        own = OwnPart(reading, self._templates_of(reading), self.engine, self.limits.min_words)
+        return self.is_cold(reading) or own.n_words < FEW_WORDS
 
     def decide_copy(self, url: str, digest: bytes, n_words: int) -> Decision | None:
         """The decision about a page of which only the digest and the number of words are known.
@@ -380,13 +385,16 @@ class Detector:
 
     def own_part(self, reading: PageReading) -> OwnPart:
         """What the templates of a page's host leave of it; all of it where they do not count."""
-        known = self.templates.known(reading.host)
-        counts = self.boilerplate == "learn" and not self.is_cold(reading)
-        known = known if known is not None and counts else NOTHING
-        last = self._last
+        known, last = self._templates_of(reading), self._last
         if last is None or last.reading is not reading or last.known is not known:
             self._last = last = OwnPart(reading, known, self.engine, self.limits.min_words)
         return last
+
+    def _templates_of(self, reading: PageReading) -> Host:
+        """The templates of a page's host, as far as they count."""
+        known = self.templates.known(reading.host)
+        counts = self.boilerplate == "learn" and not self.is_cold(reading)
+        return known if known is not None and counts else NOTHING
 
     def _held(self, reading: PageReading, own: int | None) -> Match | None:
         """The page of the same site and title that a page holds most of, if it is HELD."""

@@ -239,8 +239,9 @@ class HostTemplates:
         return host in self._hosts
 
     def is_warm(self, host: int) -> bool:
-        """Whether enough pages of a host were read to know its templates."""
-        return host in self._hosts and self._hosts[host].n_pages >= WARM
+        """Whether enough pages of a host were read to know its templates; safe in any thread."""
+        known = self._hosts.get(host)
+        return known is not None and known.n_pages >= WARM
 
     def __len__(self) -> int:
         """Hosts known."""
