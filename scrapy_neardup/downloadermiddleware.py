@@ -12,7 +12,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.conditional import ASKED
-from scrapy_neardup.crawl.recrawl import Recrawl
+from scrapy_neardup.crawl.recrawl import NOT_DUE, NOT_MODIFIED, Recrawl
 from scrapy_neardup.crawl.request_tracker import is_of_spider, is_only_leased
 from scrapy_neardup.crawl.session import CrawlSession
 
@@ -44,8 +44,10 @@ class SeenUrlMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(CrawlSession.of(crawler))
 
-    def process_request(self, request: Request) -> Awaitable[None] | None:
+    def process_request(self, request: Request) -> Awaitable[None] | Response | None:
         """Let a request pass; under NEARDUP_BACKEND what the fleet says is awaited.
+
+        A page that is not due is answered without a download.
 
         Raises UrlAlreadyFetched for a URL fetched before, StaleRequest for a request that a
         queue on disk kept through a crash.
@@ -62,15 +64,19 @@ class SeenUrlMiddleware:
                 session.attempt("recrawl", session.recrawl.redirected, request)
             raise UrlAlreadyFetched(request)
         if session.recrawl is not None:
-            self.about_to_fetch(request, session.recrawl)
+            return self.about_to_fetch(request, session.recrawl)
         return None
 
-    def about_to_fetch(self, request: Request, recrawl: Recrawl) -> None:
-        """Ask the server of a known page only whether it changed, where that is enough."""
+    def about_to_fetch(self, request: Request, recrawl: Recrawl) -> Response | None:
+        """Ask the server of a known page only whether it changed, where that is enough.
+
+        The answer for a page that is not due.
+        """
         if is_of_spider(request):
-            self.session.attempt("recrawl", recrawl.about_to_fetch, request)
-        elif request.callback is not NO_CALLBACK:
+            return self.session.attempt("recrawl", recrawl.about_to_fetch, request)
+        if request.callback is not NO_CALLBACK:
             self.session.attempt("recrawl", recrawl.downloaded_inline)
+        return None
 
     async def fleet_answers(self, request: Request, was_fetched: Awaitable[bool]) -> None:
         """Let a request pass that no worker has made. Raises UrlAlreadyFetched."""
@@ -100,7 +106,7 @@ class SeenUrlMiddleware:
     ) -> Response | Request:
         """The response as its callback is to get it, or a request to be made instead."""
         attempt = self.session.attempt
-        if response.status == 304 and request.meta.get(ASKED):
+        if response.status == NOT_MODIFIED and (ASKED in request.meta or NOT_DUE in response.flags):
             unread = attempt("recrawl", recrawl.not_modified, request, response)
             if unread is None:
                 return recrawl.in_full(request)

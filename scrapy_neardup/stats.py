@@ -244,6 +244,9 @@ RECRAWL_ASKED = key(
 RECRAWL_NOT_DOWNLOADED = key(
     "recrawl/not_downloaded", "pages that are unchanged, as their server answered (304)"
 )
+RECRAWL_NOT_DUE = key(
+    "recrawl/not_due", "pages that were not fetched because they are not due (NEARDUP_REVISIT)"
+)
 RECRAWL_REFUTED = key(
     "recrawl/refuted",
     "hosts that are not asked again, because a page had changed under the same ETag or "

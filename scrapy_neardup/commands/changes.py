@@ -25,14 +25,16 @@ from scrapy_neardup.errors import NearDupError
 from scrapy_neardup.sqlite_files import connect_to_read
 
 if TYPE_CHECKING:
-    from scrapy_neardup.state.visit_file import Change, Run
+    from scrapy_neardup.state.visit_file import Change, Due, Run
 
 EXAMPLES = """\
   scrapy neardup changes crawls/shop
   scrapy neardup changes crawls/shop --since 7 --json
   scrapy neardup changes crawls/shop --since 2026-05-01 --csv > changes.csv
+  scrapy neardup changes crawls/shop --due
 """
 
+DUE_COLUMNS = ("url", "visited", "due", "visits", "changes", "passed_over_in_run")
 COLUMNS = ("run", "time", "status", "url", "moved_to", "fields", "added", "removed")
 
 
@@ -44,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN|DATE",
         help="first run by its number, or by the day (UTC) when it began; default: the last run",
     )
+    parser.add_argument(
+        "--due",
+        action="store_true",
+        help="instead, all known pages by the time when they are due (NEARDUP_REVISIT)",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object a line")
     form.add_argument("--csv", action="store_true", help="a header, and a line a page")
@@ -51,11 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Tell what changed; exit code 1 if there was no run."""
-    from scrapy_neardup.state.visit_file import FILE, changes, runs
+    from scrapy_neardup.state.visit_file import FILE, changes, due, runs
 
     path = state_folder(options) / FILE
     with closing(_read_only(path)) as db:
         try:
+            if options.due:
+                _tell_due(due(db), options)
+                return 0
             known = runs(db)
             since = first_of(known, options.since)
             if since is None:
@@ -125,11 +135,34 @@ def _tell(
             say("  nothing changed")
 
 
+def _tell_due(found: Iterator[Due], options: argparse.Namespace) -> None:
+    """One line a page."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if options.csv:
+        writer.writerow(DUE_COLUMNS)
+    for one in found:
+        row = dict(zip(DUE_COLUMNS, (one.url, _moment(one.visited), *_schedule(one)), strict=True))
+        if options.json:
+            say(json.dumps(row))
+        elif options.csv:
+            writer.writerow([harmless(_cell(value)) for value in row.values()])
+        else:
+            say(clean(f"  {row['due'] or 'at the next crawl':<25} {one.url}"))
+
+
+def _schedule(one: Due) -> tuple[str | None, int, int, int | None]:
+    due_at = _moment(one.due) if one.due else None
+    return due_at, one.n_visits, one.n_changes, one.passed or None
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
 def as_row(change: Change) -> dict[str, object]:
     """A change as it is written out."""
     what = json.loads(change.what) if change.what else {}
-    at = datetime.fromtimestamp(change.time, UTC).isoformat(timespec="seconds")
-    told = (change.run, at, change.status.word, change.url, change.target)
+    told = (change.run, _moment(change.time), change.status.word, change.url, change.target)
     rest = (what.get("fields"), what.get("added"), what.get("removed"))
     return dict(zip(COLUMNS, (*told, *rest), strict=True))
 

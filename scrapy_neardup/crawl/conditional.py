@@ -97,16 +97,18 @@ class ConditionalRequests:
         self,
         settings: NearDupSettings,
         visits: Visits,
+        servers: dict[str, Server],
         crawler: Crawler,
         count: Count,
     ) -> None:
+        """servers: what is known of each host, shared with Revisits."""
         self._visits = visits
         self._crawler = crawler
         self._count = count
         drops = settings.recrawl == "changed" and settings.action == "drop"
         # The cache has the page itself, and asks the server on its own account.
         self._asks = drops and not crawler.settings.getbool("HTTPCACHE_ENABLED")
-        self._servers = visits.servers()
+        self._servers = servers
         self._asks &= OF_SPIDER not in self._servers
         self._checked: set[str] = set()  # hosts of which a page is read in full in this run
         self._n_trusted: Counter[str] = Counter()  # host → pages of this run

@@ -36,6 +36,7 @@ class CrawledPage:
     revisit: Revisit | None = None  # how it compares with its earlier self, under NEARDUP_RECRAWL
     was_kept: bool = False  # whether items of its earlier self were kept
     n_links: int = 0  # requests that its callback yielded, counted there, too
+    n_new_links: int = 0  # of those, to URLs that nobody knew (NEARDUP_REVISIT)
     text: str = ""  # where texts are recorded
     short_words: bytes = b""  # the words of a page that is too short to be compared by likeness
     judged: Decision | None = None  # what the detector said

@@ -25,6 +25,7 @@ from scrapy_neardup.crawl.item_data import is_long
 from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.program import Program
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
+from scrapy_neardup.crawl.revisits import HUB_PRIORITY, Revisits
 from scrapy_neardup.crawl.stored_requests import YieldedRequests, given_back
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.page_table import site_number
@@ -54,6 +55,10 @@ MANY_GONE = 4  # known pages from which on most of them are not gone at once
 SAME_TEXT = 0  # stands for a field that repeats the page's text, which is compared by itself
 MIN_TEXT_CHARS = 100  # of such a field
 NOTHING_LEFT = -1
+NOT_MODIFIED = 304
+NOT_DUE = "not due"  # flag of a response that we made
+SITEMAPS = "_parse_sitemap"  # the callback of scrapy's SitemapSpider
+OF_SCHEDULE = ("n_visits", "n_changes", "since", "n_new", "due")
 
 
 class Revisit(NamedTuple):
@@ -91,10 +96,14 @@ class Revisit(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A page that was not downloaded: as it was known, and what its callback yielded then."""
+    """A page that was not downloaded: as it was known, and what its callback yielded then.
+
+    is_due: False where nobody was asked whether it changed.
+    """
 
     visit: Visit
     requests: list[Request]
+    is_due: bool = True
 
 
 class Recrawl:
@@ -123,7 +132,10 @@ class Recrawl:
         self._recorder = recorder
         self._attempt = attempt
         self._count = count
-        self._conditions = ConditionalRequests(settings, visits, crawler, count)
+        servers = visits.servers()
+        self._conditions = ConditionalRequests(settings, visits, servers, crawler, count)
+        is_adaptive = settings.revisit == "adaptive"
+        self._revisits = Revisits(settings, visits, servers) if is_adaptive else None
         self._program = Program(crawler)
         self._programs: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
         self._unread: WeakKeyDictionary[Request, Unread] = WeakKeyDictionary()
@@ -156,16 +168,31 @@ class Recrawl:
             if len(self._starts) < MAX_STARTS:
                 self._starts.add(key[:8])
 
-    def about_to_fetch(self, request: Request) -> None:
-        """A request of the spider is to be downloaded: ask only for what changed, if that does."""
+    def about_to_fetch(self, request: Request) -> Response | None:
+        """A request of the spider is to be downloaded: ask only for what changed, if that does.
+
+        A response for the request, with no body, if its page is not due.
+        """
         self._conditions.withdraw(request)
         program = self._program.of(request)
         if program is None:
-            return
+            return None
         self._programs[request] = program
         visit = self._known(request)
-        if visit is not None and visit.program == program and self._may_go_unread(request, visit):
-            self._conditions.ask(request, visit)
+        if visit is None or visit.program != program or not self._may_go_unread(request, visit):
+            return None
+        if self._is_to_wait(request, visit):
+            return Response(request.url, status=NOT_MODIFIED, flags=[NOT_DUE])
+        self._conditions.ask(request, visit)
+        return None
+
+    def _is_to_wait(self, request: Request, visit: Visit) -> bool:
+        """Whether a page is not due. One that is asked for on purpose is; so are sitemaps."""
+        if self._revisits is None or _callback(request) == SITEMAPS or IN_FULL in request.meta:
+            return False
+        if self._urls.key_to_be_queued_once(request) is None:
+            return False
+        return not self._revisits.is_due(visit)
 
     def downloaded_inline(self) -> None:
         """A callback fetches something for itself."""
@@ -192,13 +219,13 @@ class Recrawl:
 
         None if the page has to be read. What it led to then follows from it again.
         """
-        visit = self._known(request)
+        visit, is_due = self._known(request), NOT_DUE not in response.flags
         if visit is None or visit.requests is None or self._crawler.spider is None:
             return None
-        if not self._conditions.is_answer(request, response, visit):
+        if is_due and not self._conditions.is_answer(request, response, visit):
             return None
-        unread = Unread(visit, given_back(visit.requests, self._crawler.spider))
-        meta = request.meta | {"handle_httpstatus_list": [304]}
+        unread = Unread(visit, given_back(visit.requests, self._crawler.spider), is_due)
+        meta = request.meta | {"handle_httpstatus_list": [NOT_MODIFIED]}
         told = request.replace(callback=_nothing, errback=None, cb_kwargs={}, meta=meta)
         self._conditions.withdraw(told)
         self._unread[told] = unread
@@ -266,10 +293,9 @@ class Recrawl:
         try:
             async for output in result:
                 if isinstance(output, Request):
-                    page.n_links += 1
-                    self._attempt("recrawl", self._linked, output)
                     if yielded is not None:
                         self._attempt("recrawl", yielded.add, output)
+                    self._attempt("recrawl", self._linked, page, output)
                     yield output
                 else:
                     items.append(output)
@@ -287,19 +313,27 @@ class Recrawl:
     def _taken_down(self, page: CrawledPage) -> YieldedRequests | None:
         """Where what a callback yields is taken down; None where it would not be used."""
         validators = Validators.of(page.response)
-        is_used = self._conditions.ask_any and page.response.request in self._programs
-        return YieldedRequests(self._crawler.spider) if is_used and any(validators) else None
+        is_used = self._revisits is not None or (self._conditions.ask_any and any(validators))
+        if not is_used or page.response.request not in self._programs:
+            return None
+        return YieldedRequests(self._crawler.spider)
 
     def _followed(self, page: CrawledPage) -> Iterator[Request]:
         """What a page led to when it was read last; it is unchanged."""
         request = page.response.request
         assert request is not None
-        visit, requests = self._unread[request]
+        visit, requests, is_due = self._unread[request]
         page.is_read = True  # there is nothing to read
         for found in requests:
-            page.n_links += 1
-            self._attempt("recrawl", self._linked, found)
+            self._attempt("recrawl", self._linked, page, found)
             yield found
+        if is_due:
+            self._confirmed(page, visit, request)
+        else:
+            self._visits.passed(visit.key)
+
+    def _confirmed(self, page: CrawledPage, visit: Visit, request: Request) -> None:
+        """A server says that a page is as it was."""
         run = self._visits.run
         self._conditions.trusted(visit)
         row = visit._replace(
@@ -310,13 +344,24 @@ class Recrawl:
             trusted=visit.trusted + 1,
             found_on=self._found_on(request),
             depth=int(page.response.meta.get("depth", 0)),
+            n_new=visit.n_new // 2,
         )
+        if self._revisits is not None:
+            row = self._revisits.compared(row, visit, False)
         page.revisit = Revisit(row, Status.UNCHANGED, False, False, [], [], 0)
 
-    def _linked(self, request: Request) -> None:
-        key = self._key(request)
-        if key is not None:
-            self._visits.linked(key)
+    def _linked(self, page: CrawledPage, request: Request) -> None:
+        """A page led to a request."""
+        page.n_links += 1
+        url_key = self._urls.key(request)
+        if url_key is None:
+            return
+        key = key_of(url_key)
+        self._visits.linked(key)
+        if self._revisits is not None:
+            page.n_new_links += self._revisits.is_new(url_key)
+            if self._revisits.is_hub(key):
+                request.priority += HUB_PRIORITY
 
     def _is_comparable(self, page: CrawledPage) -> bool:
         response = page.response
@@ -371,9 +416,31 @@ class Recrawl:
                 requests=requests,
             )
         page.revisit = self._revisit(visit, earlier, now, fields, self._is_wanted(response))
+        if self._revisits is not None:
+            self._scheduled(self._revisits, page, earlier, page.revisit)
         if earlier is not None and earlier.program == program and earlier.run < visits.run:
             status = page.revisit.status
             self._conditions.compared(earlier, validators, status, visit.requests)
+
+    def _scheduled(
+        self, revisits: Revisits, page: CrawledPage, earlier: Visit | None, revisit: Revisit
+    ) -> None:
+        """Note how often a page that was read changes, and when it is due."""
+        visit, run = revisit.visit, self._visits.run
+        if earlier is None:
+            row = revisits.scheduled(visit._replace(since=visit.time))
+        elif earlier.run == run:  # read again after a crash: compared already
+            kept = {name: getattr(earlier, name) for name in OF_SCHEDULE}
+            row = visit._replace(**kept)
+        else:
+            changed = revisit.status == Status.CHANGED
+            revisits.judge_dates(earlier, changed)
+            n_new = max(page.n_new_links, earlier.n_new // 2)
+            row = revisits.compared(
+                visit._replace(n_new=n_new), earlier, changed or page.n_new_links > 0
+            )
+        page.revisit = revisit._replace(visit=row)
+        revisits.read_sitemap(page.response, self._key)
 
     def _counts(self, earlier: Visit) -> bool:
         """Whether a visit is to be compared with: not of a page that was gone, nor too old."""
@@ -519,11 +586,14 @@ class Recrawl:
         else:
             self._conclude(reason or "")
         counts, n_trusted = self._visits.counts(), self._visits.n_trusted()
+        n_not_due = self._visits.n_passed()
         if not goes_on:
-            logger.info("neardup: %s", in_words(counts, n_trusted))
+            logger.info("neardup: %s", in_words(counts, n_trusted, n_not_due))
         told = {stats.RECRAWL_PAGES.format(s.word): counts.get(s, 0) for s in Status}
         if n_foreign := self._visits.n_foreign:
             told[stats.RECRAWL_FOREIGN] = n_foreign
+        if self._revisits is not None:
+            told[stats.RECRAWL_NOT_DUE] = n_not_due
         return told | {stats.RECRAWL_NOT_DOWNLOADED: n_trusted}
 
     def _conclude(self, reason: str) -> None:
@@ -669,7 +739,9 @@ def differing(
     return sorted(names) or [""]
 
 
-def in_words(counts: Counter[Status] | dict[Status, int], n_trusted: int = 0) -> str:
+def in_words(
+    counts: Counter[Status] | dict[Status, int], n_trusted: int = 0, n_not_due: int = 0
+) -> str:
     """One line for the person who runs the crawl."""
     n = {status: counts.get(status, 0) for status in Status}
     same = n[Status.UNCHANGED] + n[Status.MINOR]
@@ -677,4 +749,6 @@ def in_words(counts: Counter[Status] | dict[Status, int], n_trusted: int = 0) ->
         f"{sum(n.values()):,} pages: {n[Status.NEW]:,} new, {n[Status.CHANGED]:,} changed, "
         f"{n[Status.GONE]:,} gone, {n[Status.MOVED]:,} moved, {same:,} unchanged "
         f"({n_trusted:,} not downloaded, {n[Status.MINOR]:,} but for what varies at every visit)"
+        + f", {n_not_due:,} not due"
+        * bool(n_not_due)
     )

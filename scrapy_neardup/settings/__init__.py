@@ -255,6 +255,23 @@ class NearDupSettings:
         "`changed`: they are, and only items of pages that are new or changed pass. `all`: they "
         "are, and items of unchanged pages pass, too.",
     )
+    revisit: str | None = setting(
+        None,
+        optional(one_of("adaptive")),
+        "`adaptive`, with NEARDUP_RECRAWL `changed`: known pages are fetched only when they are "
+        "due, by how often they, and pages of URLs like theirs, have changed. None: in every "
+        "crawl.",
+    )
+    revisit_min: float = setting(
+        0.5,
+        between(0, 36_500),
+        "Days after which a page is due that changes all the time, with NEARDUP_REVISIT.",
+    )
+    revisit_max: float = setting(
+        30.0,
+        between(0, 36_500),
+        "Days after which any page is due, with NEARDUP_REVISIT.",
+    )
     key: int | None = setting(
         None,
         optional(key_of_64_bits),
@@ -375,6 +392,21 @@ class NearDupSettings:
                 self.recrawl,
                 f"'new' with {PREFIX}BACKEND",
                 "Workers of a fleet do not tell each other what a page was; crawl with one worker",
+            )
+
+        if self.revisit is not None and self.recrawl != "changed":
+            raise refuse(
+                "REVISIT",
+                self.revisit,
+                f"None with {PREFIX}RECRAWL={self.recrawl!r}",
+                f"Set {PREFIX}RECRAWL='changed', under which known pages are fetched again",
+            )
+        if self.revisit_min > self.revisit_max:
+            raise refuse(
+                "REVISIT_MIN",
+                self.revisit_min,
+                f"at most {PREFIX}REVISIT_MAX={self.revisit_max:g}",
+                "Lower it, or raise the other",
             )
 
     @classmethod

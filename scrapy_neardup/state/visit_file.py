@@ -187,6 +187,31 @@ def check_file(db: sqlite3.Connection, path: Path) -> None:
     require_schema(db, SCHEMA, max_cell_bytes=MAX_CELL_BYTES)
 
 
+class Due(NamedTuple):
+    """When a page is to be fetched again, under NEARDUP_REVISIT.
+
+    due        as it was reckoned at the last visit; 0 where it was not
+    n_visits   comparisons with an earlier visit, of which n_changes found a change
+    passed     the run that passed it over last; 0 for none
+    """
+
+    url: str
+    visited: float
+    due: float
+    n_visits: int
+    n_changes: int
+    passed: int
+
+
+def due(db: sqlite3.Connection) -> Iterator[Due]:
+    """All pages that are not gone, the next to be fetched first."""
+    query = (
+        "SELECT url, time, due, n_visits, n_changes, passed FROM page WHERE status < 4 "
+        "ORDER BY due, url"
+    )
+    return (Due(*row) for row in db.execute(query))
+
+
 def runs(db: sqlite3.Connection) -> list[Run]:
     """All runs, oldest first."""
     query = (

@@ -24,6 +24,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from scrapy_neardup.learn.change_rates import History
 from scrapy_neardup.sqlite_files import connect_to_read
 from scrapy_neardup.state.mac import MAC_BYTES, VISIT, is_mac, mac_of
 from scrapy_neardup.state.visit_file import FILE, Change, Status, check_file, opened
@@ -110,6 +111,13 @@ class Server(NamedTuple):
     n_dates_wrong: int = 0
 
 
+class Hint(NamedTuple):
+    """What a sitemap says of a page: when it changed last, and how often it does, in seconds."""
+
+    modified: float | None
+    period: float | None
+
+
 def key_of(url_key: bytes) -> bytes:
     """128 bits for the key of a URL."""
     return blake2b(url_key, digest_size=16).digest()
@@ -164,6 +172,10 @@ class Visits:
         self._leaving: dict[bytes, tuple[str | None, bytes | None]] = {}
         self._changes: list[Change] = []
         self._servers: dict[str, Server] = {}
+        self._shapes: dict[str, History] = {}
+        self._hints: dict[bytes, Hint] = {}
+        self._n_new: dict[bytes, int] = {}  # of pages that wait to be written
+        self._passed: set[bytes] = set()
         found = self._unfinished() if goes_on else None
         self.goes_on = found is not None
         self.run = self._begun() if found is None else found
@@ -221,6 +233,7 @@ class Visits:
         """A page was read; its earlier self is set aside until the run ends."""
         signed = visit._replace(mac=code_of(self._key, self._name, visit))
         self._waiting[visit.key, visit.callback] = signed
+        self._n_new[visit.key] = visit.n_new
         if len(self._waiting) >= MAX_WAITING:
             self.flush()
 
@@ -261,6 +274,47 @@ class Visits:
         """Something was learnt of a host."""
         self._servers[host] = server
 
+    def shapes(self) -> dict[str, History]:
+        """By shape of URLs, as put_shape() was told by this spider's runs."""
+        query = "SELECT * FROM shape WHERE spider = ?"
+        return {shape: History(*one) for _, shape, *one in self._db.execute(query, (self.spider,))}
+
+    def put_shape(self, shape: str, history: History) -> None:
+        """One more page of a shape was compared with its earlier self."""
+        self._shapes[shape] = history
+
+    def hint(self, key: bytes) -> Hint | None:
+        """What a sitemap said of a page last."""
+        if key in self._hints:
+            return self._hints[key]
+        query = "SELECT modified, period FROM hint WHERE key = ?"
+        row = self._db.execute(query, (key,)).fetchone()
+        return None if row is None else Hint(*row)
+
+    def put_hint(self, key: bytes, hint: Hint) -> None:
+        """A sitemap says something of a page."""
+        self._hints[key] = hint
+        if len(self._hints) >= MAX_WAITING:
+            self.flush()
+
+    def n_new(self, key: bytes) -> int | None:
+        """How many new links a page brought at its last visit; None if it was never read."""
+        if key in self._n_new:
+            return self._n_new[key]
+        query = "SELECT max(n_new) FROM page WHERE key = ?"
+        n: int | None = self._db.execute(query, (key,)).fetchone()[0]
+        return n
+
+    def passed(self, key: bytes) -> None:
+        """A page was passed over: it is not due."""
+        self._passed.add(key)
+
+    def n_passed(self) -> int:
+        """How many pages of the run were passed over."""
+        query = "SELECT count(*) FROM page WHERE spider = ? AND passed = ?"
+        (n,) = self._db.execute(query, (self.spider, self.run)).fetchone()
+        return int(n)
+
     def flush(self) -> None:
         """Write what waits, in one transaction. Raises sqlite3.Error; then it waits on."""
         waiting = (
@@ -270,6 +324,10 @@ class Visits:
             self._leaving,
             self._changes,
             self._servers,
+            self._shapes,
+            self._hints,
+            self._passed,
+            self._n_new,
         )
         if not any(waiting):
             return
@@ -289,6 +347,11 @@ class Visits:
             self._db.executemany(_CHANGE, self._changes)
             servers = [(self.spider, host, *one) for host, one in self._servers.items()]
             self._db.executemany(_PUT_SERVER, servers)
+            shapes = [(self.spider, shape, *one) for shape, one in self._shapes.items()]
+            self._db.executemany("INSERT OR REPLACE INTO shape VALUES (?, ?, ?, ?, ?)", shapes)
+            hints = [(key, *one) for key, one in self._hints.items()]
+            self._db.executemany("INSERT OR REPLACE INTO hint VALUES (?, ?, ?)", hints)
+            self._db.executemany(_PASSED, [(self.run, key, self.spider) for key in self._passed])
         for written in waiting:
             written.clear()
 
@@ -511,11 +574,12 @@ _UNLINKED = (
     "WHERE spider = :spider AND run < :run AND linked < :run AND status < 4 "
     "AND key NOT IN (SELECT key FROM leaving WHERE run = :run)"
 )
-_READ_ABOVE = "SELECT 1 FROM page WHERE key = ? AND run = ? AND depth < ? LIMIT 1"
+_READ_ABOVE = "SELECT 1 FROM page WHERE key = ? AND max(run, passed) = ? AND depth < ? LIMIT 1"
+_PASSED = "UPDATE page SET passed = ? WHERE key = ? AND spider = ?"
 _DEPARTED = "UPDATE page SET status = ?, time = ? WHERE key = ? AND spider = ? AND callback = ?"
 _SAME = (
     "SELECT url FROM page WHERE (text = :text AND (lines IS NULL OR lines <> x'') "
-    "OR copy_of = :key) AND run = :run AND key <> :key LIMIT 1"
+    "OR copy_of = :key) AND max(run, passed) = :run AND key <> :key LIMIT 1"
 )
 _SOURCES = "SELECT count(*) FROM leaving WHERE target_key = ? AND run = ?"
 _NEW_AT = "SELECT min(first) FROM page WHERE key = ?"

@@ -1,0 +1,255 @@
+"""Known pages are fetched when they are due, and nothing is lost where they are not."""
+
+import json
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.http import Response
+
+from scrapy_neardup.commands import main
+from scrapy_neardup.crawl import recrawl as recrawl_module
+from scrapy_neardup.crawl import revisits
+from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.settings import NearDupSettings
+from tests.crawls import Outcome
+from tests.mock_site import MockSite, page
+from tests.test_crawl_recrawl import Shop, add_shop, found, product, recrawl
+
+DAY = 86_400.0
+N = 8
+
+
+class Clock:
+    """In the place of the module `time`."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    clock = Clock()
+    monkeypatch.setattr(revisits, "time", clock)
+    monkeypatch.setattr(recrawl_module, "time", clock)
+    return clock
+
+
+def revisit(site: MockSite, folder: Path, spider: type = Shop, **settings: Any) -> Outcome:
+    return recrawl(site, folder, spider, **({"NEARDUP_REVISIT": "adaptive"} | settings))
+
+
+def not_due(outcome: Outcome) -> int:
+    n: int = outcome.stat("recrawl/not_due")
+    return n
+
+
+def test_a_page_that_never_changes_is_fetched_ever_more_seldom(
+    mock_site: MockSite, tmp_path: Path, clock: Clock
+) -> None:
+    add_shop(mock_site, N)
+    gets = []
+    for _ in range(30):
+        revisit(mock_site, tmp_path)
+        gets.append(sum(mock_site.gets(f"/p/{i}") for i in range(N)))
+        clock.now += DAY
+    early, late = gets[10] - gets[0], gets[29] - gets[19]
+    assert 0 < 2 * late <= early
+    assert mock_site.gets("/start") == 30
+
+
+def test_a_page_that_changes_every_day_is_fetched_every_day(
+    mock_site: MockSite, tmp_path: Path, clock: Clock
+) -> None:
+    add_shop(mock_site, N)
+    fetched = []
+    for day in range(20):
+        mock_site.add("/p/1", product(1, price=f"{day}.00"))
+        outcome = revisit(mock_site, tmp_path)
+        fetched.append(mock_site.gets("/p/1"))
+        assert len(outcome.urls) == (N if day == 0 else fetched[-1] - fetched[-2])
+        clock.now += DAY
+    assert fetched[-1] - fetched[-9] == 8
+    assert mock_site.gets("/p/2") < 12
+
+
+def test_links_of_a_page_that_is_not_due_are_followed_and_nothing_is_gone(
+    mock_site: MockSite, tmp_path: Path, clock: Clock
+) -> None:
+    mock_site.add("/start", page("start", "/list"))
+    mock_site.add("/list", page("list", *(f"/p/{i}" for i in range(N))))
+    for i in range(N):
+        mock_site.add(f"/p/{i}", product(i))
+    for day in range(12):
+        mock_site.add("/p/1", product(1, price=f"{day}.00"))
+        outcome = revisit(mock_site, tmp_path)
+        assert day == 0 or set(outcome.urls) <= {mock_site.url("/p/1")}
+        assert "gone" not in found(outcome)
+        assert found(outcome).get("new", 0) == (N + 2 if day == 0 else 0)
+        clock.now += DAY
+    assert outcome.urls
+    assert mock_site.gets("/list") < 12
+    assert not_due(outcome) > 0
+
+
+def test_pages_not_due_are_counted_and_listed(
+    mock_site: MockSite, tmp_path: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_shop(mock_site, N)
+    revisit(mock_site, tmp_path)
+    clock.now += 60
+    second = revisit(mock_site, tmp_path)
+    assert not_due(second) == N
+    assert second.items == []
+    capsys.readouterr()
+    assert main(["changes", str(tmp_path), "--due", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    passed = {row["url"] for row in rows if row["passed_over_in_run"] == 2}
+    assert passed == {mock_site.url(f"/p/{i}") for i in range(N)}
+    assert main(["changes", str(tmp_path), "--due", "--csv"]) == 0
+    assert main(["changes", str(tmp_path), "--due"]) == 0
+
+
+@pytest.mark.parametrize("jump", [-400 * DAY, 400 * DAY])
+def test_a_clock_that_jumped_makes_pages_due(
+    mock_site: MockSite, tmp_path: Path, clock: Clock, jump: float
+) -> None:
+    add_shop(mock_site, N)
+    for _ in range(5):
+        revisit(mock_site, tmp_path)
+        clock.now += DAY
+    clock.now += jump
+    assert not_due(revisit(mock_site, tmp_path)) == 0
+    clock.now -= jump
+    mock_site.add("/p/1", product(1, price="3.00"))
+    urls = []
+    for _ in range(32):
+        urls += revisit(mock_site, tmp_path).urls
+        clock.now += DAY
+    assert urls == [mock_site.url("/p/1")]
+
+
+def test_what_a_page_leads_to_must_be_known_to_pass_it_over(
+    mock_site: MockSite, tmp_path: Path, clock: Clock
+) -> None:
+    class Lambdas(Shop):
+        def parse(self, response: Response) -> Iterator[Any]:
+            for output in super().parse(response):
+                if not isinstance(output, dict):
+                    output.callback = lambda response: self.parse(response)
+                yield output
+
+    mock_site.add("/start", page("start", "/list"))
+    mock_site.add("/list", page("list", *(f"/p/{i}" for i in range(N))))
+    for i in range(N):
+        mock_site.add(f"/p/{i}", product(i))
+    revisit(mock_site, tmp_path, Lambdas)
+    clock.now += 60
+    assert not_due(revisit(mock_site, tmp_path, Lambdas)) == 0
+    assert mock_site.gets("/p/1") == 2
+
+
+class Sitemapped(Shop):
+    def parse_seed(self, response: Response) -> Iterator[Any]:
+        response.selector.remove_namespaces()
+        for url in response.css("loc::text").getall():
+            yield response.follow(url)
+
+
+def add_sitemap(site: MockSite, dates: dict[str, float]) -> None:
+    entries = "".join(
+        f"<url><loc>{site.url(path)}</loc>"
+        f"<lastmod>{datetime.fromtimestamp(at, UTC).isoformat()}</lastmod></url>"
+        for path, at in dates.items()
+    )
+    text = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>'
+    site.add("/start", text, content_type="application/xml")
+
+
+def test_a_sitemap_that_is_right_makes_pages_due_and_not(
+    mock_site: MockSite, tmp_path: Path, clock: Clock
+) -> None:
+    dates = {f"/p/{i}": clock.now - DAY for i in range(N)}
+    for day in range(30):
+        path = f"/p/{day % N}"
+        mock_site.add(path, product(day % N, price=f"{day}.00"))
+        dates[path] = clock.now - 60
+        for i in range(N):
+            if f"/p/{i}" not in mock_site.pages:
+                mock_site.add(f"/p/{i}", product(i))
+        add_sitemap(mock_site, dates)
+        outcome = revisit(mock_site, tmp_path, Sitemapped)
+        if day:
+            assert outcome.urls == [mock_site.url(path)]
+        clock.now += DAY
+    assert not_due(outcome) == N - 1
+
+
+def test_a_sitemap_that_is_wrong_is_not_believed(
+    mock_site: MockSite, tmp_path: Path, clock: Clock
+) -> None:
+    for i in range(N):
+        mock_site.add(f"/p/{i}", product(i))
+    for _ in range(20):
+        add_sitemap(mock_site, {f"/p/{i}": clock.now - 60 for i in range(N)})
+        outcome = revisit(mock_site, tmp_path, Sitemapped)
+        clock.now += DAY
+    assert not_due(outcome) > 0
+
+
+def test_a_sitemap_that_is_no_sitemap_does_no_harm(
+    mock_site: MockSite, tmp_path: Path, clock: Clock
+) -> None:
+    hostile = (
+        "<urlset><url><loc>http://a.example/\x01</loc><lastmod>9999-99-99</lastmod></url><url>"
+        f"<loc>{mock_site.url('/p/1')}</loc><lastmod>99999999-01-01</lastmod>"
+        "<changefreq>NaN</changefreq></url><url><loc>javascript:1</loc></url><url>"
+    )
+    mock_site.add("/p/1", product(1))
+    mock_site.add("/start", hostile, content_type="text/xml")
+    outcome = revisit(mock_site, tmp_path, Sitemapped)
+    assert outcome.stat("errors/recrawl") == 0
+    assert outcome.urls == [mock_site.url("/p/1")]
+
+
+def test_pages_that_bring_new_links_come_first(
+    mock_site: MockSite, tmp_path: Path, clock: Clock
+) -> None:
+    order: list[str] = []
+
+    class Ordered(Shop):
+        def parse(self, response: Response) -> Iterator[Any]:
+            order.append(response.url.removeprefix(mock_site.root))
+            yield from super().parse(response)
+
+    for day in range(3):
+        mock_site.add("/start", page("start", "/hub", *(f"/p/{i}" for i in range(N))))
+        mock_site.add("/hub", page("hub", *(f"/news/{i}" for i in range(day))))
+        for i in range(N):
+            mock_site.add(f"/p/{i}", product(i))
+        mock_site.add(f"/news/{day}", product(100 + day))
+        order.clear()
+        revisit(mock_site, tmp_path, Ordered)
+        clock.now += 3 * DAY
+    assert order.index("/hub") == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"revisit": "adaptive"},
+        {"revisit": "adaptive", "recrawl": "all"},
+        {"revisit": "often", "recrawl": "changed"},
+        {"recrawl": "changed", "revisit_min": 40.0},
+        {"recrawl": "changed", "revisit_min": math.nan},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match="NEARDUP_REVISIT"):
+        NearDupSettings(**settings)
