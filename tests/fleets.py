@@ -34,7 +34,9 @@ class RunningServer:
     """A server on a free port of loopback, that can be killed and started again."""
 
     def __init__(self, program: str, tls: ssl.SSLContext | None = None, **options: object) -> None:
-        """tls: how to talk to it, None for plain. options: of the server, _ for -."""
+        """tls: how to talk to it, None for plain. options: of the server, _ for -; `sentinel` is
+        the configuration of a server that is to be one."""
+        self._sentinel = options.pop("sentinel", None)
         self._program, self._tls, self._options = program, tls, options
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
@@ -42,10 +44,12 @@ class RunningServer:
 
     def start(self) -> None:
         port = "tls_port" if self._tls else "port"
-        options = {"port": 0, "bind": "127.0.0.1", "save": "", "appendonly": "no"}
+        options: dict[str, object] = {"port": 0, "bind": "127.0.0.1"}
+        options |= {} if self._sentinel else {"save": "", "appendonly": "no"}
         options |= {port: self.port} | self._options
         named = ((f"--{name.replace('_', '-')}", str(value)) for name, value in options.items())
         arguments = [part for pair in named for part in pair]
+        arguments = [self._sentinel, "--sentinel", *arguments] if self._sentinel else arguments
         self.process = subprocess.Popen([self._program, *arguments], stdout=subprocess.DEVNULL)
         try:
             wait_until(self._answers)
@@ -344,3 +348,17 @@ def wait_until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < end, "it does not come about"
+
+
+@contextmanager
+def running_sentinel(master: RunningServer) -> Iterator[RunningServer]:
+    """A sentinel that watches a master of the name "shop"."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "sentinel.conf"
+        file.write_text(
+            f"sentinel monitor shop 127.0.0.1 {master.port} 1\n"
+            "sentinel down-after-milliseconds shop 500\n"
+            "sentinel failover-timeout shop 2000\n"
+        )
+        with running_server(sentinel=str(file), dir=folder) as sentinel:
+            yield sentinel

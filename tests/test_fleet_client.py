@@ -15,6 +15,8 @@ from fleets import (
     RunningServer,
     Worker,
     running_cluster,
+    running_sentinel,
+    running_server,
     running_tls_server,
     wait_until,
     wire_to,
@@ -25,7 +27,7 @@ from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
-from scrapy_neardup.fleet.client import Server, is_passing
+from scrapy_neardup.fleet.client import Server, connect, is_passing
 from scrapy_neardup.fleet.protocol import IndexOptions, Questions
 
 
@@ -306,6 +308,15 @@ def is_replicated(master: RunningServer) -> bool:
     return bool(there and here and there[1] == here[1])
 
 
+def names_as_master(sentinel: RunningServer, server: RunningServer) -> bool:
+    """Whether a sentinel says that a server is the master, and that nothing is wrong with it."""
+    told = sentinel.command("SENTINEL", "MASTER", "shop").split("\r\n")
+    return (
+        told[told.index("port") + 2] == str(server.port)
+        and told[told.index("flags") + 2] == "master"
+    )
+
+
 def is_replaced(gone: RunningServer, node: RunningServer) -> bool:
     """Whether a node of the cluster knows that one that is gone has no slots any more."""
     lines = node.command("CLUSTER", "NODES").splitlines()  # 8 fields a node, then its slots
@@ -334,6 +345,57 @@ def test_a_cluster_that_was_gone_as_a_whole_is_told_what_it_missed() -> None:
             assert other.decide(f"{site}/2", prose(number)).kind == "exact"
         assert other.decide("https://late.example/2", prose("late")).kind == "exact"
         other.close()
+
+
+def test_sentinels_name_the_master_and_the_one_that_takes_its_place(tmp_path: Path) -> None:
+    folders = [tmp_path / "master", tmp_path / "replica"]
+    for folder in folders:  # one that they share would have one dump.rdb
+        folder.mkdir()
+    with (
+        running_server(dir=folders[0]) as master,
+        running_server(dir=folders[1], repl_diskless_sync_delay=0) as replica,
+        running_sentinel(master) as sentinel,
+    ):
+        replica.command("REPLICAOF", "127.0.0.1", str(master.port))
+        wait_until(lambda: is_replicated(master))
+        wait_until(lambda: "slaves=1" in sentinel.command("INFO", "SENTINEL"))
+        # The first of the sentinels is gone.
+        url = f"valkey+sentinel://127.0.0.1:1,127.0.0.1:{sentinel.port}/shop/0"
+        worker = Worker(url)
+        worker.fleet.mark(b"site.example/1")
+        assert worker.decide("https://site.example/1", prose(1)).kind == "new"
+        wait_until(lambda: is_replicated(master))
+        master.kill()
+        wait_until(lambda: names_as_master(sentinel, replica))
+        wait_until(lambda: is_told(worker))
+        late = Worker(url)
+        assert late.seen(b"site.example/1")
+        assert late.decide("https://site.example/2", prose(1)).kind == "exact"
+        for one in (worker, late):
+            one.close()
+            assert one.stat("backend/lost") == one.stat("backend/refused") == 0
+
+
+def test_sentinels_that_are_gone_are_named_without_their_addresses(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    worker = Worker(f"redis+sentinel://:{SECRET}@127.0.0.1:1/shop")
+    assert worker.decide("https://site.example/1", prose(1)).kind == "new"
+    worker.close()
+    assert "No master found for 'shop'" in caplog.text
+    assert "127.0.0.1" not in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_a_user_of_the_master_and_one_of_the_sentinels_are_told_apart() -> None:
+    client = connect("redis+sentinel://me:a%2Fb@one,[::1]:7/my%20shop/3?sentinel_password=c")
+    pool = client.connection_pool
+    assert pool.service_name == "my shop"
+    told = pool.connection_kwargs
+    assert (told["username"], told["password"], told["db"]) == ("me", "a/b", 3)
+    sentinels = [node.connection_pool.connection_kwargs for node in pool.sentinel_manager.sentinels]
+    assert [(s["host"], s["port"]) for s in sentinels] == [("one", 26379), ("::1", 7)]
+    assert [(s.get("username"), s["password"]) for s in sentinels] == [(None, "c")] * 2
 
 
 def test_tls_and_a_user_with_few_permissions_will_do(tmp_path: Path) -> None:

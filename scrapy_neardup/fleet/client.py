@@ -8,17 +8,20 @@ from functools import lru_cache
 from hashlib import sha1
 from itertools import chain
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from scrapy_neardup.errors import FleetError
 from scrapy_neardup.fleet.protocol import Call
 
 CONNECT_S, ANSWER_S = 1.0, 2.0
+SENTINEL_PORT = 26379
 # Passing errors that redis-py has no class for: disk full, replicas missing, a script running.
 PASSING_REFUSALS = ("MISCONF", "NOREPLICAS", "BUSY", "UNBLOCKED")
 
 
 def connect(url: str) -> Any:
-    """A client of redis-py for a URL, TLS and cluster included; a cluster is contacted at once.
+    """A client of redis-py for a URL: TLS, cluster and Sentinel included. A cluster is contacted at
+    once.
 
     Raises FleetError if redis-py is missing.
     """
@@ -42,7 +45,40 @@ def connect(url: str) -> Any:
         options["require_full_coverage"] = False  # nodes that are there can be asked
         options["retry"] = Retry(NoBackoff(), 3)  # connecting asks some node, which may be down
         return redis.cluster.RedisCluster.from_url(plain, **options)
+    if scheme.endswith("+sentinel"):
+        return _master(scheme.removesuffix("+sentinel"), rest, options)
     return redis.Redis.from_url(f"{scheme}://{rest}", **options)
+
+
+def _master(scheme: str, rest: str, options: dict[str, Any]) -> Any:
+    """A client of the master that sentinels name: they are asked whenever it connects.
+
+    User and password are the master's; those of the sentinels are in the query.
+    """
+    from redis.connection import parse_url
+    from redis.sentinel import Sentinel
+
+    address, _, path = rest.partition("/")
+    user, at, hosts = address.rpartition("@")
+    name, _, database = path.partition("?")[0].partition("/")
+    query = path.partition("?")[2]
+    of_master: dict[str, Any] = parse_url(  # type: ignore[no-untyped-call]
+        f"{scheme}://{user}{at}master/{database}?{query}"
+    )
+    del of_master["host"]
+    tls = {"ssl": True} if of_master.pop("connection_class", None) else {}
+    tls |= {key: of_master.pop(key) for key in list(of_master) if key.startswith("ssl_")}
+    own = [key for key in of_master if key.startswith("sentinel_")]
+    of_sentinels = {key.removeprefix("sentinel_"): of_master.pop(key) for key in own}
+    sentinels = [urlsplit(f"//{host}") for host in hosts.split(",")]
+    found: Any = Sentinel(  # type: ignore[no-untyped-call]
+        [(sentinel.hostname, sentinel.port or SENTINEL_PORT) for sentinel in sentinels],
+        sentinel_kwargs=options | tls | of_sentinels,
+        **options,
+        **tls,
+        **of_master,
+    )
+    return found.master_for(unquote(name))
 
 
 def failures() -> tuple[type[Exception], ...]:
@@ -126,7 +162,7 @@ class Server:
             carried_out = self._spread if self.is_cluster else self._carried_out
             answers = carried_out(client, calls)
         except failures() as error:
-            answers = [error] * len(calls)
+            answers = [_without_addresses(error)] * len(calls)
         except Exception as error:  # what redis-py raises of answers that it does not expect
             answers = [WrongAnswer(f"{type(error).__name__}: {error}")] * len(calls)
         failed = [answer for answer in answers if isinstance(answer, Exception)]
@@ -191,6 +227,12 @@ class Server:
                 else:
                     pipe.eval(call.script, 1, call.key, *call.arguments)
             return pipe.execute(raise_on_error=False)
+
+
+def _without_addresses(error: Exception) -> Exception:
+    """An error; without the representation of redis-py's clients, if no sentinel has a master."""
+    what, mark, _ = str(error).partition(" : <redis")
+    return type(error)(what) if mark else error
 
 
 def read(call: Call, answer: Any) -> Any:

@@ -285,8 +285,8 @@ class NearDupSettings:
         None,
         optional(backend),
         "URL of a Valkey or Redis server through which several workers share URLs and pages: "
-        "`redis://`, `rediss://` (TLS), `redis+cluster://`, `rediss+cluster://`, or the same with "
-        "`valkey`. None: no server.",
+        "`redis://`, `rediss://` (TLS), `redis+cluster://`, `redis+sentinel://`, both also with "
+        "`rediss`, or the same with `valkey`. None: no server.",
         secret=True,
     )
     backend_prefix: str = setting(

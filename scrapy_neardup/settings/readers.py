@@ -6,6 +6,7 @@ names the setting, the value, what it takes and the remedy.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import product
@@ -19,8 +20,10 @@ from scrapy_neardup.urls.site_rules import SiteRules, read_rule_files
 
 PREFIX = "NEARDUP_"
 
-# Server, TLS, cluster: valkeys+cluster:// has all three.
-SCHEME_PARTS = (("redis", "valkey"), ("", "s"), ("", "+cluster"))
+# Server, TLS, how it is found: valkeys+cluster:// has all three.
+SCHEME_PARTS = (("redis", "valkey"), ("", "s"), ("", "+cluster", "+sentinel"))
+
+SENTINEL_PATH = re.compile(r"/[^/]+(/\d*)?")  # name of the master, database
 
 Reader = Callable[[str, Any], Any]
 
@@ -130,18 +133,29 @@ def backend(name: str, raw: Any) -> str:
     """The URL of a server; never shown, for its password."""
     schemes = tuple(f"{server}{s}{to}://" for server, s, to in product(*SCHEME_PARTS))
     if not isinstance(raw, str) or not raw.startswith(schemes):
-        sentinel = isinstance(raw, str) and "sentinel" in raw.partition("://")[0]
-        remedy = "Sentinel is not supported: name the master, a proxy in front of it, or a cluster"
-        takes = "a URL that begins with one of " + ", ".join(schemes)
-        raise refuse(name, "…", takes, remedy if sentinel else "")
-    if not is_well_formed(raw):
-        remedy = "Write / ? # @ and : in a user's name or password as %2F %3F %23 %40 and %3A"
-        raise refuse(name, "…", "scheme://user:password@host:port/database", remedy)
+        raise refuse(name, "…", "a URL that begins with one of " + ", ".join(schemes))
     parts = urlsplit(raw)
+    is_sentinel = parts.scheme.endswith("+sentinel")
+    form = "scheme://user:password@" + (
+        "sentinel:port,sentinel:port/master/database" if is_sentinel else "host:port/database"
+    )
+    if not all(map(is_well_formed, of_each_host(raw) if is_sentinel else [raw])):
+        remedy = "Write / ? # @ and : in a user's name or password as %2F %3F %23 %40 and %3A"
+        raise refuse(name, "…", form, remedy)
+    if is_sentinel and not SENTINEL_PATH.fullmatch(parts.path):
+        raise refuse(name, "…", form, "Name the master as the sentinels do")
     if parts.scheme.endswith("+cluster") and parts.path.strip("/") not in ("", "0"):
         remedy = "Tell fleets apart by NEARDUP_BACKEND_PREFIX"
         raise refuse(name, "…", "no database but 0 in a cluster", remedy)
     return raw
+
+
+def of_each_host(url: str) -> list[str]:
+    """A URL that names several hosts, once for each."""
+    scheme, _, rest = url.partition("://")
+    address, slash, path = rest.partition("/")
+    user, at, hosts = address.rpartition("@")
+    return [f"{scheme}://{user}{at}{host}{slash}{path}" for host in hosts.split(",")]
 
 
 def is_well_formed(url: str) -> bool:
