@@ -138,8 +138,9 @@ def targets() -> dict[str, Target]:
         odd_row(words, 0, 1)
 
     def data(text: str) -> None:
-        root = html.document_fromstring(f"<script>{text}")
-        page_data(root, "http://h.example/")
+        page = f"<script>{text}"
+        root = html.document_fromstring(page)
+        page_data(root, "http://h.example/", page.encode("utf-8", "replace"))
         attribute_lines(root, "http://h.example/")
 
     def item(text: str) -> None:

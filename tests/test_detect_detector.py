@@ -263,9 +263,9 @@ def test_literals_of_scripts_tell_texts_apart_that_are_all_but_equal(
     n_edits: int, kind: str
 ) -> None:
     known = introduced(detector())
-    one = PageContent(text(600, 1), literals=["price 19"])
-    other = PageContent(edited(text(600, 1), n_edits), literals=["price 21"])
-    same = PageContent(text(600, 1), literals=["price 19"])
+    one = PageContent(text(600, 1), details=["price 19"])
+    other = PageContent(edited(text(600, 1), n_edits), details=["price 21"])
+    same = PageContent(text(600, 1), details=["price 19"])
     assert kinds_of(known, [one, other, same]) == ["new", kind, "exact"]
 
 

@@ -197,6 +197,60 @@ PIECES = (
 )
 
 
+SAID = (
+    *PIECES,
+    *("<td>", "</td>", "<th a=b> </th>", "<INPUT checked name=x", "value=1", "NAME='y'", "href="),
+    *(
+        "a.pdf",
+        "/b.html",
+        "?c.zip",
+        "mailto:d",
+        "\xe9",
+        "class=e",
+        "<span",
+        "<sup>",
+        "data-f = 'g'",
+    ),
+    *("<option selected>", "<html", "href=i.", "\x85", "\xa0"),
+)
+
+
+@given(st.lists(st.sampled_from(SAID), max_size=14).map("".join), st.sampled_from(["", "x"]))
+def test_both_find_the_same_details(text: str, before: str) -> None:
+    for encoding in ("utf-8", "latin-1"):
+        page = f"{before}{text}".encode(encoding)
+        assert native("markup").details(page) == twin.details(page)
+
+
+def test_both_find_the_same_details_of_real_pages(shared_data: Path) -> None:
+    kernel = native("markup")
+    with gzip.open(shared_data / "webpages.jsonl.gz", "rt", encoding="utf-8") as pages:
+        for page in map(json.loads, pages):
+            body = page["html"].encode()
+            assert kernel.details(body) == twin.details(body), page["id"]
+
+
+@pytest.mark.parametrize(
+    ("page", "details"),
+    [
+        ("<img SRC=a.png width=3 alt='b c'>", [("img", "src", "a.png"), ("img", "alt", "b c")]),
+        ("<input type=hidden value='1' name=sku>", [("input", "", ""), ("input", "sku", "1")]),
+        ("<li class=x><i class=x>", [("i", "class", "x")]),
+        ("<a href=/b.html?c.pdf><a href=tel:1>", [("a", "href", "tel:1")]),
+        ("<a href=/b/c.PDF#d><a href=/v1.25/>", [("a", "href", "/b/c.PDF#d")]),
+        ("<td>1</td><td>\n</td><th></th>", [("td", "", "2"), ("th", "", "3")]),
+        ("x<sup>2</sup>", [("sup", "", "")]),
+        ("<script data-a=b>'<i title=c>'</script><html data-d=e></p title=f>", []),
+        ("<!-- <i title=a> --><i title=b", [("i", "title", "b")]),
+        ("<x-price amount=5 checked>", [("x-price", "amount", "5"), ("x-price", "checked", "")]),
+    ],
+)
+def test_details_are_what_tells_pages_apart_that_read_alike(
+    kernel: ModuleType, page: str, details: list[tuple[str, str, str]]
+) -> None:
+    assert kernel.details(page.encode()) == details
+
+
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 def test_no_tag_has_more_attributes_than_were_counted_before_it_was_parsed(text: str) -> None:
     page = f"<html><body>{text}".encode()

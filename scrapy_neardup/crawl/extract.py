@@ -39,9 +39,9 @@ def page_content(response: Response) -> PageContent | str | None:
         return PageContent(plain, data=[_document(response)])
     root, url = _tree(response), response.url
     text: str = kernels.markup.visible_text(root)
-    heads, lines, literals, unread_chars = page_data(root, url, b"itemprop" in response.body)
+    heads, lines, details, unread_chars = page_data(root, url, response.body)
     attributes = partial(attribute_lines, root, url)
-    return PageContent(text, heads, lines, literals, attributes, unread_chars)
+    return PageContent(text, heads, lines, details, attributes, unread_chars)
 
 
 def _is_data(response: TextResponse) -> bool:

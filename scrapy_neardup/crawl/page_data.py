@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from lxml import etree
 
+import scrapy_neardup.kernels as kernels
 from scrapy_neardup.crawl.literals import literals
 from scrapy_neardup.errors import OverBudget
 
@@ -75,7 +76,19 @@ NAMING = frozenset(
         *("aria-owns", "aria-labelledby", "aria-describedby", "aria-activedescendant"),
     )
 )
-HIDDEN = frozenset({"noscript", "template", "text", "tspan", "desc"})  # of these no text is seen
+# Of these no text is seen.
+HIDDEN = frozenset({"noscript", "template", "style", "text", "tspan", "desc"})
+# Attributes that say nothing of the visit, but for URLs in them; most have one of these names.
+LASTING = frozenset(
+    (
+        *("", "alt", "aria-label", "checked", "class", "coords", "d", "href", "lang", "points"),
+        *("poster", "selected", "src", "srcset", "style", "title", "transform"),
+    )
+)
+# Arguments that only keep a file from being taken out of a cache.
+UNCACHED = re.compile(
+    r"(?<=[?&;])(?:v|ver|_|t|ts|rnd|rand|random|cb|cache_?bust(?:er)?)=[^&#]*&?", re.IGNORECASE
+)
 
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
 
@@ -85,44 +98,62 @@ class PageData(NamedTuple):
 
     heads         its title and its h1 headings
     lines         "path value", one for each value of JSON and markup, in the order of the page
-    literals      "name value", one for each string or number of what else scripts say
+    details       "name value", one for each string or number of what else scripts say, for each
+                  attribute that says something by itself, and for hidden text
     unread_chars  characters of its scripts in which no JSON was found
     """
 
     heads: list[str]
     lines: list[str]
-    literals: list[str]
+    details: list[str]
     unread_chars: int
 
 
-def page_data(root: etree._Element, url: str, has_microdata: bool = True) -> PageData:
-    """The data below an element of a page. O(nodes + characters of scripts).
-
-    has_microdata: False saves a walk over all elements where none has an itemprop.
+def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
+    """The data of a page: its tree, its URL, and the page as it came. O(nodes + characters).
 
     Raises OverBudget for JSON in a script of more than MAX_SCRIPT characters, and for a title or
     heading of more than MAX_HEAD.
     """
     heads: list[str] = []
-    lines, code = _Lines(url), _Lines(url)
+    lines, details = _Lines(url), _Lines(url)
+    nested: set[etree._Element] = set()
     unread_chars = 0
-    for element in root.iter("script", "meta", "title", "h1"):
+    for element in root.iter("script", "meta", "title", "h1", *HIDDEN):
         match element.tag:
             case "script":
-                unread_chars += _add_script(lines, code, element)
+                unread_chars += _add_script(lines, details, element)
             case "meta":
                 _add_meta(lines, element)
             case "h1":
                 heads.append(_head(element))
+            case "style":
+                details.found.append(f"style {element.text}")
+            case tag if tag in HIDDEN:
+                if element not in nested:  # else it was read with the one around it
+                    nested.update(element.iterdescendants(*HIDDEN))
+                    details.add(tag, tag, "".join(element.itertext()))
             case _ if element.getparent() is not None and element.getparent().tag == "head":
                 heads.append(_head(element))
-    for element in _with_itemprop(root) if has_microdata else ():
+    for element in _with_itemprop(root) if b"itemprop" in body else ():
         _add_itemprop(lines, element)
-    return PageData(heads, lines.found, code.found, unread_chars)
+    _add_details(details, body, url)
+    return PageData(heads, lines.found, details.found, unread_chars)
+
+
+def _add_details(details: _Lines, body: bytes, url: str) -> None:
+    """The attributes by which pages of any length are told apart."""
+    here = quote(url, safe="")
+    for element, name, value in kernels.markup.details(body):
+        if name in LASTING and "/" not in value:
+            details.found.append(f"{element}.{name} {value}")
+        else:
+            said = UNCACHED.sub("", value).replace(here, "*")  # to share the page
+            details.add(f"{element}.{name}", name, said)
 
 
 def attribute_lines(root: etree._Element, url: str) -> list[str]:
-    """The attributes of a page's elements, but for NAMING, and the text of HIDDEN. O(nodes)."""
+    """The attributes of a page's elements, but for NAMING. O(nodes)."""
     lines, here = _Lines(url), quote(url, safe="")
     for element in root.iter(etree.Element):
         tag = element.tag
@@ -132,8 +163,6 @@ def attribute_lines(root: etree._Element, url: str) -> list[str]:
             if name not in NAMING:
                 key = element.get("name", name) if name == "value" else name
                 lines.add(f"{tag}.{name}", key, value.replace(here, "*"))  # to share the page
-        if tag in HIDDEN and element.text:
-            lines.add(tag, tag, element.text)
     return lines.found
 
 
@@ -162,6 +191,7 @@ class _Lines:
         return {_bare(self._url), path.rstrip("/")}
 
     def add(self, path: str, key: str, value: Any) -> None:
+        """Add a value; key: the name by which it may be known as one of the visit."""
         text = _squeezed(value) if isinstance(value, str) else json.dumps(value)
         if not self._is_of_the_visit(key, text):
             self.found.append(f"{path} {text}")

@@ -17,7 +17,8 @@ class PageContent(NamedTuple):
     text          what a reader sees, one line a block
     heads         title and h1 headings
     data          "path value" lines of what markup and scripts say besides
-    literals      strings and numbers in what else its scripts say, with their names
+    details       strings and numbers in what else its scripts say, attributes that say something
+                  by themselves and hidden text, each with its name
     attributes    lines of what its attributes say, asked for only where few words are its own
     unread_chars  characters of inline scripts that may hold data nobody could read
     """
@@ -25,6 +26,6 @@ class PageContent(NamedTuple):
     text: str
     heads: list[str] = []  # noqa: RUF012 - never written to
     data: list[str] = []  # noqa: RUF012
-    literals: list[str] = []  # noqa: RUF012
+    details: list[str] = []  # noqa: RUF012
     attributes: Callable[[], list[str]] = no_lines
     unread_chars: int = 0

@@ -134,8 +134,8 @@ class Detector:
         exact, facts = exact_text_and_facts(page.text, page.heads)
         is_short = int(blocks.n_words.sum()) < self.limits.min_words
         is_mostly_script = is_short and page.unread_chars > SCRIPT_SHARE * len(exact)
-        if page.heads or page.data or page.literals:
-            parts = exact, encoded(page.heads), encoded(page.data), encoded(page.literals)
+        if page.heads or page.data or page.details:
+            parts = exact, encoded(page.heads), encoded(page.data), encoded(page.details)
             exact = b"\xff".join(parts)  # never in UTF-8
         return PageReading(
             url,
@@ -144,7 +144,7 @@ class Detector:
             words,
             blocks,
             digest_of(exact),
-            data_row(page.data, page.literals, self.engine.sketch_spec.key),
+            data_row(page.data, page.details, self.engine.sketch_spec.key),
             page.attributes,
             is_mostly_script,
             self.engine,

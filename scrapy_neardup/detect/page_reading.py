@@ -53,7 +53,7 @@ class PageReading:
     host: int  # the same of its host, by which templates are learnt
     words: bytes
     blocks: Blocks
-    digest: bytes  # of text, headings, data and literals; where they count, of attributes too
+    digest: bytes  # of text, headings, data, details; where they count, of attributes too
     data: U64Array  # page_row.data_row of what markup and scripts say
     attributes: Callable[[], list[str]]  # see PageContent
     is_mostly_script: bool  # few words beside scripts that may hold the rest: not to be compared

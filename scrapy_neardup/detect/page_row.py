@@ -4,7 +4,7 @@
     1                  fingerprint of its own part; that of the page where there is no other
     1                  digest of its data
     1                  names of its data, as bits
-    1                  details: hash of its scripts' literals, in the upper half of its attributes
+    1                  details: their hash, and in the upper half that of its attributes
     n_sketch           sketch of the page
     ROW_WORDS          odd sketch of the page
     ROW_WORDS          odd sketch of its own part; that of the page where there is no other
@@ -70,17 +70,17 @@ def width(n_sketch: int) -> int:
     return BEFORE_SKETCH + n_sketch + 2 * ROW_WORDS + FACT_WORDS
 
 
-def data_row(lines: list[str], literals: list[str], key: int) -> U64Array:
+def data_row(lines: list[str], details: list[str], key: int) -> U64Array:
     """Data lines ("path value") as they are stored; shape (DATA_WORDS,).
 
     A keyed digest, and their names as bits, both 0 where there are none. A name is what a path
     begins with: a variable, a kind of script, a meta tag. Bits that two pages share are a name
-    that they share, or seem to. Then a keyed hash of the literals, of 32 bits: attribute_bits()
+    that they share, or seem to. Then a keyed hash of the details, of 32 bits: attribute_bits()
     are added to it where attributes count.
     """
     row = np.zeros(DATA_WORDS, dtype=np.uint64)
-    if literals:
-        row[-1] = _hash("\n".join(literals), key, b"neardup-literal") & LOWER_HALF
+    if details:
+        row[-1] = _hash("\n".join(details), key, b"neardup-details") & LOWER_HALF
     if lines:
         row[0] = _hash("\n".join(lines), key, b"neardup-data")
         for name in {name_of(line) for line in lines}:

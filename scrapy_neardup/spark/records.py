@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
             {
                 "heads": LINES,
                 "data": LINES,
-                "literals": LINES,
+                "details": LINES,
                 "attributes": LINES,
                 "unread_chars": pa.int64(),
             }
@@ -91,7 +91,7 @@ def markup_of(page: PageContent) -> dict[str, Any]:
     return {
         "heads": list(page.heads),
         "data": list(page.data),
-        "literals": list(page.literals),
+        "details": list(page.details),
         "attributes": list(page.attributes()) if is_short else [],
         "unread_chars": page.unread_chars,
     }

@@ -28,7 +28,7 @@ Batches = Iterator[pa.RecordBatch]
 
 # What a page says outside its text, as crawl/page_data.py finds it.
 MARKUP = (
-    "struct<heads: array<string>, data: array<string>, literals: array<string>, "
+    "struct<heads: array<string>, data: array<string>, details: array<string>, "
     "attributes: array<string>, unread_chars: long>"
 )
 SCHEMA = (
@@ -77,7 +77,7 @@ def content(text: str | None, markup: dict[str, Any] | None) -> PageContent:
         text or "",
         markup["heads"] or [],
         markup["data"] or [],
-        markup["literals"] or [],
+        markup["details"] or [],
         lambda: attributes,
         markup["unread_chars"] or 0,
     )

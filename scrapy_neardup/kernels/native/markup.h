@@ -33,6 +33,36 @@ typedef struct {
     const Node *node;
 } Element;
 
+/* What a name means: of an element, what it does to the text and what its attributes say; of an
+ * attribute, when it counts. */
+typedef enum {
+    IS_INLINE,
+    IS_BLOCK,
+    IS_INVISIBLE,
+    IS_UNSHOWN,
+    IS_SPAN,
+    IS_MARK,
+    IS_CELL,
+    IS_SILENT,
+    IS_LOOK,
+    IS_LINK,
+} Kind;
+
+typedef struct {
+    const char *name;
+    Kind kind;
+} Name;
+
+#define MAX_NAMES 128
+typedef struct {
+    size_t n;
+    Name names[MAX_NAMES]; /* those of another kind than 0, by strcmp */
+} Names;
+
+static int compare_names(const void *name, const void *other) {
+    return strcmp(((const Name *)name)->name, ((const Name *)other)->name);
+}
+
 /* --- before it is parsed ------------------------------------------------------------------- */
 
 INLINE int is_space(uint8_t c) { return c == ' ' || (uint8_t)(c - '\t') < 5; }
@@ -73,17 +103,72 @@ static const uint8_t *end_of_raw(const uint8_t *at, const uint8_t *end, const ch
     return end;
 }
 
-/* Just past an attribute that begins at `at`. */
-static const uint8_t *past_attribute(const uint8_t *at, const uint8_t *end) {
+/* A piece of a page. */
+typedef struct {
+    const uint8_t *start, *end;
+} Piece;
+
+/* A page as HTML's tokenizer sees it, tag by tag; at: just past what was read. */
+typedef struct {
+    const uint8_t *at, *end;
+    Piece name;      /* of the tag */
+    int closes;      /* whether it is an end tag */
+    const char *raw; /* the name of an element that holds no markup */
+} Tags;
+
+/* Whether there is another tag. */
+static int next_tag(Tags *tags) {
+    const uint8_t *end = tags->end;
+    if (tags->raw && tags->at[-1] != '/') tags->at = end_of_raw(tags->at, end, tags->raw);
+    tags->raw = NULL;
+    while ((tags->at = past(tags->at, end, '<')) < end) {
+        const uint8_t *at = tags->at;
+        const int closes = *at == '/';
+        if (*at == '!' || *at == '?' || (closes && at + 1 < end && !is_letter(at[1]))) {
+            tags->at = past_comment(at, end);
+            continue;
+        }
+        tags->raw = names(at, end, "script") ? "script" : names(at, end, "style") ? "style" : NULL;
+        tags->at = at += closes;
+        if (at == end || !is_letter(*at)) continue;
+        while (at < end && !is_space(*at) && *at != '/' && *at != '>') at++;
+        tags->name = (Piece){tags->at, at};
+        tags->closes = closes;
+        tags->at = at;
+        return 1;
+    }
+    return 0;
+}
+
+/* The value of an attribute, from behind its '=' on; empty where there is none. */
+static Piece attribute_value(Tags *tags, const uint8_t *at) {
+    const uint8_t *end = tags->end;
+    while (at < end && is_space(*at)) at++;
+    Piece value = {at, at};
+    if (at < end && (*at == '"' || *at == '\'')) {
+        tags->at = past(at + 1, end, *at);
+        value.start = at + 1;
+        value.end = tags->at - (tags->at > at + 1 && tags->at[-1] == *at);
+    } else {
+        while (at < end && !is_space(*at) && *at != '>') at++;
+        tags->at = value.end = at;
+    }
+    return value;
+}
+
+/* Whether the tag has another attribute. */
+static int next_attribute(Tags *tags, Piece *name, Piece *value) {
+    const uint8_t *at = tags->at, *end = tags->end;
+    while (at < end && (is_space(*at) || *at == '/')) at++;
+    tags->at = at;
+    if (at == end || *at == '>') return 0;
+    name->start = at;
     for (at++; at < end && !is_space(*at) && *at != '/' && *at != '>' && *at != '='; at++) {}
-    const uint8_t *next = at;
-    while (next < end && is_space(*next)) next++;
-    if (next == end || *next != '=') return at;
-    for (next++; next < end && is_space(*next); next++) {}
-    if (next == end) return end;
-    if (*next == '"' || *next == '\'') return past(next + 1, end, *next);
-    while (next < end && !is_space(*next) && *next != '>') next++;
-    return next;
+    tags->at = name->end = at;
+    *value = (Piece){at, at};
+    while (at < end && is_space(*at)) at++;
+    if (at < end && *at == '=') *value = attribute_value(tags, at + 1);
+    return 1;
 }
 
 /* In steps of 255 bytes, so that compilers can count in bytes, many at a time. */
@@ -102,49 +187,66 @@ static size_t n_tags_and_attributes(const uint8_t *page, size_t n) {
 
 /* The most attributes that a tag of a page has, as HTML's tokenizer tells them; repeated ones and
  * those of end tags count, too. O(n). */
-static size_t most_attributes(const uint8_t *at, size_t n) {
-    const uint8_t *end = at + n;
+static size_t most_attributes(const uint8_t *page, size_t n) {
+    Tags tags = {.at = page, .end = page + n};
+    Piece name, value;
     size_t most = 0;
-    while ((at = past(at, end, '<')) < end) {
-        const int closes = *at == '/';
-        if (*at == '!' || *at == '?' || (closes && at + 1 < end && !is_letter(at[1]))) {
-            at = past_comment(at, end);
-            continue;
-        }
-        const char *raw = names(at, end, "script")  ? "script"
-                          : names(at, end, "style") ? "style"
-                                                    : NULL;
+    while (next_tag(&tags)) {
         size_t n_attributes = 0;
-        at += closes;
-        if (at == end || !is_letter(*at)) continue;
-        while (at < end && !is_space(*at) && *at != '/' && *at != '>') at++;
-        for (;;) {
-            while (at < end && (is_space(*at) || *at == '/')) at++;
-            if (at == end || *at == '>') break;
-            at = past_attribute(at, end);
-            n_attributes++;
-        }
+        while (next_attribute(&tags, &name, &value)) n_attributes++;
         if (n_attributes > most) most = n_attributes;
-        if (raw && at[-1] != '/') at = end_of_raw(at, end, raw);
     }
     return most;
 }
 
+/* The kind of a name in letters of either case. */
+static Kind kind_of_piece(const Names *names, Piece piece) {
+    char lower[32];
+    const size_t n = (size_t)(piece.end - piece.start);
+    if (n >= sizeof lower) return IS_INLINE;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t c = piece.start[i];
+        lower[i] = (char)((uint8_t)(c - 'A') < 26 ? c | 0x20 : c);
+    }
+    lower[n] = 0;
+    const Name sought = {lower, IS_INLINE};
+    const Name *found = bsearch(&sought, names->names, names->n, sizeof sought, compare_names);
+    return found ? found->kind : IS_INLINE;
+}
+
+/* Whether a link leads to anything but a page of the site: it has a scheme, or its path ends as the
+ * name of a file does that is no page. */
+static int leads_away(Piece link, const Names *pages) {
+    const uint8_t *end = link.start, *dot = NULL;
+    for (; end < link.end && *end != '?' && *end != '#'; end++) {
+        if (*end == ':') return 1;
+        if (*end == '/') dot = NULL;
+        if (*end == '.') dot = end + 1;
+    }
+    if (!dot || end - dot < 2 || end - dot > 5) return 0;
+    return !kind_of_piece(pages, (Piece){dot, end});
+}
+
+/* Whether an attribute says something beside the text. */
+static int counts(Kind element, Piece name, Piece value, const Names *attributes,
+                  const Names *pages) {
+    switch (kind_of_piece(attributes, name)) {
+    case IS_SILENT: return 0;
+    case IS_LOOK: return element == IS_SPAN || element == IS_MARK || element == IS_CELL;
+    case IS_LINK: return leads_away(value, pages);
+    default: return 1;
+    }
+}
+
+/* Whether nothing stands between a tag, whose attributes were read, and an end tag. */
+static int is_empty(const Tags *tags) {
+    const uint8_t *at = tags->at, *end = tags->end;
+    if (at == end || *at != '>') return 0;
+    for (at++; at < end && is_space(*at); at++) {}
+    return end - at >= 2 && at[0] == '<' && at[1] == '/';
+}
+
 /* --- of a tree ----------------------------------------------------------------------------- */
-
-/* What an element does to the text. */
-typedef enum { IS_INLINE, IS_BLOCK, IS_INVISIBLE } Kind;
-
-typedef struct {
-    const char *name;
-    Kind kind;
-} Name;
-
-#define MAX_NAMES 128
-typedef struct {
-    size_t n;
-    Name names[MAX_NAMES]; /* of elements that are not inline, by strcmp */
-} Names;
 
 /* A document has each name once, so its address tells the kind for as long as it is read. */
 #define REMEMBERED 64
@@ -157,10 +259,6 @@ typedef struct {
     char *bytes;
     size_t n, room;
 } Text;
-
-static int compare_names(const void *name, const void *other) {
-    return strcmp(((const Name *)name)->name, ((const Name *)other)->name);
-}
 
 static Kind kind_of(Kinds *kinds, const Node *element) {
     if (element->namespace_) return IS_INLINE;

@@ -17,7 +17,7 @@ from functools import cache
 
 from lxml import etree
 
-from scrapy_neardup.kernels.numpy_twin.markup import BLOCKS, INVISIBLE
+from scrapy_neardup.kernels.numpy_twin import markup as twin
 from scrapy_neardup.kernels.numpy_twin.markup import visible_text as visible_text_by_lxml
 
 cdef extern from "markup.h":
@@ -26,8 +26,16 @@ cdef extern from "markup.h":
         MAX_NAMES
 
     ctypedef enum Kind:
+        IS_INLINE
         IS_BLOCK
         IS_INVISIBLE
+        IS_UNSHOWN
+        IS_SPAN
+        IS_MARK
+        IS_CELL
+        IS_SILENT
+        IS_LOOK
+        IS_LINK
 
     ctypedef struct Node:
         const void *private_
@@ -59,6 +67,23 @@ cdef extern from "markup.h":
         size_t n
         Name names[MAX_NAMES]
 
+    ctypedef struct Piece:
+        const uint8_t *start
+        const uint8_t *end
+
+    ctypedef struct Tags:
+        const uint8_t *at
+        const uint8_t *end
+        Piece name
+        int closes
+        const char *raw
+
+    int next_tag(Tags *tags)
+    int next_attribute(Tags *tags, Piece *name, Piece *value)
+    Kind kind_of_piece(const Names *names, Piece piece)
+    int counts(Kind element, Piece name, Piece value, const Names *attributes,
+               const Names *pages)
+    int is_empty(const Tags *tags)
     int append_visible(Text *text, const Names *names, const Node *root)
     size_t n_tags_and_attributes(const uint8_t *page, size_t n) noexcept nogil
     size_t most_tag_attributes "most_attributes"(const uint8_t *page, size_t n) noexcept nogil
@@ -68,7 +93,7 @@ PROBE = b"<a xmlns:x='x'><p>b<br/></p><p/><i/>c<script>d</script>e<x:y/><!-- f -
 
 logger = logging.getLogger(__name__)
 
-cdef Names NAMES
+cdef Names NAMES, ELEMENTS, ATTRIBUTES, PAGE_NAMES
 
 
 def visible_text(root) -> str:
@@ -90,6 +115,51 @@ def most_attributes(bytes page) -> int:
     return most
 
 
+def details(bytes page) -> list:
+    """By what a page differs from others that read alike; see the twin."""
+    cdef Tags tags
+    cdef Piece name, value
+    cdef Kind kind
+    cdef list found = []
+    cdef size_t n_cells = 0
+    tags.at = page
+    tags.end, tags.raw = tags.at + len(page), NULL
+    while next_tag(&tags):
+        kind = kind_of_piece(&ELEMENTS, tags.name)
+        if tags.closes or kind == IS_UNSHOWN:
+            while next_attribute(&tags, &name, &value):
+                pass
+            continue
+        own = None
+        values = []
+        while next_attribute(&tags, &name, &value):
+            if is_name(name):
+                own = text_of(value)
+            if counts(kind, name, value, &ATTRIBUTES, &PAGE_NAMES):
+                values.append((lower_text_of(name), text_of(value)))
+        n_cells += kind == IS_CELL
+        is_mark = kind == IS_MARK or (kind == IS_CELL and is_empty(&tags))
+        if is_mark or values:
+            element = lower_text_of(tags.name)
+            if is_mark:
+                found.append((element, "", "" if kind == IS_MARK else str(n_cells)))
+            for key, said in values:
+                found.append((element, own if own and key == "value" else key, said))
+    return found
+
+
+cdef bint is_name(Piece piece):
+    return piece.end - piece.start == 4 and piece.start[:4].lower() == b"name"
+
+
+cdef str text_of(Piece piece):
+    return piece.start[: piece.end - piece.start].decode("utf-8", "surrogateescape")
+
+
+cdef str lower_text_of(Piece piece):
+    return piece.start[: piece.end - piece.start].lower().decode("utf-8", "surrogateescape")
+
+
 cdef str text_below(root):
     cdef Text text
     if not isinstance(root, etree._Element):
@@ -109,7 +179,6 @@ def knows_layout() -> bool:
     root = etree.fromstring(PROBE)
     fault = layout_fault(list(root.iter()))
     if not fault:
-        list_names()
         fault = "" if text_below(root) == visible_text_by_lxml(root) else "the text"
     if fault:
         logger.warning(
@@ -179,16 +248,23 @@ cdef str tree_fault(const Node **nodes):
     return ""
 
 
-cdef list_names():
-    """BLOCKS and INVISIBLE, sorted, for as long as the process lives."""
-    global ENCODED
-    kinds = dict.fromkeys(BLOCKS, IS_BLOCK) | dict.fromkeys(INVISIBLE, IS_INVISIBLE)
-    ENCODED = sorted((name.encode(), kind) for name, kind in kinds.items())
-    if len(ENCODED) > MAX_NAMES:
-        raise ValueError(f"{len(ENCODED)} names of elements, at most {MAX_NAMES}")
-    for i, (name, kind) in enumerate(ENCODED):
-        NAMES.names[i].name, NAMES.names[i].kind = name, kind
-    NAMES.n = len(ENCODED)
+cdef list_names(Names *names, dict kinds):
+    """Names and their kinds, sorted, for as long as the process lives."""
+    encoded = sorted((name.encode(), kind) for name, kind in kinds.items())
+    if len(encoded) > MAX_NAMES:
+        raise ValueError(f"{len(encoded)} names, at most {MAX_NAMES}")
+    for i, (name, kind) in enumerate(encoded):
+        names.names[i].name, names.names[i].kind = name, kind
+    names.n = len(encoded)
+    KEPT.append(encoded)
 
 
-ENCODED = []  # keeps the names alive that NAMES points to
+KEPT = []  # keeps the names alive that the tables point to
+list_names(&NAMES, dict.fromkeys(twin.BLOCKS, IS_BLOCK)
+           | dict.fromkeys(twin.INVISIBLE, IS_INVISIBLE))
+list_names(&ELEMENTS, dict.fromkeys(twin.UNSHOWN, IS_UNSHOWN)
+           | dict.fromkeys(twin.SPANS, IS_SPAN) | dict.fromkeys(twin.MARKS, IS_MARK)
+           | dict.fromkeys(twin.CELLS, IS_CELL))
+list_names(&ATTRIBUTES, dict.fromkeys(twin.SILENT, IS_SILENT)
+           | dict.fromkeys(twin.LOOKS, IS_LOOK) | dict.fromkeys(twin.LINKS, IS_LINK))
+list_names(&PAGE_NAMES, dict.fromkeys(twin.PAGES, IS_SILENT))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 
 from lxml import etree
@@ -15,6 +16,30 @@ BLOCKS = (
     *("option", "p", "pre", "section", "select", "summary", "table", "tbody", "td", "textarea"),
     *("tfoot", "th", "thead", "tr", "ul"),
 )
+# What tells pages apart that read alike: all attributes but SILENT ones, which name, link, size or
+# script elements; of LOOKS those of the short elements SPANS; of LINKS those to no page. And each
+# of MARKS, elements that change what is read in them or may be chosen, and empty CELLS.
+UNSHOWN = ("base", "head", "html", "link", "meta", "script", "style")
+SPANS = ("b", "em", "i", "small", "span", "strong", "use")
+CELLS = ("td", "th")
+MARKS = (
+    *("del", "ins", "input", "option", "s", "strike", "sub", "sup"),
+    *("menclose", "mfrac", "mover", "mphantom", "mroot", "mrow", "msqrt", "msub", "msup", "munder"),
+)
+LOOKS = ("class", "style")
+LINKS = ("href",)
+SILENT = (
+    *("action", "align", "allow", "allowfullscreen", "aria-controls", "aria-describedby"),
+    *("aria-expanded", "aria-hidden", "aria-labelledby", "aria-owns", "async", "autocomplete"),
+    *("border", "cellpadding", "cellspacing", "charset", "colspan", "cols", "crossorigin"),
+    *("decoding", "defer", "dir", "draggable", "enctype", "fetchpriority", "fill", "focusable"),
+    *("for", "form", "frameborder", "headers", "height", "hreflang", "id", "integrity"),
+    *("itemid", "itemprop", "itemscope", "itemtype", "list", "loading", "maxlength", "media"),
+    *("method", "name", "nonce", "onclick", "onload", "property", "rel", "role", "rowspan", "rows"),
+    *("scope", "size", "sizes", "stroke", "stroke-width", "summary", "tabindex", "target"),
+    *("type", "typeof", "valign", "viewbox", "width", "xmlns", "xml:space"),
+)
+PAGES = ("asp", "aspx", "cfm", "cgi", "do", "htm", "html", "jsp", "jspx", "php", "phtml", "shtml")
 STYLESHEET = f"""
 <xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
   <xsl:output method="text"/>
@@ -46,30 +71,86 @@ def most_attributes(page: bytes) -> int:
 
     Repeated ones and those of end tags count, too. O(len(page)).
     """
-    most = at = 0
+    tags = (sum(1 for _ in _ATTRIBUTE.finditer(tag["attributes"])) for tag in _tags(page))
+    return max(tags, default=0)
+
+
+def details(page: bytes) -> list[tuple[str, str, str]]:
+    """By what a page in markup differs from others that read alike, tag by tag.
+
+    Each is (element, name, value): an attribute that says something; one of MARKS, with "" and "";
+    or an empty one of CELLS, with "" and its number, from 1. The name of a `value` is that of its
+    element, where it has one. O(len(page)).
+    """
+    found: list[tuple[str, str, str]] = []
+    n_cells = 0
+    for tag in _tags(page):
+        name = _text(tag["name"].lower())
+        if tag["closes"] or name in UNSHOWN:
+            continue
+        n_cells += name in CELLS
+        if name in MARKS:
+            found.append((name, "", ""))
+        elif name in CELLS and _ENDS.match(page, tag.end()):
+            found.append((name, "", str(n_cells)))
+        own, values = None, []
+        for part in _ATTRIBUTE.finditer(tag["attributes"]):
+            value = _text(next(filter(None, part.group("double", "single", "bare")), b""))
+            key = _text(part["name"].lower())
+            own = value if key == "name" else own
+            if _counts(name, key, value):
+                values.append((key, value))
+        found += ((name, own if own and key == "value" else key, value) for key, value in values)
+    return found
+
+
+def _text(piece: bytes) -> str:
+    return piece.decode("utf-8", "surrogateescape")
+
+
+def _counts(element: str, name: str, value: str) -> bool:
+    """Whether an attribute says something beside the text."""
+    if name in LOOKS:
+        return element in SPANS or element in MARKS or element in CELLS
+    return _leads_away(value) if name in LINKS else name not in SILENT
+
+
+def _leads_away(link: str) -> bool:
+    """Whether a link has a scheme, or its path ends as the name of a file that is no page does."""
+    path = re.split("[?#]", link, maxsplit=1)[0]
+    kind = path.rpartition("/")[2].rpartition(".")
+    n_bytes = len(kind[2].encode("utf-8", "surrogateescape"))
+    return ":" in path or (bool(kind[1]) and 2 <= n_bytes <= 5 and kind[2].lower() not in PAGES)
+
+
+def _tags(page: bytes) -> Iterator[re.Match[bytes]]:
+    """The tags of a page, from the name on to what closes them."""
+    at = 0
     while at := page.find(b"<", at) + 1:
         tag = _TAG.match(page, at)
         if tag is None:
             comment = _COMMENT.match(page, at)
             at = comment.end() if comment else at
             continue
-        most = max(most, sum(1 for _ in _ATTRIBUTE.finditer(tag["attributes"])))
+        yield tag
         at = tag.end()
         if tag["raw"] and page[at - 1 : at] != b"/":
             end_tag = re.compile(rb"</%b(?:[\s/>]|\Z)" % tag["raw"], re.IGNORECASE)
             found = end_tag.search(page, at)
             at = found.start() if found else len(page)
-    return most
 
 
 _ATTRIBUTE = re.compile(
-    rb"[^\s/>][^\s/>=]*+(?:[\s]*+=[\s]*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z)|[^\s>]*+))?"
+    rb"(?P<name>[^\s/>][^\s/>=]*+)"
+    rb"(?:[\s]*+=[\s]*+(?:\"(?P<double>[^\"]*+)(?:\"|\Z)|'(?P<single>[^']*+)(?:'|\Z)"
+    rb"|(?P<bare>[^\s>]*+)))?"
 )
 _TAG = re.compile(
-    rb"(?:(?P<raw>script|style)(?=[\s/>]|\Z)|/?[a-z][^\s/>]*+)(?P<attributes>(?:[\s/]++|%b)*+)"
-    % _ATTRIBUTE.pattern,
+    rb"(?P<closes>/?)(?P<name>(?P<raw>(?<=<)(?:script|style)(?=[\s/>]|\Z))|[a-z][^\s/>]*+)"
+    rb"(?P<attributes>(?:[\s/]++|%b)*+)" % re.sub(rb"\?P<\w+>", b"?:", _ATTRIBUTE.pattern),
     re.IGNORECASE,
 )
+_ENDS = re.compile(rb">\s*+</")
 _COMMENT = re.compile(
     rb"!--(?:-?>|.*?--!?>|.*+\Z)|[!?][^>]*+>?|/(?=[^a-z])[^>]*+>?", re.DOTALL | re.IGNORECASE
 )
