@@ -37,7 +37,7 @@ def test_parameters_are_those_asked_for(tmp_path: Path, capsys: pytest.CaptureFi
         (["--lanes", "9"], "n_cores=9"),
         (["--lanes", "0"], "n_cores=0"),
         (["--lanes", "8", "--bytes", "2"], "n_cores=8: 4 cores of 2 bytes"),
-        (["--lanes", "3", "--mixer", "fmix64"], "take an even number"),
+        (["--lanes", "5", "--bytes", "2", "--mixer", "fmix64"], "n_cores=5"),
     ],
 )
 def test_parameters_that_do_not_work_are_refused(

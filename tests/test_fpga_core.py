@@ -74,7 +74,8 @@ def test_light_mixer_keeps_different_hashes_apart(one, other):
         ({"n_cores": 9}, "take 1 to 8"),
         ({"n_cores": 5, "bytes_per_cycle": 2}, "take 1 to 4"),
         ({"n_cores": 0}, "take 1 to 8"),
-        ({"n_cores": 3, "mixer": "light"}, "take an even number"),
+        ({"counter_bits": 1}, "take 2 to 64"),
+        ({"key": 5}, "takes no key"),
         ({"bytes_per_cycle": 3}, "take 1 or 2"),
     ],
 )

@@ -13,7 +13,8 @@ from scrapy_neardup.engines.reference import fingerprint
 designs = st.builds(
     Design,
     mixer=st.sampled_from(sorted(MIXER_STAGES)),
-    n_cores=st.sampled_from([2, 4]),
+    n_cores=st.sampled_from([1, 2, 3, 4]),
+    selectable=st.booleans(),
     bytes_per_cycle=st.sampled_from([1, 2]),
     output=st.sampled_from(["latched", "slots"]),
 ) | st.builds(Design, mixer=st.sampled_from(sorted(MIXER_STAGES)))

@@ -22,6 +22,7 @@ from scrapy_neardup.engines.fpga.rtl_build import run_tool
 from scrapy_neardup.engines.fpga.rtl_engine import RtlEngine, Verilated
 from scrapy_neardup.engines.fpga.scheduler import schedule
 from scrapy_neardup.engines.fpga.verilog import (
+    MIXER_CODES,
     SAMPLE,
     SOURCES,
     modules,
@@ -44,6 +45,8 @@ DESIGNS = [
     Design(bytes_per_cycle=2, n_cores=4),
     Design(bytes_per_cycle=2, n_cores=4, mixer="fmix64", key=3, output="slots"),
     Design(bytes_per_cycle=2, n_cores=1, tie="ge"),
+    Design(mixer="light", n_cores=5, selectable=True, key=5),
+    Design(mixer="none", bytes_per_cycle=2, n_cores=3, selectable=True),
 ]
 EDGES = [*SAMPLE, b"       ", b"1234567", b"12345678", b" a b c d e f ", b"\xff" * 40, b"x " * 40]
 
@@ -64,6 +67,7 @@ def icarus(design: Design, words: str, folder: Path, *options: str) -> str:
     run("iverilog", "-g2005", "-s", "testbench", "-o", str(program), *values, *sources)
     count = len(words.splitlines())
     arguments = [f"+words={stimulus}", f"+count={count}", f"+key={design.key:x}", *options]
+    arguments.append(f"+select={MIXER_CODES[design.mixer]}")
     return run("vvp", "-n", str(program), *arguments)
 
 
@@ -103,6 +107,31 @@ def test_lint_finds_nothing(design):
     values = [f"-G{name}={value}" for name, value in parameters(design).items()]
     top = ("--top-module", "fingerprint_engine")
     assert run("verilator", "--lint-only", "-Wall", *top, *values, *map(str, modules())) == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "refusal"),
+    [
+        ({"N": 9}, "N_must_be_1_to_8_divided_by_BYTES"),
+        ({"N": 0}, "N_must_be_1_to_8_divided_by_BYTES"),
+        ({"N": 8, "BYTES": 2}, "N_must_be_1_to_8_divided_by_BYTES"),
+        ({"BYTES": 3, "N": 1}, "BYTES_must_be_1_or_2"),
+        ({"MIXER": 7}, "MIXER_must_be_0_to_3"),
+        ({"CW": 65}, "CW_must_be_2_to_64"),
+        ({"CW": 1}, "CW_must_be_2_to_64"),
+        ({"TIE_GE": 2}, "TIE_GE_and_SLOTS_must_be_0_or_1"),
+        ({"SLOTS": 2}, "TIE_GE_and_SLOTS_must_be_0_or_1"),
+    ],
+)
+def test_parameters_that_do_not_work_are_refused_at_elaboration(values, refusal):
+    needs("iverilog")
+    options = [f"-Pfingerprint_engine.{name}={value}" for name, value in values.items()]
+    sources = map(str, modules())
+    top = ("-s", "fingerprint_engine")
+    command = ["iverilog", "-g2005", *top, "-o", "/dev/null", *options, *sources]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert f"Unknown module type: {refusal}" in done.stderr
 
 
 @pytest.mark.parametrize("dispatch", ["queue", "static"])

@@ -29,7 +29,9 @@ class Design:
 
     mixer            what happens to a word's sdbm before it is counted, see MIXER_STAGES
     tie              as in FingerprintSpec; "gt" is Figure 8's sign bit
-    key              xored to the hash before the mixer
+    key              xored to the hash before the mixer; 0 for mixer "none"
+    selectable       the mixer is chosen by a register: all three are built, and each takes the
+                     registers of the longest
     counter_bits     width of the 64 signed counters; they wrap like two's complement
     n_cores          cores (lanes) behind one 64-bit channel, 8 / bytes_per_cycle at most
     bytes_per_cycle  characters that a core takes in a cycle, 1 (the paper) or 2
@@ -46,6 +48,7 @@ class Design:
     n_cores: int = 8
     bytes_per_cycle: int = 1
     output: Output = "latched"
+    selectable: bool = False
 
     def __post_init__(self) -> None:
         if self.bytes_per_cycle not in (1, 2):
@@ -55,8 +58,10 @@ class Design:
                 f"n_cores={self.n_cores}: {self.rotation} cores of {self.bytes_per_cycle} bytes a "
                 f"cycle use up a channel; take 1 to {self.rotation}"
             )
-        if self.shares_mixer and self.n_cores % 2:
-            raise SpecError(f"n_cores={self.n_cores}: two share a mixer, take an even number")
+        if not 2 <= self.counter_bits <= 64:
+            raise SpecError(f"counter_bits={self.counter_bits}: take 2 to 64")
+        if self.mixer == "none" and self.key:
+            raise SpecError("mixer='none' is the paper's plain sdbm, which takes no key")
 
     @property
     def rotation(self) -> int:
@@ -70,7 +75,12 @@ class Design:
         A word of one byte and its space take a one-byte core two cycles, so half of a
         mixer is enough for it.
         """
-        return self.mixer != "none" and self.bytes_per_cycle == 1
+        return self.mixer_stages > 0 and self.bytes_per_cycle == 1
+
+    @property
+    def mixer_stages(self) -> int:
+        """Registers between a word's hash and the counters."""
+        return MIXER_STAGES["fmix64" if self.selectable else self.mixer]
 
     @property
     def max_words(self) -> int:
@@ -96,12 +106,12 @@ class Design:
         hashed = nul_cycle + 1
         if self.shares_mixer and (hashed - lane) % 2 == 0:
             hashed += 1
-        return hashed + MIXER_STAGES[self.mixer] + 3
+        return hashed + self.mixer_stages + 3
 
     @property
     def slot_delay(self) -> int:
         """Cycles from the fetch of a document's last word to its result, output "slots"."""
-        return self.rotation + MIXER_STAGES[self.mixer] + 4
+        return self.rotation + self.mixer_stages + 4
 
 
 def design_for(spec: FingerprintSpec) -> Design:

@@ -13,6 +13,7 @@ from scrapy_neardup.engines.fpga.fingerprint_engine import Result, simulate
 
 SOURCES = Path(__file__).parent / "rtl"
 MIXER_CODES: dict[Mixer, int] = {"none": 0, "light": 1, "fmix64": 2}
+ANY_MIXER = 3
 OUTPUT_CODES: dict[Output, int] = {"latched": 0, "slots": 1}
 SAMPLE = (b"school school students teachers", b"", b"a", b"sixteen letters ", b"one  two three")
 
@@ -24,7 +25,7 @@ def parameters(design: Design) -> dict[str, int]:
         "CW": design.counter_bits,
         "BYTES": design.bytes_per_cycle,
         "TIE_GE": int(design.tie == "ge"),
-        "MIXER": MIXER_CODES[design.mixer],
+        "MIXER": ANY_MIXER if design.selectable else MIXER_CODES[design.mixer],
         "SLOTS": OUTPUT_CODES[design.output],
     }
 

@@ -56,6 +56,7 @@ extern "C" int64_t neardup_run(const uint8_t* bytes, const uint64_t* offsets, ui
     VerilatedContext context;
     Vfingerprint_engine engine(&context);
     engine.key = key;
+    engine.select = 0;
     engine.in_valid = 0;
     engine.rst = 1;
     clock(engine);

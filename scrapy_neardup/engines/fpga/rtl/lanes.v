@@ -16,14 +16,18 @@ module lanes #(
     input  wire            clk,
     input  wire            rst,
     input  wire [63:0]     key,
+    input  wire [1:0]      select,          // of the mixer, where MIXER = 3
     input  wire [2:0]      turn,
     input  wire            in_valid,
     input  wire [63:0]     in_word,
     output wire [N-1:0]    closing,         // the lane's fingerprint takes a new value
     output wire [64*N-1:0] fingerprint      // of each lane; it stays until the next one
 );
-    wire [N-1:0]    word_valid, word_last, feature_valid, feature_last;
-    wire [64*N-1:0] word_hash, feature;
+    // Where two lanes share a mixer and N is odd, the last one shares it with nobody.
+    localparam PAIRED = MIXER != 0 & BYTES == 1 ? (N + 1) / 2 * 2 : N;
+
+    wire [PAIRED-1:0]    word_valid, word_last, feature_valid, feature_last;
+    wire [64*PAIRED-1:0] word_hash, feature;
 
     genvar i;
     generate
@@ -62,11 +66,11 @@ module lanes #(
             assign feature_valid = word_valid;
             assign feature_last  = word_last;
             assign feature       = word_hash;
-            wire unused = &{1'b0, key, STAGES[0]};
+            wire unused = &{1'b0, key, select, STAGES[0]};
         end else if (BYTES == 2) begin : own
             for (i = 0; i < N; i = i + 1) begin : mixers
                 mixer #(MIXER) mix (
-                    clk, rst, key, word_valid[i], word_last[i], word_hash[64*i+:64],
+                    clk, rst, key, select, word_valid[i], word_last[i], word_hash[64*i+:64],
                     feature_valid[i], feature_last[i], feature[64*i+:64]
                 );
             end
@@ -74,11 +78,17 @@ module lanes #(
             for (i = 0; i < N; i = i + 2) begin : mixers
                 // Even lanes go in in odd cycles, odd lanes in even ones.
                 mixer_turns #(.MIXER(MIXER), .STAGES(STAGES)) mix (
-                    clk, rst, key, ~turn[0],
+                    clk, rst, key, select, ~turn[0],
                     word_valid[i+:2], word_last[i+:2], word_hash[64*i+:128],
                     feature_valid[i+:2], feature_last[i+:2], feature[64*i+:128]
                 );
             end
+        end
+        if (PAIRED > N) begin : nobody
+            assign word_valid[N] = 1'b0;
+            assign word_last[N]  = 1'b0;
+            assign word_hash[64*N+:64] = 64'd0;
+            wire unused = &{1'b0, feature_valid[N], feature_last[N], feature[64*N+:64]};
         end
     endgenerate
 endmodule

@@ -1,4 +1,4 @@
-// The mixer that a parameter names: 1 light, 2 fmix64.
+// The mixer that a parameter names: 1 light, 2 fmix64, 3 any of them, chosen by `select`.
 
 `default_nettype none
 
@@ -8,6 +8,7 @@ module mixer #(
     input  wire        clk,
     input  wire        rst,
     input  wire [63:0] key,
+    input  wire [1:0]  select,
     input  wire        word_valid,
     input  wire        word_last,
     input  wire [63:0] word_hash,
@@ -19,9 +20,15 @@ module mixer #(
         if (MIXER == 1) begin : light
             mixer_light mix (clk, rst, key, word_valid, word_last, word_hash,
                              feature_valid, feature_last, feature);
-        end else begin : fmix64
+        end else if (MIXER == 2) begin : fmix64
             mixer_fmix64 mix (clk, rst, key, word_valid, word_last, word_hash,
                               feature_valid, feature_last, feature);
+        end else begin : any
+            mixer_any mix (clk, rst, key, select, word_valid, word_last, word_hash,
+                           feature_valid, feature_last, feature);
+        end
+        if (MIXER != 3) begin : fixed
+            wire unused = &{1'b0, select};
         end
     endgenerate
 endmodule

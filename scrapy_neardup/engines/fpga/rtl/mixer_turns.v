@@ -12,6 +12,7 @@ module mixer_turns #(
     input  wire         clk,
     input  wire         rst,
     input  wire [63:0]  key,
+    input  wire [1:0]   select,
     input  wire         turn,   // the lane that goes in in this cycle
     input  wire [1:0]   word_valid,
     input  wire [1:0]   word_last,
@@ -36,7 +37,7 @@ module mixer_turns #(
     end
 
     mixer #(MIXER) mix (
-        clk, rst, key, |(valid & goes_in), |(last & goes_in),
+        clk, rst, key, select, |(valid & goes_in), |(last & goes_in),
         turn ? word_hash[127:64] : word_hash[63:0],
         mixed_valid, mixed_last, mixed
     );

@@ -46,7 +46,7 @@ module no_loss_lanes #(
     endgenerate
 
     lanes #(.N(N), .BYTES(BYTES), .MIXER(MIXER), .STAGES(STAGES)) in (
-        .clk(clk), .rst(rst), .key(64'd0), .turn(turn), .in_valid(in_valid), .in_word(in_word),
+        .clk(clk), .rst(rst), .key(64'd0), .select(2'd0), .turn(turn), .in_valid(in_valid), .in_word(in_word),
         .closing(closing), .fingerprint()
     );
 

@@ -3,6 +3,7 @@
 // +words=FILE    64-bit words in hexadecimal, documents one after the other
 // +count=N       how many words
 // +key=HEX       key of the mixer, 0 if left out
+// +select=N      which mixer, where MIXER = 3: 0 none, 1 light, 2 fmix64
 // +static        document i goes to lane i mod N; else to the first lane that is free
 
 `default_nettype none
@@ -26,6 +27,7 @@ module testbench #(
 
     reg         clk = 1'b0, rst = 1'b1, in_valid = 1'b0;
     reg  [63:0] key, in_word = 64'd0;
+    reg  [1:0]  select;
     wire [2:0]  turn, out_lane;
     wire        out_valid, overflow;
     wire [63:0] out_fingerprint;
@@ -33,7 +35,7 @@ module testbench #(
     fingerprint_engine #(
         .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS)
     ) engine (
-        .clk(clk), .rst(rst), .key(key), .turn(turn), .in_valid(in_valid), .in_word(in_word),
+        .clk(clk), .rst(rst), .key(key), .select(select), .turn(turn), .in_valid(in_valid), .in_word(in_word),
         .out_valid(out_valid), .out_lane(out_lane), .out_fingerprint(out_fingerprint),
         .overflow(overflow)
     );
@@ -75,6 +77,7 @@ module testbench #(
             $finish;
         end
         if (!$value$plusargs("key=%h", key)) key = 64'd0;
+        if (!$value$plusargs("select=%d", select)) select = 2'd2;
         $readmemh(file, words, 0, count - 1);
         n_documents = 0;
         start[0] = 0;
