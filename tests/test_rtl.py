@@ -18,6 +18,7 @@ from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.engines import FINGERPRINT, PAPER, load_engine
 from scrapy_neardup.engines.fpga.design import Design, pack
 from scrapy_neardup.engines.fpga.fingerprint_engine import simulate
+from scrapy_neardup.engines.fpga.packaging import REGISTERS
 from scrapy_neardup.engines.fpga.rtl_build import run_tool
 from scrapy_neardup.engines.fpga.rtl_engine import RtlEngine, Verilated
 from scrapy_neardup.engines.fpga.scheduler import schedule
@@ -105,7 +106,7 @@ def pages(shared_data) -> list[bytes]:
 def test_lint_finds_nothing(design):
     needs("verilator")
     values = [f"-G{name}={value}" for name, value in parameters(design).items()]
-    top = ("--top-module", "fingerprint_engine")
+    top = ("--top-module", "simhash_axi")
     assert run("verilator", "--lint-only", "-Wall", *top, *values, *map(str, modules())) == ""
 
 
@@ -160,9 +161,9 @@ def test_without_the_floor_the_multiplexer_loses_fingerprints_and_slots_do_not(
 def test_written_rtl_reproduces_its_sample(design, tmp_path):
     needs("iverilog", "vvp")
     written = write_rtl(tmp_path / "rtl", design)
-    words, trace = written[-2:]
+    words, trace = tmp_path / "rtl" / "sample_words.hex", tmp_path / "rtl" / "sample_trace.txt"
     sources = [str(path) for path in written if path.suffix == ".v"]
-    run("iverilog", "-g2005", "-o", str(tmp_path / "sample"), *sources)
+    run("iverilog", "-g2005", "-s", "testbench", "-o", str(tmp_path / "sample"), *sources)
     count = len(words.read_text().splitlines())
     printed = run("vvp", "-n", str(tmp_path / "sample"), f"+words={words}", f"+count={count}")
     assert printed == trace.read_text()
@@ -170,7 +171,10 @@ def test_written_rtl_reproduces_its_sample(design, tmp_path):
 
 def test_written_rtl_is_complete_without_any_tool(tmp_path):
     names = {path.name for path in write_rtl(tmp_path, Design())}
-    assert names >= {path.name for path in SOURCES.iterdir()}
+    everything = {path.name for path in SOURCES.iterdir()}
+    behind_a_bus = {path.name for path in modules()} - {path.name for path in modules("words")}
+    assert names >= everything - behind_a_bus
+    assert not names & behind_a_bus
     assert "36 0 0024228508310ab0\n" in (tmp_path / "sample_trace.txt").read_text()
 
 
@@ -311,7 +315,7 @@ def test_planted_fault_of_timing_is_found(fault, build_cache, tmp_path, monkeypa
 
 
 def test_build_tells_its_steps_and_what_is_built_is_not_built_again(built):
-    assert built[0] == f"translating {len(modules())} Verilog files with Verilator"
+    assert built[0] == f"translating {len(modules('words'))} Verilog files with Verilator"
     assert built[1].startswith("compiling ")
     assert Path(built[-1]).is_file()
     assert run(sys.executable, "-m", "scrapy_neardup", "rtl", "--build").splitlines() == built[-1:]
@@ -349,3 +353,29 @@ def test_without_a_cache_folder_the_engine_says_which_to_set(monkeypatch, tmp_pa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(EngineUnavailable, match="set XDG_CACHE_HOME"):
         RtlEngine()
+
+
+@pytest.mark.parametrize(("bus", "top"), [("axi", "simhash_axi"), ("wishbone", "simhash_wishbone")])
+def test_written_core_of_a_bus_is_complete_and_described(bus, top, tmp_path):
+    needs("iverilog")
+    written = write_rtl(tmp_path, Design("light", n_cores=3), bus)
+    described = (tmp_path / f"{top}.core").read_text()
+    (listed,) = re.findall(r"files: \[(.*)\]", described)
+    sources = [str(tmp_path / name) for name in listed.split(", ")]
+    run("iverilog", "-g2005", "-Wall", "-Wno-timescale", "-s", top, "-o", "/dev/null", *sources)
+    assert {Path(name) for name in sources} == {p for p in written if p.suffix == ".v"} - {
+        tmp_path / "testbench.v"
+    }
+
+
+def test_described_registers_and_ports_are_those_of_the_verilog(tmp_path):
+    write_rtl(tmp_path, Design(), "axi")
+    described = (tmp_path / "simhash_axi.xml").read_text()
+    head = (tmp_path / "registers.v").read_text().partition("`default_nettype")[0]
+    named = {name: int(at, 16) for at, name in re.findall(r"0x([0-9a-f]{2}) ([A-Z_]+)\b", head)}
+    assert {name: at for name, (at, _) in REGISTERS.items()} == named
+    top = (tmp_path / "simhash_axi.v").read_text()
+    found = re.findall(r"(?m)^    (input|output) +(?:wire|reg) +(?:\[.*?\])? *(\w+)", top)
+    listed = re.findall(r"port>\s*<ipxact:name>(\w+)</ipxact:name>\s*<ipxact:wire>\s*"
+                        r"<ipxact:direction>(in|out)<", described)  # fmt: skip
+    assert dict(listed) == {name: way[:-3] for way, name in found}

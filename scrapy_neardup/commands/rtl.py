@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
   scrapy neardup rtl --out core
+  scrapy neardup rtl --out core --bus axi --mixer any
   scrapy neardup rtl --out core --lanes 4 --bytes 2 --mixer light
   scrapy neardup rtl --build
 """
@@ -42,12 +43,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--mixer",
-        choices=("none", "light", "fmix64"),
+        choices=("none", "light", "fmix64", "any"),
         help="what follows sdbm. Default of --out: none, the paper's; of --build: fmix64, which "
-        "a crawl uses unless NEARDUP_MIX is False (none)",
+        "a crawl uses unless NEARDUP_MIX is False (none). any: a register or port chooses",
     )
     parser.add_argument(
         "--tie", default="gt", choices=("gt", "ge"), help="as in NEARDUP_TIE; default: gt"
+    )
+    parser.add_argument(
+        "--bus",
+        default="words",
+        choices=("words", "axi", "wishbone"),
+        help="what --out writes: the bare engine, which takes 64-bit words (default), or the core "
+        "behind AXI4-Stream and AXI4-Lite, or behind Wishbone",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
@@ -56,6 +64,8 @@ def run(options: argparse.Namespace) -> int:
     """Write or build or both, and name what was made."""
     if options.out is None and not options.build:
         raise InputError("rtl: say --out DIR to write the Verilog, --build to compile it, or both")
+    if options.build and options.mixer == "any":
+        raise InputError("--build: the engine `rtl` simulates one mixer: none, light or fmix64")
     made: dict[str, object] = {}
     if options.out is not None:
         made["files"] = written(options)
@@ -70,8 +80,9 @@ def written(options: argparse.Namespace) -> list[str]:
     """The files of --out."""
     from scrapy_neardup.engines.fpga.verilog import write_rtl
 
+    made = design(options, "none")
     try:
-        files = [str(path) for path in write_rtl(options.out, design(options, "none"))]
+        files = [str(path) for path in write_rtl(options.out, made, options.bus)]
     except OSError as error:
         raise InputError(f"--out {options.out}: cannot be written to ({error})") from error
     if not options.json:
@@ -99,8 +110,10 @@ def design(options: argparse.Namespace, mixer: str) -> Design:
     """The design that the options describe. Raises SpecError."""
     from scrapy_neardup.engines.fpga.design import Design
 
+    chosen = options.mixer or mixer
     return Design(
-        mixer=options.mixer or mixer,  # type: ignore[arg-type]
+        mixer="fmix64" if chosen == "any" else chosen,  # type: ignore[arg-type]
+        selectable=chosen == "any",
         tie=options.tie,
         n_cores=options.lanes if options.lanes is not None else 8 // options.bytes,
         bytes_per_cycle=options.bytes,

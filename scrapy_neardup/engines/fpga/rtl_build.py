@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from scrapy_neardup.engines.fpga.design import Design
-from scrapy_neardup.engines.fpga.verilog import compiled, modules, parameters
+from scrapy_neardup.engines.fpga.verilog import compiled, parameters
 from scrapy_neardup.errors import EngineUnavailable
 
 TOP = "fingerprint_engine"
@@ -82,7 +82,7 @@ def name_of_build(design: Design) -> str:
 def build(design: Design, folder: Path, progress: Progress) -> Path:
     """Translate and compile the engine with its harness; the shared library's path."""
     find_tool("make")
-    progress(f"translating {len(modules())} Verilog files with Verilator")
+    progress(f"translating {len(compiled()) - 1} Verilog files with Verilator")
     run_tool(
         "verilator", "--cc", "--exe", "-O3", "--x-assign", "fast", "--x-initial", "fast",
         "--noassert", "--top-module", TOP,

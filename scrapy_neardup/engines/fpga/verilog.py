@@ -7,14 +7,30 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from scrapy_neardup.engines.fpga.design import Design, Mixer, Output, pack
 from scrapy_neardup.engines.fpga.fingerprint_engine import Result, simulate
+from scrapy_neardup.engines.fpga.packaging import core_file, ip_xact
 
 SOURCES = Path(__file__).parent / "rtl"
 MIXER_CODES: dict[Mixer, int] = {"none": 0, "light": 1, "fmix64": 2}
 ANY_MIXER = 3
 OUTPUT_CODES: dict[Output, int] = {"latched": 0, "slots": 1}
+
+Bus = Literal["words", "axi", "wishbone", "any"]
+TOPS: dict[Bus, str] = {
+    "words": "fingerprint_engine", "axi": "simhash_axi", "wishbone": "simhash_wishbone",
+}  # fmt: skip
+STREAM_FILES = (
+    "lane_queues.v", "registers.v", "simhash_stream.v", "stream_in.v", "stream_out.v",
+)  # fmt: skip
+# What only some buses need.
+ONLY_FOR: dict[tuple[Bus, ...], tuple[str, ...]] = {
+    ("axi", "wishbone", "any"): STREAM_FILES,
+    ("axi", "any"): ("simhash_axi.v",),
+    ("wishbone", "any"): ("simhash_wishbone.v",),
+}
 SAMPLE = (b"school school students teachers", b"", b"a", b"sixteen letters ", b"one  two three")
 
 
@@ -30,30 +46,44 @@ def parameters(design: Design) -> dict[str, int]:
     }
 
 
-def modules() -> list[Path]:
-    """The synthesisable Verilog files."""
-    return sorted(set(SOURCES.glob("*.v")) - {SOURCES / "testbench.v"})
+def modules(bus: Bus = "any") -> list[Path]:
+    """The synthesisable Verilog files: those of a bus, or all."""
+    found = set(SOURCES.glob("*.v")) - {SOURCES / "testbench.v"}
+    left_out = {name for names in ONLY_FOR.values() for name in names} - {
+        name for key, names in ONLY_FOR.items() if bus in key for name in names
+    }
+    return sorted(path for path in found if path.name not in left_out)
 
 
 def compiled() -> list[Path]:
     """What a library for the engine `rtl` is built from."""
-    return [*modules(), SOURCES / "harness.cpp"]
+    return [*modules("words"), SOURCES / "harness.cpp"]
 
 
-def write_rtl(out_dir: str | Path, design: Design) -> list[Path]:
-    """Write the Verilog, its test bench and harness, and a sample with its expected trace.
+def write_rtl(out_dir: str | Path, design: Design, bus: Bus = "words") -> list[Path]:
+    """Write the Verilog, its test bench and harness, package files, and a sample with its trace.
 
     The parameters that the files set by default are the design's; its key is an input of the
-    engine, so that the sample's is 0. Creates the folder; overwrites files of these names.
-    README.md there says how to run them. Returns the paths written.
+    engine, so that the sample's is 0. With a bus, the core behind it is written, too, and
+    described: FuseSoC for every bus, IP-XACT for AXI. Creates the folder; overwrites files of
+    these names. README.md there says how to run them. Returns the paths written.
     """
     out = Path(out_dir)
     out.mkdir(parents=True, exist_ok=True)
-    written = [write_source(source, out, design) for source in sorted(SOURCES.iterdir())]
-    words, trace = out / "sample_words.hex", out / "sample_trace.txt"
-    words.write_text(words_hex(SAMPLE))
-    trace.write_text(trace_text(simulate(SAMPLE, replace(design, key=0))))
-    return [*written, words, trace]
+    others = set(modules("any")) - set(modules(bus))
+    sources = sorted(set(SOURCES.iterdir()) - others)
+    names = [path.name for path in modules(bus)]
+    texts = {
+        "sample_words.hex": words_hex(SAMPLE),
+        "sample_trace.txt": trace_text(simulate(SAMPLE, replace(design, key=0))),
+        f"{TOPS[bus]}.core": core_file(TOPS[bus], names, parameters(design)),
+    }
+    if bus == "axi":
+        texts["simhash_axi.xml"] = ip_xact(names, parameters(design))
+    for name, text in texts.items():
+        (out / name).write_text(text)
+    written = [write_source(source, out, design) for source in sources]
+    return [*written, *(out / name for name in texts)]
 
 
 def write_source(source: Path, out: Path, design: Design) -> Path:

@@ -1,0 +1,113 @@
+// The core for a bus: AXI4-Stream in and out (simhash_stream.v), registers over AXI4-Lite
+// (registers.v). A write that is refused answers SLVERR.
+
+`default_nettype none
+
+module simhash_axi #(
+    parameter N = 8,        // all as in simhash_stream.v
+    parameter CW = 24,
+    parameter BYTES = 1,
+    parameter TIE_GE = 0,
+    parameter MIXER = 0,
+    parameter SLOTS = 0,
+    parameter ID = 8,
+    parameter QUEUE = 4,
+    parameter RESULTS = 5
+) (
+    input  wire          aclk,
+    input  wire          aresetn,
+
+    input  wire          s_axis_tvalid,
+    output wire          s_axis_tready,
+    input  wire [63:0]   s_axis_tdata,
+    input  wire [7:0]    s_axis_tkeep,
+    input  wire          s_axis_tlast,
+    input  wire [ID-1:0] s_axis_tid,
+
+    output wire          m_axis_tvalid,
+    input  wire          m_axis_tready,
+    output wire [63:0]   m_axis_tdata,
+    output wire [7:0]    m_axis_tkeep,
+    output wire          m_axis_tlast,
+    output wire [ID-1:0] m_axis_tid,
+    output wire [2:0]    m_axis_tuser,
+
+    input  wire          s_axil_awvalid,
+    output wire          s_axil_awready,
+    input  wire [5:0]    s_axil_awaddr,
+    input  wire [2:0]    s_axil_awprot,
+    input  wire          s_axil_wvalid,
+    output wire          s_axil_wready,
+    input  wire [31:0]   s_axil_wdata,
+    input  wire [3:0]    s_axil_wstrb,
+    output reg           s_axil_bvalid,
+    input  wire          s_axil_bready,
+    output reg  [1:0]    s_axil_bresp,
+    input  wire          s_axil_arvalid,
+    output wire          s_axil_arready,
+    input  wire [5:0]    s_axil_araddr,
+    input  wire [2:0]    s_axil_arprot,
+    output reg           s_axil_rvalid,
+    input  wire          s_axil_rready,
+    output reg  [31:0]   s_axil_rdata,
+    output wire [1:0]    s_axil_rresp
+);
+    localparam [1:0] OKAY = 2'b00, SLVERR = 2'b10;
+
+    wire        rst = ~aresetn;
+    wire        engine_rst, refused;
+    wire [63:0] key;
+    wire [1:0]  select;
+    wire        busy, blocked, lost, started, lane_stalled;
+    wire [31:0] read_data;
+    wire        stream_ready, stream_valid;
+    wire        unused = &{1'b0, s_axil_awprot, s_axil_arprot,
+                           s_axil_awaddr[1:0], s_axil_araddr[1:0]};
+
+    // Address and data of a write are taken together, once the last answer has left.
+    wire write = s_axil_awvalid & s_axil_wvalid & ~s_axil_bvalid;
+    assign s_axil_awready = write;
+    assign s_axil_wready  = write;
+    assign s_axil_arready = ~s_axil_rvalid;
+    assign s_axil_rresp   = OKAY;
+
+    always @(posedge aclk) begin
+        if (write) s_axil_bresp <= refused ? SLVERR : OKAY;
+        s_axil_bvalid <= write | (s_axil_bvalid & ~s_axil_bready);
+        if (s_axil_arready) s_axil_rdata <= read_data;
+        s_axil_rvalid <= s_axil_arvalid | (s_axil_rvalid & ~s_axil_rready);
+        if (rst) {s_axil_bvalid, s_axil_rvalid} <= 0;
+    end
+
+    // While the engine is reset, neither stream moves.
+    assign s_axis_tready = stream_ready & ~engine_rst;
+    assign m_axis_tvalid = stream_valid & ~engine_rst;
+    assign m_axis_tkeep  = 8'hff;
+    assign m_axis_tlast  = 1'b1;
+
+    registers #(
+        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .ID(ID)
+    ) control (
+        .clk(aclk), .rst(rst), .write(write & ~rst), .write_address(s_axil_awaddr[5:2]),
+        .write_data(s_axil_wdata), .write_strobe(s_axil_wstrb), .refused(refused),
+        .read_address(s_axil_araddr[5:2]), .read_data(read_data),
+        .engine_rst(engine_rst), .key(key), .select(select),
+        .busy(busy), .blocked(blocked), .lost(lost), .started(started),
+        .in_stalled(s_axis_tvalid & ~s_axis_tready), .lane_stalled(lane_stalled),
+        .out_stalled(m_axis_tvalid & ~m_axis_tready), .left(m_axis_tvalid & m_axis_tready)
+    );
+
+    simhash_stream #(
+        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .ID(ID),
+        .QUEUE(QUEUE), .RESULTS(RESULTS)
+    ) core (
+        .clk(aclk), .rst(engine_rst), .key(key), .select(select),
+        .s_tvalid(s_axis_tvalid & ~engine_rst), .s_tready(stream_ready), .s_tdata(s_axis_tdata),
+        .s_tkeep(s_axis_tkeep), .s_tlast(s_axis_tlast), .s_tid(s_axis_tid),
+        .m_tvalid(stream_valid), .m_tready(m_axis_tready & ~engine_rst), .m_tdata(m_axis_tdata),
+        .m_tid(m_axis_tid), .m_tuser(m_axis_tuser), .busy(busy), .blocked(blocked), .lost(lost),
+        .started(started), .lane_stalled(lane_stalled)
+    );
+endmodule
+
+`default_nettype wire

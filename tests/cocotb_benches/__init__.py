@@ -1,0 +1,1 @@
+"""Benches that cocotb runs inside a simulator; tests/test_rtl_bus.py starts them."""
