@@ -103,6 +103,27 @@ def test_pages_of_a_site_are_forgotten_and_no_others(server: RunningServer) -> N
     other.close()
 
 
+def test_another_secret_is_drawn_and_what_waits_stays(
+    server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = Worker(server.url, key=None)
+    old = worker.fleet.key
+    worker.fleet.mark(b"site.example/1")
+    assert worker.decide("https://site.example/1", prose(1)).kind == "new"
+    push(worker, 3)
+    assert main(["fleet", "rotate-key", server.url]) != 0
+    assert "1 workers live: stop them" in capsys.readouterr().err
+    worker.close()
+    server.command("DEL", worker.sign_of_life)  # it expires after four seconds
+    assert main(["fleet", "rotate-key", server.url]) == 0
+    other = Worker(server.url, key=None)
+    assert other.fleet.key != old
+    assert not other.seen(b"site.example/1")
+    assert other.decide("https://site.example/2", prose(1)).kind == "new"
+    assert take(other) == 1
+    other.close()
+
+
 def test_a_cluster_is_looked_at_as_a_whole(capsys: pytest.CaptureFixture[str]) -> None:
     with running_cluster() as nodes:
         url = f"redis+cluster://127.0.0.1:{nodes[0].port}"

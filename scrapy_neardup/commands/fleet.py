@@ -1,10 +1,11 @@
-"""Look at a fleet on its server, save and load it, forget a site.
+"""Look at a fleet on its server, save and load it, forget a site, draw another secret.
 
 status  workers that live, requests that wait, memory
 check   what could lose its data; exit code 1 if anything could
 export  every key of the fleet into a file, best while no worker runs
 import  such a file into a server that has nothing of the fleet
 forget  the pages of a site, so that they are kept again; its URLs stay seen
+rotate-key  forget the secret with all URLs and pages, which are hashed with it
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ EXAMPLES = """\
   scrapy neardup fleet check redis://cache.internal:6379/0 --json
   scrapy neardup fleet export redis://cache.internal:6379/0 --file fleet.dump
   scrapy neardup fleet forget redis://cache.internal:6379/0 --site shop.example
+  scrapy neardup fleet rotate-key redis://cache.internal:6379/0
 """
 
-ACTIONS = ("status", "check", "export", "import", "forget")
+ACTIONS = ("status", "check", "export", "import", "forget", "rotate-key")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +65,8 @@ def act(operator: Operator, options: argparse.Namespace) -> int:
         return tell(options, "imported", operator.load(options.file), "keys")
     if options.action == "forget":
         return tell(options, "forgotten", operator.forget(options.site), "pages")
+    if options.action == "rotate-key":
+        return tell(options, "forgotten", operator.rotate_key(), "keys of the server")
     return show(operator.status(), options)
 
 

@@ -1,4 +1,4 @@
-"""What an operator does with a fleet's data: look at it, save it, load it, forget a site."""
+"""What an operator does with a fleet's data: look at it, save it, load it, forget a site or all."""
 
 from __future__ import annotations
 
@@ -69,11 +69,15 @@ class Operator:
         ]
         return Status(
             bool(client.exists(f"{{{prefix}}}:fleet")),
-            sum(1 for _ in self._names(f"{{{prefix}}}:w:*")),
+            self._n_workers(),
             max(slices),
             [self._queue(name) for name in sorted(client.smembers(self._frontier + ":spiders"))],
             self._servers(),
         )
+
+    def _n_workers(self) -> int:
+        """Workers that live."""
+        return sum(1 for _ in self._names(f"{{{self._prefix}}}:w:*"))
 
     @property
     def _frontier(self) -> str:
@@ -158,6 +162,28 @@ class Operator:
         except failures() as error:
             raise FleetError(f"the server fails or refuses: {error}") from error
         return n
+
+    def rotate_key(self) -> int:
+        """Forget the secret and all that is hashed with it; how many keys of the server.
+
+        The next worker to join draws another. Requests that wait stay. Raises FleetError while a
+        worker lives: it would write its secret again.
+        """
+        try:
+            n_workers = self._n_workers()
+            if n_workers:
+                raise FleetError(f"{n_workers} workers live: stop them, and wait four seconds")
+            # The secret comes last: stopped in between, the fleet is as it was, with less in it.
+            secret = f"{{{self._prefix}}}:fleet".encode()
+            keyed = [name for name in self._all_names() if not self._is_queue(name)]
+            for name in sorted(keyed, key=lambda name: name == secret):
+                self._client.unlink(name)
+        except failures() as error:
+            raise FleetError(f"the server fails or refuses: {error}") from error
+        return len(keyed)
+
+    def _is_queue(self, name: bytes) -> bool:
+        return name.startswith(self._frontier.encode())
 
 
 def _time(cluster: Any) -> tuple[int, int]:
