@@ -21,7 +21,7 @@ from scrapy import Request
 from scrapy.dupefilters import RFPDupeFilter
 
 from benchmarks.peers import peer
-from benchmarks.rows import SHARED_DATA, Row, one_core
+from benchmarks.rows import SHARED_DATA, Part, Row
 from scrapy_neardup.urls.filters.exact import ExactUrlFilter
 from scrapy_neardup.urls.filters.layered import BloomFilter, LayeredBloomFilter
 from scrapy_neardup.urls.key import url_key
@@ -48,15 +48,6 @@ class Contender(NamedTuple):
     bits: Callable[[], float | None]
     as_text: bool = False  # takes str keys
     slow: bool = False
-
-
-def rows() -> list[Row]:
-    """Times in ns, sizes in bits a URL, rates; one core."""
-    with one_core():
-        chained = itertools.chain(
-            speed_rows(), size_rows(), rate_rows(), large_rows(), reopen_rows()
-        )
-        return list(chained)
 
 
 @lru_cache(maxsize=1)
@@ -303,3 +294,12 @@ def reopen_rows() -> Iterator[Row]:
         yield Row(
             f"URL filter {name}, forgotten in another process", int(run.stdout), "URLs", 0, True
         )
+
+
+PARTS = (  # ns, bits a URL, rates
+    Part("a million URLs beside peers", speed_rows),
+    Part("sizes", size_rows),
+    Part("error rates", rate_rows),
+    Part("10 million URLs", large_rows),
+    Part("another process", reopen_rows),
+)

@@ -12,7 +12,7 @@ from parsel import Selector
 from scrapy.http import HtmlResponse
 
 from benchmarks.peers import peer
-from benchmarks.rows import ROUNDS, SHARED_DATA, Row, cpu_seconds, html_pages, one_core
+from benchmarks.rows import ROUNDS, SHARED_DATA, Part, Row, cpu_seconds, html_pages
 from scrapy_neardup.crawl.extract import visible_text
 from scrapy_neardup.detect.text import normalise
 
@@ -25,12 +25,12 @@ VISIBLE = "//text()[not(ancestor::script or ancestor::style or ancestor::head)]"
 Extract = Callable[[bytes], object]
 
 
-def rows() -> list[Row]:
-    """Times of a page, and rates of text in GB/s."""
-    every = [page.encode() for page in html_pages()]
-    pages = [page for page in every if len(page) in SIZES][:100]
-    with one_core():
-        return [*page_rows(pages), *tree_rows(pages), *word_rows(every)]
+def every_page() -> list[bytes]:
+    return [page.encode() for page in html_pages()]
+
+
+def usual_pages() -> list[bytes]:
+    return [page for page in every_page() if len(page) in SIZES][:100]
 
 
 def page_rows(pages: list[bytes]) -> list[Row]:
@@ -153,3 +153,10 @@ def times_a_page(pages: list[bytes], ways: dict[str, Extract | None]) -> dict[st
 def _each(run: Callable[..., object], inputs: list) -> None:
     for one in inputs:
         run(one)
+
+
+PARTS = (  # ms a page, GB/s of text
+    Part("HTML to text", lambda: page_rows(usual_pages())),
+    Part("parsed tree to text", lambda: tree_rows(usual_pages())),
+    Part("text to words", lambda: word_rows(every_page())),
+)

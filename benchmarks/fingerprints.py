@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
 
 from lxml import html
 
 from benchmarks.peers import peer
-from benchmarks.rows import Row, cpu_seconds, html_pages, one_core, rates
+from benchmarks.rows import Part, Row, cpu_seconds, html_pages, one_core, rates
 from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.engines import FINGERPRINT, PAPER, SKETCH, FingerprintSpec
 from scrapy_neardup.kernels import PACKAGES, native_is_built
@@ -21,16 +21,21 @@ TARGETS = {"avx512": 1.8, "avx2": 0.5, "portable": 0.5}  # GB/s, the paper's fin
 Run = Callable[[], object]
 
 
-def rows() -> list[Row]:
-    """Rates of text in GB/s, and ratios to the peers."""
-    texts = [normalise(html.document_fromstring(page).text_content()) for page in html_pages()]
-    if not native_is_built():
-        return numpy_rows(texts)
-    kernel = import_module(f"{PACKAGES['native']}.fingerprint")
-    with one_core():
-        made = [*level_rows(kernel, texts), *spec_rows(kernel, texts), *numpy_rows(texts)]
-        made += peer_rows(kernel, texts)
-    return [*made, *core_rows(kernel, texts)]
+@cache
+def words() -> list[bytes]:
+    """Of the real pages."""
+    return [normalise(html.document_fromstring(page).text_content()) for page in html_pages()]
+
+
+def of_native(rows: Callable[[ModuleType, list[bytes]], list[Row]]) -> Callable[[], list[Row]]:
+    """The rows of the compiled kernel; none where there is none."""
+
+    def made() -> list[Row]:
+        if not native_is_built():
+            return []
+        return rows(import_module(f"{PACKAGES['native']}.fingerprint"), words())
+
+    return made
 
 
 def many(kernel: ModuleType, texts: Sequence[bytes], spec: FingerprintSpec) -> Run:
@@ -141,3 +146,12 @@ def wall_seconds(run: Run) -> float:
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
+
+
+PARTS = (  # GB/s of text; ratios to the peers
+    Part("SIMD levels", of_native(level_rows)),
+    Part("default", of_native(spec_rows)),
+    Part("NumPy", lambda: numpy_rows(words())),
+    Part("beside peers", of_native(peer_rows)),
+    Part("all cores", of_native(core_rows), all_cores=True),
+)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 import scrapy_neardup.kernels as kernels
 from benchmarks import index_readme
 from benchmarks.peers import peer
-from benchmarks.rows import Row, cpu_seconds, once, one_core
+from benchmarks.rows import Part, Row, cpu_seconds, once, one_core
 from benchmarks.sorted_tables import SortedTables
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.kernels.cores import cores
@@ -28,24 +27,6 @@ SINGLE_CALLS = 20_000
 FOR_PEERS = 20_000
 
 Work = Callable[[], object]
-
-
-def rows() -> list[Row]:
-    """Times in ns, us or s, bytes, and ratios to the peers; one core but for two rows."""
-    with one_core():
-        found = list(
-            chain(
-                frozen_rows(MILLION, 0.5, 2.5),
-                distance_6_rows(MILLION),
-                live_rows(),
-                numpy_rows(),
-                textbook_rows(),
-                index_readme.rows(uniform(MILLION, 5), uniform(MILLION, 6)),
-                frozen_rows(10 * MILLION, 3, None),
-                distance_6_rows(10 * MILLION),
-            )
-        )
-    return [*found, *all_cores_rows()]
 
 
 def uniform(n: int, seed: int = 1) -> Any:
@@ -226,3 +207,16 @@ def textbook_rows() -> Iterator[Row]:
         tables = SortedTables(blocks, 3, stored, np.arange(MILLION))
         took = in_bulk(tables.all_within_many, queries)
         yield Row(f"sorted tables in NumPy, {blocks} blocks", took, "us")
+
+
+PARTS = (  # ns, us or s; bytes; ratios to the peers
+    Part("frozen, 1 M", lambda: frozen_rows(MILLION, 0.5, 2.5)),
+    Part("distance 6, 1 M", lambda: distance_6_rows(MILLION)),
+    Part("memtable", live_rows),
+    Part("NumPy", numpy_rows),
+    Part("sorted tables", textbook_rows),
+    Part("README", lambda: index_readme.rows(uniform(MILLION, 5), uniform(MILLION, 6))),
+    Part("frozen, 10 M", lambda: frozen_rows(10 * MILLION, 3, None)),
+    Part("distance 6, 10 M", lambda: distance_6_rows(10 * MILLION)),
+    Part("all cores", all_cores_rows, all_cores=True),
+)

@@ -5,7 +5,7 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ ROUNDS = 7
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure of ours. A module of benchmarks has `rows() -> list[Row]`.
+    """One figure of ours.
 
     target   None for a figure that is only reported
     at_most  whether the target is the most it may be (a time) or the least (a rate)
@@ -42,6 +42,20 @@ class Row:
         """kernel, value, unit, target, met, peers."""
         fields = {name: getattr(self, name) for name in ("kernel", "value", "unit", "target")}
         return fields | {"met": self.met, "peers": dict(self.peers)}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows that are measured together. A module of benchmarks has `PARTS`.
+
+    name       what `--only` looks for
+    rows       measures them
+    all_cores  whether it may use more than one core
+    """
+
+    name: str
+    rows: Callable[[], Iterable[Row]]
+    all_cores: bool = False
 
 
 def cpu_seconds(

@@ -11,15 +11,14 @@ k = 30 neighbours are asked for, CDR@10 and recall@10 are against exhaustive sea
 
 import os
 from collections.abc import Iterator
-from functools import partial
-from itertools import chain
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from lxml import html
 
 from benchmarks.peers import peer
-from benchmarks.rows import Row, html_pages, once, one_core
+from benchmarks.rows import Part, Row, html_pages, once
 from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.engines.topsig import TermTable, TopSig, term_features
 from scrapy_neardup.index.slices import SliceIndex, width_for
@@ -44,25 +43,30 @@ class Collection(NamedTuple):
     distances: Any
 
 
-def rows() -> list[Row]:
-    """Milliseconds a query, quality, bytes a signature; one core."""
-    with one_core():
-        stored, queries = made(SIGNATURES)
-        found, truth = index_rows(stored, queries)
-        more = (recall_rows(), figure_3_rows(truth), web_scale_rows(), peer_rows(truth))
-        return [*found, *chain(*more)]
+class Indexed(NamedTuple):
+    """An index of everything."""
+
+    index: SliceIndex
+    building: float  # CPU seconds
+    truth: Collection  # what it is held to
 
 
-def index_rows(stored: Any, queries: Any) -> tuple[list[Row], Collection]:
-    """What one index of everything gives, and the truth it was held to."""
+@cache
+def indexed() -> Indexed:
+    stored, queries = made(SIGNATURES)
     index = SliceIndex(1024, 16)
     building = once(lambda: index.add_many(stored, np.arange(len(stored))))
     index.compact()
     exact = index.scan_nearest_many(queries, K)
-    truth = Collection(stored, queries, exact.ids, exact.distances)
-    parts = (table_1_rows, verify_rows, scan_rows)
-    measured = [row for part in parts for row in part(index, truth)]
-    return [*size_rows(index, building), *measured], truth
+    return Indexed(index, building, Collection(stored, queries, exact.ids, exact.distances))
+
+
+def index_rows() -> Iterator[Row]:
+    """What one index of everything gives."""
+    index, building, truth = indexed()
+    yield from size_rows(index, building)
+    for part in (table_1_rows, verify_rows, scan_rows):
+        yield from part(index, truth)
 
 
 def made(n: int) -> tuple[Any, Any]:
@@ -275,3 +279,12 @@ def usearch_row(usearch: Any, truth: Collection) -> Row:
     cdr, recall = quality(keys, distances, truth)
     name = f"usearch, insert {adding:.0f} us: CDR@10 {cdr:.3f}, recall@10 {recall:.2f}"
     return Row(name, took, "ms")
+
+
+PARTS = (  # ms a query, quality, bytes a signature
+    Part("Table 1", index_rows),
+    Part("expected recall", recall_rows),
+    Part("Figure 3", lambda: figure_3_rows(indexed().truth)),
+    Part("128 bits", web_scale_rows),
+    Part("beside peers", lambda: peer_rows(indexed().truth)),
+)

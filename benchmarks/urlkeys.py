@@ -8,17 +8,11 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 from w3lib.url import canonicalize_url
 
-from benchmarks.rows import ROUNDS, SHARED_DATA, Row, cpu_seconds, one_core
+from benchmarks.rows import ROUNDS, SHARED_DATA, Part, Row, cpu_seconds
 from scrapy_neardup.urls.key import recognised, request_key, url_key
 from scrapy_neardup.urls.request_fingerprinter import QuickRequestFingerprinter
 
 N_URLS = 20_000
-
-
-def rows() -> list[Row]:
-    """Times in us; one core."""
-    with one_core():
-        return [*key_rows("real URLs", real_urls(), 0.25), *key_rows("variants", variants(), None)]
 
 
 def real_urls() -> list[str]:
@@ -54,3 +48,9 @@ def key_rows(name: str, urls: Sequence[str], target: float | None) -> Iterator[R
     yield Row(f"QuickRequestFingerprinter / fingerprint(), {name}", quicker / scrapys, "ratio")
     share = sum(recognised(url) is not None for url in urls) / len(urls)
     yield Row(f"URL key, recognised as canonical, {name}", share, "share")
+
+
+PARTS = (  # us
+    Part("real URLs", lambda: key_rows("real URLs", real_urls(), 0.25)),
+    Part("variants", lambda: key_rows("variants", variants(), None)),
+)

@@ -39,3 +39,16 @@ def test_a_source_tree_without_kernels_does_not_hide_the_installed_package(tmp_p
     native.mkdir(parents=True)
     (native / "bloom.abi3.so").touch()
     assert place(str(installed)) == ["clone", "clone"]
+
+
+def test_parts_are_listed_and_what_no_part_is_named_is_refused() -> None:
+    assert "bloom: sizes" in run_benchmarks("bloom", "--list").stdout.splitlines()
+    assert "no part has 'sises' in its name" in run_benchmarks("--only", "sises", fails=True).stderr
+
+
+def run_benchmarks(*arguments: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    assert bool(done.returncode) == fails, done.stderr
+    return done
