@@ -14,7 +14,7 @@ from scrapy.http import Response
 
 from scrapy_neardup import commands
 from scrapy_neardup.learn.dry_kinds import DRY_AFTER, ENDED_AFTER, DryKinds, bound, kind_of
-from scrapy_neardup.learn.url_parts import cut
+from scrapy_neardup.learn.url_parts import split
 from scrapy_neardup.ledger.reader import LedgerReader
 
 N_TRAP, LEVELS, WIDTH = 400, 6, 3
@@ -198,11 +198,12 @@ def test_dry_kinds_are_kept() -> None:
         ("a.example/shop/all?p=1&p=2&p=3&p=4", "a.example/shop/*?3"),
         ("a.example/calendar?m=12", "a.example/calendar?1"),
         ("a.example/2024/05/17/x.html", "a.example/*/*/*/*.html?0"),
-        ("a.example/" + "a/" * 11, "a.example/*/*/*/*/*/*/*/*/…?0"),
+        ("a.example/" + "a/" * 40, "a.example/a/*/*/*/*/*/*/*/…?0"),
+        ("a.example/grow?" + "&".join(f"p={i}" for i in range(90)), "a.example/grow?3"),
     ],
 )
 def test_urls_of_a_kind(url: str, kind: str) -> None:
-    parts = cut(url.encode())
+    parts = split(url.encode())
     assert parts is not None
     assert kind_of(parts) == kind
 

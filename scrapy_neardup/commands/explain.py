@@ -235,10 +235,10 @@ def facts(
 def _why_deferred(url: str, rules: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Of which kind a URL is, and what fetches it."""
     from scrapy_neardup.learn.dry_kinds import kind_of
-    from scrapy_neardup.learn.url_parts import cut
+    from scrapy_neardup.learn.url_parts import split
     from scrapy_neardup.urls.key import url_key
 
-    if (parts := cut(url_key(url, url_rules(rules)))) is not None:
+    if (parts := split(url_key(url, url_rules(rules)))) is not None:
         yield "kind of URL", f"{kind_of(parts)}: 'scrapy neardup rules' shows how dry it is"
     yield "otherwise by", "'scrapy neardup undo --deferred', undo URL, or NEARDUP_LEARN='watch'"
 

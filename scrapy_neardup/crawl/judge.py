@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 THREAD_BYTES = 100_000  # a body from which reading may hold up the loop: docs/security.md, Budget
 
+# Of these kinds, what a page says may be known line by line.
+SAYS_MORE = frozenset({"new", "contains", "too-short"})
+
 PAGES_OF_KIND = {
     kind: stats.PAGES_BY_KIND.format(kind.replace("-", "_")) for kind in get_args(DecisionKind)
 }
@@ -172,8 +175,8 @@ class PageJudge:
         if decided is None:
             return None
         decision, page.is_new = decided
-        if decision.kind == "too-short":
-            page.short_words = reading.words
+        if decision.kind in SAYS_MORE:
+            page.reading = reading
         if reading.is_mostly_script:
             self._count(stats.PAGES_MOSTLY_SCRIPT)
         return self._counted(decision)

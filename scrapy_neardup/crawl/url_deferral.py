@@ -9,16 +9,19 @@ from scrapy.crawler import Crawler
 from scrapy.http import Request
 
 from scrapy_neardup.crawl.items import CrawledPage
+from scrapy_neardup.crawl.judge import SAYS_MORE
 from scrapy_neardup.crawl.url_learning import is_plain
+from scrapy_neardup.detect.near import MIN_WORDS
+from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.factory import make_queued_urls, make_rules
 from scrapy_neardup.learn.dry_kinds import DryKinds, kind_of
-from scrapy_neardup.learn.url_parts import cut
+from scrapy_neardup.learn.url_parts import split
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.skipped import DEFERRED, SkippedRequest
 from scrapy_neardup.urls.key import url_key
 
 PROBES = 10  # requests of a dry kind that are made whenever the crawl runs idle
-MAX_OUTLINES = 65_536
+MAX_LINES = 131_072
 
 
 class UrlDeferral:
@@ -30,12 +33,12 @@ class UrlDeferral:
         self._found = make_queued_urls(settings)  # keys of all requests that pages gave
         self._depth_priority = crawler.settings.getint("DEPTH_PRIORITY")
         self._lowest = 0  # priority that the spider gave a request
-        self._outlines: OrderedDict[tuple[str, str], None] = OrderedDict()  # of short pages
+        self._known = KnownLines()
 
     def found(self, page: CrawledPage, request: Request, key: bytes | None) -> None:
         """A page gave a request: it leads on if that is new, and no more of its own kind."""
         self._lowest = min(self._lowest, self._given_priority(request))
-        url = cut(key) if key is not None else None
+        url = split(key) if key is not None else None
         if key is None or url is None:
             page.leads_on = True
         elif self._found.add(key) and not page.leads_on:
@@ -57,19 +60,16 @@ class UrlDeferral:
         decision, url = page.judged, page.response.url
         if decision is None or page.differing is not None or decision.kind == "undecided":
             return url, True
-        if decision.kind == "too-short":
-            outline = kind, outline_of(page.short_words)
-            is_new = outline not in self._outlines
-            self._outlines[outline] = None
-            if len(self._outlines) > MAX_OUTLINES:
-                self._outlines.popitem(last=False)
-            return " ".join(outline), is_new
-        if decision.kind in ("new", "contains"):
-            return url, True
+        reading, page.reading = page.reading, None
+        if decision.kind == "too-short" and reading is not None:
+            outline = f"{kind} {outline_of(reading.words)}"
+            return outline, self._known.add(hash(outline))
+        if decision.kind in SAYS_MORE:
+            return url, reading is None or self._known.new_words(reading.blocks) >= MIN_WORDS
         return decision.original or url, False
 
     def _kind_of_page(self, page: CrawledPage) -> str | None:
-        url = cut(url_key(page.response.url, self._rules))
+        url = split(url_key(page.response.url, self._rules))
         return None if url is None else kind_of(url)
 
     def kind_to_wait(self, request: Request, key: bytes) -> str | None:
@@ -77,7 +77,7 @@ class UrlDeferral:
 
         Never one that would wait for requests to which the spider gave a lower priority.
         """
-        url = cut(key)
+        url = split(key)
         if url is None or self._given_priority(request) > self._lowest:
             return None
         kind = kind_of(url)
@@ -100,6 +100,27 @@ class UrlDeferral:
             taken[kind] += 1
             if taken[kind] <= PROBES:
                 yield one
+
+
+class KnownLines:
+    """Hashes of lines that pages have had. The oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._lines: OrderedDict[int, None] = OrderedDict()
+
+    def add(self, line: int) -> bool:
+        """A page has a line; whether it is new."""
+        if line in self._lines:
+            return False
+        self._lines[line] = None
+        if len(self._lines) > MAX_LINES:
+            self._lines.popitem(last=False)
+        return True
+
+    def new_words(self, blocks: Blocks) -> int:
+        """A page has these lines; how many words those have that are new."""
+        lines = zip(blocks.hashes.tolist(), blocks.n_words.tolist(), strict=True)
+        return sum(n_words for line, n_words in lines if self.add(line))
 
 
 def outline_of(words: bytes) -> str:

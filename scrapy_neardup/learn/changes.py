@@ -34,9 +34,10 @@ class Variant:
     what, where, kind  as in Change; kind is the class of the value
     value              what was taken out
     text               of the rest
+    place              by which URLs are remembered that have anything in the place of the value
     """
 
-    __slots__ = ("_rest", "kind", "text", "value", "what", "where")
+    __slots__ = ("_rest", "kind", "place", "text", "value", "what", "where")
 
     def __init__(
         self,
@@ -52,17 +53,13 @@ class Variant:
         self.kind = value_class(value)
         self.value = value
         self.text = text
+        self.place = place_of(text, what, where)
         self._rest = rest
 
     @property
     def rest(self) -> UrlParts:
         """The parts that are left."""
         return UrlParts(*self._rest)
-
-    @property
-    def place(self) -> str:
-        """By which URLs are remembered that have anything in the place of what is taken out."""
-        return place_of(self.text, self.what, self.where)
 
     @property
     def can_differ(self) -> bool:

@@ -34,7 +34,8 @@ def kind_of(url: UrlParts) -> str:
     """
     segments = url.segments
     if len(segments) > MAX_DEPTH:
-        path = f"{url.host}/{'*/' * MAX_DEPTH}…"
+        first = segments[0] if value_class(segments[0]) == segments[0] else "*"
+        path = f"{url.host}/{first}/{'*/' * (MAX_DEPTH - 1)}…"
     elif len(segments) == 1:
         path = f"{url.host}/{value_class(segments[0])}"
     else:

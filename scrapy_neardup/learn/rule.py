@@ -17,7 +17,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from scrapy_neardup.learn.changes import Change
-from scrapy_neardup.learn.url_parts import UrlParts
+from scrapy_neardup.learn.url_parts import CLASSES, UrlParts
 
 PROPOSE_AFTER = 5  # originals
 CONFIDENCE = 0.95
@@ -133,7 +133,7 @@ class Rule:
         """A page confirmed it for URLs like this one."""
         for place, value in (*rest.values(), (REMOVED, removed)):
             seen = self.values.setdefault(place, set())
-            if len(seen) < MANY_VALUES:
+            if len(seen) < MANY_VALUES + len(CLASSES):
                 seen.add(short(value))
 
     def holds_for(self, rest: UrlParts, removed: str) -> bool:
@@ -148,9 +148,14 @@ class Rule:
         if self.change.value.startswith("{") and len(known.get(REMOVED, ())) < MANY_REMOVED:
             return False
         return all(
-            len(seen := known.get(place, set())) >= MANY_VALUES or short(value) in seen
+            are_many(seen := known.get(place, set())) or short(value) in seen
             for place, value in rest.values()
         )
+
+
+def are_many(values: set[str]) -> bool:
+    """Whether there are MANY_VALUES; what stands for the values of a class is none."""
+    return len(values) >= MANY_VALUES and len(values - CLASSES) >= MANY_VALUES
 
 
 def short(value: str) -> str:

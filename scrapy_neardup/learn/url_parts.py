@@ -11,6 +11,7 @@ MAX_SEGMENTS, MAX_ARGUMENTS = 12, 16  # URLs with more are not learnt from: trap
 MAX_KEY = 500  # bytes of a URL's key
 MAX_WORD = 12  # letters in a row; more of them may be a token without digits
 WORD = re.compile(rf"[^\W\d_]{{0,{MAX_WORD}}}(?:[-_.~+][^\W\d_]{{1,{MAX_WORD}}}){{0,2}}|\d")
+CLASSES = frozenset({"{n}", "{id}", "{text}"})
 EXTENSION = re.compile(r"\.[a-z]{2,5}$")
 
 
@@ -37,15 +38,10 @@ class UrlParts(NamedTuple):
 
         A first directory that is a word is part of the shape: on many hosts it is somebody's own.
         """
-        segments = ["*"] * len(self.segments)
-        last = len(segments) - 1
-        if not self.segments[last]:
-            segments[last] = ""
-        elif found := EXTENSION.search(self.segments[last]):
-            segments[last] += found[0]
-        if last > (not self.segments[last]) and value_class(self.segments[0]) == self.segments[0]:
-            segments[0] = self.segments[0]
-        return f"{self.host}/{'/'.join(segments)}"
+        first, last = self.segments[0], self.segments[-1]
+        found = EXTENSION.search(last)
+        end = f"*{found[0]}" if found else "*" if last else ""
+        return shape_of(self.host, first, len(self.segments) - 1, end)
 
     def values(self) -> Iterator[tuple[str, str]]:
         """What tells URLs of a shape apart: place or name, and value; `?` for all names."""
@@ -60,10 +56,25 @@ class UrlParts(NamedTuple):
         yield "?", "&".join(names)
 
 
+@lru_cache(maxsize=4096)
+def shape_of(host: str, first: str, n_folders: int, end: str) -> str:
+    """The shape of URLs of so many folders, the first of which is this, and of an end."""
+    folders = ["*"] * n_folders
+    if n_folders > (not end) and value_class(first) == first:
+        folders[0] = first
+    return f"{host}/{'/'.join([*folders, end])}"
+
+
 def cut(key: bytes) -> UrlParts | None:
     """The parts of a URL's key; None for one that is more than a URL, or has very many parts."""
-    if len(key) > MAX_KEY:
+    url = split(key) if len(key) <= MAX_KEY else None
+    if url is None or len(url.segments) > MAX_SEGMENTS or len(url.arguments) > MAX_ARGUMENTS:
         return None
+    return url
+
+
+def split(key: bytes) -> UrlParts | None:
+    """The parts of a URL's key, however many; None for one that is more than a URL."""
     try:
         text = key.decode("utf-8")
     except UnicodeDecodeError:
@@ -72,11 +83,9 @@ def cut(key: bytes) -> UrlParts | None:
         return None
     rest, _, query = text.partition("?")
     host, slash, path = rest.partition("/")
-    segments = tuple(path.split("/"))
-    arguments = tuple(query.split("&")) if query else ()
-    if not slash or len(segments) > MAX_SEGMENTS or len(arguments) > MAX_ARGUMENTS:
+    if not slash:
         return None
-    return UrlParts(host, segments, arguments)
+    return UrlParts(host, tuple(path.split("/")), tuple(query.split("&")) if query else ())
 
 
 @lru_cache(maxsize=4096)
