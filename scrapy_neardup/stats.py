@@ -97,6 +97,11 @@ TEMPLATES_WITHOUT_ROOM = key(
     "pages of which nothing was learnt because their host's templates find no room in "
     "NEARDUP_TEMPLATE_MB; of such a host only exact repeats are dropped",
 )
+PAGES_SOFT_404 = key(
+    "pages/soft_404",
+    "pages that are what the site answers to paths that do not exist; counted by decision, too",
+)
+SOFT_404_PROBES = key("soft_404/probes", "paths that cannot exist, asked for: one a host")
 PAGES_ELSEWHERE = key(
     "pages/elsewhere",
     "pages that repeat a page of another site; kept unless NEARDUP_SCOPE is `all`",

@@ -13,7 +13,7 @@ from scrapy_neardup.crawl.recrawl import Revisit
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.item_table import KeptItem
-from scrapy_neardup.detect.page_reading import PageReading
+from scrapy_neardup.detect.text import Blocks
 
 
 class OfferedItem(NamedTuple):
@@ -39,7 +39,9 @@ class CrawledPage:
     n_links: int = 0  # requests that its callback yielded, counted there, too
     n_new_links: int = 0  # of those, to URLs that nobody knew (NEARDUP_REVISIT)
     text: str = ""  # where texts are recorded
-    reading: PageReading | None = None  # where it says whether the page has lines that are new
+    # Of pages whose text repeats none: what they say, in words and line by line.
+    words: bytes = b""
+    blocks: Blocks | None = None
     judged: Decision | None = None  # what the detector said
     decision: Decision | None = None  # what is done about it
     is_new: bool = False  # whether the page is remembered from now on

@@ -17,6 +17,7 @@ from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision, DecisionKind
+from scrapy_neardup.detect.near import FEW_WORDS
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 THREAD_BYTES = 100_000  # a body from which reading may hold up the loop: docs/security.md, Budget
 
-# Of these kinds, what a page says may be known line by line.
-SAYS_MORE = frozenset({"new", "contains", "too-short"})
+# What pages of these kinds say is looked at once more when they are done.
+SAYS_MORE = frozenset({"new", "contains", "near-but-differs", "too-short"})
 
 PAGES_OF_KIND = {
     kind: stats.PAGES_BY_KIND.format(kind.replace("-", "_")) for kind in get_args(DecisionKind)
@@ -77,6 +78,18 @@ class PageJudge:
             judged = await self._decision(reading, page)
         if judged is not None:
             page.judged, page.decision = judged, self.spare(page.response.url, judged)
+
+    def words(self, page: CrawledPage) -> bytes | None:
+        """The words of a page; None where it cannot be compared."""
+        reading = self._read(page)
+        return None if reading is None else reading.words
+
+    def has_own_content(self, page: CrawledPage) -> bool:
+        """Whether a page has FEW_WORDS that are not its host's, or that is not known."""
+        reading = self._read(page)
+        if reading is None or self._state.detector.is_cold(reading):
+            return True
+        return self._state.detector.own_words(reading) >= FEW_WORDS
 
     def own_words(self, page: CrawledPage) -> int:
         """How many words of a page are its own, not its host's; 0 where that is not known."""
@@ -176,7 +189,7 @@ class PageJudge:
             return None
         decision, page.is_new = decided
         if decision.kind in SAYS_MORE:
-            page.reading = reading
+            page.words, page.blocks = reading.words, reading.blocks
         if reading.is_mostly_script:
             self._count(stats.PAGES_MOSTLY_SCRIPT)
         return self._counted(decision)

@@ -30,6 +30,7 @@ from scrapy_neardup.crawl.page_lifecycle import (
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.recrawl import Recrawl
 from scrapy_neardup.crawl.request_tracker import RequestTracker
+from scrapy_neardup.crawl.soft_404 import SoftNotFound
 from scrapy_neardup.crawl.url_learning import UrlLearning
 from scrapy_neardup.crawl.url_skipping import UrlSkipping
 from scrapy_neardup.detect.decision import Decision
@@ -48,6 +49,7 @@ class CrawledPages:
         effects: Effects,
         requests: RequestTracker,
         judge: PageJudge,
+        soft_404: SoftNotFound,
         item_judge: ItemJudge,
         recorder: Recorder,
         advice: Advice,
@@ -62,6 +64,7 @@ class CrawledPages:
         self._effects = effects
         self._requests = requests
         self._judge = judge
+        self._soft_404 = soft_404
         self._item_judge = item_judge
         self._recorder = recorder
         self._advice = advice
@@ -102,7 +105,9 @@ class CrawledPages:
             return
         page.is_read = True
         self._lifecycle.reading(page.id)
+        await self._soft_404.probe(page.response)
         await self._judge.judge(page)
+        self._attempt("soft_404", self._soft_404.name, page)
         row = page.judged.page_id if page.judged is not None and page.is_new else None
         self._lifecycle.judged(page.id, row, original_of(page.decision))
 

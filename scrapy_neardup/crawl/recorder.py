@@ -157,6 +157,8 @@ class Recorder:
             data_differ=None if differing is None else ", ".join(sorted(differing)),
             text=text,
         )
+        if decision.kind == "soft-404":
+            entry = entry._replace(original=None)
         if revisit is not None and (revisit.says_nothing_new or action == "kept"):
             entry = entry._replace(kind=REVISITED.get(revisit.status, entry.kind), original=None)
         self.ledger.record(entry._replace(**of_response(response)) if response else entry)

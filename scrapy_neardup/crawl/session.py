@@ -53,6 +53,7 @@ from scrapy_neardup.crawl.recrawl import FLUSH_INTERVAL_S, Recrawl
 from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.seen_urls import SeenUrls, is_inspection
 from scrapy_neardup.crawl.shared_state import hold_state
+from scrapy_neardup.crawl.soft_404 import SoftNotFound
 from scrapy_neardup.crawl.url_deferral import UrlDeferral
 from scrapy_neardup.crawl.url_learning import UrlLearning
 from scrapy_neardup.crawl.url_skipping import SYNC_INTERVAL_S, UrlSkipping
@@ -296,6 +297,7 @@ class CrawlSession:
             effects,
             self.requests,
             judge,
+            SoftNotFound(crawler, settings, judge, attempt, count),
             self.items,
             recorder,
             self.advice,

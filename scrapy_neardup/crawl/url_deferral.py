@@ -9,7 +9,6 @@ from scrapy.crawler import Crawler
 from scrapy.http import Request
 
 from scrapy_neardup.crawl.items import CrawledPage
-from scrapy_neardup.crawl.judge import SAYS_MORE
 from scrapy_neardup.crawl.url_learning import is_plain
 from scrapy_neardup.detect.near import MIN_WORDS
 from scrapy_neardup.detect.text import Blocks
@@ -60,12 +59,11 @@ class UrlDeferral:
         decision, url = page.judged, page.response.url
         if decision is None or page.differing is not None or decision.kind == "undecided":
             return url, True
-        reading, page.reading = page.reading, None
-        if decision.kind == "too-short" and reading is not None:
-            outline = f"{kind} {outline_of(reading.words)}"
+        if decision.kind == "too-short":
+            outline = f"{kind} {outline_of(page.words)}"
             return outline, self._known.add(hash(outline))
-        if decision.kind in SAYS_MORE:
-            return url, reading is None or self._known.new_words(reading.blocks) >= MIN_WORDS
+        if decision.kind in ("new", "contains"):
+            return url, page.blocks is None or self._known.new_words(page.blocks) >= MIN_WORDS
         return decision.original or url, False
 
     def _kind_of_page(self, page: CrawledPage) -> str | None:

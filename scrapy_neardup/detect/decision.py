@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 DecisionKind = Literal[
-    "new", "exact", "near", "near-but-differs", "contains", "too-short", "undecided"
+    "new", "exact", "near", "near-but-differs", "contains", "too-short", "undecided", "soft-404"
 ]
 # Others may be near a page of these kinds.
 INDEXED: frozenset[DecisionKind] = frozenset({"new", "near", "near-but-differs", "contains"})
@@ -16,7 +16,8 @@ class Decision(NamedTuple):
 
     kind             "new", or a duplicate: "exact" (the same text), "near"; "too-short" and
                      "undecided" pages are to be kept, as is one that is "near-but-differs", or
-                     that "contains" an earlier page whole and says more
+                     that "contains" an earlier page whole and says more. A crawl calls both pages
+                     that are new and copies "soft-404" where the site shows the same for any path
     fingerprint      of the page
     words            how many it has
     original         URL of the page it repeats, nearly repeats or contains; None for other kinds
@@ -48,4 +49,6 @@ class Decision(NamedTuple):
     @property
     def is_duplicate(self) -> bool:
         """Whether another page of the same scope says the same."""
+        if self.kind == "soft-404":
+            return self.original_id is not None  # it was exact or near
         return self.kind in ("exact", "near")

@@ -227,6 +227,13 @@ class NearDupSettings:
         "predictions is wrong: 0.05 takes 59 right ones and no wrong one.",
     )
 
+    soft_404_probe: bool = setting(
+        False,
+        flag,
+        "True: ask each host once for a path that cannot exist, to know what it answers with "
+        "status 200 instead of 404. False: learn that from pages with many unrelated URLs only.",
+    )
+
     state_dir: str | None = setting(
         None,
         optional(path),

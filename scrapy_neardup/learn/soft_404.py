@@ -1,0 +1,68 @@
+"""Soft 404s: what a site answers with status 200 to paths that do not exist.
+
+Known by a probe, a path that cannot exist, or by a page that is found under many unrelated URLs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from scrapy_neardup.learn.url_parts import EXTENSION, UrlParts
+
+MIN_URLS, MIN_SHAPES = 5, 3
+MAX_CONTENTS = 4096
+TOKEN = re.compile(r"[^\W_]+")
+
+
+def tokens_of(url: UrlParts) -> frozenset[str]:
+    """What a URL is about: what its segments and values consist of, the first directory aside."""
+    *folders, last = url.segments
+    named = [*folders[1:], EXTENSION.sub("", last)]
+    values = [argument.partition("=")[2] for argument in url.arguments]
+    return frozenset(TOKEN.findall(" ".join([*named, *values]).lower()))
+
+
+def outline(words: bytes, url: str) -> int:
+    """What a page says, without numbers and without what it repeats of its own URL; a hash."""
+    echoed = set(TOKEN.findall(url.lower()))
+    text = words.decode("utf-8", "replace").split()
+    return hash(tuple(word for word in text if word.isalpha() and word not in echoed))
+
+
+@dataclass(slots=True)
+class Found:
+    """Where one content was found."""
+
+    n_urls: int = 0
+    shapes: set[str] = field(default_factory=set)
+    common: frozenset[str] = frozenset()  # tokens that all its URLs have
+
+    def came(self, url: UrlParts) -> None:
+        tokens = tokens_of(url)
+        self.common = self.common & tokens if self.n_urls else tokens
+        self.n_urls += 1
+        if len(self.shapes) < MIN_SHAPES:
+            self.shapes.add(url.shape)
+
+    @property
+    def is_unrelated(self) -> bool:
+        """Whether its URLs have nothing in common: copies of a page share its number or name."""
+        return self.n_urls >= MIN_URLS and len(self.shapes) >= MIN_SHAPES and not self.common
+
+
+class UnrelatedUrls:
+    """Contents, and under what URLs each was found. The oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[str, Found] = OrderedDict()
+
+    def came(self, content: str, url: UrlParts) -> bool:
+        """A URL shows a content; whether its URLs have nothing in common by now."""
+        found = self._found.setdefault(content, Found())
+        found.came(url)
+        self._found.move_to_end(content)
+        if len(self._found) > MAX_CONTENTS:
+            self._found.popitem(last=False)
+        return found.is_unrelated
