@@ -2,9 +2,11 @@
 
     python -m benchmarks.stalls [--pages N] [--frontier N]
 
-Remembers N pages one by one, saving the state twenty times on the way, and times each call on the
-loop's thread. Then pushes requests into a frontier and takes them again, beside Scrapy's own disk
-queue and queuelib's queue in SQLite.
+Fills a state with N pages and saves it. Then opens it and remembers pages one by one, at the
+pace of a fast crawl, while snapshots are written; times each call on the loop's thread, and tells
+how many bytes each snapshot wrote. Then pushes requests into a frontier and takes them again,
+beside Scrapy's own disk queue and queuelib's queue in SQLite. With --folder, a state that is there
+is not filled.
 """
 
 import argparse
@@ -19,13 +21,16 @@ import numpy as np
 from queuelib.queue import LifoDiskQueue, LifoSQLiteQueue
 from scrapy import Request
 
-from scrapy_neardup.detect.page_table import Page
+from scrapy_neardup.detect.id_table import IdTable
+from scrapy_neardup.detect.page_table import Column, Page, PageTable
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.frontier import Frontier
 
-SNAPSHOTS = 20
+SNAPSHOTS, PAGES_BETWEEN = 5, 5_000
+PAGES_A_SECOND = 500
+AT_ONCE = 100_000  # pages, of those that fill the state
 COMMIT_EVERY = 250  # requests: a quarter of a second of a crawl of 1,000 pages a second
 SLOW = 2000  # requests for a queue that syncs each
 
@@ -33,33 +38,112 @@ SLOW = 2000  # requests for a queue that syncs each
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stalls", description=__doc__)
     parser.add_argument("--pages", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path, help="where the state is, for a while")
     parser.add_argument("--frontier", type=int, default=50_000, help="requests")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        for name, calls in timed_calls(Path(folder), options.pages).items():
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        if not any(folder.glob("snapshot-*")):
+            fill(folder, options.pages)
+        for name, calls in timed_calls(folder).items():
             slowest = ", ".join(f"{1000 * s:.1f}" for s in sorted(calls)[-3:])
             print(f"{name:<12}{len(calls):>10,} calls, the slowest: {slowest} ms")
     for name, rate in queues(options.frontier).items():
         print(f"{name:<28}{rate[0]:>9,.0f} pushes/s{rate[1]:>9,.0f} pops/s")
 
 
-def timed_calls(folder: Path, n_pages: int) -> dict[str, list[float]]:
-    """Seconds of each call that remembers a page, adds a URL, or begins a snapshot."""
-    state = State.open(folder, make_state_factory(NearDupSettings(key=1)), key=1)
+def opened(folder: Path) -> State:
+    return State.open(folder, make_state_factory(NearDupSettings(key=1)), key=1)
+
+
+def fill(folder: Path, n_pages: int) -> None:
+    """Save a state of so many pages of random words, each found by its URL and its digest."""
+    state = opened(folder)
     state.begin()
-    calls: dict[str, list[float]] = {"page": [], "URL": [], "snapshot": []}
-    rng = np.random.default_rng(1)
-    n_words = state.detector.pages.arrays()["sketches"].shape[1]
-    for number in range(n_pages):
-        sketch = rng.integers(0, 2**64, n_words, dtype=np.uint64)
-        url = f"http://host{number % 999}.example/section/{number % 31}/an-article-{number}"
-        page = Page(int(sketch[0]), sketch, rng.bytes(16), number % 999, url, time.time())
-        calls["page"].append(seconds(lambda page=page: state.detector.restore(page, indexed=True)))
-        calls["URL"].append(seconds(lambda url=url: state.url_done(url.encode())))
-        if number % (n_pages // SNAPSHOTS) == 0:
-            calls["snapshot"].append(seconds(state.snapshot))
+    rng, pages = np.random.default_rng(1), state.detector.pages
+    by_url, by_digest = IdTable(), IdTable()
+    columns = {name: Column(a.dtype.str, *a.shape[1:]) for name, a in pages.arrays().items()}
+    for start in range(0, n_pages, AT_ONCE):
+        ids = np.arange(start, min(start + AT_ONCE, n_pages))
+        urls = [url_of(number) for number in ids.tolist()]
+        state.urls.add_at([url.encode() for url in urls], [time.time()] * len(ids))
+        rows = made_rows(rng, urls, pages.sketch_words)
+        rows["url_ends"] += np.uint64(len(columns["url_bytes"]))
+        for name, values in rows.items():
+            columns[name].extend(values)
+        by_url.put_many(rows["url_keys"], ids)
+        by_digest.put_many(rows["digests"][:, 0] ^ rows["sites"], ids)
+        state.detector.index.add_many(rows["fingerprints"], ids)
+    arrays = {name: columns[name].rows() for name in rows}
+    arrays |= by_url.arrays("by_url", None) | by_digest.arrays("by_digest", None)
+    arrays["is_alive"] = np.ones(n_pages, np.uint8)
+    state.detector.pages = PageTable.from_arrays(arrays)
+    print(f"{n_pages:,} pages in memory: {state.detector.nbytes / 1e9:.2f} GB")
+    begin = time.perf_counter()
     state.close()
+    took, n_bytes = time.perf_counter() - begin, sum(files_in(folder).values())
+    print(f"saved in {took:.1f} s: {n_bytes / 1e9:.2f} GB")
+
+
+def url_of(number: int) -> str:
+    return f"http://host{number % 999}.example/section/{number % 31}/an-article-{number}"
+
+
+def made_rows(rng: np.random.Generator, urls: list[str], n_words: int) -> dict[str, Any]:
+    """Columns of the page table for pages of random words."""
+    n = len(urls)
+    sketches = rng.integers(0, 2**64, (n, n_words), dtype=np.uint64)
+    encoded = [url.encode() for url in urls]
+    return {
+        "fingerprints": sketches[:, 0],
+        "sketches": sketches,
+        "digests": rng.integers(0, 2**64, (n, 2), dtype=np.uint64),
+        "sites": rng.integers(0, 999, n, dtype=np.uint64),
+        "times": np.full(n, time.time()),
+        "url_keys": rng.integers(0, 2**64, n, dtype=np.uint64),
+        "url_ends": np.cumsum([len(url) for url in encoded], dtype=np.uint64),
+        "url_bytes": np.frombuffer(b"".join(encoded), np.uint8),
+    }
+
+
+def timed_calls(folder: Path) -> dict[str, list[float]]:
+    """Seconds of each call that remembers a page, adds a URL, or begins a snapshot."""
+    begin = time.perf_counter(), time.process_time()
+    state = opened(folder)
+    wall_s, cpu_s = time.perf_counter() - begin[0], time.process_time() - begin[1]
+    print(f"opened in {wall_s:.1f} s, {cpu_s:.1f} s CPU")
+    state.begin()
+    done(state)
+    calls: dict[str, list[float]] = {"page": [], "URL": [], "snapshot": []}
+    rng, n_words = np.random.default_rng(2), state.detector.pages.sketch_words
+    for number in range(SNAPSHOTS * PAGES_BETWEEN):
+        sketch, url = rng.integers(0, 2**64, n_words, dtype=np.uint64), url_of(10**9 + number)
+        page = Page(int(sketch[0]), sketch, rng.bytes(16), number % 999, url, time.time())
+        took = seconds(lambda page=page: state.detector.restore(page, indexed=True))
+        calls["page"].append(took)
+        calls["URL"].append(seconds(lambda url=url: state.url_done(url.encode())))
+        if number % PAGES_BETWEEN == 0:
+            n_pages, before = len(state.detector), files_in(folder)
+            calls["snapshot"].append(seconds(state.snapshot))
+        elif number % PAGES_BETWEEN == PAGES_BETWEEN - 1:
+            done(state)
+            written = dict(files_in(folder).items() - before.items())
+            print(f"snapshot of {n_pages:,} pages: {sum(written.values()) / 1e6:,.0f} MB written")
+        time.sleep(max(0.0, 1 / PAGES_A_SECOND - took))
+    state.release()
     return calls
+
+
+def done(state: State) -> None:
+    """Wait for the thread that writes."""
+    assert state._writing is not None
+    assert state._writing.result()
+
+
+def files_in(folder: Path) -> dict[tuple[str, int], int]:
+    """Bytes of the state's files; one that was written again is another one."""
+    paths = [path for path in folder.iterdir() if path.name.startswith(("snapshot-", "rows-"))]
+    return {(path.name, path.stat().st_ino): path.stat().st_size for path in paths}
 
 
 def seconds(action: Callable[[], Any]) -> float:

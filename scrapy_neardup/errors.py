@@ -1,5 +1,12 @@
 """The exception tree: everything this package raises on purpose."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 class NearDupError(Exception):
     """The root: catch it to catch whatever scrapy_neardup refuses."""
@@ -75,6 +82,14 @@ class StateError(NearDupError):
 
 class DamagedFile(StateError):
     """A state file, or a part of it, does not hold what was written."""
+
+
+class DamagedRows(DamagedFile):
+    """A file of rows that a snapshot needs is damaged, missing, or not the one that it means."""
+
+    def __init__(self, path: Path, message: str) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class SnapshotError(StateError):

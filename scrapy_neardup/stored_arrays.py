@@ -7,7 +7,8 @@ has been through here: after these checks no look-up reads past an array or goes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,17 @@ from scrapy_neardup.errors import SnapshotError
 Shape = tuple[int | None, ...]  # None: of any length
 
 
-class Joined(NamedTuple):
-    """Arrays of one dtype, one behind the other: an array for a file, without a copy of it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Joined:
+    """Arrays of one dtype, one behind the other: an array for a file, without a copy of it.
 
-    parts: tuple[Any, ...]  # nobody writes to them
+    parts  at least one; nobody writes to them
+    grows  an object for several arrays together: while they come with the same one, rows were added
+           to the end of each, and nothing else has changed. None: that is not known
+    """
+
+    parts: tuple[Any, ...]
+    grows: object = None
 
     @property
     def dtype(self) -> Any:
@@ -27,7 +35,30 @@ class Joined(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (sum(len(part) for part in self.parts), *self.parts[0].shape[1:])
+        return (len(self), *self.parts[0].shape[1:])
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.parts)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.concatenate(self.parts).astype(dtype or self.dtype, copy=False)
+
+    def behind(self, row: int) -> Joined:
+        """The rows from one on."""
+        left = []
+        for part in self.parts:
+            left.append(part[row:])
+            row = max(0, row - len(part))
+        return Joined(tuple(part for part in left if len(part)) or (left[-1],), self.grows)
+
+
+def parts_of(array: Any) -> tuple[Any, ...]:
+    """The arrays of which one consists."""
+    return array.parts if isinstance(array, Joined) else (array,)
 
 
 def is_frozen(array: Any) -> bool:
@@ -35,9 +66,29 @@ def is_frozen(array: Any) -> bool:
     return isinstance(array, Joined) or not array.flags.writeable
 
 
-def whole(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays with those made that are in parts."""
-    return {n: np.concatenate(a.parts) if isinstance(a, Joined) else a for n, a in arrays.items()}
+def whole(array: Any) -> Any:
+    """An array in one piece; a copy if it is in several."""
+    parts = parts_of(array)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def span(array: Any, start: int, end: int | None = None) -> Any:
+    """Rows start to end (exclusive) in one piece; a copy if they straddle two parts."""
+    end = len(array) if end is None else end
+    found, at = [], 0
+    for part in parts_of(array):
+        if at + len(part) > start and at < end:
+            found.append(part[max(0, start - at) : end - at])
+        at += len(part)
+    if not found:
+        return parts_of(array)[0][:0]
+    return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def grown_with(arrays: Mapping[str, Any]) -> object:
+    """What some arrays grow with; a new object where they do not say."""
+    told = (a.grows for a in arrays.values() if isinstance(a, Joined) and a.grows is not None)
+    return next(told, object())
 
 
 def check_arrays(
@@ -48,10 +99,17 @@ def check_arrays(
         if name not in arrays:
             raise SnapshotError(f"{what}: array {name} is missing")
         found = arrays[name]
-        fits = len(shape) == found.ndim and all(
+        parts = parts_of(found)
+        fits = len(shape) == len(found.shape) and all(
             wanted in (None, n) for wanted, n in zip(shape, found.shape, strict=True)
         )
-        if found.dtype != np.dtype(dtype) or not fits or not found.flags.c_contiguous:
+        fits = fits and all(
+            part.dtype == np.dtype(dtype)
+            and part.shape[1:] == found.shape[1:]
+            and part.flags.c_contiguous
+            for part in parts
+        )
+        if not fits:
             raise SnapshotError(
                 f"{what}: array {name} is {found.dtype}{found.shape}, not {np.dtype(dtype)}{shape}"
             )

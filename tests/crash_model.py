@@ -30,7 +30,7 @@ import numpy as np
 
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state import State
+from scrapy_neardup.state import State, row_files
 from scrapy_neardup.state.recovery import numbers
 from tests.mock_site import prose
 
@@ -446,6 +446,17 @@ def knows(state: State, number: int) -> bool:
 
 
 @contextmanager
+def row_files_of(min_bytes: int) -> Iterator[None]:
+    """Let snapshots write rows to files of their own from so many bytes on."""
+    real = row_files.MIN_BYTES
+    try:
+        row_files.MIN_BYTES = min_bytes
+        yield
+    finally:
+        row_files.MIN_BYTES = real
+
+
+@contextmanager
 def without_syncs() -> Iterator[None]:
     """Checking a folder needs no disk."""
     real = os.fsync, os.fdatasync
@@ -467,7 +478,8 @@ def replay(seed: int, policy: str, stride: int) -> Counter[str]:
         root = Path(temporary)
         (root / "life").mkdir()
         recording = Recording(root / "life")
-        with recording.running():
+        # Half of the lives have files of rows; else only snapshots of 64 MB would.
+        with recording.running(), row_files_of(rng.choice((1, row_files.MIN_BYTES))):
             live(recording, policy, rng)
         n_calls = len(recording.calls)
         for n in range(rng.randrange(stride), n_calls + 1, stride):

@@ -187,7 +187,7 @@ def test_a_snapshot_knows_the_same(pages: list[tuple[int, list[int]]]) -> None:
     templates = HostTemplates()
     for host, lines in pages:
         templates.learn(host, blocks_of("\n".join(f"line {line}" for line in lines)).hashes)
-    arrays = templates.arrays()
+    arrays = {name: np.array(array) for name, array in templates.arrays().items()}
     for array in arrays.values():
         array.flags.writeable = False
     again = HostTemplates.from_arrays(arrays)

@@ -79,6 +79,7 @@ def inspect(folder: Path, key: int | None = None) -> Report:
         read_fallback,
         read_folder,
     )
+    from scrapy_neardup.state.snapshot import row_files
 
     content = read_folder(folder, key=key)
     damage = [*content.damage, *read_fallback(folder, content, key)]
@@ -88,6 +89,7 @@ def inspect(folder: Path, key: int | None = None) -> Report:
     paths = [
         folder / f"{kind}-{n}" for kind in ("snapshot", "journal") for n in numbers(folder, kind)
     ]
+    paths += sorted(row_files(folder))
     files = [_finding(folder, path, wrong.get(path, SOUND)) for path in [*paths, *guests]]
     bad_key = _key(folder, files)
     n_waiting, bad_frontier = _frontier(folder, files, key)

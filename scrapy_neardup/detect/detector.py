@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from scrapy_neardup.detect.facts import (
     REASONS,
     exact_text_and_facts,
 )
+from scrapy_neardup.detect.id_table import IdTable
 from scrapy_neardup.detect.near import (
     CONFIRM_DISTANCE,
     DISTANCE,
@@ -34,7 +36,7 @@ from scrapy_neardup.detect.page_row import (
     data_row,
     width,
 )
-from scrapy_neardup.detect.page_table import IdTable, Page, PageTable, digest_of, site_number
+from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
 from scrapy_neardup.detect.sites import host_of, site_of
 from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, Host, HostTemplates
 from scrapy_neardup.detect.text import words_and_blocks
@@ -42,7 +44,7 @@ from scrapy_neardup.engines import Engine
 from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError
 from scrapy_neardup.index import Index
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.stored_arrays import check_below
+from scrapy_neardup.stored_arrays import Joined, check_below, grown_with, is_frozen, whole
 
 Scope = Literal["site", "all"]
 Admit = Literal["novel", "all"]
@@ -51,7 +53,8 @@ FactRule = Literal["compare", "ignore"]
 Contained = Literal["keep", "drop"]
 
 HELD = 0.9  # share of an earlier page that a page must hold to contain it
-MAX_OF_A_TITLE = 32  # pages of one title that are looked at, the newest ones
+MAX_OF_A_TITLE = 32  # pages of one title that are looked at, of the newest ones
+MAX_ENTRIES_OF_A_TITLE = 4 * MAX_OF_A_TITLE  # forgotten ones included
 NO_IDS = np.empty(0, dtype=np.int64)
 SCRIPT_SHARE = 4  # so many times as much unread script as text may hold what the page says
 
@@ -125,6 +128,7 @@ class Detector:
         self.contained = contained
         self.comparison = Comparison(self.limits, facts == "compare", engine.sketch_spec.key)
         self._by_title = IdTable()
+        self._titles_grow: object = object()  # see Joined
         self._last: OwnPart | None = None  # asked for more than once in a decision
 
     def read(self, url: str, content: PageContent | str) -> PageReading:
@@ -255,9 +259,6 @@ class Detector:
             # Only novel pages are in the index by default.
             self.index.discard_many(self.pages.fingerprints.take(old), old)
             self.index.discard_many(self.pages.sketches.take(old)[:, 0], old)
-            gone = np.zeros(self.pages.n_rows, dtype=bool)
-            gone[old] = True
-            self._by_title.remove_all(gone)
             self.pages.forget_many(old)
         return len(old)
 
@@ -285,24 +286,29 @@ class Detector:
     def nbytes(self) -> int:
         """Bytes of all arrays, the index included."""
         tables = self.pages.nbytes + self.index.nbytes + self.templates.nbytes
-        return tables + self._by_title.slots.nbytes
+        return tables + self._by_title.nbytes
 
     def arrays(self) -> dict[str, Any]:
         """The state as named arrays, for a snapshot."""
         parts = {
             "pages.": self.pages.arrays(),
-            "index.": self.index.arrays(),
+            "index.": self._index_arrays(),
             "templates.": self.templates.arrays(),
-            "titles.": {"slots": self._by_title.slots},
+            "titles.": self._by_title.arrays("by_title", self._titles_grow),
         }
         return {prefix + name: a for prefix, part in parts.items() for name, a in part.items()}
+
+    def _index_arrays(self) -> dict[str, Any]:
+        """Those of the index; what it has frozen is the same until it freezes again."""
+        arrays, version = self.index.arrays(), getattr(self.index, "version", None)
+        return {n: Joined((a,), version) if is_frozen(a) else a for n, a in arrays.items()}
 
     @classmethod
     def from_arrays(
         cls, arrays: dict[str, Any], engine: Engine, index: type[Index], **rules: Any
     ) -> Self:
         """The detector that arrays() described; `rules` are the keywords of the class."""
-        stored = _under("index.", arrays)
+        stored = {name: whole(array) for name, array in _under("index.", arrays).items()}
         detector = cls(engine, index.from_arrays(stored), **rules)
         if detector.index.bits != engine.spec.bits:
             raise SnapshotError(f"an index of {detector.index.bits} bits for {engine.spec.bits}")
@@ -313,7 +319,8 @@ class Detector:
         for name in stored.keys() & {"ids", "live_ids"}:  # of our indexes, not of others
             check_below(f"index, {name}", stored[name], detector.pages.n_rows)
         titles, n_rows = _under("titles.", arrays), detector.pages.n_rows
-        detector._by_title = IdTable.stored("titles", titles, "slots", n_rows)
+        detector._by_title = IdTable.stored("titles", titles, "by_title", n_rows)
+        detector._titles_grow = grown_with(titles)
         learnt, max_bytes = _under("templates.", arrays), detector.templates.max_bytes
         detector.templates = HostTemplates.from_arrays(learnt, max_bytes)
         return detector
@@ -422,11 +429,14 @@ class Detector:
         return Match(int(ids[0]), *bits, float(similar[best][0]))
 
     def _of_title(self, title: int, scope: int) -> I64Array:
-        """The newest pages of a title and a site, MAX_OF_A_TITLE at most."""
-        found = self._by_title.candidates(title ^ scope) if title else []
+        """The newest pages of a title and a site, MAX_OF_A_TITLE at most; ascending."""
+        if not title:
+            return NO_IDS
+        newest = islice(self._by_title.candidates(title ^ scope), MAX_ENTRIES_OF_A_TITLE)
+        found = [*islice(filter(self.pages.is_known, newest), MAX_OF_A_TITLE)]
         if not found:
             return NO_IDS
-        ids = np.array(sorted(found)[-MAX_OF_A_TITLE:], dtype=np.int64)
+        ids = np.array(found[::-1], dtype=np.int64)
         titles = self.pages.sketches.take(ids)[:, TITLE] == np.uint64(title)
         same: I64Array = ids[titles & (self.pages.sites.take(ids) == np.uint64(scope))]
         return same
@@ -506,7 +516,7 @@ class Detector:
                 self.index.add(fingerprint, id)
             if indexed and page.sketch[TITLE]:
                 key = int(self._title_keys(np.array([id]))[0])
-                self._by_title.put(key, id, self._title_keys)
+                self._by_title.put(key, id)
         except BaseException:  # half remembered, its exact copies would be dropped
             self.forget(id)
             raise

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from scrapy_neardup.detect.page_table import Column, IdTable, map_columns
+from scrapy_neardup.detect.id_table import IdTable
+from scrapy_neardup.detect.page_table import Column, map_columns
 from scrapy_neardup.errors import BrokenInvariant
-from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.stored_arrays import check_arrays, check_below, whole
+from scrapy_neardup.kernels.numpy_twin import U64Array
+from scrapy_neardup.stored_arrays import check_arrays, check_below, grown_with, whole
 
 NO_TEXT = -1
 
@@ -55,6 +56,7 @@ class ItemTable:
         self._sketch_rows = Column("<i4")
         self._sketches = Column("<u8", sketch_words)
         self._by_key = IdTable()
+        self._grows: object = object()  # see Joined
 
     @property
     def sketch_words(self) -> int:
@@ -78,7 +80,7 @@ class ItemTable:
         self._values.append(item.values)
         self._texts.append(item.text)
         self._sketch_rows.append(row)
-        self._by_key.put(item.page ^ item.values, id, self._keys)
+        self._by_key.put(item.page ^ item.values, id)
         return True
 
     def items(self) -> Iterator[KeptItem]:
@@ -109,10 +111,6 @@ class ItemTable:
             if int(self._pages[id]) == item.page and int(self._values[id]) == item.values
         ]
 
-    def _keys(self, ids: I64Array) -> U64Array:
-        keys: U64Array = self._pages.take(ids) ^ self._values.take(ids)
-        return keys
-
     def _columns(self) -> dict[str, Column]:
         return {
             "pages": self._pages,
@@ -125,7 +123,7 @@ class ItemTable:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, spare room included."""
-        return sum(c.nbytes for c in self._columns().values()) + self._by_key.slots.nbytes
+        return sum(c.nbytes for c in self._columns().values()) + self._by_key.nbytes
 
     def keep_pages(self, names: U64Array) -> None:
         """Forget the items of all pages but the named ones; O(items)."""
@@ -136,17 +134,15 @@ class ItemTable:
         has_text = columns["sketch_rows"] != NO_TEXT
         columns["sketches"] = self._sketches.take(columns["sketch_rows"][has_text])
         columns["sketch_rows"][has_text] = np.arange(int(has_text.sum()))
-        self._adopt(columns)
-        self._by_key = IdTable.of(self._keys(np.arange(len(kept))))
-
-    def _adopt(self, columns: dict[str, Any]) -> None:
         for name, column in self._columns().items():
             column.map(columns[name])
+        self._by_key, self._grows = IdTable(), object()
+        self._by_key.put_many(columns["pages"] ^ columns["values"], np.arange(len(kept)))
 
     def arrays(self) -> dict[str, Any]:
-        """The state as named arrays; columns come read-only, as a promise not to change them."""
-        arrays = {name: column.stored() for name, column in self._columns().items()}
-        return arrays | {"by_key": self._by_key.slots}
+        """The state as named arrays, as PageTable.arrays()."""
+        arrays = {name: column.stored(self._grows) for name, column in self._columns().items()}
+        return arrays | self._by_key.arrays("by_key", self._grows)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:
@@ -154,13 +150,14 @@ class ItemTable:
 
         O(items): places are checked. Raises SnapshotError.
         """
-        what, arrays = "item table", whole(arrays)
+        what = "item table"
         check_arrays(what, arrays, {"sketches": (np.uint64, (None, None))})
         table = cls(arrays["sketches"].shape[1])
         n = map_columns(what, table._columns(), arrays, apart="sketches")
-        places = arrays["sketch_rows"].astype(np.int64) - NO_TEXT
+        places = whole(arrays["sketch_rows"]).astype(np.int64) - NO_TEXT
         check_below(f"{what}, sketch_rows", places, len(arrays["sketches"]) - NO_TEXT)
         table._by_key = IdTable.stored(what, arrays, "by_key", n)
+        table._grows = grown_with(arrays)
         return table
 
     def check(self) -> None:

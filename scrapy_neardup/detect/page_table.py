@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from math import prod
@@ -10,13 +10,20 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from scrapy_neardup.detect.id_table import IdTable
 from scrapy_neardup.errors import BrokenInvariant, SnapshotError
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.stored_arrays import Joined, check_arrays, check_below, check_starts, whole
+from scrapy_neardup.stored_arrays import (
+    Joined,
+    check_arrays,
+    check_starts,
+    grown_with,
+    parts_of,
+    whole,
+)
 
 CHUNK_BYTES = 4 << 20  # of a column, copied in about 2 ms: the most that growth copies
-MIN_SLOTS = 64  # of an id table
-FREE, REMOVED = 2**32 - 1, 2**32 - 2  # what a slot of an id table holds besides ids
+MAX_PAGES = 2**32 - 1
 
 
 class Page(NamedTuple):
@@ -62,9 +69,9 @@ class Column:
         self._chunk_rows = max(64, CHUNK_BYTES // (self._live.itemsize * max(1, prod(shape))))
 
     def map(self, rows: Any) -> None:
-        """Start over from an array, which is kept as it is."""
-        self._full = []
-        self._live, self._n_live = rows, len(rows)
+        """Start over from an array, or several that are Joined, which are kept as they are."""
+        *self._full, self._live = parts_of(rows)
+        self._n_live = len(self._live)
         self._begin_part(0)
 
     def _begin_part(self, n_rows: int) -> None:
@@ -146,11 +153,16 @@ class Column:
             found.append(part[max(start - offset, 0) : end - offset])
         return found[0] if len(found) == 1 else np.concatenate(found)
 
-    def limit(self, highest: float) -> None:
-        """Lower every value above `highest` to it; arrays that rows() gave out stay as they are."""
-        self._full = [lowered(part, highest) for part in self._full]
-        if (self._live[: self._n_live] > highest).any():
-            self._live = np.minimum(self._live, highest)
+    def limit(self, highest: float) -> bool:
+        """Lower every value above `highest` to it; whether there was one.
+
+        Arrays that rows() gave out stay as they are.
+        """
+        if not any((part > highest).any() for part in self._parts()):
+            return False
+        self._full = [np.minimum(part, highest) for part in self._full]
+        self._live = np.minimum(self._live, highest)
+        return True
 
     def rows(self) -> Any:
         """All rows so far, read-only: later rows come behind them, whatever they share."""
@@ -158,12 +170,12 @@ class Column:
         rows.flags.writeable = False
         return rows
 
-    def stored(self) -> Any:
-        """What rows() says, for a file: the parts are Joined, not copied."""
-        parts = tuple(part[:] for part in self._parts() if len(part))
+    def stored(self, grows: object) -> Joined:
+        """What rows() says, for a file and without a copy; see Joined for `grows`."""
+        parts = tuple(part[:] for part in self._parts() if len(part)) or (self.rows(),)
         for part in parts:
             part.flags.writeable = False
-        return Joined(parts) if len(parts) > 1 else self.rows()
+        return Joined(parts, grows)
 
     @property
     def dtype(self) -> Any:
@@ -179,11 +191,6 @@ class Column:
     def nbytes(self) -> int:
         """Bytes held, spare room and mapped rows included."""
         return int(sum(part.nbytes for part in self._full) + self._live.nbytes)
-
-
-def lowered(values: Any, highest: float) -> Any:
-    """The values with those above `highest` lowered to it, in a new array if there are any."""
-    return np.minimum(values, highest) if (values > highest).any() else values
 
 
 def map_columns(
@@ -202,107 +209,13 @@ def map_columns(
     return lengths.pop()
 
 
-class IdTable:
-    """64-bit keys → ids: open addressing over 4-byte ids, at most half full.
-
-    Keys are not stored: a look-up gives candidates and the caller compares the real thing.
-    A read-only table is copied at its first change.
-    """
-
-    def __init__(self, slots: Any = None) -> None:
-        self.slots = np.full(MIN_SLOTS, FREE, dtype=np.uint32) if slots is None else slots
-        self._used = int(np.count_nonzero(self.slots != FREE))
-
-    def candidates(self, key: int) -> list[int]:
-        """Every id that was put under the key, and perhaps some that were put under others."""
-        slots, found = self.slots, []
-        mask = len(slots) - 1
-        slot = key & mask
-        while (id := slots.item(slot)) != FREE:
-            if id != REMOVED:
-                found.append(id)
-            slot = (slot + 1) & mask
-        return found
-
-    def put(self, key: int, id: int, keys_of: Callable[[I64Array], U64Array]) -> None:
-        """Store an id under a key; keys_of gives the keys of ids that are in, to grow."""
-        if 2 * (self._used + 1) > len(self.slots):
-            self._rebuild(keys_of)
-        mask = len(self.slots) - 1
-        slot = key & mask
-        while self.slots.item(slot) < REMOVED:
-            slot = (slot + 1) & mask
-        self._used += self.slots.item(slot) == FREE
-        self._writable()[slot] = id
-
-    def remove(self, key: int, id: int) -> bool:
-        """Take an id out; whether it was there."""
-        mask = len(self.slots) - 1
-        slot = key & mask
-        while (found := self.slots.item(slot)) != FREE:
-            if found == id:
-                self._writable()[slot] = REMOVED
-                return True
-            slot = (slot + 1) & mask
-        return False
-
-    def remove_all(self, gone: Any) -> None:
-        """Take out every id for which the bool array, one an id, is true."""
-        slots = np.flatnonzero(self.slots < REMOVED)
-        self._writable()[slots[gone[self.slots[slots]]]] = REMOVED
-
-    def ids(self) -> I64Array:
-        """The ids that are in, ascending."""
-        return np.sort(self.slots[self.slots < REMOVED]).astype(np.int64)
-
-    def _writable(self) -> Any:
-        if not self.slots.flags.writeable:
-            self.slots = self.slots.copy()
-        return self.slots
-
-    def _rebuild(self, keys_of: Callable[[I64Array], U64Array]) -> None:
-        """Room for half as many ids again at least, without the slots of removed ones."""
-        ids = self.ids()
-        self._fill(ids, keys_of(ids))
-
-    @classmethod
-    def stored(cls, what: str, arrays: Mapping[str, Any], name: str, n: int) -> Self:
-        """The table of a snapshot, of ids below n. O(table). Raises SnapshotError."""
-        check_arrays(what, arrays, {name: (np.uint32, (None,))})
-        table = cls(arrays[name])
-        n_slots, ids = len(table.slots), table.ids()
-        check_below(f"{what}, {name}", ids, n)
-        # At most half full, so that there is a free slot at which every look-up ends.
-        sized = n_slots >= MIN_SLOTS and not n_slots & (n_slots - 1) and 2 * table._used <= n_slots
-        if not sized or (ids[1:] == ids[:-1]).any():
-            raise SnapshotError(f"{what}: {name} is no table of {table._used} ids, each once")
-        return table
-
-    @classmethod
-    def of(cls, keys: U64Array) -> Self:
-        """The table of ids 0 to n - 1 under keys of shape (n,)."""
-        table = cls()
-        table._fill(np.arange(len(keys)), keys)
-        return table
-
-    def _fill(self, ids: I64Array, keys: U64Array) -> None:
-        size = max(MIN_SLOTS, 1 << (3 * len(ids)).bit_length())
-        self.slots = np.full(size, FREE, dtype=np.uint32)
-        self._used = len(ids)
-        slots = (keys & np.uint64(size - 1)).astype(np.int64)
-        while len(ids):
-            free = self.slots[slots] == FREE
-            self.slots[slots[free]] = ids[free]  # of several for one slot, the last stays
-            left = self.slots[slots] != ids
-            ids, slots = ids[left], (slots[left] + 1) & (size - 1)
-
-
 class PageTable:
     """What the detector remembers of each page: one row a page id, ids from 0 upwards.
 
     Rows are never changed: a page that is read again with other words gets a new row. A
-    forgotten row stays as dead bytes, found by neither digest nor URL. About 620 bytes a page
-    with rows of 61 words and URLs of 60 characters, up to twice that just after growing.
+    forgotten row stays as dead bytes, found by neither digest nor URL. About 640 bytes a page
+    with rows of 61 words and URLs of 60 characters. Adding moves no rows: it takes microseconds,
+    however many there are.
     """
 
     def __init__(self, sketch_words: int) -> None:
@@ -316,7 +229,9 @@ class PageTable:
         self._url_bytes = Column("u1")
         self._by_digest = IdTable()
         self._by_url = IdTable()
+        self._is_alive = np.zeros(64, np.uint8)  # of each row whether it is not forgotten
         self._n_alive = 0
+        self._grows: object = object()  # see Joined
 
     @property
     def sketch_words(self) -> int:
@@ -336,8 +251,8 @@ class PageTable:
     def add(self, page: Page) -> int:
         """Store a page and return its id."""
         id, url = self.n_rows, page.url.encode("utf-8", "surrogatepass")
-        if id >= REMOVED:
-            raise OverflowError(f"the page table is full: it holds {REMOVED:,} pages")
+        if id >= MAX_PAGES:
+            raise OverflowError(f"the page table is full: it holds {MAX_PAGES:,} pages")
         url_key = _number(url, b"neardup-url")
         self.fingerprints.append(page.fingerprint)
         self.sketches.append(page.sketch)
@@ -347,35 +262,46 @@ class PageTable:
         self._url_keys.append(url_key)
         self._url_ends.append(len(self._url_bytes) + len(url))
         self._url_bytes.extend(np.frombuffer(url, dtype=np.uint8))
-        self._by_digest.put(digest_key(page.digest, page.site), id, self._digest_keys)
-        self._by_url.put(url_key, id, self._url_keys.take)
+        self._by_digest.put(digest_key(page.digest, page.site), id)
+        self._by_url.put(url_key, id)
+        if id == len(self._is_alive):
+            self._is_alive = np.concatenate([self._is_alive, np.zeros(id, np.uint8)])
+        self._is_alive[id] = 1
         self._n_alive += 1
         return id
 
+    def is_known(self, id: int) -> bool:
+        """Whether there is such a page, and it is not forgotten."""
+        return 0 <= id < self.n_rows and self._is_alive.item(id) == 1
+
     def forget(self, id: int) -> bool:
         """Forget a page; whether it was known. Its id is not used again."""
-        if not 0 <= id < self.n_rows:
+        if not self.is_known(id):
             return False
-        if not self._by_url.remove(int(self._url_keys[id]), id):
-            return False
+        self._by_url.remove(int(self._url_keys[id]), id)
         self._by_digest.remove(int(self.digests[id][0]) ^ int(self.sites[id]), id)
+        self._is_alive[id] = 0
         self._n_alive -= 1
         return True
 
     def forget_many(self, ids: I64Array) -> None:
-        """Forget pages that are known; O(all pages), however few they are."""
-        gone = np.zeros(self.n_rows, dtype=bool)
-        gone[ids] = True
-        self._by_digest.remove_all(gone)
-        self._by_url.remove_all(gone)
+        """Forget pages that are known."""
+        self._is_alive[ids] = 0
         self._n_alive -= len(ids)
+
+    def limit_times(self, highest: float) -> None:
+        """Lower every time above `highest` to it."""
+        if self.times.limit(highest):
+            self._grows = object()
 
     def with_digest(self, digest: bytes, site: int) -> int | None:
         """The smallest id of a page of a site with these words, None where there is none."""
         found = [
             id
             for id in self._by_digest.candidates(digest_key(digest, site))
-            if self.digests[id].tobytes() == digest and int(self.sites[id]) == site
+            if self.is_known(id)
+            and self.digests[id].tobytes() == digest
+            and int(self.sites[id]) == site
         ]
         return min(found, default=None)
 
@@ -383,12 +309,12 @@ class PageTable:
         """The id of the page that was last stored under a URL, None where there is none."""
         encoded = url.encode("utf-8", "surrogatepass")
         key = _number(encoded, b"neardup-url")
-        found = [
+        found = (
             id
-            for id in self._by_url.candidates(key)
-            if int(self._url_keys[id]) == key and self._url(id) == encoded
-        ]
-        return max(found, default=None)
+            for id in self._by_url.candidates(key)  # the newest first
+            if self.is_known(id) and int(self._url_keys[id]) == key and self._url(id) == encoded
+        )
+        return next(found, None)
 
     def name(self, id: int) -> int:
         """64 bits that name a page in this state and in every copy of it: its URL and its words."""
@@ -426,11 +352,7 @@ class PageTable:
 
     def ids(self) -> I64Array:
         """The ids of all pages that are not forgotten, ascending."""
-        return self._by_url.ids()
-
-    def _digest_keys(self, ids: I64Array) -> U64Array:
-        keys: U64Array = self.digests.take(ids)[:, 0] ^ self.sites.take(ids)
-        return keys
+        return np.flatnonzero(self._is_alive[: self.n_rows])
 
     def _columns(self) -> dict[str, Column]:
         return {
@@ -448,15 +370,21 @@ class PageTable:
     def nbytes(self) -> int:
         """Bytes of all arrays, spare room included."""
         columns = sum(column.nbytes for column in self._columns().values())
-        return columns + self._by_digest.slots.nbytes + self._by_url.slots.nbytes
+        tables = self._by_digest.nbytes + self._by_url.nbytes
+        return columns + tables + self._is_alive.nbytes
 
     def arrays(self) -> dict[str, Any]:
-        """The state as named arrays, for a file: views, those of mapped and live rows Joined.
+        """The state as named arrays, for a file.
 
-        Columns come read-only, as a promise: what they hold now, they will always hold.
+        What is Joined is not copied, and will always hold what it holds now.
         """
-        arrays = {name: column.stored() for name, column in self._columns().items()}
-        return arrays | {"by_digest": self._by_digest.slots, "by_url": self._by_url.slots}
+        grows = self._grows
+        return {
+            **{name: column.stored(grows) for name, column in self._columns().items()},
+            **self._by_digest.arrays("by_digest", grows),
+            **self._by_url.arrays("by_url", grows),
+            "is_alive": self._is_alive[: self.n_rows],
+        }
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:
@@ -464,15 +392,20 @@ class PageTable:
 
         O(pages): places are checked. Raises SnapshotError.
         """
-        what, arrays = "page table", whole(arrays)
+        what = "page table"
         check_arrays(what, arrays, {"sketches": (np.uint64, (None, None))})
         table = cls(arrays["sketches"].shape[1])
         n = map_columns(what, table._columns(), arrays, apart="url_bytes")
-        ends = np.concatenate([np.zeros(1, np.uint64), arrays["url_ends"]])
+        check_arrays(what, arrays, {"is_alive": (np.uint8, (n,))})
+        ends = np.concatenate([np.zeros(1, np.uint64), *parts_of(arrays["url_ends"])])
         check_starts(f"{what}, url_ends", ends, len(arrays["url_bytes"]))
         table._by_digest = IdTable.stored(what, arrays, "by_digest", n)
         table._by_url = IdTable.stored(what, arrays, "by_url", n)
+        table._is_alive = np.concatenate([whole(arrays["is_alive"]) == 1, np.zeros(64, bool)]).view(
+            np.uint8
+        )
         table._n_alive = len(table.ids())
+        table._grows = grown_with(arrays)
         return table
 
     def check(self) -> None:
@@ -481,8 +414,8 @@ class PageTable:
         if len(set(lengths.values())) != 1:
             raise BrokenInvariant(f"the page table's columns differ in length: {lengths}")
         ids = self.ids()
-        if len(ids) != len(self) or not np.array_equal(ids, self._by_digest.ids()):
-            raise BrokenInvariant("the page table's digests and URLs do not name the same pages")
+        if len(ids) != len(self):
+            raise BrokenInvariant(f"{len(ids)} pages are not forgotten, counted as {len(self)}")
         for id in ids.tolist():
             page = self.page(id)
             if id not in self._by_digest.candidates(digest_key(page.digest, page.site)):

@@ -11,7 +11,13 @@ import numpy as np
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.errors import BrokenInvariant, SnapshotError
 from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
-from scrapy_neardup.stored_arrays import check_arrays, check_below, check_starts
+from scrapy_neardup.stored_arrays import (
+    Joined,
+    check_arrays,
+    check_below,
+    check_starts,
+    whole,
+)
 
 WHAT = "templates"
 MAX_PAGES = 2**31
@@ -248,7 +254,7 @@ class HostTemplates:
         return len(self._hosts)
 
     def arrays(self) -> dict[str, Any]:
-        """The state as named arrays, hosts in the order of their last use; fresh arrays."""
+        """The state as named arrays, hosts in the order of their last use."""
         hosts = list(self._hosts.values())
         return {
             "n_read": np.array([self._n_read], dtype=np.int64),
@@ -257,8 +263,9 @@ class HostTemplates:
             "trimmed_at": np.array([host.trimmed_at for host in hosts], dtype=np.int64),
             "used_at": np.array([host.used_at for host in hosts], dtype=np.int64),
             "ends": np.cumsum([len(host.hashes) for host in hosts], dtype=np.int64),
-            "hashes": _joined([host.hashes for host in hosts], np.uint64),
-            "counts": _joined([host.counts for host in hosts], np.uint32),
+            # A host's arrays are never changed: with the next page it gets others.
+            "hashes": Joined((np.empty(0, np.uint64), *(host.hashes for host in hosts))),
+            "counts": Joined((np.empty(0, np.uint32), *(host.counts for host in hosts))),
         }
 
     @classmethod
@@ -268,6 +275,7 @@ class HostTemplates:
         If it takes more than max_bytes, room is made when the next page is learnt from.
         O(blocks): all are checked. Raises SnapshotError.
         """
+        arrays = {name: whole(array) for name, array in arrays.items()}
         _check(arrays)
         templates, start = cls(max_bytes), 0
         templates._n_read = int(arrays["n_read"][0])
@@ -306,7 +314,3 @@ def _check(arrays: dict[str, Any]) -> None:
     n_pages, falls = arrays["n_pages"][host_of], hashes[1:] <= hashes[:-1]
     if (falls & (host_of[1:] == host_of[:-1])).any() or (counts - 1 >= n_pages).any():
         raise SnapshotError(f"{WHAT}: blocks of a host do not ascend, or stand on 0 pages or all")
-
-
-def _joined(arrays: list[Any], dtype: Any) -> Any:
-    return np.concatenate(arrays) if arrays else np.empty(0, dtype=dtype)

@@ -52,6 +52,7 @@ class SegmentStore:
 
     def _start(self, segment: Any) -> None:
         self.segment = segment
+        self.version = object()  # of the segment
         self.memtable = self._make_memtable(len(segment))
         self._n = n_there(segment)
         self.all = [self.segment, self.memtable]
@@ -117,6 +118,7 @@ class SegmentStore:
         if not self._freezing or not (wait or self._freezing.done()):
             return
         self.segment, self._freezing = self._freezing.result(), None
+        self.version = object()
         for removal in self._removals:
             removal(self.segment)
         self._removals = []
@@ -240,6 +242,11 @@ class SegmentedIndex(Removal, Protocol):
         found = len(self._store.pairs().ids)
         if found != len(self):
             raise BrokenInvariant(f"{found} pairs, counted as {len(self)}")
+
+    @property
+    def version(self) -> object:
+        """While it is the same object, the arrays that arrays() gives read-only are the same."""
+        return self._store.version
 
     def arrays(self) -> dict[str, Any]:
         # The names are those of the first snapshots: `removed` are tombstones, `live_…` the

@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import randbits
+from typing import Any
 
 from scrapy_neardup.errors import StateLocked
 from scrapy_neardup.own_files import require_own
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Fsync, Journal, JournalRecord
 from scrapy_neardup.state.recovery import FolderContent, read_folder
-from scrapy_neardup.state.snapshot import Array
 from scrapy_neardup.state.store import Store
 
 ATTEMPTS, PAUSE_S = 50, 0.1  # to read what its owner is changing
@@ -51,7 +51,7 @@ class GuestStore(Store):
 
     def load(
         self, identity: Identity, key: int = 0
-    ) -> tuple[dict[str, Array], Iterator[JournalRecord]]:
+    ) -> tuple[dict[str, Any], Iterator[JournalRecord]]:
         """What the folder holds now; then append() is possible.
 
         Raises SnapshotError and JournalError for files of another version or identity, or under

@@ -18,7 +18,8 @@ Identity = Mapping[str, "int | float | str | bool"]
 # 2: whether a crawl ended cleanly is in the journal, the state's id in each header.
 # 3: a page's row has its own part's fingerprint first, the names of its data, wider odd sketches.
 # 4: headers and records have a MAC under the folder's key, arrays a digest instead of a CRC.
-VERSION = 4
+# 5: id tables are in parts, forgotten pages marked; rows that grow are in files of their own.
+VERSION = 5
 ALIGNMENT = 64
 MAX_FIELDS_BYTES = 1 << 24
 _FIXED = struct.Struct("<8sII")  # magic, version, bytes of JSON

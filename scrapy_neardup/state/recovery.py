@@ -11,16 +11,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from scrapy_neardup.errors import DamagedFile, JournalError, StateError
+from scrapy_neardup.errors import DamagedFile, DamagedRows, JournalError, StateError
 from scrapy_neardup.own_files import O_NOFOLLOW, refuse_links
 from scrapy_neardup.state import records
 from scrapy_neardup.state.files import aside_name, set_aside, write_atomically
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Journal, JournalContent, JournalRecord, read_journal
 from scrapy_neardup.state.lock import try_lock
-from scrapy_neardup.state.snapshot import Array, Snapshot, open_snapshot
+from scrapy_neardup.state.snapshot import Snapshot, open_snapshot
 
 
 class Damage(NamedTuple):
@@ -65,7 +65,7 @@ class FolderContent(NamedTuple):
         return self.snapshot.identity if self.snapshot is not None else None
 
     @property
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Any]:
         """The snapshot's arrays; none without one."""
         return self.snapshot.arrays if self.snapshot is not None else {}
 
@@ -170,7 +170,12 @@ def _snapshot(
     try:
         return open_snapshot(path, identity, key)
     except DamagedFile as error:
-        damage.append(Damage(path, None, path.stat().st_size, str(error)))
+        files = [path]
+        if isinstance(error, DamagedRows) and error.path.exists():
+            files.append(error.path)
+        for file in files:
+            if all(file != one.path for one in damage):  # snapshots share files
+                damage.append(Damage(file, None, file.stat().st_size, str(error)))
         return None
 
 

@@ -3,6 +3,9 @@
 File: header (header.py) whose JSON lists each array's name, dtype, shape and digest, then the
 arrays, each at a multiple of 64 bytes and filled up with zeros that its digest covers. The digest
 is SHA-256, for which processors have instructions; the header's MAC makes it speak for the writer.
+
+Rows to which only others are added stand in files of their own (row_files.py), of the same format,
+which the header names by the MACs of theirs. The snapshot holds the rows behind them.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scrapy_neardup.errors import DamagedFile, SnapshotError
+from scrapy_neardup.errors import DamagedFile, DamagedRows, SnapshotError, StateError
 from scrapy_neardup.state.files import write_atomically
 from scrapy_neardup.state.header import ALIGNMENT, Identity, damaged, pack_header, read_header
-from scrapy_neardup.stored_arrays import Joined
+from scrapy_neardup.state.mac import MAC_BYTES
+from scrapy_neardup.stored_arrays import Joined, parts_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -28,6 +32,19 @@ MAGIC = b"NEARDUPS"
 PLAIN_KINDS = "biufSU"  # No objects: their bytes would have to be run to be read.
 PLAIN_DTYPE = re.compile(f"[<>|=][{PLAIN_KINDS}][1-9][0-9]{{0,5}}")
 MAX_DIMENSIONS, MAX_LENGTH = 8, 2**48
+ROW_FILE = re.compile("rows-[0-9]{1,18}-[0-9]{1,4}")
+
+
+class RowFile(NamedTuple):
+    """A file of rows that snapshots share."""
+
+    name: str
+    mac: str  # of its header, in hexadecimal digits
+    n_bytes: int  # of its arrays
+    n_rows: dict[str, int]  # of each array
+
+
+RowFiles = dict[object, list[RowFile]]  # what arrays grow with (Joined) → where their rows are
 
 
 class Snapshot(NamedTuple):
@@ -35,7 +52,8 @@ class Snapshot(NamedTuple):
 
     state: int  # the id of the state it is of
     identity: Identity
-    arrays: dict[str, Array]
+    arrays: dict[str, Any]  # each an Array or Joined
+    rows: RowFiles
 
 
 def write_snapshot(
@@ -44,21 +62,24 @@ def write_snapshot(
     arrays: Mapping[str, Array | Joined],
     state: int = 0,
     key: int = 0,
-) -> None:
-    """Write arrays to a file, which appears whole or not at all; O(bytes).
+    rows: Iterable[list[RowFile]] = (),
+) -> str:
+    """Write arrays to a file, which appears whole or not at all; O(bytes). The header's MAC.
 
-    state: the id of the state that they are of. key: the folder's secret. Raises OSError where
-    it cannot be written, TypeError for arrays of objects.
+    state: the id of the state that they are of. key: the folder's secret. rows: the files of the
+    same folder that hold what comes before the arrays' rows, by what grows together. Raises
+    OSError where it cannot be written, TypeError for arrays of objects.
     """
     parts = {name: _parts(array) for name, array in arrays.items()}
     entries = [_entry(name, arrays[name].shape, plain) for name, plain in parts.items()]
-    header = pack_header(MAGIC, identity, key, state=state, arrays=entries)
+    named = [[(file.name, file.mac) for file in files] for files in rows]
+    header = pack_header(MAGIC, identity, key, state=state, arrays=entries, rows=named)
     write_atomically(path, _chunks(header, parts.values()))
+    return header[-MAC_BYTES:].hex()
 
 
 def _parts(array: Array | Joined) -> list[Array]:
-    parts = array.parts if isinstance(array, Joined) else [array]
-    return [np.ascontiguousarray(part) for part in parts]
+    return [np.ascontiguousarray(part) for part in parts_of(array)]
 
 
 def _entry(name: str, shape: tuple[int, ...], parts: list[Array]) -> dict[str, Any]:
@@ -87,15 +108,88 @@ def _filled_up(parts: list[Array]) -> Iterator[bytes | memoryview]:
 def open_snapshot(path: Path, identity: Identity | None, key: int | None = 0) -> Snapshot:
     """The arrays of a file, mapped copy-on-write: writable, never written back.
 
-    Reads every byte once to verify it and copies none. identity, key: None accepts any. Raises
-    DamagedFile; SnapshotError for another version, identity or key; OSError if it cannot be read.
+    Reads every byte once to verify it and copies none; arrays with rows in other files are Joined.
+    identity, key: None accepts any. Raises DamagedFile; SnapshotError for another version, identity
+    or key; OSError if it cannot be read.
     """
+    fields, own, _ = _open(path, identity, key)
+    rows: RowFiles = {}
+    arrays: dict[str, Any] = dict(own)
+    for named in _named(fields, path):
+        grows = object()
+        opened = [
+            _open_rows(path, *name_and_mac, fields["identity"], key) for name_and_mac in named
+        ]
+        rows[grows] = [file for file, _ in opened]
+        for name in {name for file in rows[grows] for name in file.n_rows}:
+            parts = [found[name] for _, found in opened if name in found]
+            parts += [own[name]] if name in own else []
+            arrays[name] = Joined(tuple(part for part in parts if len(part)) or (parts[0],), grows)
+    return Snapshot(fields["state"], fields["identity"], arrays, rows)
+
+
+def row_files(folder: Path) -> list[Path]:
+    """The files of rows in a folder, whether a snapshot needs them or not."""
+    return [path for path in folder.glob("rows-*") if ROW_FILE.fullmatch(path.name)]
+
+
+def named_rows(path: Path) -> set[str]:
+    """The files of rows that a snapshot needs; none of one that cannot be read."""
+    try:
+        fields, _ = read_header(_mapped(path), MAGIC, None, path, SnapshotError, None)
+        return {name for files in _named(fields, path) for name, _ in files}
+    except (StateError, OSError):
+        return set()
+
+
+def _named(fields: dict[str, Any], path: Path) -> list[list[tuple[str, str]]]:
+    """The files of rows that a header names, with their MACs. Raises DamagedFile."""
+    named = fields.get("rows")
+    try:
+        sound = all(
+            ROW_FILE.fullmatch(name) and isinstance(mac, str)
+            for files in named  # type: ignore[union-attr]
+            for name, mac in files
+        )
+    except (TypeError, ValueError):
+        sound = False
+    if not sound or not isinstance(named, list):
+        raise DamagedFile(damaged(path, 0, ascii(named)[:80], "a list of files of rows"))
+    return named
+
+
+def _open_rows(
+    snapshot: Path, name: str, mac: str, identity: Identity, key: int | None
+) -> tuple[RowFile, dict[str, Array]]:
+    path = snapshot.with_name(name)
+    try:
+        _, arrays, found = _open(path, identity, key)
+    except FileNotFoundError as error:
+        if not snapshot.exists():  # its owner has replaced it by a newer one
+            raise
+        raise DamagedRows(path, f"{path}, which {snapshot.name} needs, is missing") from error
+    except DamagedFile as error:
+        raise DamagedRows(path, f"{error}; {snapshot.name} needs it") from error
+    if found != mac:
+        raise DamagedRows(path, f"{path} is not the file of that name that {snapshot.name} needs")
+    n_bytes = sum(array.nbytes for array in arrays.values())
+    return RowFile(name, mac, n_bytes, {n: len(a) for n, a in arrays.items()}), arrays
+
+
+def _mapped(path: Path) -> memoryview:
     with path.open("rb") as file:
         if not file.seek(0, 2):
             raise DamagedFile(damaged(path, 0, "no bytes", "a header"))
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    data = memoryview(mapped)
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+
+
+def _open(
+    path: Path, identity: Identity | None, key: int | None
+) -> tuple[dict[str, Any], dict[str, Array], str]:
+    """The header's fields, the arrays, and the header's MAC."""
+    data = _mapped(path)
     fields, at = read_header(data, MAGIC, identity, path, SnapshotError, key)
+    mac = data[at - MAC_BYTES : at].hex()
     entries, arrays = fields.get("arrays"), {}
     if not isinstance(entries, list) or not all(map(_is_sound, entries)):
         raise DamagedFile(damaged(path, 0, ascii(entries)[:80], "a list of arrays"))
@@ -103,7 +197,7 @@ def open_snapshot(path: Path, identity: Identity | None, key: int | None = 0) ->
         arrays[entry["name"]], at = _open_array(entry, data, at, path)
     if at != len(data):
         raise DamagedFile(damaged(path, at, f"{len(data)} bytes", f"{at} bytes"))
-    return Snapshot(fields["state"], fields["identity"], arrays)
+    return fields, arrays, mac
 
 
 def _is_sound(entry: Any) -> bool:

@@ -3,6 +3,7 @@
 lock            FolderLock
 key             the secret
 snapshot-N      everything that journals before N recorded; the newest two are kept
+rows-N-M        what snapshots begin with and share (row_files.py); kept as long as one needs it
 journal-N       what came after; kept as long as a snapshot before it
 *.damaged       what could not be read of a file (recovery.py)
 """
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from secrets import randbits
+from typing import Any
 
 from scrapy_neardup.errors import StateLocked
 from scrapy_neardup.own_files import require_own
@@ -35,8 +37,9 @@ from scrapy_neardup.state.recovery import (
     read_folder,
     recover,
 )
+from scrapy_neardup.state.row_files import save_rows
 from scrapy_neardup.state.secret import kept_key, new_key
-from scrapy_neardup.state.snapshot import Array, write_snapshot
+from scrapy_neardup.state.snapshot import RowFiles, named_rows, row_files, write_snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +81,7 @@ class Store:
         self._said = False
         self._fsync = fsync
         self._number = 0
+        self._rows: RowFiles = {}  # what the newest snapshot needs
         self._lock = None
         self._journal: Journal | None = None
         self._spare: Journal | None = None  # of the next number, made ahead
@@ -96,7 +100,7 @@ class Store:
 
     def load(
         self, identity: Identity, key: int = 0
-    ) -> tuple[dict[str, Array], Iterator[JournalRecord]]:
+    ) -> tuple[dict[str, Any], Iterator[JournalRecord]]:
         """The arrays of the newest snapshot and the records since; then append() is possible.
 
         What is damaged is set aside and counted in `torn_bytes`. Raises SnapshotError and
@@ -108,6 +112,7 @@ class Store:
         self.torn_bytes = sum(damage.n_bytes for damage in found.damage)
         self.id = randbits(63) if found.state is None else found.state
         self._number = max(found.journals, default=found.snapshot_number)
+        self._rows = {} if found.snapshot is None else found.snapshot.rows
         records = [found.records()]
         if self._lock is not None:
             self._begin(found)
@@ -214,9 +219,10 @@ class Store:
         if retired is not None:
             retired.close()
 
-    def write(self, number: int, arrays: Mapping[str, Array]) -> bool:
+    def write(self, number: int, arrays: Mapping[str, Any]) -> bool:
         """Write the snapshot that rotate() numbered and remove what it covers; in any thread.
 
+        Rows that an earlier snapshot wrote are not written again; see row_files.py.
         Whether it succeeded; where not, the files before it stay.
         """
         try:
@@ -224,13 +230,18 @@ class Store:
         except OSError as error:  # what it could not sync is in the snapshot
             self._failed(error)
         try:
+            left, rows = save_rows(number, arrays, self._rows, self._write_rows)
             path = self._snapshot_path(number)
-            write_snapshot(path, self._identity, arrays, self.id, self._key)
+            write_snapshot(path, self._identity, left, self.id, self._key, rows.values())
+            self._rows = rows
             self._remove_before(number)
         except OSError as error:
             self._failed(error)
             return False
         return True
+
+    def _write_rows(self, name: str, arrays: Mapping[str, Any]) -> str:
+        return write_snapshot(self.folder / name, self._identity, arrays, self.id, self._key)
 
     def _remove_before(self, number: int) -> None:
         """Remove what neither this snapshot nor the one before it, its fallback, needs."""
@@ -240,7 +251,16 @@ class Store:
             for n in numbers(self.folder, kind):
                 if n < needed:
                     self._remove(self.folder / f"{kind}-{n}")
+        self._remove_rows(needed)
         sync_folder(self.folder)
+
+    def _remove_rows(self, fallback: int) -> None:
+        """Remove the files of rows that neither the newest snapshot nor its fallback needs."""
+        needed = named_rows(self._snapshot_path(fallback))
+        needed |= {file.name for files in self._rows.values() for file in files}
+        for path in row_files(self.folder):
+            if path.name not in needed:
+                self._remove(path)
 
     def _remove(self, path: Path) -> None:
         try:

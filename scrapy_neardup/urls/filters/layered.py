@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 from secrets import randbits
 from typing import Any, Self
@@ -195,7 +196,10 @@ class LayeredBloomFilter(GrowingFilter):
                 raise BrokenInvariant(f"{one.n_keys} keys in a slice for {one.capacity}")
 
     def arrays(self) -> dict[str, Any]:
-        """The state as named arrays; the bits are views. Holds the secret seed."""
+        """The state as named arrays; the bits are views, read-only where nothing is added any more.
+
+        Holds the secret seed.
+        """
         rows = [
             (number, one.capacity, one.shape.n_hashes, one.shape.blocked, one.n_keys, one.n_set)
             for number, layer in enumerate(self._chains, start=1)
@@ -207,7 +211,14 @@ class LayeredBloomFilter(GrowingFilter):
             "error_rate": np.array([self.error_rate]),
             "sizes": np.array(sizes, np.uint64),
             "slices": np.array(rows, np.uint64),
-        } | {f"words{i}": one.words for i, one in enumerate(self._slices())}
+        } | {f"words{i}": words for i, words in enumerate(self._words())}
+
+    def _words(self) -> Iterator[U64Array]:
+        for layer in self._chains:
+            for one in layer.slices:
+                words = one.words[:]
+                words.flags.writeable &= one is layer.newest
+                yield words
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:
