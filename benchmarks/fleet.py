@@ -25,7 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from fleets import RunningServer, running_server
+from fleets import RunningServer, Worker, running_server
 
 from scrapy_neardup.detect.page_table import Page
 from scrapy_neardup.fleet.client import Server
@@ -36,6 +36,7 @@ from scrapy_neardup.state.records import KeptPage
 
 IN_FLIGHT = 16
 SKETCH_WORDS = 61
+ANSWER_S = 20.0
 LAST = 10_000  # pages of a large site that are timed
 MEMORY = ((2_000, 2_000), (20_000, 2_000), (20_000, 200), (20_000, 20), (60_000, 6), (100_000, 1))
 
@@ -209,6 +210,43 @@ def measure_site(sizes: Sequence[int]) -> Iterator[dict[str, float | str]]:
             server.close()
 
 
+def measure_sizes(n: int) -> Iterator[dict[str, float | str]]:
+    """What a URL, and a request that waits, takes in the server's memory and append-only file."""
+    with TemporaryDirectory() as folder:
+        options = {"appendonly": "yes", "auto_aof_rewrite_percentage": 0, "dir": folder}
+        with running_server(**options) as running:
+            worker = Worker(running.url, url_capacity=2 * n)
+            frontier = worker.fleet.frontier("bench")
+            frontier.start().result(ANSWER_S)
+            request = b'{"url": "https://site.example/item/%d", "callback": "parse"}'
+
+            def mark(first: int) -> None:
+                asks, server = questions(2 * n), Server(running.url)
+                server.send([asks.mark(b"site.example/%d" % i) for i in range(first, first + 500)])
+                server.close()
+
+            def push(first: int) -> None:
+                numbers = range(first, first + 500)
+                queued = [
+                    frontier.queued(request % i, f"{i % 50}", b"%d" % i, 0, "newest")
+                    for i in numbers
+                ]
+                frontier.push(queued).result(ANSWER_S)
+
+            for what, add in (("URL", mark), ("request", push)):
+                add(0)  # what is made once
+                _, memory = used(running)
+                written = file_bytes(folder)
+                for first in range(500, n + 500, 500):
+                    add(first)
+                yield {
+                    "what": what,
+                    "memory_bytes_each": (used(running)[1] - memory) / n,
+                    "file_bytes_each": (file_bytes(folder) - written) / n,
+                }
+            worker.close()
+
+
 def file_bytes(folder: str) -> int:
     return sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
 
@@ -236,7 +274,11 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=10_000, help="URLs and pages of each worker")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--site", type=int, nargs="+", help="only: pages of one site, ascending")
+    parser.add_argument("--sizes", action="store_true", help="only: bytes of URLs and requests")
     arguments = parser.parse_args()
+    if arguments.sizes:
+        print_table(list(measure_sizes(arguments.n)))
+        return
     if arguments.site:
         for row in measure_site(arguments.site):
             print_table([row])
