@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scrapy_neardup.addon import NearDupAddon
     from scrapy_neardup.crawl.extract import visible_text, visible_text_of_html
+    from scrapy_neardup.crawl.url_skipping import RequestSkipped
     from scrapy_neardup.detect.decision import Decision
     from scrapy_neardup.detect.detector import Detector
     from scrapy_neardup.detect.text import normalise
@@ -43,6 +44,7 @@ _MODULES = {
     "NearDupAddon": "addon",
     "SeenUrlMiddleware": "downloadermiddleware",
     "UrlAlreadyFetched": "downloadermiddleware",
+    "RequestSkipped": "crawl.url_skipping",
     "NearDuplicateSpiderMiddleware": "spidermiddleware",
     "NearDuplicatePipeline": "pipeline",
     "NearDuplicate": "pipeline",
@@ -103,6 +105,7 @@ __all__ = [
     "NearDuplicateSpiderMiddleware",
     "PermutedIndex",
     "QuickRequestFingerprinter",
+    "RequestSkipped",
     "ScanIndex",
     "SeenUrlMiddleware",
     "ShardedIndex",

@@ -49,8 +49,8 @@ class SeenUrlMiddleware:
 
         A page that is not due is answered without a download.
 
-        Raises UrlAlreadyFetched for a URL fetched before, StaleRequest for a request that a
-        queue on disk kept through a crash.
+        Raises UrlAlreadyFetched for a URL fetched before, RequestSkipped for one that learnt rules
+        skip, StaleRequest for a request that a queue on disk kept through a crash.
         """
         session = self.session
         if session.requests.is_stale(request):

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from crawls import Outcome, PagesSpider, crawl, crawl_requests
@@ -12,6 +12,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from scrapy_neardup import commands
+from scrapy_neardup.crawl.url_skipping import RequestSkipped
 from scrapy_neardup.learn import learner
 from scrapy_neardup.state.skipped import (
     FILE,
@@ -108,6 +109,30 @@ def test_undo_fetches_what_a_rule_skipped(
     assert commands.main(["undo", url, "--state", str(tmp_path)]) == 0
     outcome = run(mock_site, ["/page/other"], NEARDUP_STATE_DIR=str(tmp_path))
     assert url in outcome.urls
+
+
+class Listening(PagesSpider):
+    """Notes what its errback hears."""
+
+    heard: ClassVar[list[BaseException]] = []
+
+    def requests(self) -> Iterator[Request]:
+        for n, url in enumerate(self.urls):
+            yield Request(url, errback=self.failed, priority=-n)
+
+    def failed(self, failure: Any) -> None:
+        self.heard.append(failure.value)
+
+
+def test_the_errback_of_a_skipped_request_hears_that_its_page_was_not_fetched(
+    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner, "VERIFIED", NEVER)
+    Listening.heard.clear()
+    urls = [mock_site.url(path) for path in add_items(mock_site, range(N))]
+    crawl(Listening, ACT, seed=mock_site.url("/page/seed"), urls=urls)
+    assert {type(error) for error in Listening.heard} == {RequestSkipped}
+    assert f"a copy of {urls[N - 1]}, says a learnt rule: {urls[-1]}" in str(Listening.heard[-1])
 
 
 class Carrying(PagesSpider):

@@ -108,7 +108,8 @@ class SeenUrls:
     def was_fetched(self, request: Request) -> bool | Awaitable[bool]:
         """Whether a request is to be dropped because its URL was fetched before; counted.
 
-        Under NEARDUP_BACKEND the fleet may have to be asked.
+        Under NEARDUP_BACKEND the fleet may have to be asked. Raises RequestSkipped for one that
+        is not made for what was learnt.
         """
         self._count(stats.URLS_ASKED)
         if self._fleet is not None:
@@ -120,8 +121,8 @@ class SeenUrls:
         key = self.key(request)
         if key is not None and self._knows(request, key):
             return self._is_dropped(request)
-        if key is not None and self._skipping.skips(request, key):
-            return True
+        if key is not None and (skipped := self._skipping.reason_to_skip(request, key)):
+            raise skipped
         if key is not None and self._fleet is not None:
             return self._fleet_fetched(self._fleet, request, key)
         self._count(stats.URLS_NEW)

@@ -9,7 +9,7 @@ from typing import Any
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import DontCloseSpider
+from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
@@ -26,6 +26,13 @@ from scrapy_neardup.state.skipped import DEFERRED, SkippedRequest, SkippedReques
 
 SYNC_INTERVAL_S = 1.0
 AT_ONCE = 1000  # requests that are made when the crawl runs idle
+
+
+class RequestSkipped(IgnoreRequest):
+    """A request that was not made, and is kept by name: its page was not fetched.
+
+    A learnt rule takes it for a copy, or its kind of URL has stopped bringing anything new.
+    """
 
 
 class UrlSkipping:
@@ -69,31 +76,31 @@ class UrlSkipping:
 
     # --- skipping
 
-    def skips(self, request: Request, key: bytes) -> bool:
-        """Whether a request is skipped: a page like it was fetched, says a rule that is trusted."""
+    def reason_to_skip(self, request: Request, key: bytes) -> RequestSkipped | None:
+        """What the request is told where it is skipped; it is kept by name and counted then."""
         if not self.acts or request.url in self._made or self._recorder.wants(request.url):
-            return False
+            return None
         twin = self._attempt("learn", self._learner.twin, key)
         if twin is not None:
             return self._skips_copy(request, key, twin)
         kind = self._attempt("learn", self.deferral.kind_to_wait, request, key)
         if kind is None or not self._attempt("learn", self._keep, request, "", [DEFERRED + kind]):
-            return False
+            return None
         self.n_deferred += 1
         self._recorder.url_deferred(request)
-        return True
+        return RequestSkipped(f"waits, for {kind} has stopped bringing anything new: {request.url}")
 
-    def _skips_copy(self, request: Request, key: bytes, twin: Twin) -> bool:
+    def _skips_copy(self, request: Request, key: bytes, twin: Twin) -> RequestSkipped | None:
         if self._learner.is_verified(key):
             self._count(stats.LEARN_VERIFIED)
-            return False
+            return None
         names = [rule.name for rule in twin.rules]
         if not self._attempt("learn", self._keep, request, twin.url, names):
-            return False
+            return None
         self._learner.saved(twin, 0)
         self._count(stats.LEARN_SKIPPED)
         self._recorder.url_dropped(request, twin.url)
-        return True
+        return RequestSkipped(f"a copy of {twin.url}, says a learnt rule: {request.url}")
 
     def _keep(self, request: Request, twin: str, why: list[str]) -> bool:
         fields = as_json(request, self._crawler.spider)
