@@ -7,7 +7,6 @@ without * is undone whether or not its drop was recorded.
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,12 +95,15 @@ def deferred(state: Path, key: int | None) -> list[Override]:
 def dropped(reader: LedgerReader, pattern: str) -> list[Override]:
     """Overrides for the recorded drops that match, each URL once, oldest first."""
     from scrapy_neardup.ledger.undo import Override
+    from scrapy_neardup.urls.url_patterns import Glob
 
-    matches = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL).fullmatch
+    matching = Glob(tuple(pattern.split("*")), True)
     callbacks = {
         decided.url: decided.callback
         for decided in reader.decisions()
-        if decided.kind in DUPLICATE_KINDS and decided.action == "dropped" and matches(decided.url)
+        if decided.kind in DUPLICATE_KINDS
+        and decided.action == "dropped"
+        and matching.matches(decided.url)
     }
     return [Override(url, callback) for url, callback in callbacks.items()]
 

@@ -22,6 +22,10 @@ TOKEN = re.compile(
 )
 # What has letters and digits in a row that long was made by a program: an id of this visit.
 DRAWN = re.compile(r"(?=[a-f]*+\d)(?=\d*+[a-f])[0-9a-f]{10,}|\b(?=[\w-]*\d)[\w-]{22,}\b")
+# DRAWN is tried at each character, and looks ahead from there: quadratic in the length of a run.
+RUN = re.compile(r"[\w-]{10,}+")
+LONGEST_RUN = 256  # characters; whatever is longer and has a digit was drawn
+DIGIT = re.compile(r"\d")
 # Of bot protection and monitoring: nothing but ids and times of the visit.
 OF_THE_VISIT = re.compile(r"__CF\$cv\$params|\bNREUM\b")
 
@@ -42,10 +46,22 @@ def _found(code: str) -> list[Literal]:
     if OF_THE_VISIT.search(code):
         return []
     return [
-        (DRAWN.sub("*", _bare(name)), _bare(value) if name else DRAWN.sub("*", _bare(alone)))
+        (_undrawn(_bare(name)), _bare(value) if name else _undrawn(_bare(alone)))
         for name, value, alone in TOKEN.findall(code)
         if value or alone
     ]
+
+
+def _undrawn(text: str) -> str:
+    """A text with a star for each id that was drawn. O(len(text))."""
+    return RUN.sub(_undrawn_run, text)
+
+
+def _undrawn_run(found: re.Match[str]) -> str:
+    run = found[0]
+    if DIGIT.search(run) is None:
+        return run
+    return "*" if len(run) > LONGEST_RUN else DRAWN.sub("*", run)
 
 
 def _bare(token: str) -> str:

@@ -42,7 +42,7 @@ MAX_RESCANNED = 1 << 27
 # Characters that one call looks at, holding Python's lock: about 50 ms of JSON.
 MAX_SCRIPT, MAX_HEAD = 1 << 21, 1 << 16
 JSON_TYPE = re.compile(r"json\b", re.IGNORECASE)
-SCRIPT_TYPE = re.compile(r"\A\s*(?:module|(?:text|application)/(?:java|ecma)script\b.*)?\s*\Z")
+SCRIPT_TYPE = re.compile(r"(?:module|(?:text|application)/(?:java|ecma)script\b.*+)?")
 # Meta tags that say how to show or index a page, or when it was made; not what it says.
 TECHNICAL = re.compile(
     r"viewport|charset|generator|robots|googlebot|bingbot|referrer|theme-color|color-scheme|"
@@ -231,7 +231,7 @@ def _add_script(lines: _Lines, code: _Lines, element: etree._Element) -> int:
     """The JSON of a script, and the literals of the rest; how many characters hold no JSON."""
     text, kind = element.text or "", element.get("type", "")
     is_json = JSON_TYPE.search(kind) is not None
-    if not text or not (is_json or SCRIPT_TYPE.match(kind)):
+    if not text or not (is_json or SCRIPT_TYPE.fullmatch(kind.strip())):
         return 0
     at, rest = 0, []
     for name, value, start, end in _json_values(text):

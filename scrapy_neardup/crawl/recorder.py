@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Of bytes: two pages of a site that share a title share its bytes, too.
-TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
+TITLE = re.compile(rb"<title(?:\s[^<>]*+)?>", re.IGNORECASE)
+TITLE_END = re.compile(rb"</title", re.IGNORECASE)
 TITLE_BYTES = 16_384
 
 # A page that is new is on record by what it repeats.
@@ -211,8 +212,12 @@ def of_response(response: Response) -> dict[str, Any]:
 
 def title_hash(response: Response) -> int | None:
     """31 bits of the CRC of a page's title; None if its first bytes hold none."""
-    found = TITLE.search(response.body[:TITLE_BYTES])
-    return crc32(b" ".join(found[1].split())) >> 1 if found else None
+    head = response.body[:TITLE_BYTES]
+    begin = TITLE.search(head)
+    end = TITLE_END.search(head, begin.end()) if begin else None
+    if begin is None or end is None:
+        return None
+    return crc32(b" ".join(head[begin.end() : end.start()].split())) >> 1
 
 
 def callback_of(request: Request | None) -> str | None:

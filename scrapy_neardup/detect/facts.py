@@ -40,7 +40,7 @@ FACT_WORDS = TABLE_WORDS + 4
 ONE_SIDED = 2  # shingles that differ, at most, where a fact that only one page has counts
 ONE_SIDED_NEGATION = 16  # the same of "not" and its like: it changes five shingles and adds one
 
-TITLE_PARTS = re.compile(r"\s+[-–—|·:]\s+|[|–—·»:()]")
+TITLE_PARTS = re.compile(r"(?<!\s)\s++[-–—|·:]\s++|[|–—·»:()]")
 
 _TITLE, _HEADING = 0x7469746C65, 0x6831
 REASONS = ("title", "heading", "number or symbol", "negation")

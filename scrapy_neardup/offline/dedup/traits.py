@@ -15,8 +15,8 @@ DATES_NESTED = ("metadata.date", "metadata.WARC-Date", "meta.date", "meta.timest
 STATUSES = ("status", "fetch_status", "http_status", "metadata.status")
 CANONICALS = ("canonical", "canonical_url")
 # `<link rel=canonical href=…>` with its attributes in either order, in the head of a page.
-LINK = re.compile(rb"<link\b[^>]{0,4096}>", re.IGNORECASE)
-REL = re.compile(rb"\brel\s*=\s*[\"']?\s*canonical\b", re.IGNORECASE)
+LINK = re.compile(rb"<link\b[^<>]{0,4096}+>", re.IGNORECASE)
+REL = re.compile(rb"\brel\s*+=\s*+(?:[\"']\s*+)?canonical\b", re.IGNORECASE)
 HREF = re.compile(rb"\bhref\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
 HEAD_BYTES = 2**17
 LATIN_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)?(\d\d)?(\d\d)?")
