@@ -7,7 +7,6 @@ from scrapy.settings import BaseSettings
 
 from scrapy_neardup.downloadermiddleware import SeenUrlMiddleware
 from scrapy_neardup.dupefilter import LayeredBloomDupeFilter
-from scrapy_neardup.extension import MetricsExtension
 from scrapy_neardup.pipeline import NearDuplicatePipeline
 from scrapy_neardup.spidermiddleware import NearDuplicateSpiderMiddleware
 from scrapy_neardup.squeues import DurableFifoQueue, DurableLifoQueue
@@ -35,6 +34,8 @@ class NearDupAddon:
         for name, component, order in COMPONENTS:
             settings.setdefault_in_component_priority_dict(name, component, order)
         if settings.get("NEARDUP_METRICS_PORT") not in (None, ""):
+            from scrapy_neardup.extension import MetricsExtension  # brings an HTTP server
+
             settings.setdefault_in_component_priority_dict("EXTENSIONS", MetricsExtension, 0)
         if settings.get("JOBDIR"):
             replace_default(settings, "DUPEFILTER_CLASS", LayeredBloomDupeFilter)

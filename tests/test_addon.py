@@ -38,6 +38,15 @@ def test_the_addon_adds_every_component() -> None:
     assert orders == {"DOWNLOADER_MIDDLEWARES": 150, "SPIDER_MIDDLEWARES": 10, "ITEM_PIPELINES": 0}
 
 
+def test_a_crawl_loads_no_report_and_no_metrics_that_nobody_asked_for() -> None:
+    program = (
+        "import sys, scrapy_neardup.addon\n"
+        "print({'scrapy_neardup.report.summary', 'scrapy_neardup.extension'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
+
+
 def test_with_jobdir_a_queued_url_is_not_a_seen_one(tmp_path: Path) -> None:
     default, own = Settings()["DUPEFILTER_CLASS"], "myproject.DupeFilter"
     assert with_addon()["DUPEFILTER_CLASS"] == default
