@@ -9,7 +9,8 @@ files; a file that is in one version only is new, or gone.
 
     found    pages whose text changed that were reported as changed: recall
     wrongly  pages whose text did not that were: share of all that did not
-    links    pages that links lead to and that were not read on a later day
+    unread   pages that were neither read nor, by the word of the server, unchanged
+    304      pages that were not downloaded
 """
 
 import argparse
@@ -24,13 +25,13 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from local_site import unpacked
 from lxml import html
-from scrapy import Spider
-from scrapy.crawler import AsyncCrawlerRunner
+from scrapy import Spider, signals
+from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.http import HtmlResponse, Response
 from scrapy.linkextractors import LinkExtractor
 
@@ -47,7 +48,10 @@ def main() -> None:
     options = parser.parse_args()
     with unpacked() as site, TemporaryDirectory() as state:
         texts = [text_of_pages(site / day) for day in DAYS]
-        print("day  pages  items  changed   found     wrongly  new  gone  minor  unchanged  unread")
+        print(
+            "day  pages  items  changed   found     wrongly  new  gone  minor  unchanged  unread  "
+            "304"
+        )
         for number, day in enumerate(DAYS):
             with served(site / day, options.noise) as root:
                 read, n_items, counts = asyncio.run(crawled(root, Path(state)))
@@ -125,9 +129,20 @@ class Manual(Spider):
         self.read = read
         self.links = LinkExtractor()
 
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.came, signals.response_received)
+        return spider
+
+    def came(self, response: Response) -> None:
+        if response.status == 304 or (
+            response.status == 200 and isinstance(response, HtmlResponse)
+        ):
+            self.read[urlsplit(response.url).path] = response.status
+
     def parse(self, response: Response) -> Iterator[Any]:
         if isinstance(response, HtmlResponse):
-            self.read[urlsplit(response.url).path] = response.status
             yield {"url": response.url, "title": response.css("title::text").get()}
             for link in self.links.extract_links(response):
                 yield response.follow(link)
@@ -177,7 +192,7 @@ def tell(
         f"{number + 1:<4} {len(read):>5} {n_items:>6} {len(changed):>8} "
         f"{len(found & changed):>5}/{len(changed):<4} {len(wrongly):>4} {share:>5.1%} "
         f"{counts.get('new', 0):>3} {counts.get('gone', 0):>5} {counts.get('minor', 0):>6} "
-        f"{counts.get('unchanged', 0):>10} {unread:>7}"
+        f"{counts.get('unchanged', 0):>10} {unread:>7} {counts.get('not_downloaded', 0):>4}"
     )
     for path in sorted(changed - found)[:10]:
         print("     missed", path)

@@ -113,6 +113,8 @@ def test_what_varies_at_every_visit_is_no_change(mock_site: MockSite, tmp_path: 
     second = recrawl(mock_site, tmp_path, Titles)
     assert {mock_site.url("/p/20"), mock_site.url("/p/40")} <= set(second.urls)
     assert len(second.items) == 2 + 4  # the first few pages are the evidence
+    assert found(second) == {"unchanged": 1, "minor": n - 2, "changed": 2}  # as is known by the end
+    assert events(tmp_path, 2, "changed").keys() == {mock_site.url(f"/p/{i}") for i in (20, 40)}
     show(3, {50})
     third = recrawl(mock_site, tmp_path, Titles)
     assert sorted(third.urls) == [mock_site.url(f"/p/{i}") for i in (20, 40, 50)]

@@ -90,7 +90,7 @@ def learnt(n: int) -> Noise:
 
 
 def is_minor(noise: Noise, before: Lines, now: Lines) -> bool:
-    return noise.is_all(1, noise.difference(1, before, now))
+    return noise.is_all(1, noise.difference(1, before, now).places)
 
 
 def test_what_varies_on_every_page_is_noise_and_what_is_beside_it_is_not() -> None:
@@ -109,7 +109,7 @@ def test_little_evidence_is_none() -> None:
 def test_noise_of_one_host_is_none_on_another() -> None:
     noise = learnt(EVIDENCE + 8)
     before, now = page(90, 1, "own"), page(90, 2, "own")
-    assert not noise.is_all(2, noise.difference(2, before, now))
+    assert not noise.is_all(2, noise.difference(2, before, now).places)
 
 
 def test_what_was_learnt_comes_back() -> None:
@@ -124,3 +124,34 @@ def test_a_page_of_which_most_is_new_is_rewritten() -> None:
     error = lines_of("menu", "we are being repaired", "end")
     assert noise.is_rewritten(1, page(1, 1, "own"), error)
     assert not noise.is_rewritten(1, page(1, 1, "own"), page(1, 2, "own"))
+
+
+def status_page(number: int, status: str, visit: int) -> Lines:
+    """A page with a date that varies, and a status that hardly ever does."""
+    date = f"{visit} May"
+    return lines_of(
+        f"Thing {chr(65 + number)}", "Status:", status, "Source:", f"file{number}", date
+    )
+
+
+def test_a_line_that_is_the_same_on_most_pages_is_no_noise_where_it_changes() -> None:
+    noise = Noise()
+    for number in range(60):
+        before = status_page(number, "Extension", 1)
+        now = status_page(number, "Deprecated" if number % 8 == 0 else "Extension", 2)
+        noise.read(1, before)
+        found = noise.difference(1, before, now)
+        noise.learn(1, found)
+        if number > 20:
+            assert noise.is_all(1, found.places) == (number % 8 != 0)
+
+
+def test_pages_that_stayed_the_same_are_evidence_against_noise() -> None:
+    noise = Noise()
+    for number in range(20):
+        noise.stayed(1, status_page(number, "Extension", 1))
+    for number in range(20, 32):
+        before, now = (status_page(number, status, 1) for status in ("Extension", "Deprecated"))
+        found = noise.difference(1, before, now)
+        noise.learn(1, found)
+        assert not noise.is_all(1, found.places)

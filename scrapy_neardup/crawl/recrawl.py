@@ -9,7 +9,6 @@ import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 from zipfile import BadZipFile
 
@@ -18,7 +17,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl.conditional import IN_FULL, ConditionalRequests, Validators
+from scrapy_neardup.crawl.conditional import IN_FULL, ConditionalRequests, Validators, host_of
 from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.item_data import is_long
@@ -51,6 +50,7 @@ MAX_ITEMS = 200  # of a page, whose fields are remembered; of more, only whether
 MAX_ADDED, MAX_ADDED_CHARS = 20, 300  # new lines that are told, and how much of each
 MAX_TARGETS = 100_000  # lines of pages that were rewritten, counted to see if all have the same
 ONE_THING = 3  # pages that must have become the same before a site counts as out of order
+MAX_EARLY = 1000  # pages that are judged once more when the crawl ends
 MANY_GONE = 4  # known pages from which on most of them are not gone at once
 SAME_TEXT = 0  # stands for a field that repeats the page's text, which is compared by itself
 MIN_TEXT_CHARS = 100  # of such a field
@@ -93,6 +93,15 @@ class Revisit(NamedTuple):
         if self.status == Status.CHANGED:
             told |= {"fields": self.fields, "added": self.added, "removed": self.n_removed}
         return told
+
+
+class Early(NamedTuple):
+    """A page that counted as changed; by the end it may be known that it varies there anyway."""
+
+    key: bytes
+    callback: str
+    url: str
+    places: list[list[int]]
 
 
 class Unread(NamedTuple):
@@ -145,6 +154,7 @@ class Recrawl:
         self._noise = self._stored_noise()
         self._starts: set[bytes] = set()
         self._misses_links = False  # whether a page that may hold links could not be read
+        self._early: list[Early] = []
         self._n_compared = 0
         self._targets: Counter[object] = Counter()  # line of a rewritten page → pages that have it
 
@@ -336,6 +346,8 @@ class Recrawl:
         """A server says that a page is as it was."""
         run = self._visits.run
         self._conditions.trusted(visit)
+        if visit.lines is not None:
+            self._noise.stayed(number_of_host(visit.url), Lines.unpack(visit.lines))
         row = visit._replace(
             run=run,
             linked=run,
@@ -471,7 +483,7 @@ class Recrawl:
         fields: list[dict[str, int]] | None,
         passes: bool,
     ) -> Revisit:
-        host = site_number(urlsplit(visit.url).netloc.lower())
+        host = number_of_host(visit.url)
         if earlier is None:
             self._read(host, now)
             return Revisit(visit, Status.NEW, passes, False, [], [], 0)
@@ -493,6 +505,8 @@ class Recrawl:
         """What a page is, its new lines, and how many are gone. names: fields that differ."""
         if (earlier.text, earlier.data) == (now.text, now.data):
             self._read(host, now)
+            if now.lines is not None:
+                self._noise.stayed(host, now.lines)
             return (Status.CHANGED if names else Status.UNCHANGED), [], 0
         if earlier.lines is None or now.lines is None:
             self._targets[now.text] += 1
@@ -508,8 +522,11 @@ class Recrawl:
             return Status.CHANGED, added, found.n_removed
         if self._noise.knows(host):
             self._noise.learn(host, found)
-        is_minor = self._noise.is_all(host, found)
-        return (Status.MINOR if is_minor else Status.CHANGED), added, found.n_removed
+        if self._noise.is_all(host, found.places):
+            return Status.MINOR, added, found.n_removed
+        if len(self._early) < MAX_EARLY:
+            self._early.append(Early(earlier.key, earlier.callback, earlier.url, found.places))
+        return Status.CHANGED, added, found.n_removed
 
     def _read(self, host: int, now: Revision) -> None:
         if now.lines is not None:
@@ -605,11 +622,17 @@ class Recrawl:
         if not self._passes_all and self._is_outage(n_gone):
             visits.revert()
         else:
+            minor = [one for one in self._early if self._is_noise(one)]
+            visits.minor([(one.key, one.callback, one.url) for one in minor])
             visits.conclude(departures)
             visits.set_learnt(self._noise.pack())
             self._record(departures)
         visits.set_starts(b"".join(sorted(self._starts)))
         visits.end(reason)
+
+    def _is_noise(self, early: Early) -> bool:
+        """Whether a page that passed as changed differs, as is known now, in noise only."""
+        return self._noise.is_all(number_of_host(early.url), early.places)
 
     def _read_all_links(self) -> bool:
         """Whether what is linked nowhere is gone: every page that could link it was read."""
@@ -655,6 +678,11 @@ async def _nothing(response: Response) -> AsyncIterator[Any]:
     """The callback of a page that was not downloaded."""
     return
     yield
+
+
+def number_of_host(url: str) -> int:
+    """By which what varies on a host is kept."""
+    return site_number(host_of(url))
 
 
 def _callback(request: Request) -> str:

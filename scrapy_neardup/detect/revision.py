@@ -163,7 +163,11 @@ def difference(earlier: Lines, now: Lines, stable: BoolFunction = always) -> Dif
 
 
 def _places(lines: Lines, is_anchor: BoolArray) -> list[list[int]]:
-    """Of each line, its keys by the anchors before and after it, if they are near enough."""
+    """Of each line, its keys by the anchors before and after it, if they are near enough.
+
+    An anchor has them where it stands right beside another one: there, the line that is another
+    on this page is the same on that one. Not behind lines that vary, whose number may vary, too.
+    """
     masks, is_anchored = lines.masked.tolist(), is_anchor.tolist()
     keys: list[list[int]] = [[] for _ in masks]
     for step, at in ((1, 0), (-1, len(masks) - 1)):
@@ -171,6 +175,8 @@ def _places(lines: Lines, is_anchor: BoolArray) -> list[list[int]]:
         while 0 <= at < len(masks):
             distance += 1
             if is_anchored[at]:
+                if distance == 1:
+                    keys[at].append(_key(anchor, step))
                 anchor, distance = masks[at], 0
             elif distance <= MAX_DISTANCE:
                 keys[at].append(_key(anchor, step * distance))
@@ -195,6 +201,8 @@ class Noise:
         self._read = HostTemplates(NOISE_BYTES)  # lines of all pages
         self._present = HostTemplates(NOISE_BYTES)  # of those compared, what both visits have
         self._varied = HostTemplates(NOISE_BYTES)  # of those, the places that varied
+        # Of pages that stayed the same, all places. For one run: a date is the same all day.
+        self._same = HostTemplates(NOISE_BYTES)
 
     def read(self, host: int, lines: Lines) -> None:
         """A page of a host was read."""
@@ -234,14 +242,25 @@ class Noise:
         self._present.learn(host, _array(found.present))
         self._varied.learn(host, np.concatenate([_array(varied), found.lost]))
 
-    def is_all(self, host: int, found: Difference) -> bool:
-        """Whether a page differs from its earlier self only in what varies there anyway."""
-        keys = _array({key for place in found.places for key in place})
+    def stayed(self, host: int, lines: Lines) -> None:
+        """A page of a host is what it was: no place of it varied."""
+        masks = np.unique(lines.masked)
+        is_anchor = np.isin(lines.masked, masks[self._is_stable(host, masks)])
+        keys = set(masks.tolist()).union(*_places(lines, is_anchor))
+        self._same.learn(host, _array(keys))
+
+    def is_all(self, host: int, places: list[list[int]]) -> bool:
+        """Whether a page differs from its earlier self only in what varies there anyway.
+
+        places: of the difference.
+        """
+        keys = _array({key for place in places for key in place})
         n_varied = _counts(self._varied.known(host), keys)
         n_present = _counts(self._present.known(host), keys)
+        n_present += _counts(self._same.known(host), keys)
         noise = (n_varied >= EVIDENCE) & (n_varied >= NOISE * n_present)
         noisy = set(keys[noise].tolist())
-        return all(place and noisy.issuperset(place) for place in found.places)
+        return all(place and noisy.issuperset(place) for place in places)
 
     def pack(self) -> bytes:
         """All that was learnt."""

@@ -421,6 +421,14 @@ class Visits:
         (n,) = self._db.execute(_KNOWN, (self.spider, self.run)).fetchone()
         return int(n)
 
+    def minor(self, pages: list[tuple[bytes, str, str]]) -> None:
+        """Pages that count as CHANGED in this run are MINOR. pages: key, callback, URL."""
+        keys = [(key, self.spider, callback, self.run) for key, callback, _ in pages]
+        with self._db:
+            self._db.executemany(_MINOR, keys)
+            query = "DELETE FROM change WHERE run = ? AND url = ?"
+            self._db.executemany(query, [(self.run, url) for _, _, url in pages])
+
     def conclude(self, departures: list[Departure]) -> None:
         """Take what the run found for true: its pages, and which of the known ones left."""
         now = time.time()
@@ -576,6 +584,10 @@ _UNLINKED = (
 )
 _READ_ABOVE = "SELECT 1 FROM page WHERE key = ? AND max(run, passed) = ? AND depth < ? LIMIT 1"
 _PASSED = "UPDATE page SET passed = ? WHERE key = ? AND spider = ?"
+_MINOR = (
+    "UPDATE page SET status = 2 WHERE key = ? AND spider = ? AND callback = ? AND run = ? "
+    "AND status = 3"
+)
 _DEPARTED = "UPDATE page SET status = ?, time = ? WHERE key = ? AND spider = ? AND callback = ?"
 _SAME = (
     "SELECT url FROM page WHERE (text = :text AND (lines IS NULL OR lines <> x'') "
