@@ -157,7 +157,7 @@ def test_reopened_read_only_index_answers_and_takes_changes():
     index.compact()
     index.add_many(stored[900:], np.arange(900, 1000))
     index.remove(int(stored[3, 0]), 3)
-    arrays = {name: array.copy() for name, array in index.arrays().items()}
+    arrays = {name: np.array(array) for name, array in index.arrays().items()}
     for array in arrays.values():
         array.flags.writeable = False
     again = PermutedIndex.from_arrays(arrays)
@@ -182,7 +182,7 @@ def test_damaged_tables_are_noticed():
     index = PermutedIndex()
     index.add_many(random_rows(5000), np.arange(5000))
     index.compact()
-    arrays = {name: array.copy() for name, array in index.arrays().items()}
+    arrays = {name: np.array(array) for name, array in index.arrays().items()}
     arrays["windows"][1, 17] ^= 1
     with pytest.raises(BrokenInvariant, match="table 2: windows"):
         PermutedIndex.from_arrays(arrays).check()

@@ -39,7 +39,7 @@ def test_removed_and_expired_pairs_are_gone():
 def test_reopened_read_only_index_takes_changes():
     index = ScanIndex()
     index.add(1, 5)
-    arrays = {name: array.copy() for name, array in index.arrays().items()}
+    arrays = {name: np.array(array) for name, array in index.arrays().items()}
     for array in arrays.values():
         array.flags.writeable = False
     again = ScanIndex.from_arrays(arrays)

@@ -16,6 +16,7 @@ from scrapy_neardup.errors import BrokenInvariant, SpecError
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.segments import SegmentStore, pairs_of
 from scrapy_neardup.index.slices import SliceIndex
+from scrapy_neardup.stored_arrays import is_frozen
 
 N_IN_A_MEMTABLE = 4
 
@@ -104,13 +105,22 @@ def test_a_full_memtable_of_many_pairs_is_frozen_at_once():
     index = SmallMemtables()
     index.add_many(array(*range(10)), np.arange(10))
     assert len(index._store.segment) == 10
-    assert len(index._store.unfrozen().ids) == 0
+    assert len(index.arrays()["live_ids"]) == 0
 
 
-def test_arrays_of_the_segment_are_read_only():
+def test_only_tombstones_have_to_be_copied_for_a_file():
     index = SmallMemtables()
     index.add_many(array(*range(10)), np.arange(10))
-    assert not any(a.flags.writeable for a in index._store.segment_arrays().values())
+    index.add(10, 10)
+    changing = {name for name, found in index.arrays().items() if not is_frozen(found)}
+    assert changing == {"layout", "removed", "live_removed"}
+
+
+def test_pairs_that_were_removed_before_they_were_frozen_do_not_come_back(freezing):
+    freezing.remove(4, 4)
+    again = PermutedIndex.from_arrays(freezing.arrays())
+    assert sorted(again.pairs()[1].tolist()) == [0, 1, 2, 3]
+    freezing.gate.set()
 
 
 def test_indexes_of_different_layouts_do_not_merge():

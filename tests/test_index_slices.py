@@ -150,7 +150,7 @@ def test_reopened_read_only_index_answers_and_takes_changes():
     index.compact()
     index.add_many(stored[250:], np.arange(250, 300))
     index.remove(as_int(stored[3]), 3)
-    arrays = {name: array.copy() for name, array in index.arrays().items()}
+    arrays = {name: np.array(array) for name, array in index.arrays().items()}
     for array in arrays.values():
         array.flags.writeable = False
     again = SliceIndex.from_arrays(arrays)

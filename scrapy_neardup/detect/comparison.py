@@ -70,7 +70,8 @@ class Comparison:
         bits, similar, n_left = odd_sketch.compare(row, rows, share, within)
         if n_left:
             left, levels = np.isnan(similar), odd_sketch.levels_of(rows)
-            for level in set(levels[left].tolist()):
+            similar[left & (levels > odd_sketch.MAX_LEVEL)] = 0.0  # made up: no page is
+            for level in set(levels[left & (levels <= odd_sketch.MAX_LEVEL)].tolist()):
                 again = odd_sketch.odd_row(words, level, self.key)
                 at = left & (levels == level)
                 one = np.concatenate([row[:-ROW_WORDS], again])

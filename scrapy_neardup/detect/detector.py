@@ -44,7 +44,7 @@ from scrapy_neardup.engines import Engine
 from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError
 from scrapy_neardup.index import Index
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.stored_arrays import Joined, check_below, grown_with, is_frozen, whole
+from scrapy_neardup.stored_arrays import check_below, grown_with, whole
 
 Scope = Literal["site", "all"]
 Admit = Literal["novel", "all"]
@@ -292,23 +292,18 @@ class Detector:
         """The state as named arrays, for a snapshot."""
         parts = {
             "pages.": self.pages.arrays(),
-            "index.": self._index_arrays(),
+            "index.": self.index.arrays(),
             "templates.": self.templates.arrays(),
             "titles.": self._by_title.arrays("by_title", self._titles_grow),
         }
         return {prefix + name: a for prefix, part in parts.items() for name, a in part.items()}
-
-    def _index_arrays(self) -> dict[str, Any]:
-        """Those of the index; what it has frozen is the same until it freezes again."""
-        arrays, version = self.index.arrays(), getattr(self.index, "version", None)
-        return {n: Joined((a,), version) if is_frozen(a) else a for n, a in arrays.items()}
 
     @classmethod
     def from_arrays(
         cls, arrays: dict[str, Any], engine: Engine, index: type[Index], **rules: Any
     ) -> Self:
         """The detector that arrays() described; `rules` are the keywords of the class."""
-        stored = {name: whole(array) for name, array in _under("index.", arrays).items()}
+        stored = _under("index.", arrays)
         detector = cls(engine, index.from_arrays(stored), **rules)
         if detector.index.bits != engine.spec.bits:
             raise SnapshotError(f"an index of {detector.index.bits} bits for {engine.spec.bits}")
@@ -317,7 +312,7 @@ class Detector:
         if detector.pages.sketch_words != n_words:
             raise SnapshotError(f"sketches of {detector.pages.sketch_words} words, not {n_words}")
         for name in stored.keys() & {"ids", "live_ids"}:  # of our indexes, not of others
-            check_below(f"index, {name}", stored[name], detector.pages.n_rows)
+            check_below(f"index, {name}", whole(stored[name]), detector.pages.n_rows)
         titles, n_rows = _under("titles.", arrays), detector.pages.n_rows
         detector._by_title = IdTable.stored("titles", titles, "by_title", n_rows)
         detector._titles_grow = grown_with(titles)

@@ -17,6 +17,7 @@ SKETCH_WORDS = 16
 BITS = 64 * SKETCH_WORDS
 ROW_WORDS = 1 + SKETCH_WORDS  # level and size, then the sketch
 ANY_DISTANCE = 2**31 - 1
+MAX_LEVEL = 63  # of a page that is sampled
 MAX_TAKEN = 2048  # shingles, about; a longer page is sampled, or its differences fill the sketch
 
 _HALF = np.uint64(32)

@@ -14,7 +14,7 @@ from scrapy_neardup.errors import (
     SpecError,
 )
 from scrapy_neardup.kernels.numpy_twin import U32Array, U64Array
-from scrapy_neardup.stored_arrays import check_arrays, check_below
+from scrapy_neardup.stored_arrays import check_arrays, check_below, whole
 
 MAX_BITS = 1024
 MAX_ID = 2**32 - 2
@@ -90,7 +90,8 @@ def n_stored(what: str, arrays: Mapping[str, Any], n_words: int) -> int:
     check_arrays(what, arrays, pair | {f"live_{name}": each for name, each in pair.items()})
     for rows, ids in (("rows", "ids"), ("live_rows", "live_ids")):
         check_arrays(what, arrays, {ids: (np.uint32, (len(arrays[rows]),))})
-        check_below(f"{what}, {ids}", arrays[ids], MAX_ID + 1)
+        check_below(f"{what}, {ids}", whole(arrays[ids]), MAX_ID + 1)
+    check_arrays(what, arrays, {"live_removed": (np.uint8, (len(arrays["live_ids"]),))})
     n = len(arrays["ids"])
     n_marks = n if len(arrays["removed"].reshape(-1)) else 0  # none at all: nothing is removed
     check_arrays(what, arrays, {"removed": (np.uint8, (n_marks,))})

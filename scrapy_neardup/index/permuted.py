@@ -17,7 +17,7 @@ from scrapy_neardup.index.segments import SegmentedIndex, SegmentStore
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.hamming import SegmentArrays
 from scrapy_neardup.kernels.numpy_twin.segments import LIMIT, Deal, in_turn
-from scrapy_neardup.stored_arrays import check_arrays, check_below, check_starts
+from scrapy_neardup.stored_arrays import check_arrays, check_below, check_starts, whole
 
 if TYPE_CHECKING:
     from scrapy_neardup.index.sharded import Shard
@@ -149,7 +149,7 @@ class PermutedIndex(SegmentedIndex):
         check_arrays(WHAT, arrays, {"layout": (np.int64, (None,))})
         index = cls.of_layout(_layout_of(arrays["layout"]))
         index._check(arrays)
-        own = SegmentArrays(*(arrays[name] for name in SegmentArrays._fields))
+        own = SegmentArrays(*(whole(arrays[name]) for name in SegmentArrays._fields))
         index._open(kernels.hamming.Segment(index._tables, own), arrays)
         return index
 
@@ -162,8 +162,8 @@ class PermutedIndex(SegmentedIndex):
             "slots": (np.uint32, (n_tables - 1, n)),
         }
         check_arrays(WHAT, arrays, expected)
-        check_starts(f"{WHAT}, offsets", arrays["offsets"], n)
-        check_below(f"{WHAT}, slots", arrays["slots"], n)
+        check_starts(f"{WHAT}, offsets", whole(arrays["offsets"]), n)
+        check_below(f"{WHAT}, slots", whole(arrays["slots"]), n)
 
 
 def _layout_of(identity: I64Array) -> Layout:

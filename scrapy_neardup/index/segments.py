@@ -22,6 +22,7 @@ from scrapy_neardup.index.inputs import checked_id, ids_of, rows_of, signature_b
 from scrapy_neardup.index.parallel import on_all_cores
 from scrapy_neardup.index.removal import Removal
 from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
+from scrapy_neardup.stored_arrays import Joined, whole
 
 Freeze = Callable[..., Any]  # of rows and ids, and perhaps of how to deal out work
 MakeMemtable = Callable[[int], Any]  # of how many pairs are frozen
@@ -52,7 +53,7 @@ class SegmentStore:
 
     def _start(self, segment: Any) -> None:
         self.segment = segment
-        self.version = object()  # of the segment
+        self._version = object()  # of the segment
         self.memtable = self._make_memtable(len(segment))
         self._n = n_there(segment)
         self.all = [self.segment, self.memtable]
@@ -118,7 +119,7 @@ class SegmentStore:
         if not self._freezing or not (wait or self._freezing.done()):
             return
         self.segment, self._freezing = self._freezing.result(), None
-        self.version = object()
+        self._version = object()
         for removal in self._removals:
             removal(self.segment)
         self._removals = []
@@ -139,16 +140,23 @@ class SegmentStore:
         """Every pair that is there; fresh arrays, order unspecified."""
         return pairs_of(self.all)
 
-    def unfrozen(self) -> Stored:
-        """The pairs that the segment does not hold yet; fresh arrays."""
-        return pairs_of(self.all[1:])
+    def arrays(self) -> dict[str, Any]:
+        """Everything, for a file; without a copy but of tombstones.
 
-    def segment_arrays(self) -> dict[str, Any]:
-        """The segment's arrays but for tombstones, read-only: nobody will write to them."""
-        arrays = {name: array[:] for name, array in self.segment.arrays._asdict().items()}
-        for array in arrays.values():
-            array.flags.writeable = False
-        return arrays
+        What is Joined grows with the segment: its own arrays, and memtables, to which pairs are
+        only added until they are frozen, too.
+        """
+        parts = {name: (array,) for name, array in self.segment.arrays._asdict().items()}
+        memtables = self.all[1:]
+        parts["live_rows"] = tuple(memtable.rows for memtable in memtables)
+        parts["live_ids"] = tuple(memtable.ids for memtable in memtables)
+        removed = [memtable.tombstones[: len(memtable)] for memtable in memtables]
+        tombstones = self.segment.tombstones
+        return {
+            "removed": np.zeros(0, dtype=np.uint8) if tombstones is None else tombstones,
+            "live_removed": np.concatenate(removed),
+            **{name: Joined(found, self._version) for name, found in parts.items()},
+        }
 
     def __len__(self) -> int:
         return self._n
@@ -243,28 +251,17 @@ class SegmentedIndex(Removal, Protocol):
         if found != len(self):
             raise BrokenInvariant(f"{found} pairs, counted as {len(self)}")
 
-    @property
-    def version(self) -> object:
-        """While it is the same object, the arrays that arrays() gives read-only are the same."""
-        return self._store.version
-
     def arrays(self) -> dict[str, Any]:
         # The names are those of the first snapshots: `removed` are tombstones, `live_…` the
         # pairs of memtables.
-        tombstones, unfrozen = self._store.segment.tombstones, self._store.unfrozen()
-        return {
-            "layout": self._identity(),
-            "removed": np.zeros(0, dtype=np.uint8) if tombstones is None else tombstones,
-            "live_rows": unfrozen.rows,
-            "live_ids": unfrozen.ids,
-            **self._store.segment_arrays(),
-        }
+        return {"layout": self._identity(), **self._store.arrays()}
 
     def _open(self, segment: Any, arrays: dict[str, Any]) -> None:
         """Start from the segment and what else arrays() described."""
         if len(arrays["removed"]):
             segment.tombstones = arrays["removed"]
         self._start(segment)
-        self._store.add_many(arrays["live_rows"], arrays["live_ids"])
+        kept = arrays["live_removed"] == 0
+        self._store.add_many(whole(arrays["live_rows"])[kept], whole(arrays["live_ids"])[kept])
 
     def _start(self, segment: Any) -> None: ...

@@ -20,7 +20,7 @@ from scrapy_neardup.index.segments import SegmentedIndex, SegmentStore
 from scrapy_neardup.kernels.numpy_twin import I64Array, U32Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.segments import LIMIT, Deal, in_turn
 from scrapy_neardup.kernels.numpy_twin.slices import ALL, BOUNDS, SCORE, SegmentArrays, Slices
-from scrapy_neardup.stored_arrays import check_arrays, check_below, check_starts
+from scrapy_neardup.stored_arrays import check_arrays, check_below, check_starts, whole
 
 VERSION = 1
 WHAT = "slice index"
@@ -309,7 +309,7 @@ class SliceIndex(SegmentedIndex):
         # Before anything is made: the lists of wide slices take gigabytes.
         _check(SliceLayout(bits, slice_width, slices), arrays)
         index = cls(bits, slice_width, expand, slices)
-        own = SegmentArrays(*(arrays[name] for name in SegmentArrays._fields))
+        own = SegmentArrays(*(whole(arrays[name]) for name in SegmentArrays._fields))
         index._open(kernels.slices.Segment(index.layout.cut, own), arrays)
         return index
 
@@ -322,5 +322,5 @@ def _check(layout: SliceLayout, arrays: dict[str, Any]) -> None:
     }
     check_arrays(WHAT, arrays, expected)
     for start, end in pairwise(layout.cut.bases.tolist()):
-        check_starts(f"{WHAT}, offsets", arrays["offsets"][start:end], n)
-    check_below(f"{WHAT}, postings", arrays["postings"], n)
+        check_starts(f"{WHAT}, offsets", whole(arrays["offsets"])[start:end], n)
+    check_below(f"{WHAT}, postings", whole(arrays["postings"]), n)
