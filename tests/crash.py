@@ -58,6 +58,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MAX_PAGES = 80  # of a round
 MAX_ROUNDS = 60  # of a campaign; the next one may finish
 PATIENCE_S = 120.0
+LATELY_S = 2.0  # a second until what feeds have is recorded, and one until that is committed
 SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_neardup.NearDupAddon": 500},
     "DOWNLOADER_MIDDLEWARES": {"tests.crash.Recorder": 140},
@@ -133,7 +134,7 @@ class Export:
 
     async def process_item(self, item: Any) -> Any:
         await asyncio.sleep(random.uniform(0, 0.05))
-        self.diary.write("kept", item.url)
+        self.diary.write("kept", item.url, f"{time.monotonic():.3f}")
         return item
 
 
@@ -372,6 +373,8 @@ def run(campaign: Campaign, rng: random.Random, plan: Plan, reference: set[str])
     if campaign.settings["NEARDUP_FOLLOW_DUPLICATES"]:
         missed = reference - set(keys_fetched(lines))
         assert not missed, f"never fetched: {missed}"
+    if campaign.place == "job":
+        check_repeats(lines)
     return counts + check_feed(campaign.feed, plan) if campaign.has_feed else counts
 
 
@@ -404,6 +407,30 @@ def refetched(lines: list[str]) -> Counter[str]:
         elif what == "hindered":
             here = {}
     return counts
+
+
+def check_repeats(lines: list[str]) -> None:
+    """An item that two rounds kept was under way, or had left less than LATELY_S ago, at a crash.
+
+    With a frontier: without one, pages are read again to find what waited. What a round kept
+    that could not write is left out.
+    """
+    kept: dict[str, float] = {}  # URL → how long before the end of its round
+    here: dict[str, float] = {}
+    end = 0.0
+    for line in [*lines, "round"]:
+        what, *words = line.split(" ")
+        if what in ("kept", "fetched"):
+            end = float(words[-1])
+        if what == "kept":
+            age_s = kept.get(words[0], 0.0)
+            assert age_s <= LATELY_S, f"{words[0]} again, which had left {age_s:.1f} s before"
+            here[words[0]] = end
+        elif what == "round":
+            kept |= {url: end - at for url, at in here.items()}
+            here = {}
+        elif what == "hindered":
+            here = {}
 
 
 def reference_of(start: str, root: Path, plan: Plan) -> set[str]:
