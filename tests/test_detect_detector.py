@@ -718,3 +718,16 @@ def test_a_candidate_that_is_confirmed_is_not_counted_as_refused() -> None:
     decide(known, "http://a.example/1", page)
     found = decide(known, "http://a.example/2", edited(page, 2))
     assert (found.kind, found.unconfirmed) == ("near", 0)
+
+
+@pytest.mark.parametrize("lines", [("4", "5"), ("★★", "★★★"), ("19.90", "29.90"), ("M", "L")])
+def test_a_line_of_one_fact_is_no_template_however_many_pages_have_it(
+    lines: tuple[str, str],
+) -> None:
+    known, kinds = detector(), []
+    for n in range(12):
+        for line in lines:
+            page = f"menu of the shop\n{text(300, n)}\n{line}\nfooter of the shop"
+            kinds.append(known.decide(known.read(f"http://h.example/{n}/{line}", page)).kind)
+    assert kinds[8::2] == ["new"] * 8
+    assert kinds[9::2] == ["near-but-differs"] * 8

@@ -13,6 +13,7 @@ from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.facts import (
     FACT_WORDS,
     REASONS,
+    SWAPPED,
     differences,
     exact_text_and_facts,
     packed,
@@ -81,6 +82,14 @@ def test_one_sided_facts_count_where_all_else_is_equal() -> None:
     is_, is_not = row("it is waterproof"), row("it isn't waterproof")
     assert difference(is_, is_not, 16) == "negation"
     assert difference(is_, is_not, 17) is None
+
+
+def test_facts_that_changed_places_count_where_hardly_more_differs() -> None:
+    one = row("the result\nHome\n3\nAway\n1\nof the match")
+    other = row("the result\nHome\n1\nAway\n3\nof the match")
+    assert difference(one, other, SWAPPED) == "number or symbol"
+    assert difference(one, other, SWAPPED + 1) is None
+    assert difference(one, one, 0) is None
 
 
 def test_a_negation_is_told_by_the_word_after_it() -> None:

@@ -6,7 +6,8 @@ is a hash of the sentence's other words, its *value* one of its facts in order. 
 
 Two pages differ in a fact where their masks are the same and the values are not. What one has
 more than the other is no such difference: it is left to similarity, but for pages that are
-otherwise all but equal (ONE_SIDED, ONE_SIDED_NEGATION).
+otherwise all but equal (ONE_SIDED, ONE_SIDED_NEGATION). Nor are the same facts in another order,
+but for pages that differ in hardly more than the two that changed places (SWAPPED).
 
 A page's facts are stored in FACT_WORDS words of 64 bits:
 
@@ -14,7 +15,7 @@ A page's facts are stored in FACT_WORDS words of 64 bits:
     16     table of 64 cells of 16 bits: entries with mask % 64 == cell, their number modulo 16 in
            the upper 4 bits, the sum of their values modulo 4096 in the lower 12
     2      title and first headings: four 16-bit hashes each
-    1      sum of hashes of the facts that are in no template
+    1      sum of hashes of the facts that are in no template, each with its place among them
     1      the same of its negations, each with the word after it
 
 A cell whose entries are equally many and whose sums differ holds a fact that was replaced. Where
@@ -38,6 +39,7 @@ from scrapy_neardup.kernels.numpy_twin.facts import CELLS
 TABLE_WORDS = CELLS // 4
 FACT_WORDS = TABLE_WORDS + 4
 ONE_SIDED = 2  # shingles that differ, at most, where a fact that only one page has counts
+SWAPPED = 24  # the same where the facts are equal and their order is not: two change ten each
 ONE_SIDED_NEGATION = 16  # the same of "not" and its like: it changes five shingles and adds one
 
 TITLE_PARTS = re.compile(r"(?<!\s)\s++[-–—|·:]\s++|[|–—·»:()]")
@@ -103,10 +105,17 @@ def differences(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Arra
     found = np.zeros(len(rows), dtype=np.int64)
     found[(row[-1] != rows[:, -1]) & (n_differing <= ONE_SIDED_NEGATION)] = 4
     found[(row[-2] != rows[:, -2]) & (n_differing <= ONE_SIDED)] = 3
+    found[(row[-2] != rows[:, -2]) & _equal(row, rows) & (n_differing <= SWAPPED)] = 3
     found[_replaced(row, rows)] = 3
     for reason, column in ((2, TABLE_WORDS + 1), (1, TABLE_WORDS)):
         found[_exchanged(row[column], rows[:, column])] = reason
     return found
+
+
+def _equal(row: U64Array, rows: U64Array) -> BoolArray:
+    """Which rows have the same facts, in any order."""
+    equal: BoolArray = (rows[:, :TABLE_WORDS] == row[:TABLE_WORDS]).all(axis=1)
+    return equal
 
 
 def _replaced(row: U64Array, rows: U64Array) -> BoolArray:

@@ -14,16 +14,17 @@ from scrapy_neardup.detect.content import no_lines
 from scrapy_neardup.detect.facts import NO_FACTS, Facts, packed
 from scrapy_neardup.detect.page_row import attribute_bits
 from scrapy_neardup.detect.page_table import digest_of
-from scrapy_neardup.detect.templates import NOTHING, Host
+from scrapy_neardup.detect.templates import NOTHING, Host, located
 from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import EngineFailed
-from scrapy_neardup.kernels.numpy_twin import BoolArray, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U64Array
 
 T = TypeVar("T")
 
 # Where markup cannot be kept until templates are known, the attributes of longer pages are let go.
 MAX_AROUND = 500  # words
+MAX_OF_A_FACT = 2  # words of a block that is hardly more: "19.90" has two
 
 
 class lazy(Generic[T]):  # noqa: N801 - used as property is
@@ -212,12 +213,27 @@ class OwnPart:
         own_heads = self._are_own[len(blocks.hashes) :]
         titles, headings = own_heads[:n_titles], own_heads[n_titles:]
         own = facts._replace(titles=facts.titles[titles], headings=facts.headings[headings])
-        return packed(own, blocks.lines[self._is_own])
+        return packed(own, self._with_brief_facts(blocks.lines[self._is_own]))
 
     @lazy
     def all_facts(self) -> U64Array:
         """The page's facts as if no template were known; shape (FACT_WORDS,)."""
-        return packed(self.reading.facts, self.reading.blocks.lines)
+        return packed(self.reading.facts, self._with_brief_facts(self.reading.blocks.lines))
+
+    def _with_brief_facts(self, lines: I64Array) -> I64Array:
+        """Some lines of the page and those that are hardly more than a fact, ascending.
+
+        A rating, a size or a price, but no negation, counts as the page's own however many pages
+        have the same line: else "5" for "4" would be no difference.
+        """
+        blocks, facts = self.reading.blocks, self.reading.facts
+        stated = facts.lines[~located(facts.lines, facts.negation_lines)[1]]
+        if not len(stated) or not len(blocks.lines):
+            return lines
+        at = blocks.lines.searchsorted(stated).clip(max=len(blocks.lines) - 1)
+        has_words = blocks.lines[at] == stated
+        is_brief = ~has_words | (blocks.n_words[at] <= MAX_OF_A_FACT)
+        return np.sort(np.concatenate([lines, stated[is_brief]]))
 
     @lazy
     def row(self) -> U64Array:

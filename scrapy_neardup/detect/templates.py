@@ -32,6 +32,9 @@ PATIENCE = 1000  # pages until dropping blocks is tried again, where it made lit
 MAX_PAGES = 2**31  # of a host: counts have 32 bits
 
 
+Integers = U64Array | I64Array
+
+
 class Host(NamedTuple):
     """What is known of a host: on how many of its pages each block stood.
 
@@ -135,7 +138,7 @@ class Host(NamedTuple):
         return found
 
 
-def located(numbers: U64Array, known: U64Array) -> tuple[I64Array, BoolArray]:
+def located(numbers: Integers, known: Integers) -> tuple[I64Array, BoolArray]:
     """Where each number stands among the known ones, which ascend, or would; whether it does."""
     places = known.searchsorted(numbers)
     found: BoolArray = places < len(known)

@@ -337,3 +337,56 @@ class NegationSpider(IndexSpider):
             "drug": response.url.rpartition("/")[2],
             "safe": "not" not in response.css("main p::text").get(),
         }
+
+
+RATED = (
+    "<table><tr><td>{n}</td></tr></table>",
+    "<p>{n} %</p>",
+    "<ul><li>{letter}</ul>",
+    "<b>{stars}</b>",
+    "<p>{n}.99</p>",
+)
+
+
+def rated(site: OrdinarySite, root: str) -> None:
+    """Thirty texts, each on four pages, with a line below that is on many pages."""
+    for n in range(30):
+        for v in range(4):
+            line = RATED[n % len(RATED)].format(n=v, letter="SMLX"[v], stars="★" * (v + 1))
+            site.add(f"{root}/{n}/{v}", template("Lamp", f"<p>{prose(n, 300)}</p>{line}"))
+    site.index(f"{root}/", [f"{root}/{n}/{v}" for n in range(30) for v in range(4)])
+
+
+@case(rated)
+class RatedSpider(IndexSpider):
+    name = "numbers-that-many-pages-have"
+
+    def parse_page(self, response):
+        yield {"url": response.url, "html": response.text}
+
+
+SWAPPED = (
+    "<table><tr><td>Home</td><td>{a}</td><td>Away</td><td>{b}</td></tr></table>",
+    "<p>Goals: {a} at home. And away: {b} in all.</p>",
+    "<table><tr><td>{a}.00</td><td>{b}.00</td></tr></table>",
+    "<dl><dt>Before<dd>{a} %<dt>After<dd>{b} %</dl>",
+    "<ol><li>{a}<li>7<li>{b}</ol>",
+)
+
+
+def swapped(site: OrdinarySite, root: str) -> None:
+    """Thirty texts, each on two pages, of which one has the other's numbers the other way round."""
+    for n in range(30):
+        a, b, text = 1 + n % 4, 5 + n % 3, f"<p>{prose(n, 330)}</p>"
+        figures = SWAPPED[n % len(SWAPPED)]
+        site.add(f"{root}/{n}/one", template("Result", text + figures.format(a=a, b=b)))
+        site.add(f"{root}/{n}/other", template("Result", text + figures.format(a=b, b=a)))
+    site.index(f"{root}/", [f"{root}/{n}/{one}" for n in range(30) for one in ("one", "other")])
+
+
+@case(swapped)
+class SwappedSpider(IndexSpider):
+    name = "swapped-numbers"
+
+    def parse_page(self, response):
+        yield {"url": response.url, "html": response.text}

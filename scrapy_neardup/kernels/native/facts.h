@@ -358,13 +358,15 @@ static uint64_t four_of(const uint64_t *hashes, size_t n) {
 static void fill_table(const int64_t *lines, const uint64_t *masks, const uint64_t *values,
                        size_t n, const int64_t *own, size_t n_own, uint64_t *row) {
     uint32_t numbers[CELLS] = {0}, sums[CELLS] = {0};
+    uint64_t n_stated = 0; /* in own lines */
     size_t place = 0;
     for (size_t i = 0; i < n && lines[i] <= own[n_own - 1]; i++) {
         if (lines[i] < own[0]) continue;
         numbers[masks[i] % CELLS]++;
         sums[masks[i] % CELLS] += values[i] & 0xFFF;
         while (own[place] < lines[i]) place++;
-        if (own[place] == lines[i]) row[CELLS / 4 + 2] += fmix64(masks[i] + fmix64(values[i]));
+        if (own[place] == lines[i])
+            row[CELLS / 4 + 2] += fmix64(masks[i] + fmix64(values[i]) + GOLDEN * n_stated++);
     }
     for (int i = 0; i < CELLS; i++)
         row[i / 4] |= (uint64_t)(numbers[i] % 16 << 12 | sums[i] % 4096) << 16 * (i % 4);

@@ -84,7 +84,8 @@ def table(
     """The facts of a text as a page stores them, in CELLS / 4 + 4 words; detect/facts.py says how.
 
     own_lines: those of no template, ascending. Sentences from the first of them to the last are
-    in the cells; the two sums are of the sentences and negations in own lines. O(n).
+    in the cells; the two sums are of the sentences and negations in own lines, that of the
+    sentences by their order. O(n).
     """
     row = np.zeros(CELLS // 4 + 4, dtype=np.uint64)
     row[-4], row[-3] = _four(titles), _four(headings)
@@ -93,7 +94,8 @@ def table(
     within = (lines >= own_lines[0]) & (lines <= own_lines[-1])
     row[:-4] = _cells(masks[within], values[within])
     own = _among(lines, own_lines)
-    row[-2] = fmix64(masks[own] + fmix64(values[own])).sum(dtype=np.uint64)
+    places = np.arange(np.count_nonzero(own), dtype=np.uint64) * _u(GOLDEN)
+    row[-2] = fmix64(masks[own] + fmix64(values[own]) + places).sum(dtype=np.uint64)
     row[-1] = negations[_among(negation_lines, own_lines)].sum(dtype=np.uint64)
     return row
 
