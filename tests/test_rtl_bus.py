@@ -17,10 +17,10 @@ pytest.importorskip("cocotbext.axi")
 TESTS = Path(__file__).parent
 SHORT = [
     Design(),
-    Design("fmix64", n_cores=3, key=0xFEEDFACECAFEBEEF),
     Design("light", "ge", 3, bytes_per_cycle=2, n_cores=4, counter_bits=6, selectable=True),
 ]
 LONG = [
+    Design("fmix64", n_cores=3, key=0xFEEDFACECAFEBEEF),
     *(Design(n_cores=n) for n in range(1, 8)),
     *(Design("light", key=n, n_cores=n, output="slots") for n in range(1, 9)),
     *(Design("fmix64", "ge", n, n_cores=n, counter_bits=7) for n in range(1, 9)),

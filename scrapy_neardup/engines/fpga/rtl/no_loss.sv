@@ -13,17 +13,17 @@
 
 `default_nettype none
 
-// Words come or not, in any cycle, with NULs anywhere but among the first FLOOR characters of a
-// document. When a lane closes depends on no other character.
+// Words come or not, in any cycle, with any 64 bits, but no NUL among the first FLOOR characters of
+// a document.
 module no_loss_lanes #(
     parameter N = 8,
     parameter BYTES = 1,
     parameter MIXER = 0,
     parameter FLOOR = 7
 ) (
-    input wire       clk,
-    input wire       in_valid,
-    input wire [7:0] is_nul
+    input wire        clk,
+    input wire        in_valid,
+    input wire [63:0] in_word
 );
     localparam ROTATION = 8 / BYTES;
     localparam STAGES = MIXER == 0 ? 0 : MIXER == 1 ? 3 : 10;
@@ -32,7 +32,7 @@ module no_loss_lanes #(
 
     reg          rst = 1'b1;
     reg  [2:0]   turn = 3'd0;
-    wire [63:0]  in_word;
+    wire [7:0]   is_nul;
     wire [N-1:0] closing;
 
     always @(posedge clk) begin
@@ -42,7 +42,7 @@ module no_loss_lanes #(
 
     genvar i;
     generate
-        for (i = 0; i < 8; i = i + 1) assign in_word[8*i+:8] = is_nul[i] ? 8'd0 : 8'd97;
+        for (i = 0; i < 8; i = i + 1) assign is_nul[i] = in_word[8*i+:8] == 8'd0;
     endgenerate
 
     lanes #(.N(N), .BYTES(BYTES), .MIXER(MIXER), .STAGES(STAGES)) in (

@@ -93,8 +93,7 @@ module simhash_core #(
     // A one-byte core samples them a cycle after the last vote, and no vote can come in that
     // cycle: after a NUL a word needs two. A two-byte core may be voting for the next
     // document by then, so it samples the sum that the last vote makes.
-    reg  any_word;
-    wire any_so_far = any_word | (BYTES == 2 & feature_valid);
+    reg any_word;       // before this cycle; a first vote of this cycle makes no tie
 
     always @(posedge clk) begin
         if (closing | rst) any_word <= 1'b0;
@@ -120,7 +119,7 @@ module simhash_core #(
                 if (closing) begin
                     zeros <= {CW{1'b0}};
                     fingerprint[i] <=
-                        total[CW-1] | (TIE_GE != 0 & any_so_far & total == {CW{1'b0}});
+                        total[CW-1] | (TIE_GE != 0 & any_word & total == {CW{1'b0}});
                 end else if (feature_valid) zeros <= zeros + {{(CW - 1) {feature[i]}}, 1'b1};
                 if (rst) zeros <= {CW{1'b0}};
             end

@@ -4,6 +4,7 @@
 // +count=N       how many words
 // +key=HEX       key of the mixer, 0 if left out
 // +select=N      which mixer, where MIXER = 3: 0 none, 1 light, 2 fmix64
+// +before=N      cycles of words without an end before a reset of one cycle
 // +static        document i goes to lane i mod N; else to the first lane that is free
 
 `default_nettype none
@@ -22,7 +23,7 @@ module testbench #(
     integer     start [0:CAPACITY];     // of each document; one more than there are
     integer     position [0:N-1];       // of each lane in words, -1 between documents
     integer     next_document [0:N-1];  // of each lane under +static
-    integer     count, n_documents, n_left, taken, cycle, idle, i, document;
+    integer     dirty, count, n_documents, n_left, taken, cycle, idle, i, document;
     reg [8*256-1:0] file;
 
     reg         clk = 1'b0, rst = 1'b1, in_valid = 1'b0;
@@ -95,6 +96,16 @@ module testbench #(
         idle = 0;
 
         repeat (2) @(negedge clk);
+        if ($value$plusargs("before=%d", dirty)) begin
+            rst = 1'b0;
+            for (i = 0; i < dirty; i = i + 1) begin
+                in_valid = turn < N;
+                in_word = 64'h6162206364656667;
+                @(negedge clk);
+            end
+            rst = 1'b1;
+            @(negedge clk);
+        end
         rst = 1'b0;
         // 40 cycles after the last word every register is empty.
         for (cycle = 0; n_left > 0 || idle < 40; cycle = cycle + 1) begin
