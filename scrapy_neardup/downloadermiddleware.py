@@ -95,11 +95,19 @@ class SeenUrlMiddleware:
                 if isinstance(told, Request):
                     return told
                 response = told
-            key = self.session.urls.answered(request, response)
-            self.session.requests.answered(response.request or request, response, key)
+            is_page = 200 <= response.status < 300 or self.is_unread(response)
+            key = self.session.urls.answered(request) if is_page else None
+            if self.is_unread(response):
+                assert response.request is not None
+                request = response.request  # whose callback is ours
+            self.session.requests.answered(request, response, key)
         elif is_only_leased(request):
             self.session.requests.answered(request, response, None)
         return response
+
+    def is_unread(self, response: Response) -> bool:
+        """Whether a 304 stands for a page, whose links are followed."""
+        return self.session.recrawl is not None and self.session.recrawl.is_unread(response)
 
     def recrawl_answered(
         self, request: Request, response: Response, recrawl: Recrawl

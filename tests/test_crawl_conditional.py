@@ -1,6 +1,9 @@
 """Known pages are asked for only if they changed, where no link and no change is lost by that."""
 
 import random
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from email.utils import formatdate
@@ -13,10 +16,12 @@ from scrapy import Request
 from scrapy.http import Response
 
 from scrapy_neardup.crawl import conditional
+from scrapy_neardup.crawl.conditional import Validators
 from scrapy_neardup.state.visit_file import FILE, opened
+from scrapy_neardup.urls.key import url_key
 from tests.crawls import Outcome, crawl
 from tests.mock_site import MockSite, Reply, page, redirect
-from tests.test_crawl_recrawl import Shop, found, product, recrawl
+from tests.test_crawl_recrawl import KILLED, Shop, found, product, recrawl
 
 N = 12
 
@@ -356,3 +361,52 @@ def test_links_are_followed_from_a_queue_on_disk(mock_site: MockSite, tmp_path: 
     rest = recrawl(mock_site, folder, **(job | {"CLOSESPIDER_PAGECOUNT": 0}))
     assert found(rest) == {"unchanged": N + 2}
     assert rest.items == []
+
+
+@pytest.mark.parametrize("name", ["ETag", "Last-Modified", "Date"])
+def test_validators_of_a_megabyte_are_none(name: str) -> None:
+    headers = {"Last-Modified": formatdate(10**9, usegmt=True), "Date": formatdate(usegmt=True)}
+    response = Response("http://a.example/", headers=headers | {name: '"' + "x" * 2**20 + '"'})
+    kept = Validators.of(response)
+    assert kept == Validators(None, headers["Last-Modified"].encode() if name == "ETag" else None)
+
+
+def test_a_site_that_moves_to_https_has_the_same_pages() -> None:
+    assert url_key("http://a.example/p?x=1") == url_key("https://a.example/p?x=1")
+
+
+def test_another_spider_of_the_state_reads_what_it_never_read(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    class Other(Shop):
+        name = "other"
+
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    first = recrawl(mock_site, tmp_path, Other)
+    assert first.stat("recrawl/asked") == 0
+    assert found(first) == {"new": N + 2}
+    for spider in (Shop, Other):
+        assert unread(recrawl(mock_site, tmp_path, spider)) == N + 1
+
+
+def test_a_recrawl_that_was_killed_goes_on_without_asking_twice(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    start = mock_site.url("/start")
+    settings = {
+        "DEPTH_PRIORITY": 1,
+        "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+    }
+    recrawl(mock_site, tmp_path, **settings)
+    add(mock_site, "/p/5", product(5, "99"))
+    arguments = [sys.executable, "-c", KILLED, start, str(tmp_path)]
+    root = Path(__file__).resolve().parents[1]
+    killed = subprocess.run(arguments, capture_output=True, cwd=root, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    rest = recrawl(mock_site, tmp_path, **settings)
+    assert rest.urls == [mock_site.url("/p/5")]
+    assert found(rest) == {"unchanged": N + 1, "changed": 1}
+    assert mock_site.gets("/p/0") == 2
+    assert mock_site.gets("/p/7") == 2

@@ -178,7 +178,9 @@ def test_a_page_that_comes_back_is_new(mock_site: MockSite, tmp_path: Path) -> N
     assert third.items[0]["neardup"] == {"status": "new"}
 
 
-def test_a_page_that_moved_is_named_and_gives_no_item(mock_site: MockSite, tmp_path: Path) -> None:
+def test_a_page_that_moved_is_named_and_gives_no_item(
+    mock_site: MockSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     add_shop(mock_site)
     recrawl(mock_site, tmp_path)
     mock_site.pages["/p/1"] = redirect("/q/1", 301)
@@ -190,6 +192,9 @@ def test_a_page_that_moved_is_named_and_gives_no_item(mock_site: MockSite, tmp_p
     assert second.items == []
     assert found(second)["moved"] == 2
     assert "gone" not in found(second)
+    assert main(["changes", str(tmp_path), "--tombstones", "--json"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["status"] for one in told] == ["moved"] * 2
     assert events(tmp_path, 2, "moved") == {
         mock_site.url("/p/1"): mock_site.url("/q/1"),
         mock_site.url("/p/2"): mock_site.url("/q/2"),

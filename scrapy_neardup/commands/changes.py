@@ -31,6 +31,7 @@ EXAMPLES = """\
   scrapy neardup changes crawls/shop
   scrapy neardup changes crawls/shop --since 7 --json
   scrapy neardup changes crawls/shop --since 2026-05-01 --csv > changes.csv
+  scrapy neardup changes crawls/shop --tombstones --csv > to-delete.csv
   scrapy neardup changes crawls/shop --due
 """
 
@@ -51,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="instead, all known pages by the time when they are due (NEARDUP_REVISIT)",
     )
+    parser.add_argument(
+        "--tombstones", action="store_true", help="only pages that are gone or moved"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object a line")
     form.add_argument("--csv", action="store_true", help="a header, and a line a page")
@@ -58,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Tell what changed; exit code 1 if there was no run."""
-    from scrapy_neardup.state.visit_file import FILE, changes, due, runs
+    from scrapy_neardup.state.visit_file import FILE, Status, changes, due, runs
 
     path = state_folder(options) / FILE
     with closing(_read_only(path)) as db:
@@ -71,7 +75,10 @@ def run(options: argparse.Namespace) -> int:
             if since is None:
                 complain(f"{path}: no run since {options.since or 'ever'}")
                 return 1
-            _tell(known, changes(db, since), since, options)
+            found = changes(db, since)
+            if options.tombstones:
+                found = (one for one in found if one.status >= Status.GONE)
+            _tell(known, found, since, options)
         except sqlite3.Error as error:
             raise NearDupError(f"{path}: cannot be read: {error}") from error
     return 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from scrapy.crawler import Crawler
-from scrapy.http import Request, Response
+from scrapy.http import Request
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup import stats
@@ -200,13 +200,9 @@ class SeenUrls:
         """
         return key in self._starts and self._starts[key] == parser_of(request)
 
-    def answered(self, request: Request, response: Response) -> bytes | None:
-        """The key of a request's URL if it counts as seen by this final response.
-
-        A 304 that stands for a page comes with a request of its own.
-        """
-        is_page = 200 <= response.status < 300 or response.request not in (None, request)
-        if not is_page or request.meta.get("neardup_skip"):
+    def answered(self, request: Request) -> bytes | None:
+        """A request brought a page: the key of its URL if that counts as seen by it."""
+        if request.meta.get("neardup_skip"):
             return None
         if not had_dont_filter(request):
             return self.key(request)
