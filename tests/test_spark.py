@@ -237,6 +237,16 @@ def test_the_command_reads_files_counts_damage_and_writes_parquet(
     )
     clusters = session.read.parquet(str(out / "clusters")).collect()
     assert len({row["cluster"] for row in clusters}) == 7
+    assert {path.name for path in out.iterdir()} == {"decisions", "clusters"}
+
+
+def test_the_command_writes_no_clusters_if_none_are_wanted(
+    spark: SparkSession, crawled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["spark-dedup", str(crawled), str(out), "--no-clusters"]) == 0
+    assert "7 exact, 7 new" in capsys.readouterr().out
+    assert {path.name for path in out.iterdir()} == {"decisions"}
 
 
 def test_the_command_compares_titles_and_data_of_html(

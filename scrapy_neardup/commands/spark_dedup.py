@@ -8,10 +8,17 @@ pip install 'scrapy-neardup[spark,dedup]'. On a cluster, start it with spark-sub
 from __future__ import annotations
 
 import argparse
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands.columns import add_columns
 from scrapy_neardup.commands.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EXAMPLES = """\
   scrapy neardup spark-dedup crawl.jsonl.gz deduped
@@ -26,6 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_columns(parser)
     parser.add_argument("--scope", choices=("site", "all"), default="site", help="default: site")
     parser.add_argument("--master", help="Spark's master (default: that of Spark's configuration)")
+    parser.add_argument(
+        "--no-clusters", dest="clusters", action="store_false", help="write decisions only"
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
 
@@ -37,17 +47,29 @@ def run(options: argparse.Namespace) -> int:
     from scrapy_neardup.spark.session import session
 
     fields = Fields(options.url, options.text, options.html, not options.no_url)
-    with session(options.master) as spark:
+    with session(options.master) as spark, checkpoints(spark, options.out):
         rows = read_pages(spark, options.inputs, fields).persist()
         pages = rows.where("damage is null").select("url", "text", "markup")
         found = dedup(pages, markup="markup", scope=options.scope)
         found.decisions.write.mode("errorifexists").parquet(str(options.out / "decisions"))
-        found.clusters.write.mode("errorifexists").parquet(str(options.out / "clusters"))
+        if options.clusters:
+            found.clusters.write.mode("errorifexists").parquet(str(options.out / "clusters"))
         decisions = spark.read.parquet(str(options.out / "decisions"))
         kinds = {row["kind"]: row["count"] for row in decisions.groupBy("kind").count().collect()}
         damaged = rows.where("damage is not null").count()
     tell({"kinds": kinds, "damaged": damaged, "out": str(options.out)}, options.json)
     return 0
+
+
+@contextmanager
+def checkpoints(spark: SparkSession, out: Path) -> Iterator[None]:
+    """A folder from which Spark takes up the rounds of the clusters when an executor is lost."""
+    folder = out / "checkpoints"
+    spark.sparkContext.setCheckpointDir(str(folder))
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def tell(summary: dict[str, object], as_json: bool) -> None:

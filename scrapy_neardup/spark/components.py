@@ -19,17 +19,26 @@ def connected_components(edges: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as fn
 
-    # Each star reads its edges several times; without a checkpoint Spark would recompute them.
-    edges = edges.where("u <> v").select("u", "v").distinct().localCheckpoint()
+    edges = cut_off(edges.where("u <> v").select("u", "v").distinct())
     before = None
     for _ in range(MAX_ROUNDS):
-        edges = small_star(large_star(edges).localCheckpoint()).localCheckpoint()
+        edges = cut_off(small_star(cut_off(large_star(edges))))
         # Every round lowers the sum of the centres or the number of links until nothing changes.
         after = edges.agg(fn.count("*"), fn.sum(fn.col("v").cast("decimal(38,0)"))).first()
         if after == before:
             return edges.union(edges.select("v", "v")).toDF("vertex", "component").distinct()
         before = after
     raise RuntimeError(f"components: not found in {MAX_ROUNDS} rounds")
+
+
+def cut_off(edges: DataFrame) -> DataFrame:
+    """The same edges, computed now: each star reads them several times.
+
+    They are written to Spark's checkpoint folder if it has one, as in the command; else they lie on
+    the executors, and the loss of one ends the job.
+    """
+    has_folder = edges.sparkSession.sparkContext.getCheckpointDir() is not None
+    return edges.checkpoint() if has_folder else edges.localCheckpoint()
 
 
 def large_star(edges: DataFrame) -> DataFrame:
