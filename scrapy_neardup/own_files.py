@@ -1,4 +1,4 @@
-"""Files and folders that we write to: nobody else may lead us to theirs, or write to ours."""
+"""Files and folders that we write to: whose they are, and how one is set aside."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from scrapy_neardup.errors import StateError
 
+DAMAGED = ".damaged"
 O_NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -65,3 +66,38 @@ def require_own(folder: Path) -> None:
             f"any user may write to {folder}, and could make a crawl skip what it has not seen: "
             f"chmod o-w {folder}"
         )
+
+
+def set_aside(path: Path, *suffixes: str) -> Path:
+    """Rename a file to a free name ending in .damaged, for a person to look at; that name.
+
+    suffixes: of what is written beside it, and goes with it; first, because SQLite would apply a
+    -wal that stays behind to the file that takes the name. Raises OSError.
+    """
+    aside = aside_name(path)
+    for suffix in (*suffixes, ""):
+        beside = path.with_name(path.name + suffix)
+        if not suffix or beside.exists():
+            os.replace(beside, aside.with_name(aside.name + suffix))
+    sync_folder(path.parent)
+    return aside
+
+
+def aside_name(path: Path) -> Path:
+    """A free name for what cannot be used of a file: "journal-3.damaged", "…damaged-1", …"""
+    aside, number = path.with_name(path.name + DAMAGED), 0
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}{DAMAGED}-{number}")
+    return aside
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and new names in a folder durable; nothing on Windows, which has no way."""
+    if os.name == "nt":
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

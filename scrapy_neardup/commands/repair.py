@@ -53,28 +53,29 @@ def repair(folder: Path, key: int | None = None) -> dict[str, int]:
     key: the folder's secret, where it is known. Raises StateError, OSError.
     """
     from scrapy_neardup.errors import StateError
-    from scrapy_neardup.ledger.writer import set_aside
+    from scrapy_neardup.own_files import set_aside
+    from scrapy_neardup.sqlite_files import WRITTEN_BESIDE
     from scrapy_neardup.state.recovery import forget_urls, recover
 
     report = inspect(folder, key)
     if report.bad_key is not None:
         raise StateError(report.bad_key)
     asides = [recover(damage) for damage in report.damage]
-    asides += [set_aside(path) for path in report.bad_ledgers]
+    asides += [set_aside(path, *WRITTEN_BESIDE) for path in report.bad_ledgers]
     asides += [_beside_set_aside(path, key) for path in report.bad_beside]
     if report.bad_frontier is not None:
         forget_urls(
             folder, key
         )  # first: without the frontier, nobody could tell that this is missing
-        asides.append(set_aside(report.bad_frontier))
+        asides.append(set_aside(report.bad_frontier, *WRITTEN_BESIDE))
     return {str(aside.relative_to(folder)): aside.stat().st_size for aside in asides}
 
 
 def _beside_set_aside(path: Path, key: int | None) -> Path:
-    from scrapy_neardup.state import files, skipped, visit_file
+    from scrapy_neardup.own_files import set_aside
+    from scrapy_neardup.sqlite_files import WRITTEN_BESIDE
+    from scrapy_neardup.state import skipped
 
     if path.name == skipped.FILE:
         return skipped.repair(path.parent, key)
-    if path.name == visit_file.FILE:
-        return visit_file.set_visits_aside(path)
-    return files.set_aside(path)
+    return set_aside(path, *WRITTEN_BESIDE)

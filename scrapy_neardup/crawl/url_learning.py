@@ -17,8 +17,8 @@ from scrapy_neardup.factory import make_rules
 from scrapy_neardup.learn.learner import Judged, Learner
 from scrapy_neardup.learn.rule import Standing
 from scrapy_neardup.learn.stored_rules import FILE
+from scrapy_neardup.own_files import set_aside
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.files import set_aside
 from scrapy_neardup.state.learnt_rules import load_rules, save_rules
 from scrapy_neardup.urls.key import OWN_KEY, url_key
 from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter

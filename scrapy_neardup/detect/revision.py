@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from hashlib import blake2b
 from io import BytesIO
 from typing import Any, NamedTuple, Self
 from zlib import crc32
@@ -12,6 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from scrapy_neardup.detect.content import PageContent
+from scrapy_neardup.detect.page_table import digest_of
 from scrapy_neardup.detect.templates import NOTHING, Host, HostTemplates, located
 from scrapy_neardup.kernels.numpy_twin import BoolArray, U32Array, U64Array
 
@@ -71,15 +71,15 @@ class Revision(NamedTuple):
     def of(cls, content: PageContent | str | None, body: bytes) -> Revision:
         """The revision of a page as it was extracted; of its body where it is not text."""
         if content is None:
-            return cls(digest(body), b"", None, [])
+            return cls(digest_of(body), b"", None, [])
         page = PageContent(content) if isinstance(content, str) else content
         seen = [" ".join(line.split()) for line in page.text.splitlines()]
         # Headings come twice: a title stands beside no place where an advertisement may be.
         shown = [line for line in [*seen, *page.heads] if line]
-        text, data = digest("\n".join(shown).encode("utf-8", "replace")), b""
+        text, data = digest_of("\n".join(shown).encode("utf-8", "replace")), b""
         masks = [masked(line) for line in shown]
         if page.data:
-            data = digest("\n".join(page.data).encode("utf-8", "replace"))
+            data = digest_of("\n".join(page.data).encode("utf-8", "replace"))
             shown += page.data
             masks += [line.partition(" ")[0] for line in page.data]
         if len(shown) > MAX_LINES:
@@ -110,11 +110,6 @@ class Difference(NamedTuple):
     lost: U64Array
     added: list[int]
     n_removed: int
-
-
-def digest(data: bytes) -> bytes:
-    """128 bits by which equal revisions are known."""
-    return blake2b(data, digest_size=16).digest()
 
 
 def masked(line: str) -> str:

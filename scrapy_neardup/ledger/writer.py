@@ -31,7 +31,7 @@ from scrapy_neardup.ledger.schema import (
     url_hash,
     url_id,
 )
-from scrapy_neardup.own_files import refuse_links
+from scrapy_neardup.own_files import refuse_links, set_aside
 from scrapy_neardup.sqlite_files import WRITTEN_BESIDE
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ FLUSH_S = 1.0
 BATCH = 1_000
 # Entries that may wait for a slow disk; any beyond that are counted as lost.
 MAX_WAITING = 100_000
-TEMPORARY, DAMAGED = ".tmp", ".damaged"
+TEMPORARY = ".tmp"
 
 # An original is named by -row where the file has a row of its URL, else by url_id and in a table
 # of its own: stored once, a decision about a duplicate takes no more room than another.
@@ -236,7 +236,8 @@ class LedgerWriter:
         """Go on in a file, which is made if it is missing or is not a ledger."""
         refuse_links(path, *WRITTEN_BESIDE)
         if path.exists() and not is_ledger(path):
-            logger.warning("%s is damaged or half made: now %s", path, set_aside(path).name)
+            aside = set_aside(path, *WRITTEN_BESIDE)
+            logger.warning("%s is damaged or half made: now %s", path, aside.name)
         if not path.exists():
             make_file(path)
         connection = sqlite3.connect(path, check_same_thread=False)
@@ -317,17 +318,3 @@ def format_of(path: Path) -> int:
 def after(path: Path) -> Path:
     """The file that follows another one of a ledger."""
     return path.with_name(f"{int(path.stem) + 1:06}.sqlite")
-
-
-def set_aside(path: Path) -> Path:
-    """Rename a damaged SQLite file, with the files beside it; its new name.
-
-    Raises OSError.
-    """
-    aside = path.with_name(path.name + DAMAGED)
-    for suffix in ("-wal", "-shm", ""):
-        beside = path.with_name(path.name + suffix)
-        if beside.exists():
-            # SQLite would apply a -wal that stays behind to the file that takes the name.
-            beside.replace(aside.with_name(aside.name + suffix))
-    return aside

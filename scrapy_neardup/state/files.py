@@ -9,7 +9,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-TEMPORARY, DAMAGED = ".tmp", ".damaged"
+from scrapy_neardup.own_files import sync_folder
+
+TEMPORARY = ".tmp"
 O_BINARY: int = getattr(os, "O_BINARY", 0)  # Windows would write \r\n for each \n
 
 
@@ -47,31 +49,3 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path in missing:
         sync_folder(path.parent)
-
-
-def set_aside(path: Path) -> Path:
-    """Rename a file to a free name ending in .damaged, for a person to look at; that name."""
-    aside = aside_name(path)
-    os.replace(path, aside)
-    sync_folder(path.parent)
-    return aside
-
-
-def aside_name(path: Path) -> Path:
-    """A free name for what cannot be used of a file: "journal-3.damaged", "…damaged-1", …"""
-    aside, number = path.with_name(path.name + DAMAGED), 0
-    while aside.exists():
-        number += 1
-        aside = path.with_name(f"{path.name}{DAMAGED}-{number}")
-    return aside
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames and new names in a folder durable; nothing on Windows, which has no way."""
-    if os.name == "nt":
-        return
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scrapy_neardup.errors import DamagedFile, DamagedRows, JournalError, StateError
-from scrapy_neardup.own_files import O_NOFOLLOW, refuse_links
+from scrapy_neardup.own_files import O_NOFOLLOW, aside_name, refuse_links, set_aside
 from scrapy_neardup.state import records
-from scrapy_neardup.state.files import aside_name, set_aside, write_atomically
+from scrapy_neardup.state.files import write_atomically
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Journal, JournalContent, JournalRecord, read_journal
 from scrapy_neardup.state.lock import try_lock

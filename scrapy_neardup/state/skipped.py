@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
-from scrapy_neardup.own_files import O_NOFOLLOW, refuse_links
-from scrapy_neardup.state.files import O_BINARY, aside_name, write_atomically
+from scrapy_neardup.own_files import O_NOFOLLOW, aside_name, refuse_links
+from scrapy_neardup.state.files import O_BINARY, write_atomically
 from scrapy_neardup.state.mac import SKIPPED, own_json, signed_json
 
 logger = logging.getLogger(__name__)

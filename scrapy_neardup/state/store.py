@@ -18,8 +18,8 @@ from secrets import randbits
 from typing import Any
 
 from scrapy_neardup.errors import StateLocked
-from scrapy_neardup.own_files import require_own
-from scrapy_neardup.state.files import TEMPORARY, make_folder, sync_folder
+from scrapy_neardup.own_files import require_own, sync_folder
+from scrapy_neardup.state.files import TEMPORARY, make_folder
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import (
     MAX_PAYLOAD_BYTES,

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scrapy_neardup.errors import StateError
-from scrapy_neardup.own_files import O_NOFOLLOW, refuse_links
+from scrapy_neardup.own_files import O_NOFOLLOW, refuse_links, set_aside
 from scrapy_neardup.sqlite_files import WRITTEN_BESIDE, require_schema
-from scrapy_neardup.state.files import set_aside
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +93,7 @@ class Status(IntEnum):
     UNCHANGED = 1
     MINOR = 2  # differs only in what varies there anyway
     CHANGED = 3
-    GONE = 4  # the queries in visits.py know its number
+    GONE = 4  # from here on it stands no longer at its URL
     MOVED = 5
 
     @property
@@ -138,19 +137,11 @@ def opened(path: Path) -> sqlite3.Connection:
             f"readable and writable, or delete it: every page is new then"
         ) from error
     except sqlite3.DatabaseError as error:
-        aside = set_visits_aside(path)
+        aside = set_aside(path, *WRITTEN_BESIDE)
         logger.warning(
             "%s is damaged (%s). Moved to %s; every page counts as new", path, error, aside.name
         )
         return _connected(path)
-
-
-def set_visits_aside(path: Path) -> Path:
-    """Rename the file, without what SQLite keeps beside it; its new name. Raises OSError."""
-    aside = set_aside(path)
-    for suffix in WRITTEN_BESIDE:
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
-    return aside
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -366,9 +366,12 @@ class Visits:
                      page that led to another one can say that it is gone
         """
         self.flush()
-        found = [self._departure(*row) for row in self._db.execute(_LEFT, (self.spider, self.run))]
+        found = [
+            self._departure(*row)
+            for row in self._db.execute(_LEFT, (self.spider, self.run, Status.GONE))
+        ]
         if links_tell:
-            values = {"spider": self.spider, "run": self.run}
+            values = {"spider": self.spider, "run": self.run, "gone": Status.GONE}
             unlinked = {row[0]: row for row in self._db.execute(_UNLINKED, values)}
             if depth_limit:
                 self._keep_told(unlinked, {one.key for one in found}, depth_limit)
@@ -418,7 +421,7 @@ class Visits:
 
     def n_known(self) -> int:
         """How many pages of the spider earlier runs knew."""
-        (n,) = self._db.execute(_KNOWN, (self.spider, self.run)).fetchone()
+        (n,) = self._db.execute(_KNOWN, (self.spider, self.run, Status.GONE)).fetchone()
         return int(n)
 
     def minor(self, pages: list[tuple[bytes, str, str]]) -> None:
@@ -468,7 +471,7 @@ class Visits:
 
     def counts(self) -> dict[Status, int]:
         """How many pages the run found in each status."""
-        pages = self._db.execute(_COUNTS, (self.spider, self.run)).fetchall()
+        pages = self._db.execute(_COUNTS, (self.spider, self.run, Status.GONE)).fetchall()
         query = "SELECT status, count(*) FROM change WHERE run = ? AND status >= ? GROUP BY status"
         left = self._db.execute(query, (self.run, Status.GONE)).fetchall()
         return {Status(status): n for status, n in pages + left}
@@ -560,6 +563,7 @@ def _status_of(departure: Departure) -> Status:
     return Status.GONE if departure.target is None else Status.MOVED
 
 
+# A page of a status below GONE stands at its URL.
 _VISIT = "SELECT * FROM page WHERE key = ? AND spider = ? AND callback = ?"
 _DONE = "SELECT 1 FROM page WHERE key = ? AND spider = ? AND done = ? LIMIT 1"
 _SET_ASIDE = (
@@ -571,15 +575,15 @@ _PUT_SERVER = "INSERT OR REPLACE INTO server VALUES (?, ?, ?, ?, ?, ?)"
 _LINKED = "UPDATE page SET linked = ? WHERE key = ? AND spider = ? AND linked < ?"
 _MARK_DONE = "UPDATE page SET done = ? WHERE key = ? AND spider = ?"
 _CHANGE = "INSERT INTO change (run, time, status, url, target, what) VALUES (?, ?, ?, ?, ?, ?)"
-_KNOWN = "SELECT count(*) FROM page WHERE spider = ? AND first < ? AND status < 4"
+_KNOWN = "SELECT count(*) FROM page WHERE spider = ? AND first < ? AND status < ?"
 _LEFT = (
     "SELECT page.key, callback, url, text, leaving.target, leaving.target_key FROM page "
     "JOIN leaving USING (key) "
-    "WHERE spider = ? AND leaving.run = ? AND status < 4 AND page.run < leaving.run"
+    "WHERE spider = ? AND leaving.run = ? AND status < ? AND page.run < leaving.run"
 )
 _UNLINKED = (
     "SELECT key, callback, url, text, found_on FROM page "
-    "WHERE spider = :spider AND run < :run AND linked < :run AND status < 4 "
+    "WHERE spider = :spider AND run < :run AND linked < :run AND status < :gone "
     "AND key NOT IN (SELECT key FROM leaving WHERE run = :run)"
 )
 _READ_ABOVE = "SELECT 1 FROM page WHERE key = ? AND max(run, passed) = ? AND depth < ? LIMIT 1"
@@ -598,7 +602,7 @@ _NEW_AT = "SELECT min(first) FROM page WHERE key = ?"
 _RESTORE = "INSERT OR REPLACE INTO page SELECT * FROM earlier WHERE spider = ?"
 _FORGET_EARLIER = "DELETE FROM earlier WHERE spider = ?"
 _COUNTS = (
-    "SELECT status, count(*) FROM page WHERE spider = ? AND run = ? AND status < 4 GROUP BY status"
+    "SELECT status, count(*) FROM page WHERE spider = ? AND run = ? AND status < ? GROUP BY status"
 )
 _STARTS = (
     "SELECT starts FROM run WHERE spider = ? AND id < ? AND ended IS NOT NULL "
