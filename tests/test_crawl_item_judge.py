@@ -197,6 +197,37 @@ def test_of_copies_under_way_at_once_one_s_items_are_kept(
     assert len(outcome.items) == 12
 
 
+class Articles(PagesSpider):
+    """An item of what an author wrote."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"text": response.css("p.own::text").get()}
+
+
+def test_an_author_who_repeats_others_words_makes_no_item_repeat(mock_site: MockSite) -> None:
+    """Two pages differ in a paragraph each, which another author has made a template."""
+    shared, one, other = prose("shared", 300), "the red one is for sale", "the blue one was sold"
+
+    def article(own: str, rest: str) -> bytes:
+        return f"<body><p class=own>{own}</p><p>{rest}</p></body>".encode()
+
+    for n in range(40):
+        rest = f"{one if n % 2 else other}</p><p>{prose(n)}"
+        mock_site.add(f"/author/{n}", article(one if n % 3 else other, rest))
+    mock_site.add("/victim/0", article(one, shared))
+    mock_site.add("/victim/1", article(other, shared))
+    paths = [*(f"/author/{n}" for n in range(40)), "/victim/0", "/victim/1"]
+    requests = [Request(mock_site.url(path), priority=-n) for n, path in enumerate(paths)]
+    outcome = crawl(
+        Articles,
+        {"NEARDUP_BOILERPLATE": "learn"},
+        seed=mock_site.url("/page/seed"),
+        requests=lambda: iter(requests),
+    )
+    assert [item["text"] for item in outcome.items[-2:]] == [one, other]
+    assert outcome.stat("items/dropped") == 0
+
+
 def test_an_item_too_large_to_look_at_is_kept_and_counted(mock_site: MockSite) -> None:
     many = {"values": list(range(20_000))}
     outcome = products(mock_site, many, many)

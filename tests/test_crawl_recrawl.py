@@ -420,6 +420,38 @@ def test_visits_of_other_tables_are_set_aside(mock_site: MockSite, tmp_path: Pat
     assert (tmp_path / f"{FILE}.damaged").exists()
 
 
+STRANGE = {
+    "a status that is none": "UPDATE change SET status = 99",
+    "a status of text": "UPDATE change SET status = 'gone'",
+    "a time of text": "UPDATE change SET time = 'soon'",
+    "a time without end": "UPDATE page SET time = 9e999",
+    "bytes for a URL": "UPDATE page SET url = x'ff80'",
+    "a run of text": "UPDATE change SET run = 'x'",
+    "JSON that is none": "UPDATE change SET what = '['",
+    "JSON that nests": "UPDATE change SET what = replace(hex(zeroblob(50000)), '0', '[')",
+    "JSON of another kind": "UPDATE change SET what = '[1]'",
+    "bytes for JSON": "UPDATE change SET what = x'ff'",
+    "fields of other types": 'UPDATE change SET what = \'{"fields": 7, "added": {}}\'',
+    "a crawl that began never": "UPDATE run SET started = 'x'",
+    "a reason of bytes": "UPDATE run SET reason = x'00'",
+    "a view for a table": "DROP TABLE change; CREATE VIEW change AS SELECT randomblob(1e9) AS run",
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_a_stranger_s_visits_are_refused_or_told(tmp_path: Path, what: str) -> None:
+    visits = Visits(tmp_path, "shop", 5)
+    visits.put(visit_of(visits, b"k" * 16))
+    visits.changed("http://a.example/", "{}")
+    visits.flush()
+    visits.end("finished")
+    visits.close()
+    with closing(sqlite3.connect(tmp_path / FILE)) as db:
+        db.executescript(STRANGE[what])
+    for form in ([], ["--json"], ["--csv"]):
+        assert main(["changes", str(tmp_path), "--since", "1", *form]) in (0, 1, 2)
+
+
 def test_a_page_counts_as_done_only_if_this_folder_s_crawl_said_so(tmp_path: Path) -> None:
     key = b"k" * 16
     visits = Visits(tmp_path, "shop", 5)

@@ -202,6 +202,20 @@ def test_scan_limit_stops_a_look_up_that_would_compare_more():
     assert index.first_within(2**63 - 1, 0) is None
 
 
+def test_a_bucket_of_a_hundred_thousand_costs_a_look_up_no_more_than_the_limit():
+    """Pages whose fingerprints share all but the last 16 bits, as a site can forge them."""
+    index, n = PermutedIndex(scan_limit=1000), 100_000
+    fps = np.uint64(0xABCD << 48) | np.arange(n, dtype=np.uint64) % np.uint64(1 << 16)
+    index.add_many(fps, np.arange(n))
+    for id in range(n, n + 1000):
+        fp = 0xABCD << 48 | 1 << 40 | id
+        with pytest.raises(ScanLimitReached):
+            index.first_within(fp, 3)
+        index.add(fp, id)
+    assert len(index) == n + 1000
+    assert index.first_within(0x1234_5678_9ABC << 16 | 0xFFFF_0000, 3) is None
+
+
 @pytest.mark.parametrize("name", ["permuted", "scan"])
 def test_bad_input_is_named_with_its_limit(name):
     index = load_index(name)

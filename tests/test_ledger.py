@@ -396,6 +396,8 @@ def test_a_stranger_s_ledger_is_refused_or_told(tmp_path: Path, what: str) -> No
         ["explain", NEAR.url, "--state", str(tmp_path)],
         ["report", str(tmp_path), "-o", out],
         ["stats", str(tmp_path)],
+        ["best", str(tmp_path)],
+        ["rules", str(tmp_path), "--learn-from", str(tmp_path)],
         ["export", str(tmp_path), "-o", str(tmp_path / "out.csv")],
     ):
         assert main(command) in (0, NOTHING_FOUND, WRONG_USE)

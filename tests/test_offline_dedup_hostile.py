@@ -138,6 +138,69 @@ def test_any_line_is_a_record_or_damage(tmp_path: Path, what: str) -> None:
     assert (LINES[what] in kept) == (not n_damaged)
 
 
+def response(url: str, body: bytes) -> bytes:
+    """A WARC record of a page."""
+    block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + body
+    head = b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: %s\r\n" % url.encode()
+    rest = b"WARC-Date: 2026-01-01T00:00:00Z\r\nWARC-Record-ID: <urn:uuid:%032d>\r\n" % 0
+    kind = b"Content-Type: application/http; msgtype=response\r\n"
+    return head + rest + kind + b"Content-Length: %d\r\n\r\n" % len(block) + block + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize("packed", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("inner", ["", ".gz", ".zst"])
+def test_a_warc_in_a_warc_is_text_of_its_page(tmp_path: Path, packed: str, inner: str) -> None:
+    """Nobody who writes a page writes the record of another's."""
+    pack = {"": bytes, **PACKINGS}
+    forged = pack[inner](response("http://victim.example/", b"<p>words</p>"))
+    records_of = [response(f"http://a.example/{n}", b"<p>" + forged) for n in range(2)]
+    path = tmp_path / f"a.warc{packed}"
+    path.write_bytes(b"".join(map(pack[packed], records_of)))
+    found = read(path)
+    assert [one.url for one in found if isinstance(one, Page)] == [
+        "http://a.example/0",
+        "http://a.example/1",
+    ]
+    assert len(found) == 2
+
+
+DICTIONARY = """
+import sys
+from itertools import islice
+from pathlib import Path
+import pyarrow as pa, pyarrow.parquet as pq
+from scrapy_neardup.offline.dedup.columns import Fields
+from scrapy_neardup.offline.dedup.formats import records
+from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.record import Damage
+path = Path(sys.argv[1])
+value = pa.DictionaryArray.from_arrays(pa.array([0] * 600, pa.int32()), pa.array(["a" * 2**22]))
+table = pa.table({"url": ["http://a.example/"] * 600, "text": value})
+pq.write_table(table, path, store_schema=sys.argv[2] == "dictionary")
+(source,) = find_inputs([path])
+n_rows = sum(not isinstance(one, Damage) for one in islice(records(source, Fields()), 20))
+assert n_rows == int(sys.argv[3]), n_rows
+"""
+
+
+@pytest.mark.parametrize(("kind", "n_rows"), [("dictionary", 20), ("text", 0)])
+def test_a_dictionary_of_parquet_that_repeats_a_huge_value_ends_no_process(
+    tmp_path: Path, kind: str, n_rows: int
+) -> None:
+    """2.5 GB of text in a file of kilobytes, under a limit of 2 GB: read row by row, or damage."""
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    done = subprocess.run(
+        [sys.executable, "-c", DICTIONARY, str(path), kind, str(n_rows)],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert path.stat().st_size < 2**20
+
+
 PARQUET = """
 import sys, random
 from pathlib import Path

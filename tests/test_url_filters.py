@@ -383,6 +383,37 @@ def bound(expected: float) -> float:
     return float(expected + 5 * np.sqrt(expected) + 1)
 
 
+def bits(seed: int, key: bytes | None) -> int:
+    """The bits that a key sets in a small filter, as one number."""
+    known = LayeredBloomFilter(1_000, 1e-3, layers=0, seed=seed)
+    if key is not None:
+        known.add(key)
+    arrays = known.arrays()
+    largest = max(arrays.values(), key=lambda array: array.nbytes)
+    return int.from_bytes(np.ascontiguousarray(largest).tobytes(), "little")
+
+
+def test_urls_chosen_under_the_key_make_a_victim_seen_and_under_another_do_not() -> None:
+    """What the key is for: whoever knows it fills the filter where the victim's bits are."""
+    key, victim = 5, b"victim.example/"
+    left = bits(key, victim)
+    assert left
+    chosen = []
+    for n in range(40_000):
+        url = b"mine.example/%d" % n
+        if (found := bits(key, url) & left) and left:
+            chosen.append(url)
+            left ^= found
+        if not left:
+            break
+    assert not left
+    assert len(chosen) < 30
+    for seed in (key, 6, 7, 8):
+        known = LayeredBloomFilter(1_000, 1e-3, layers=0, seed=seed)
+        known.add_many(chosen)
+        assert (victim in known) == (seed == key)
+
+
 FAMILIES = {
     "dates": lambda: itertools.product(range(2001, 2021), range(1, 13), range(1, 29)),
     "tiles": lambda: ((z, x, y) for z in range(6) for x in range(2**z) for y in range(2**z)),

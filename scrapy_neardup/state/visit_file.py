@@ -20,6 +20,8 @@ FILE = "visits.sqlite"
 VERSION = 3  # 2: what decides about a page has a MAC; 3: validators, requests, rates
 APPLICATION_ID = 0x6E656176  # "neav"
 MAX_CELL_BYTES = 1 << 28  # of all lines of a page, or all that was learnt
+MAX_TIME_S = 2**36  # some 2,000 years
+MADE_UP = f"{FILE}: {{}} is not as any crawl writes it. Move the file away"
 BUSY_S = 10.0  # another process that shares the folder writes for milliseconds
 
 # mac:     of all that decides about a page, see visits.py.
@@ -204,23 +206,41 @@ def due(db: sqlite3.Connection) -> Iterator[Due]:
 
 
 def runs(db: sqlite3.Connection) -> list[Run]:
-    """All runs, oldest first."""
+    """All runs, oldest first. Raises StateError for one that no crawl made."""
     query = (
         "SELECT run.id, spider.name, started, ended, reason, reverted FROM run "
         "JOIN spider ON spider.id = run.spider ORDER BY run.id"
     )
-    return [
+    found = [
         Run(id, spider, started, ended, reason, bool(reverted))
         for id, spider, started, ended, reason, reverted in db.execute(query)
     ]
+    for run in found:
+        if not (_is_time(run.started) and _are_texts(run.spider, run.reason or "")):
+            raise StateError(MADE_UP.format(f"run {run.id}"))
+    return found
 
 
 def changes(db: sqlite3.Connection, since: int) -> Iterator[Change]:
-    """What happened to pages in a run and those after it, in the order of the runs."""
+    """What happened to pages in a run and those after it, in the order of the runs.
+
+    Raises StateError for what no crawl wrote.
+    """
     query = (
         "SELECT first AS run, time, 0 AS status, url, NULL, NULL FROM page WHERE first >= :since "
         "UNION ALL SELECT run, time, status, url, target, what FROM change WHERE run >= :since "
         "ORDER BY run, status, url"
     )
     for run, at, status, url, target, what in db.execute(query, {"since": since}):
+        is_sound = isinstance(run, int) and status in tuple(Status) and _is_time(at)
+        if not (is_sound and _are_texts(url, target or "", what or "")):
+            raise StateError(MADE_UP.format(f"what happened in run {run}"))
         yield Change(run, at, Status(status), url, target, what)
+
+
+def _is_time(seconds: object) -> bool:
+    return isinstance(seconds, float) and 0 <= seconds < MAX_TIME_S
+
+
+def _are_texts(*values: object) -> bool:
+    return all(isinstance(value, str) for value in values)

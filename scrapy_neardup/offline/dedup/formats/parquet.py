@@ -19,6 +19,7 @@ from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Limits, Pa
 from scrapy_neardup.offline.dedup.traits import CANONICALS, DATES, DATES_NESTED, STATUSES
 
 ROWS = 500  # of a chunk
+SPREAD_BYTES = 2**28  # that rows of a chunk may take together
 NESTED = tuple(name.partition(".")[0] for name in DATES_NESTED)
 TOLD_BY = frozenset(("id", *DATES, *STATUSES, *CANONICALS, *NESTED))
 
@@ -133,15 +134,31 @@ def replaced(table: Any, name: str, texts: list[str | None]) -> Any:
     return table.set_column(place, field, made.dictionary_encode() if is_encoded else made)
 
 
-def rows_of(batch: Any) -> list[dict[str, Any] | str]:
+def rows_of(batch: Any) -> Iterator[dict[str, Any] | str]:
     """The rows of a batch; what is wrong with a row instead of one that cannot be read."""
     try:
-        rows: list[dict[str, Any] | str] = batch.to_pylist()
-    except ValueError as error:  # text that is no UTF-8, a time beyond Python's
-        if batch.num_rows == 1:
-            return [f"{type(error).__name__}: {error}"]
-        return [row for at in range(batch.num_rows) for row in rows_of(batch.slice(at, 1))]
-    return rows
+        # Where a dictionary repeats long values, one row after the other.
+        rows = [] if spread(batch) > SPREAD_BYTES else batch.to_pylist()
+    except (ValueError, MemoryError) as error:  # text that is no UTF-8, a time beyond Python's
+        rows = [f"{type(error).__name__}: {error}"] if batch.num_rows == 1 else []
+    if rows:
+        yield from rows
+        return
+    for at in range(batch.num_rows):
+        yield from rows_of(batch.slice(at, 1))
+
+
+def spread(batch: Any) -> int:
+    """Bytes that the rows of a batch may take beyond its own; 0 for a single row."""
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    if batch.num_rows < 2:
+        return 0
+    values = [column.dictionary for column in batch.columns if types.is_dictionary(column.type)]
+    texts = [one for one in values if types.is_large_string(one.type) or types.is_string(one.type)]
+    longest = [int(pc.max(pc.binary_length(one)).as_py() or 0) for one in texts]
+    return int(batch.num_rows) * sum(longest)
 
 
 def as_stream(batch: Any) -> bytes:
