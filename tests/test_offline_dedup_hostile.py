@@ -147,6 +147,27 @@ def response(url: str, body: bytes) -> bytes:
     return head + rest + kind + b"Content-Length: %d\r\n\r\n" % len(block) + block + b"\r\n\r\n"
 
 
+@pytest.mark.parametrize("n_words", [100, 10**7])
+def test_a_body_in_brotli_is_read_up_to_its_limit(tmp_path: Path, n_words: int) -> None:
+    brotli = pytest.importorskip("brotli", minversion="1.2")
+    packer = brotli.Compressor()
+    parts = [
+        packer.process(b"word " * min(n_words, 10**6)) for _ in range(max(1, n_words // 10**6))
+    ]
+    body = b"".join([*parts, packer.finish()])
+    record = response("http://a.example/", body)
+    record = record.replace(b"text/html\r\n", b"text/html\r\nContent-Encoding: br\r\n", 1)
+    length = int(warc.LENGTH.search(record)[1])  # type: ignore[index]
+    record = record.replace(b"%d\r\n\r\nHTTP" % length, b"%d\r\n\r\nHTTP" % (length + 22), 1)
+    path = tmp_path / "a.warc"
+    path.write_bytes(record)
+    limits = Limits(record_bytes=2**20)
+    (found,) = read(path, limits)
+    assert isinstance(found, Page)
+    assert found.body == (b"word " * 100 if n_words == 100 else None)
+    assert peak_of(lambda: read(path, limits)) < 2**24
+
+
 @pytest.mark.parametrize("packed", ["", ".gz", ".zst"])
 @pytest.mark.parametrize("inner", ["", ".gz", ".zst"])
 def test_a_warc_in_a_warc_is_text_of_its_page(tmp_path: Path, packed: str, inner: str) -> None:

@@ -139,7 +139,7 @@ class Warc:
             return Page(url)
         kind = record.http_headers.get_header("Content-Type") or ""
         limit = self.limits.record_bytes
-        body = record.content_stream().read(limit + 1)
+        body = body_of(record, limit + 1)
         row = {"date": record.rec_headers.get_header("WARC-Date"), "status": status}
         return Page(url, None, body if len(body) <= limit else None, kind, bool(host_of(url)), row)
 
@@ -245,6 +245,21 @@ class Warc:
             start += len(block)
             carried = block[-len(mark) + 1 :]
         return None
+
+
+def body_of(record: Any, n_bytes: int) -> bytes:
+    """The first bytes of a response's body, decoded. warcio's own Brotli fails since Brotli 1.2.
+
+    Raises ImportError for a body in Brotli where the package is not there.
+    """
+    headers = record.http_headers
+    if (headers.get_header("Content-Encoding") or "").strip().lower() != "br":
+        return bytes(record.content_stream().read(n_bytes))
+    import brotli  # some archives only
+
+    headers.remove_header("Content-Encoding")
+    packed = record.content_stream().read(n_bytes)
+    return bytes(brotli.Decompressor().process(packed, output_buffer_limit=n_bytes))
 
 
 def head_of(content: bytes) -> tuple[int, int]:
