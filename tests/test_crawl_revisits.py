@@ -155,6 +155,18 @@ def test_what_a_page_leads_to_must_be_known_to_pass_it_over(
     assert mock_site.gets("/p/1") == 2
 
 
+def test_the_cache_of_scrapy_never_holds_a_page_that_was_passed_over(
+    mock_site: MockSite, tmp_path: Path, clock: Clock
+) -> None:
+    cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
+    add_shop(mock_site, N)
+    revisit(mock_site, tmp_path / "state")
+    clock.now += 60
+    assert not_due(revisit(mock_site, tmp_path / "state", **cache)) == 0
+    anew = recrawl(mock_site, tmp_path / "other", **cache)
+    assert len(anew.items) == N
+
+
 class Sitemapped(Shop):
     def parse_seed(self, response: Response) -> Iterator[Any]:
         response.selector.remove_namespaces()

@@ -197,8 +197,13 @@ class Recrawl:
         return None
 
     def _is_to_wait(self, request: Request, visit: Visit) -> bool:
-        """Whether a page is not due. One that is asked for on purpose is; so are sitemaps."""
-        if self._revisits is None or _callback(request) == SITEMAPS or IN_FULL in request.meta:
+        """Whether a page is not due. One that is asked for on purpose is; so are sitemaps.
+
+        Scrapy's HTTP cache would store our answer as the page.
+        """
+        if self._revisits is None or self._crawler.settings.getbool("HTTPCACHE_ENABLED"):
+            return False
+        if _callback(request) == SITEMAPS or IN_FULL in request.meta:
             return False
         if self._urls.key_to_be_queued_once(request) is None:
             return False
