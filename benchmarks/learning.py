@@ -1,9 +1,10 @@
 """What learnt rules and deferral save on a site of traps with known truth, and what they lose.
 
-python -m benchmarks.learning [whole] [budgets] [cost] [adversaries]
+python -m benchmarks.learning [saved] [whole] [budgets] [cost] [adversaries]
 
-whole        crawl everything with NEARDUP_LEARN=act: planted copies that were not downloaded,
-             contents lost, and where each trap ended
+saved        planted copies that rules save, where every page is judged rightly: the learner
+             alone, depth first, without a download
+whole        crawl everything with NEARDUP_LEARN=act: contents lost, and where each trap ended
 budgets      contents found in 10, 25 and 50 % of the pages that a site without endless traps
              would have: plain Scrapy, a rule file written by hand, and act, each depth first
              and breadth first
@@ -25,7 +26,16 @@ from scrapy import Spider, signals
 from scrapy.crawler import AsyncCrawlerRunner
 from scrapy.http import Response
 
-from benchmarks.trap_site import COPIES, N_LISTS, TRAPS, TrapSite, content, links_to, token
+from benchmarks.trap_site import (
+    COPIES,
+    N_LISTS,
+    PER_LIST,
+    TRAPS,
+    TrapSite,
+    content,
+    links_to,
+    token,
+)
 from scrapy_neardup.learn.learner import Judged, Learner
 from tests.mock_site import running_site
 
@@ -93,19 +103,44 @@ async def crawl(n_items: int, **settings: Any) -> Crawl:
         return Crawl(kinds.total(), kinds, found, kept, crawler.stats.get_stats())
 
 
-def whole(n_items: int) -> None:
-    """One crawl without a budget."""
-    done = asyncio.run(crawl(n_items, **ACT))
+def saved(n_items: int) -> None:
+    """A crawl without downloads: lists from the last to the first, links from the last."""
+    learner, originals = Learner(0.05, acts=True), dict[str, bytes]()
+    downloaded, seen, found = Counter[str](), set[str](), set[str]()
+    for n in reversed(range(N_LISTS)):
+        for first in range(0, n_items, PER_LIST):
+            for url in reversed(TrapSite.items(n, first, n_items)):
+                said, key = content(url), f"a.example{url}".encode()
+                if said is None or url in seen:
+                    continue
+                seen.add(url)
+                if learner.twin(key) is not None and not learner.is_verified(key):
+                    continue
+                downloaded[said.split()[0]] += 1
+                found.add(said)
+                original = originals.setdefault(said, key)
+                learner.observe(Judged(url, key, None if original == key else original))
     copies, contents = TrapSite.planted_of(n_items)
+    tell_saved(copies, contents, downloaded)
+    planted = {said for said in contents if said.split()[0] in downloaded}
+    print(f"contents: {len(planted)}, lost: {len(planted - found)}")
+
+
+def tell_saved(copies: Counter[str], contents: set[str], downloaded: Counter[str]) -> None:
     n_saved = 0
     print("copies of     planted  saved")
     for kind in COPIES:
         n_contents = sum(said.startswith(f"{kind} ") for said in contents)
-        saved = copies[kind] - (done.kinds[kind] - n_contents)
-        n_saved += saved
-        print(f"{kind:<12} {copies[kind]:>8}  {saved / copies[kind]:6.1%}")
-    print(f"{'all':<12} {sum(copies[k] for k in COPIES):>8}", end="  ")
-    print(f"{n_saved / sum(copies[k] for k in COPIES):6.1%}")
+        n_saved += (of_kind := copies[kind] - (downloaded[kind] - n_contents))
+        print(f"{kind:<12} {copies[kind]:>8}  {of_kind / copies[kind]:6.1%}")
+    n_copies = sum(copies[kind] for kind in COPIES)
+    print(f"{'all':<12} {n_copies:>8}  {n_saved / n_copies:6.1%}")
+
+
+def whole(n_items: int) -> None:
+    """One crawl without a budget."""
+    done = asyncio.run(crawl(n_items, **ACT))
+    contents = TrapSite.planted_of(n_items)[1]
     print(f"contents: {len(contents)}, lost: {len(contents - done.found)}", end=", ")
     print(f"without an item: {len(contents - done.kept)}")
     print("pages of traps:", ", ".join(f"{k} {done.kinds[k]}" for k in TRAPS))
@@ -193,7 +228,7 @@ def hidden(shape: str, n_accounts: int, n_pages: int) -> int:
     return n_hidden
 
 
-PARTS = ("whole", "budgets", "cost", "adversaries")
+PARTS = ("saved", "whole", "budgets", "cost", "adversaries")
 
 
 def main() -> None:
@@ -207,7 +242,7 @@ def main() -> None:
         if part == "adversaries":
             adversaries()
         else:
-            {"whole": whole, "budgets": budgets, "cost": cost}[part](options.items)
+            {"saved": saved, "whole": whole, "budgets": budgets, "cost": cost}[part](options.items)
         print(f"({time.process_time() - begun:.0f} s CPU)\n")
 
 

@@ -101,7 +101,7 @@ class TrapSite(MockSite):
             case "":
                 return Reply(page("Start", *self._starts()))
             case "list":
-                return Reply(page("A list", *self._items(*map(int, rest.split("/")))))
+                return Reply(page("A list", *self.items(*map(int, rest.split("/")), self.n_items)))
             case "sitemap":
                 return Reply(page("Sitemap", *good(self.n_items)))
             case "archive":
@@ -113,16 +113,16 @@ class TrapSite(MockSite):
         yield from ("/sitemap", "/archive", "/real/r", "/shop", "/pick")
         yield from ("/calendar?m=1", "/events?m=1", "/grow?p=1", "/amp?p=1", "/rel/", "/search?q=a")
 
-    def _items(self, n: int, first: int) -> Iterator[str]:
+    @staticmethod
+    def items(n: int, first: int, n_items: int) -> list[str]:
+        """Links on a page of a list, which begins with this item."""
         chance = Random(f"{n} {first}")
-        last = min(first + PER_LIST, self.n_items)
+        last = min(first + PER_LIST, n_items)
         links = [link for i in range(first, last) for link in links_to(i, n)]
         names = [[token(n, first, k, j)[:9] for j in range(3)] for k in range(6)]
         links += [chance.choice(SHAPES).format(*name) for name in names]
         chance.shuffle(links)
-        yield from links
-        if last < self.n_items:
-            yield f"/list/{n}/{last}"
+        return links + ([f"/list/{n}/{last}"] if last < n_items else [])
 
     @staticmethod
     def _links_on(path: str) -> Iterator[str]:
@@ -183,7 +183,7 @@ def trap(kind: str, path: str, given: list[tuple[str, str]]) -> Reply | None:
         case "amp":
             return Reply(page(prose("amp"), f"{path}&amp%3Bp={len(given) + 1}"))
         case "rel":
-            return Reply(page(prose("rel"), f"{path}more/", f"{path}less/"))
+            return Reply(page(prose("rel"), f"{path}more/"))
         case "search":
             chance = Random(path)
             found = (f"/good/{chance.randrange(50)}" for _ in range(5))

@@ -38,6 +38,8 @@ class Unchanged(DropItem):
 
 def describe(decision: Decision) -> str:
     """The decision in words, for a log line."""
+    if decision.kind == "claimed":
+        return f"names {decision.original} as its canonical URL"
     if decision.kind == "soft-404":
         return f"soft 404, as {decision.original}"
     if decision.kind == "exact":

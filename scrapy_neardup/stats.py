@@ -102,6 +102,19 @@ PAGES_SOFT_404 = key(
     "pages that are what the site answers to paths that do not exist; counted by decision, too",
 )
 SOFT_404_PROBES = key("soft_404/probes", "paths that cannot exist, asked for: one a host")
+CLAIMS_CONFIRMED = key(
+    "claims/confirmed", "copies that name a page read earlier as their canonical URL"
+)
+CLAIMS_CONTRADICTED = key(
+    "claims/contradicted",
+    "pages that do so and say something else; what they name is ignored",
+)
+CLAIMS_TRUSTED = key(
+    "claims/trusted", "pages taken for copies because they say so, under NEARDUP_CANONICAL=trust"
+)
+CLAIMS_TRANSLATIONS = key(
+    "claims/translations", "copies kept because they are their original's hreflang alternate"
+)
 PAGES_ELSEWHERE = key(
     "pages/elsewhere",
     "pages that repeat a page of another site; kept unless NEARDUP_SCOPE is `all`",

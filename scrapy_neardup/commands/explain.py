@@ -39,6 +39,7 @@ WHAT_HAPPENED = {
     "gone": "gone: it answers 404 or 410, or nothing links it any more",
     "moved": "moved: its content is now at another URL",
     "deferred": "not fetched yet: the last URLs of its kind brought nothing new",
+    "claimed": "a copy as it says itself, which NEARDUP_CANONICAL=trust believes",
     "soft-404": "soft 404: what the site answers to paths that do not exist",
 }
 COMPARED = frozenset({"near", "near-but-differs", "contains"})  # kinds whose texts are shown

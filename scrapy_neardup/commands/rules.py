@@ -211,7 +211,7 @@ def learnt(rules: list[Rule], folder: Path) -> list[Rule]:
     learner = Learner(settings.learn_error)
     learner.restore(rules)
     for decided in reader.decisions():
-        if decided.kind in (*NOT_READ, "undecided", "soft-404"):
+        if decided.kind in (*NOT_READ, "undecided", "soft-404", "claimed"):
             continue
         repeats = decided.kind in ("exact", "near") and decided.data_differ is None
         if repeats and (decided.action == "kept" or decided.original is None):

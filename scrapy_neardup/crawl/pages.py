@@ -12,6 +12,7 @@ from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.advice import Advice
+from scrapy_neardup.crawl.claims import Claims
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
@@ -50,6 +51,7 @@ class CrawledPages:
         requests: RequestTracker,
         judge: PageJudge,
         soft_404: SoftNotFound,
+        claims: Claims,
         item_judge: ItemJudge,
         recorder: Recorder,
         advice: Advice,
@@ -65,6 +67,7 @@ class CrawledPages:
         self._requests = requests
         self._judge = judge
         self._soft_404 = soft_404
+        self._claims = claims
         self._item_judge = item_judge
         self._recorder = recorder
         self._advice = advice
@@ -108,6 +111,7 @@ class CrawledPages:
         await self._soft_404.probe(page.response)
         await self._judge.judge(page)
         self._attempt("soft_404", self._soft_404.name, page)
+        self._attempt("claims", self._claims.weigh, page)
         row = page.judged.page_id if page.judged is not None and page.is_new else None
         self._lifecycle.judged(page.id, row, original_of(page.decision))
 

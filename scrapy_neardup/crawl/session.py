@@ -23,6 +23,7 @@ from scrapy.utils.misc import load_object
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import gauges
 from scrapy_neardup.crawl.advice import Advice
+from scrapy_neardup.crawl.claims import Claims
 from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.disk_queues import COMMIT_INTERVAL_S, DiskQueues
@@ -298,6 +299,7 @@ class CrawlSession:
             self.requests,
             judge,
             SoftNotFound(crawler, settings, judge, attempt, count),
+            Claims(settings, state, count),
             self.items,
             recorder,
             self.advice,

@@ -64,7 +64,11 @@ class UrlLearning:
     def _judged(self, page: CrawledPage) -> Judged | None:
         """The page as evidence; None for one of which it is not known what it says."""
         decision, url = page.judged, page.response.url
-        if decision is None or decision.kind in ("undecided", "soft-404") or decision.cold:
+        if (
+            decision is None
+            or decision.kind in ("undecided", "soft-404", "claimed")
+            or decision.cold
+        ):
             return None
         original = None
         # A list that differs in an entry is another one: without items its text has to be the same.

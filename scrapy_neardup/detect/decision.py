@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 DecisionKind = Literal[
-    "new", "exact", "near", "near-but-differs", "contains", "too-short", "undecided", "soft-404"
+    "new",
+    "exact",
+    "near",
+    "near-but-differs",
+    "contains",
+    "too-short",
+    "undecided",
+    "soft-404",
+    "claimed",
 ]
 # Others may be near a page of these kinds.
 INDEXED: frozenset[DecisionKind] = frozenset({"new", "near", "near-but-differs", "contains"})
@@ -17,7 +25,8 @@ class Decision(NamedTuple):
     kind             "new", or a duplicate: "exact" (the same text), "near"; "too-short" and
                      "undecided" pages are to be kept, as is one that is "near-but-differs", or
                      that "contains" an earlier page whole and says more. A crawl calls both pages
-                     that are new and copies "soft-404" where the site shows the same for any path
+                     that are new and copies "soft-404" where the site shows the same for any path,
+                     and "claimed" a copy that says so itself, where that is trusted
     fingerprint      of the page
     words            how many it has
     original         URL of the page it repeats, nearly repeats or contains; None for other kinds
@@ -51,4 +60,4 @@ class Decision(NamedTuple):
         """Whether another page of the same scope says the same."""
         if self.kind == "soft-404":
             return self.original_id is not None  # it was exact or near
-        return self.kind in ("exact", "near")
+        return self.kind in ("exact", "near", "claimed")

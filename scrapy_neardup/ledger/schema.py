@@ -15,7 +15,7 @@ Policy = Literal["all", "duplicates", "off"]
 PageKind = Literal[
     "seen", "new", "exact", "near", "too-short", "undecided", "near-but-differs", "contains"
 ]
-UrlKind = Literal["deferred", "soft-404"]
+UrlKind = Literal["deferred", "soft-404", "claimed"]
 RevisitKind = Literal["unchanged", "minor", "changed", "gone", "moved"]  # of pages read again
 EntryKind = PageKind | UrlKind | RevisitKind
 Action = Literal["kept", "dropped", "tagged", "counted"]
@@ -25,16 +25,16 @@ KINDS: tuple[EntryKind, ...] = (
     *("seen", "new", "exact", "near", "too-short", "undecided"),
     *("near-but-differs", "contains"),
     *("unchanged", "minor", "changed", "gone", "moved"),
-    *("deferred", "soft-404"),
+    *("deferred", "soft-404", "claimed"),
 )
 ACTIONS: tuple[Action, ...] = ("kept", "dropped", "tagged", "counted")
-DUPLICATE_KINDS: frozenset[EntryKind] = frozenset({"seen", "exact", "near", "soft-404"})
+DUPLICATE_KINDS: frozenset[EntryKind] = frozenset({"seen", "exact", "near", "soft-404", "claimed"})
 NOT_READ: frozenset[EntryKind] = frozenset({"seen", "deferred"})  # requests that were not made
 
 APPLICATION_ID = 0x6E656172  # "near"
 FORMAT = 6
 # 3 does not say in which fact a page differs, 4 knows no kinds of pages read again, 5 neither
-# deferred requests nor soft 404s.
+# deferred requests nor soft 404s nor claims.
 READABLE = frozenset({3, 4, 5, FORMAT})
 DIFFERS_SINCE = 4
 MAX_TEXT_CHARS = 200_000

@@ -61,7 +61,7 @@ class Tally:
     @property
     def duplicates(self) -> int:
         """Pages that repeat another."""
-        return self.kinds["exact"] + self.kinds["near"] + self.kinds["soft-404"]
+        return sum(self.kinds[kind] for kind in ("exact", "near", "soft-404", "claimed"))
 
     def as_dict(self) -> dict[str, object]:
         """The counts by name, for JSON."""

@@ -227,6 +227,14 @@ class NearDupSettings:
         "predictions is wrong: 0.05 takes 59 right ones and no wrong one.",
     )
 
+    canonical: str = setting(
+        "check",
+        one_of("check", "trust", "ignore"),
+        "What counts of a page's canonical URL (rel=canonical, og:url, shortlink). `check`: "
+        "nothing that its content contradicts. `trust`: a page is a copy if it names one that was "
+        "kept, whatever its text; its items are compared as those of other copies. `ignore`: "
+        "nothing. Unless `ignore`, hreflang alternates are no copies of each other.",
+    )
     soft_404_probe: bool = setting(
         False,
         flag,

@@ -1,6 +1,6 @@
 // Charts as plain SVG, and groups as tables with small bars.
 
-const DROPS = ["near", "exact", "soft-404", "seen"];
+const DROPS = ["near", "exact", "soft-404", "claimed", "seen"];
 const KINDS = [...DROPS, "undecided", "too-short", "near-but-differs", "contains", "changed", "minor",
   "unchanged", "gone", "moved", "deferred", "new"];
 

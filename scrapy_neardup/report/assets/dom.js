@@ -4,7 +4,7 @@ const NAMES = {
   seen: "repeated URL", new: "new", exact: "exact copy", near: "near-duplicate",
   "too-short": "too short", undecided: "undecided", "near-but-differs": "near, but a fact differs", contains: "contains another",
   unchanged: "unchanged", minor: "varies at every visit", changed: "changed", gone: "gone", moved: "moved",
-  deferred: "deferred", "soft-404": "soft 404",
+  deferred: "deferred", "soft-404": "soft 404", claimed: "copy by its own claim",
 };
 
 function element(tag, attributes = {}, ...children) {

@@ -1,0 +1,129 @@
+"""What pages say of themselves: canonical URLs, which content has to confirm, and translations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from urllib.parse import urljoin
+
+from scrapy.http import Response
+
+from scrapy_neardup import stats
+from scrapy_neardup.crawl.fail_open import Count
+from scrapy_neardup.crawl.items import CrawledPage
+from scrapy_neardup.detect.decision import Decision
+from scrapy_neardup.factory import make_rules
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import State
+from scrapy_neardup.urls.key import url_key
+
+HEAD_BYTES = 65_536  # of a body, in which claims are looked for
+MAX_CLAIMS = 4
+MARKS = (b"canonical", b"og:url", b"shortlink")
+# Bounded, as a page may be a single tag of megabytes.
+TAG = re.compile(rb"<(?:link|meta)\b([^<>]{1,2000})>", re.IGNORECASE)
+ATTRIBUTE = re.compile(rb"([a-z:-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
+LINK_HEADER = re.compile(r"<([^<>]*)>\s*;[^,]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
+
+
+class Claims:
+    """Weighs what pages say of themselves against what they show."""
+
+    def __init__(self, settings: NearDupSettings, state: State, count: Count) -> None:
+        self._mode = settings.canonical
+        self._rules = make_rules(settings)
+        self._state = state
+        self._count = count
+
+    def weigh(self, page: CrawledPage) -> None:
+        """Count a page's claim, or follow it where the project trusts pages."""
+        judged = page.judged
+        if self._mode == "ignore" or judged is None:
+            return
+        if judged.is_duplicate and self._is_translation(page, judged):
+            page.decision = None
+            self._count(stats.CLAIMS_TRANSLATIONS)
+            return
+        row = self._claimed_row(page)
+        if row is None:
+            return
+        if judged.is_duplicate:
+            self._count(stats.CLAIMS_CONFIRMED)
+        elif self._mode == "check":
+            self._count(stats.CLAIMS_CONTRADICTED)
+        elif page.decision is not None:
+            self._count(stats.CLAIMS_TRUSTED)
+            url = self._state.detector.pages.url(row)
+            page.judged = judged._replace(kind="claimed", original=url, original_id=row)
+            page.decision = page.judged
+
+    def _claimed_row(self, page: CrawledPage) -> int | None:
+        """The row of an earlier page that a page names as its canonical one."""
+        own = url_key(page.response.url, self._rules)
+        for url in canonical_urls(page.response):
+            row = self._state.detector.pages.with_url(url)
+            if row is not None and url_key(url, self._rules) != own:
+                return row
+        return None
+
+    def _is_translation(self, page: CrawledPage, judged: Decision) -> bool:
+        """Whether page and original are two of the languages or regions that the page names.
+
+        Copies of one of them name it, too; but then they are none of those that they name.
+        """
+        if judged.original is None or b"hreflang" not in head_of(page.response):
+            return False
+        keys = {url_key(url, self._rules) for url in alternates(page.response)}
+        own, original = (url_key(u, self._rules) for u in (page.response.url, judged.original))
+        return own != original and {own, original} <= keys
+
+
+def head_of(response: Response) -> bytes:
+    """What a body begins with, in which claims are looked for."""
+    body = response.body[:HEAD_BYTES]
+    end = body.find(b"</head")
+    return body if end < 0 else body[:end]
+
+
+def tags(response: Response) -> Iterator[dict[str, str]]:
+    """The attributes of links and meta tags in a page's head."""
+    for tag in TAG.finditer(head_of(response)):
+        yield {
+            name.decode("ascii").lower(): unescape((a or b or c).decode("utf-8", "replace")).strip()
+            for name, a, b, c in ATTRIBUTE.findall(tag[1])
+        }
+
+
+def canonical_urls(response: Response) -> list[str]:
+    """The URLs that a page calls its own: rel=canonical, og:url, rel=shortlink, in this order."""
+    found: list[tuple[int, str]] = []
+    header = response.headers.get("Link") or b""
+    if b"canonical" in header and (named := LINK_HEADER.search(header.decode("latin-1"))):
+        found.append((0, named[1]))
+    head = head_of(response)
+    if any(mark in head for mark in MARKS):
+        for tag in tags(response):
+            rel = tag.get("rel", "").lower().split()
+            if "canonical" in rel:
+                found.append((0, tag.get("href", "")))
+            elif tag.get("property", "").lower() == "og:url":
+                found.append((1, tag.get("content", "")))
+            elif "shortlink" in rel:
+                found.append((2, tag.get("href", "")))
+    urls = [joined(response, url) for _, url in sorted(found, key=lambda one: one[0])]
+    return [url for url in dict.fromkeys(urls) if url][:MAX_CLAIMS]
+
+
+def alternates(response: Response) -> list[str]:
+    """The URLs of a page's translations, itself among them."""
+    named = (tag for tag in tags(response) if "hreflang" in tag)
+    return [url for tag in named if (url := joined(response, tag.get("href", "")))]
+
+
+def joined(response: Response, url: str) -> str:
+    """A URL as a page names it, made absolute; "" for none."""
+    try:
+        return urljoin(response.url, url) if url else ""
+    except ValueError:
+        return ""

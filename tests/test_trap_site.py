@@ -1,0 +1,52 @@
+"""A site of every trap is crawled to its end, and nothing that it says is lost."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from benchmarks import learning, trap_site
+from benchmarks.trap_site import COPIES, TRAPS, TrapSite
+from scrapy_neardup.learn import dry_kinds
+from scrapy_neardup.ledger.reader import LedgerReader
+
+N_ITEMS = 36
+END = 60  # pages of a kind with nothing new, after which it ends
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trap_site, "LEVELS", 3)
+    monkeypatch.setattr(trap_site, "N_LISTS", 3)
+    monkeypatch.setattr(dry_kinds, "ENDED", 1 / (END + 1))
+
+
+@pytest.mark.usefixtures("small")
+def test_every_trap_ends_and_no_content_is_lost(tmp_path: Path) -> None:
+    settings = {"NEARDUP_LEARN_ERROR": 0.1, "NEARDUP_STATE_DIR": str(tmp_path)}
+    limit = {"CLOSESPIDER_PAGECOUNT": 4000}  # for a crawl that would not end
+    done = asyncio.run(learning.crawl(N_ITEMS, **learning.ACT, **settings, **limit))
+    assert done.stats["finish_reason"] == "finished"
+    contents = TrapSite.planted_of(N_ITEMS)[1]
+    assert contents <= done.found
+    assert contents <= done.kept
+    assert all(done.kinds[trap] < 3 * END for trap in TRAPS)
+    deferred = {d.url for d in LedgerReader(tmp_path).decisions() if d.kind == "deferred"}
+    good = ("/good/", "/archive/", "/real/")
+    assert deferred
+    assert not [url for url in deferred if any(name in url for name in good)]
+
+
+def test_rules_save_four_of_five_copies(capsys: pytest.CaptureFixture[str]) -> None:
+    learning.saved(400)
+    told = capsys.readouterr().out
+    shares = {line.split()[0]: float(line.split()[2].rstrip("%")) for line in told.split("\n")[1:8]}
+    assert shares["all"] >= 80
+    assert shares["sorted"] >= 75
+    assert set(shares) == {*COPIES, "all"}
+    assert "lost: 0" in told
+
+
+@pytest.mark.parametrize("place", learning.PLACES)
+def test_an_author_with_few_accounts_hides_nothing(place: str) -> None:
+    assert learning.hidden(learning.PLACES[place], n_accounts=19, n_pages=60) == 0
