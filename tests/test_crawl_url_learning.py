@@ -13,6 +13,7 @@ from scrapy_neardup import commands
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.learn.rule import Rule
 from scrapy_neardup.learn.stored_rules import FILE, read_rules
+from scrapy_neardup.report.data import Collected
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.learnt_rules import load_rules, save_rules
 from scrapy_neardup.state.secret import key_in
@@ -171,3 +172,42 @@ def test_rules_are_learnt_from_a_ledger(learnt: Path, tmp_path: Path) -> None:
     assert commands.main(["rules", str(learnt), "--learn-from", str(learnt)]) == 0
     (rule,) = rules_in(learnt)
     assert rule.right == N - 5
+
+
+def test_rules_are_learnt_from_the_clusters_of_files(learnt: Path, tmp_path: Path) -> None:
+    commands.main(["rules", str(learnt), "--forget", "1"])
+    source, out = tmp_path / "pages.jsonl", tmp_path / "out"
+    with source.open("w") as file:
+        for i in range(N):
+            for query in ("", "&print=1"):
+                url, text = f"http://b.example/item?id={i}{query}", prose(f"item {i}")
+                file.write(json.dumps({"url": url, "text": text}) + "\n")
+    report = str(tmp_path / "report.html")
+    done = commands.main(
+        ["dedup", str(source), "--out", str(out), "--jobs", "1", "--report", report]
+    )
+    assert done == 0
+    assert commands.main(["rules", str(learnt), "--learn-from", str(out)]) == 0
+    (rule,) = rules_in(learnt)
+    assert rule.shape == "b.example/*"
+    assert rule.right == N - 5
+
+
+def test_the_report_shows_what_was_learnt(learnt: Path) -> None:
+    collected = Collected(learnt)
+    collected.refresh()
+    told: Any = collected.as_dict()["learnt"]
+    (rule,) = told["rules"]
+    assert rule["words"] == "print=1 shows what the URL without it shows"
+    assert rule["standing"] == "trusted"
+    assert rule["saved"] > 0
+    assert rule["examples"]
+    assert told["n_dry"] == 0
+
+
+def test_damaged_rules_keep_no_report_back(learnt: Path) -> None:
+    (learnt / FILE).write_text("{")
+    collected = Collected(learnt)
+    collected.refresh()
+    told: Any = collected.as_dict()["learnt"]
+    assert told["rules"] == []

@@ -135,6 +135,28 @@ def test_the_errback_of_a_skipped_request_hears_that_its_page_was_not_fetched(
     assert f"a copy of {urls[N - 1]}, says a learnt rule: {urls[-1]}" in str(Listening.heard[-1])
 
 
+def test_pages_that_are_read_again_are_skipped_and_given_back_alike(
+    mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under NEARDUP_RECRAWL, each crawl skips copies; none is taken for changed or gone."""
+    monkeypatch.setattr(learner, "VERIFIED", NEVER)
+    daily = {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_RECRAWL": "all", "NEARDUP_KEY": None}
+    paths = add_items(mock_site, range(N))
+    first, second = (run(mock_site, paths, **daily) for _ in range(2))
+    originals = {mock_site.url(f"/item/{i}") for i in range(N)}
+    for outcome in (first, second):
+        assert originals <= set(outcome.urls)
+        assert not outcome.stat("recrawl/gone")
+        assert not outcome.stat("recrawl/changed")
+        assert not outcome.stat("errors/recrawl")
+    assert first.stat("learn/skipped") == N - NEEDED
+    assert second.stat("learn/skipped") >= N - NEEDED
+    commands.main(["rules", str(tmp_path), "--forget", "1"])
+    third = run(mock_site, ["/page/other"], **daily)
+    assert third.stat("learn/given_back") >= N - NEEDED
+    assert not third.stat("errors/learn")
+
+
 class Carrying(PagesSpider):
     """Requests that a file can or cannot hold."""
 

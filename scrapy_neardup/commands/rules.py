@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--learn-from",
         metavar="STATE",
         type=Path,
-        help="learn from the ledger of a crawl, its own or another's, before showing the rules",
+        help="learn from the ledger of a crawl, its own or another's, or from the output folder of "
+        "`dedup --report`, before showing the rules",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
@@ -136,22 +137,12 @@ def tell(rules: list[Rule], dry: Dry, options: argparse.Namespace) -> None:
     for number, rule in enumerate(rules, 1):
         for line in lines_of(number, rule):
             say(line)
+    from scrapy_neardup.learn.dry_kinds import how_dry
+
     for kind, since in dry.items():
         say(f"     {colour(clean(kind), 'bold')}  {how_dry(since)}")
     n_trusted = sum(rule.acts for rule in rules)
     say(f"{n_trusted} of {len(rules)} learnt rules are trusted")
-
-
-def how_dry(since: Sequence[int]) -> str:
-    """What speaks for a kind being dry; since: as DryKinds.counts() has it."""
-    from scrapy_neardup.learn.dry_kinds import bound
-
-    n_singles = min(range(len(since)), key=lambda n: bound(n, since[n]))
-    n_pages = since[n_singles]
-    return (
-        f"dry: of the last {n_pages:,} pages {n_singles or 'none'} said something new; "
-        f"the next does with a chance of at most {bound(n_singles, n_pages):.1%}"
-    )
 
 
 def as_json(rule: Rule) -> dict[str, Any]:

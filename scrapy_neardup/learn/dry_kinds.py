@@ -48,6 +48,16 @@ def bound(n_singles: int, n_pages: int) -> float:
     return (n_singles + 1) / (n_pages + 1)
 
 
+def how_dry(since: Sequence[int]) -> str:
+    """What speaks for a kind being dry, in words; since: as DryKinds.counts() has it."""
+    n_singles = min(range(len(since)), key=lambda n: bound(n, since[n]))
+    n_pages = since[n_singles]
+    return (
+        f"dry: of the last {n_pages:,} pages {n_singles or 'none'} said something new; "
+        f"the next does with a chance of at most {bound(n_singles, n_pages):.1%}"
+    )
+
+
 @dataclass(slots=True)
 class Kind:
     """What was read of a kind: how many pages, and at which of them its singles were met."""

@@ -8,13 +8,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from time import time
 
+from scrapy_neardup.errors import StateError
+from scrapy_neardup.learn.changes import told
+from scrapy_neardup.learn.dry_kinds import how_dry
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import ACTIONS, KINDS, Decided
 from scrapy_neardup.report.summary import Cluster, Summary, Tally
+from scrapy_neardup.state.learnt_rules import load_rules
 
 ROWS = 200_000
 GROUPS = 300
 CLUSTERS = 1_000
+LEARNT = 200  # rules, and kinds of URLs
 WHOLESALE = 20  # URL patterns
 # Texts make a report large: those of the first clusters, and of a few members each.
 CLUSTERS_WITH_TEXT = 200
@@ -70,6 +75,7 @@ class Collected:
             ],
             "n_doubtful": sum(bool(c.reasons()) for c in summary.clusters.values()),
             "n_decisions": summary.total.kinds.total(),
+            "learnt": learnt(self.state),
             "rows": columns(rows),
             "texts": self._texts(clusters, rows) if texts else {},
         }
@@ -97,6 +103,34 @@ class Collected:
         ]
         found = self.reader.texts(dict.fromkeys(wanted))
         return {url: text[:TEXT_CHARS] for url, text in found.items()}
+
+
+def learnt(state: Path) -> dict[str, object]:
+    """The rules of a state folder, the most useful first, and its dry kinds of URLs."""
+    try:
+        rules, dry = load_rules(state, None)
+    except (FileNotFoundError, StateError):  # damaged: of that, `check` speaks
+        rules, dry = [], {}
+    return {
+        "rules": [
+            {
+                "number": number,
+                "shape": rule.shape,
+                "words": told(rule.change),
+                "standing": rule.standing.value,
+                "pinned": rule.pinned,
+                "right": rule.right,
+                "saved": rule.saved,
+                "saved_bytes": rule.saved_bytes,
+                "examples": rule.examples,
+                "contradiction": rule.contradiction,
+            }
+            for number, rule in enumerate(rules[:LEARNT], 1)
+        ],
+        "dry": [{"kind": k, "words": how_dry(since)} for k, since in list(dry.items())[:LEARNT]],
+        "n_rules": len(rules),
+        "n_dry": len(dry),
+    }
 
 
 def columns(rows: list[Decided]) -> dict[str, object]:

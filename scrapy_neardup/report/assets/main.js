@@ -43,6 +43,7 @@ function drawAll() {
   groupTable("sites", data.sites, data.n_sites, "site", searchFor);
   groupTable("patterns", data.patterns, data.n_patterns, "pattern", searchFor);
   drawTable();
+  drawRules();
   const rules = Object.entries(data.rules).map(([name, value]) => `${name}=${value}`).join("  ");
   byId("foot").textContent = `Made ${day(data.made)} ${clock(data.made)} UTC. Times are UTC. ${rules ? `Rules of the newest run: ${rules}` : ""}`;
 }
