@@ -1,7 +1,9 @@
 """What learnt rules skip is saved, and made after all where a rule turns out to be wrong."""
 
 import os
+import signal
 from collections.abc import Iterator
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -155,6 +157,42 @@ def test_pages_that_are_read_again_are_skipped_and_given_back_alike(
     third = run(mock_site, ["/page/other"], **daily)
     assert third.stat("learn/given_back") >= N - NEEDED
     assert not third.stat("errors/learn")
+
+
+class Killed(PagesSpider):
+    """Dies when its last page comes."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if response.url.endswith("/last"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield {"url": response.url}
+
+
+def crawl_until_killed(root: str, folder: str, paths: list[str]) -> None:
+    """To be run in a process of its own."""
+    learner.VERIFIED = NEVER
+    made = [Request(root + path, priority=-i) for i, path in enumerate(paths)]
+    state = {"NEARDUP_STATE_DIR": folder}
+    crawl(Killed, ACT | state, seed=f"{root}/page/seed", requests=lambda: iter(made))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs a signal that kills at once")
+def test_a_crawl_after_a_kill_gives_back_what_was_skipped(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    paths = add_items(mock_site, range(N)) + add_items(mock_site, range(N, N + 9), differ=True)
+    arguments = (mock_site.root, str(tmp_path), [*paths, "/page/last"])
+    process = get_context("spawn").Process(target=crawl_until_killed, args=arguments)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    prints = {f"/item/{i}?print=1" for i in range(N, N + 9)}
+    assert not any(mock_site.gets(path) for path in prints)
+    n_skipped = (tmp_path / FILE).read_bytes().count(b'"skipped"')
+    assert n_skipped >= len(prints)
+    second = run(mock_site, ["/page/other"], NEARDUP_STATE_DIR=str(tmp_path))
+    assert second.stat("learn/given_back") == n_skipped
+    assert set(map(mock_site.url, prints)) <= set(second.urls)
 
 
 class Carrying(PagesSpider):

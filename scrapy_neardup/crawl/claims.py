@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import unescape
+from itertools import islice
 from urllib.parse import urljoin
 
 from scrapy.http import Response
@@ -19,10 +20,10 @@ from scrapy_neardup.state import State
 from scrapy_neardup.urls.key import url_key
 
 HEAD_BYTES = 65_536  # of a body, in which claims are looked for
+MAX_TAG = 2000  # bytes before and behind a mark
+MAX_TAGS = 200  # with one mark
 MAX_CLAIMS = 4
-MARKS = (b"canonical", b"og:url", b"shortlink")
-# Bounded, as a page may be a single tag of megabytes.
-TAG = re.compile(rb"<(?:link|meta)\b([^<>]{1,2000})>", re.IGNORECASE)
+MARKS = ("canonical", "og:url", "shortlink")  # in the order in which they count
 ATTRIBUTE = re.compile(rb"([a-z:-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
 LINK_HEADER = re.compile(r"<([^<>]*)>\s*;[^,]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
 
@@ -86,13 +87,21 @@ def head_of(response: Response) -> bytes:
     return body if end < 0 else body[:end]
 
 
-def tags(response: Response) -> Iterator[dict[str, str]]:
-    """The attributes of links and meta tags in a page's head."""
-    for tag in TAG.finditer(head_of(response)):
-        yield {
-            name.decode("ascii").lower(): unescape((a or b or c).decode("utf-8", "replace")).strip()
-            for name, a, b, c in ATTRIBUTE.findall(tag[1])
-        }
+def tags_with(mark: bytes, head: bytes) -> Iterator[dict[str, str]]:
+    """The attributes of the first tags that a mark is in: the others are not looked at."""
+    at = -1
+    for _ in range(MAX_TAGS):
+        at = head.find(mark, at + 1)
+        if at < 0:
+            return
+        start, end = head.rfind(b"<", at - min(at, MAX_TAG), at), head.find(b">", at, at + MAX_TAG)
+        if start >= 0 and end >= 0:
+            yield {
+                name.decode("ascii").lower(): unescape(
+                    (a or b or c).decode("utf-8", "replace")
+                ).strip()
+                for name, a, b, c in ATTRIBUTE.findall(head[start:end])
+            }
 
 
 def canonical_urls(response: Response) -> list[str]:
@@ -102,22 +111,19 @@ def canonical_urls(response: Response) -> list[str]:
     if b"canonical" in header and (named := LINK_HEADER.search(header.decode("latin-1"))):
         found.append((0, named[1]))
     head = head_of(response)
-    if any(mark in head for mark in MARKS):
-        for tag in tags(response):
-            rel = tag.get("rel", "").lower().split()
-            if "canonical" in rel:
-                found.append((0, tag.get("href", "")))
-            elif tag.get("property", "").lower() == "og:url":
-                found.append((1, tag.get("content", "")))
-            elif "shortlink" in rel:
-                found.append((2, tag.get("href", "")))
+    for rank, mark in enumerate(MARKS):
+        for tag in islice(tags_with(mark.encode(), head), MAX_CLAIMS):
+            if mark in tag.get("rel", "").split():
+                found.append((rank, tag.get("href", "")))
+            elif tag.get("property") == mark:
+                found.append((rank, tag.get("content", "")))
     urls = [joined(response, url) for _, url in sorted(found, key=lambda one: one[0])]
     return [url for url in dict.fromkeys(urls) if url][:MAX_CLAIMS]
 
 
 def alternates(response: Response) -> list[str]:
     """The URLs of a page's translations, itself among them."""
-    named = (tag for tag in tags(response) if "hreflang" in tag)
+    named = (tag for tag in tags_with(b"hreflang", head_of(response)) if "hreflang" in tag)
     return [url for tag in named if (url := joined(response, tag.get("href", "")))]
 
 
