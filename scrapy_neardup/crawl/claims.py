@@ -23,7 +23,8 @@ HEAD_BYTES = 65_536  # of a body, in which claims are looked for
 MAX_TAG = 2000  # bytes before and behind a mark
 MAX_TAGS = 200  # with one mark
 MAX_CLAIMS = 4
-MARKS = ("canonical", "og:url", "shortlink")  # in the order in which they count
+# In the order in which they count, as text and as bytes.
+MARKS = {"canonical": b"canonical", "og:url": b"og:url", "shortlink": b"shortlink"}
 ATTRIBUTE = re.compile(rb"([a-z:-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
 LINK_HEADER = re.compile(r"<([^<>]*)>\s*;[^,]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
 
@@ -61,10 +62,9 @@ class Claims:
 
     def _claimed_row(self, page: CrawledPage) -> int | None:
         """The row of an earlier page that a page names as its canonical one."""
-        own = url_key(page.response.url, self._rules)
         for url in canonical_urls(page.response):
             row = self._state.detector.pages.with_url(url)
-            if row is not None and url_key(url, self._rules) != own:
+            if row is not None and url_key(url, self._rules) != page.key(self._rules):
                 return row
         return None
 
@@ -107,16 +107,21 @@ def tags_with(mark: bytes, head: bytes) -> Iterator[dict[str, str]]:
 def canonical_urls(response: Response) -> list[str]:
     """The URLs that a page calls its own: rel=canonical, og:url, rel=shortlink, in this order."""
     found: list[tuple[int, str]] = []
-    header = response.headers.get("Link") or b""
-    if b"canonical" in header and (named := LINK_HEADER.search(header.decode("latin-1"))):
+    # Not headers.get(): it would normalise the name for each page, which few have.
+    header = response.headers.get("Link") if dict.__contains__(response.headers, b"Link") else b""
+    if header and (named := LINK_HEADER.search(header.decode("latin-1"))):
         found.append((0, named[1]))
     head = head_of(response)
-    for rank, mark in enumerate(MARKS):
-        for tag in islice(tags_with(mark.encode(), head), MAX_CLAIMS):
+    for rank, (mark, in_bytes) in enumerate(MARKS.items()):
+        if in_bytes not in head:
+            continue
+        for tag in islice(tags_with(in_bytes, head), MAX_CLAIMS):
             if mark in tag.get("rel", "").split():
                 found.append((rank, tag.get("href", "")))
             elif tag.get("property") == mark:
                 found.append((rank, tag.get("content", "")))
+    if not found:
+        return []
     urls = [joined(response, url) for _, url in sorted(found, key=lambda one: one[0])]
     return [url for url in dict.fromkeys(urls) if url][:MAX_CLAIMS]
 

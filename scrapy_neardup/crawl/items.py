@@ -14,6 +14,7 @@ from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.text import Blocks
+from scrapy_neardup.urls.key import UrlKeyRules, url_key
 
 
 class OfferedItem(NamedTuple):
@@ -54,6 +55,13 @@ class CrawledPage:
     n_repeating: int = 0  # items that were dropped, tagged or counted
     # Fields by which items were kept though the page repeats another; None if none was kept so.
     differing: set[str] | None = None
+    _key: bytes | None = None
+
+    def key(self, rules: UrlKeyRules) -> bytes:
+        """The key of the response's URL, made once; rules: always those of the crawl."""
+        if self._key is None:
+            self._key = url_key(self.response.url, rules)
+        return self._key
 
 
 class HandedItems:

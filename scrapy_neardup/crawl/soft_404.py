@@ -21,7 +21,6 @@ from scrapy_neardup.fleet.futures import answer_of
 from scrapy_neardup.learn.soft_404 import UnrelatedUrls, outline
 from scrapy_neardup.learn.url_parts import cut
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.urls.key import url_key
 
 MAX_HOSTS = 4096  # that are probed
 MAX_ORIGINALS = 65_536
@@ -92,9 +91,9 @@ class SoftNotFound:
     def name(self, page: CrawledPage) -> None:
         """Give the decision about a page its kind, if the page is a soft 404."""
         judged = page.judged
-        if judged is None or urlsplit(page.response.url).path in ("", "/"):
+        if judged is None or not (self._is_probed(page) or self._is_learnt(page, judged)):
             return
-        if self._is_probed(page) or self._is_learnt(page, judged):
+        if urlsplit(page.response.url).path not in ("", "/"):
             self._originals[page.response.url] = True
             page.judged = judged._replace(kind="soft-404")
             page.decision = page.decision and page.decision._replace(kind="soft-404")
@@ -115,10 +114,12 @@ class SoftNotFound:
         known = self._originals.get(original)
         if known is not None:
             return known
-        url = cut(url_key(page.response.url, self._rules))
-        if url is None or not self._urls.came(original, url):
+        url = cut(page.key(self._rules))
+        is_unrelated = None if url is None else self._urls.came(original, url)
+        if is_unrelated is None:
             return False
-        is_soft = self._originals[original] = not self._judge.has_own_content(page)
+        is_soft = is_unrelated and not self._judge.has_own_content(page)
+        self._originals[original] = is_soft
         return is_soft
 
 

@@ -78,7 +78,7 @@ class UrlLearning:
                 return None
             original = url_key(decision.original, self._rules)
         tells = decision.words >= self._min_words
-        key = url_key(url, self._rules)
+        key = page.key(self._rules)
         return Judged(url, key, original, tells, len(page.response.body))
 
     # --- the state folder

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from scrapy_neardup.learn.url_parts import EXTENSION, UrlParts
 
 MIN_URLS, MIN_SHAPES = 5, 3
+MAX_URLS = 15  # after which a content whose URLs have something in common is taken for a page
 MAX_CONTENTS = 4096
 TOKEN = re.compile(r"[^\W_]+")
 
@@ -58,11 +59,14 @@ class UnrelatedUrls:
     def __init__(self) -> None:
         self._found: OrderedDict[str, Found] = OrderedDict()
 
-    def came(self, content: str, url: UrlParts) -> bool:
-        """A URL shows a content; whether its URLs have nothing in common by now."""
-        found = self._found.setdefault(content, Found())
+    def came(self, content: str, url: UrlParts) -> bool | None:
+        """A URL shows a content; whether its URLs have nothing in common. None: too few yet."""
+        found = self._found.get(content)
+        if found is None:
+            found = self._found[content] = Found()
         found.came(url)
-        self._found.move_to_end(content)
         if len(self._found) > MAX_CONTENTS:
             self._found.popitem(last=False)
-        return found.is_unrelated
+        if found.is_unrelated:
+            return True
+        return False if found.n_urls >= MAX_URLS else None
