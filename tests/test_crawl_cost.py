@@ -74,7 +74,7 @@ def calls_of(site: MockSite, make: Callable[[int], Request], n: int) -> int:
 
 @pytest.mark.parametrize(
     ("kind", "bound"),
-    [("new", 985), ("near", 1050), ("copy", 660), ("without items", 160)],
+    [("new", 985), ("near", 1090), ("copy", 690), ("without items", 160)],
 )
 def test_a_response_takes_no_more_calls_than(mock_site: MockSite, kind: str, bound: int) -> None:
     def request(i: int) -> Request:

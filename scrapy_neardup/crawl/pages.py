@@ -108,7 +108,8 @@ class CrawledPages:
             return
         page.is_read = True
         self._lifecycle.reading(page.id)
-        await self._soft_404.probe(page.response)
+        if self._soft_404.probes:
+            await self._soft_404.probe(page.response)
         await self._judge.judge(page)
         self._attempt("soft_404", self._soft_404.name, page)
         self._attempt("claims", self._claims.weigh, page)

@@ -42,7 +42,7 @@ class SoftNotFound:
         count: Count,
     ) -> None:
         self._crawler = crawler
-        self._probes = settings.soft_404_probe
+        self.probes = settings.soft_404_probe
         self._rules = make_rules(settings)
         self._judge = judge
         self._attempt = attempt
@@ -54,8 +54,6 @@ class SoftNotFound:
 
     async def probe(self, response: Response) -> None:
         """Ask a host for a path that cannot exist, once, where the project wants that."""
-        if not self._probes:
-            return
         host = host_of(response.url)
         asked = self._outlines.get(host)
         if asked is None and len(self._outlines) < MAX_HOSTS:

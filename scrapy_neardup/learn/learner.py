@@ -179,14 +179,14 @@ class Learner:
             if page.tells and known.content == content:
                 url.confirm_steps()
             return []
-        taken_out, own = variants(url.parts), url.parts.shape
+        taken_out = variants(url.parts)
         acted = self._compare(host, taken_out, url, page, content)
         acted += self._compare_with_longer(host, url, page, content)
         self._put(host, name, Form(content))
         for variant in taken_out:
             if (name := variant.place + url.mark) not in host.forms:
                 self._put(host, name, Form(content, variant.value))
-                shape = own if variant.what == "argument" else variant.rest.shape
+                shape = (url.parts if variant.what == "argument" else variant.rest).shape
                 if (variant.what, variant.where) not in host.places.get(shape, ()):
                     host.put_place(shape, variant.what, variant.where)
         return acted
