@@ -1,0 +1,92 @@
+"""A state on file systems that are full, read-only or in memory: what a crawl can still do.
+
+Each test runs in a mount namespace of its own, where it may mount what it needs.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.crash_model import keep, knows, opened
+
+ROOT = Path(__file__).resolve().parents[1]
+IN_NAMESPACE = ["unshare", "--mount", "--map-root-user"]
+
+
+def may_mount() -> bool:
+    if sys.platform != "linux" or shutil.which("unshare") is None:
+        return False
+    command = [*IN_NAMESPACE, "mount", "-t", "tmpfs", "none", "/mnt"]
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+needs_mounts = pytest.mark.skipif(not may_mount(), reason="needs unshare and mount")
+
+
+def run_mounted(mount: str, what: str, folder: Path) -> None:
+    """Run a function of this module on a folder, after a command that mounts there."""
+    program = f"from tests.test_state_places import {what}; from pathlib import Path; import sys; "
+    program += f"{what}(Path(sys.argv[1]))"
+    script = f'{mount} && exec "$0" -c "$2" "$1"'
+    command = [*IN_NAMESPACE, "sh", "-c", script, sys.executable, str(folder), program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+
+
+def remember_until_full(folder: Path) -> None:
+    ballast = folder / "ballast"
+    state = opened(folder / "state", "always")
+    ballast.write_bytes(bytes(700_000))
+    assert state.store is not None
+    number = 0
+    while not state.store.errors:
+        keep(state, number)
+        number += 1
+        assert number < 3_000, "the disk is not full"
+    for _ in range(5):
+        keep(state, number)
+        number += 1
+    state.snapshot()  # fails as well, and the crawl goes on
+    assert state._writing is None or not state._writing.result()
+    assert all(knows(state, n) for n in range(number))
+    ballast.unlink()
+    state.close()
+    again = opened(folder / "state", "always")
+    assert not again.crashed
+    assert all(knows(again, n) for n in range(number))
+    again.close()
+
+
+@needs_mounts
+def test_what_a_full_disk_could_not_hold_is_saved_when_there_is_room(tmp_path: Path) -> None:
+    run_mounted('mount -t tmpfs -o size=1m none "$1"', "remember_until_full", tmp_path)
+
+
+def crawl_read_only(folder: Path) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    state = opened(folder, "always")
+    assert state.store is not None
+    assert state.store.errors
+    assert all(knows(state, n) for n in range(3))
+    keep(state, 3)
+    assert knows(state, 3)
+    state.snapshot()
+    state.close()
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@needs_mounts
+def test_a_read_only_file_system_is_read_and_the_crawl_goes_on_in_memory(tmp_path: Path) -> None:
+    state = opened(tmp_path, "always")
+    for number in range(3):
+        keep(state, number)
+    state.close()
+    mount = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"'
+    run_mounted(mount, "crawl_read_only", tmp_path)
+    again = opened(tmp_path, "always")
+    assert [number for number in range(4) if knows(again, number)] == [0, 1, 2]
+    again.close()
