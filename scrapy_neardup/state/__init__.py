@@ -149,11 +149,12 @@ class State:
         """A crawl goes on from here: unless it calls close(), it crashed."""
         self._in_use = True
         if self.store is not None:
-            self._writing = self._writer.submit(self._prepare, self.store)
+            self._writing = self._writer.submit(self._prepare, self.store, self._arrays())
 
-    @staticmethod
-    def _prepare(store: Store) -> bool:
+    def _prepare(self, store: Store, arrays: Arrays) -> bool:
         store.prepare()
+        if not store.is_guest:
+            self._copies_of(arrays)  # for their memory: the first snapshot shall find it touched
         return True
 
     def url_done(self, key: bytes) -> int:
@@ -287,12 +288,17 @@ class State:
 
     def _frozen(self) -> Arrays:
         """A consistent copy; arrays that nobody will write to are taken as they are."""
-        arrays = {
+        return self._copies_of(self._arrays())
+
+    def _arrays(self) -> Arrays:
+        return {
             **{f"urls.{name}": array for name, array in self.urls.arrays().items()},
             **{f"detector.{name}": array for name, array in self.detector.arrays().items()},
             **{f"items.{name}": array for name, array in self.items.arrays().items()},
             "unkept": np.array(list(self._unkept), np.int64),
         }
+
+    def _copies_of(self, arrays: Arrays) -> Arrays:
         return {n: a if is_frozen(a) else self._copied(n, a) for n, a in arrays.items()}
 
     def _copied(self, name: str, array: Any) -> Any:
