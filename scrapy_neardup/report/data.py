@@ -9,12 +9,9 @@ from pathlib import Path
 from time import time
 
 from scrapy_neardup.errors import StateError
-from scrapy_neardup.learn.changes import told
-from scrapy_neardup.learn.dry_kinds import how_dry
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import ACTIONS, KINDS, Decided
 from scrapy_neardup.report.summary import Cluster, Summary, Tally
-from scrapy_neardup.state.learnt_rules import load_rules
 
 ROWS = 200_000
 GROUPS = 300
@@ -107,6 +104,11 @@ class Collected:
 
 def learnt(state: Path) -> dict[str, object]:
     """The rules of a state folder, the most useful first, and its dry kinds of URLs."""
+    # Imported here: `scrapy neardup --help` reads this module.
+    from scrapy_neardup.learn.changes import told
+    from scrapy_neardup.learn.dry_kinds import how_dry
+    from scrapy_neardup.state.learnt_rules import load_rules
+
     try:
         rules, dry = load_rules(state, None)
     except (FileNotFoundError, StateError):  # damaged: of that, `check` speaks
