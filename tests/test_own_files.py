@@ -11,7 +11,7 @@ from mock_site import MockSite, page
 from scrapy import Request
 from scrapy.http import Response
 
-from scrapy_neardup.engines.fpga import rtl_engine
+from scrapy_neardup.engines.fpga import rtl_build
 from scrapy_neardup.engines.fpga.design import Design
 from scrapy_neardup.errors import EngineUnavailable, NearDupError
 from scrapy_neardup.ledger.undo import Override, undo
@@ -116,8 +116,8 @@ def test_code_is_not_taken_from_a_folder_that_others_may_write_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = rtl_engine.cache_folder()
+    folder = rtl_build.cache_folder()
     folder.mkdir()
     folder.chmod(0o770)
     with pytest.raises(EngineUnavailable, match="others may write to"):
-        rtl_engine.library(Design())
+        rtl_build.library(Design(), print)

@@ -331,7 +331,8 @@ def test_planted_fault_of_timing_is_found(fault, build_cache, tmp_path, monkeypa
 
 def test_build_tells_its_steps_and_what_is_built_is_not_built_again(built):
     assert built[0] == f"translating {len(modules('words'))} Verilog files with Verilator"
-    assert built[1].startswith("compiling ")
+    steps = [line for line in built if " is at work for " not in line]
+    assert steps[1].startswith("compiling ")
     assert Path(built[-1]).is_file()
     assert run(sys.executable, "-m", "scrapy_neardup", "rtl", "--build").splitlines() == built[-1:]
 
@@ -341,7 +342,7 @@ def test_tool_that_takes_long_says_that_it_is_at_work(monkeypatch):
     monkeypatch.setattr("scrapy_neardup.engines.fpga.rtl_build.PROGRESS_S", 0.0001)
     lines: list[str] = []
     assert "Verilator" in run_tool("verilator", "--version", progress=lines.append)
-    assert lines[0] == "verilator is at work for 0 s"
+    assert lines[0].startswith("verilator is at work for ")
 
 
 def test_text_with_a_nul_is_refused_and_counts_nothing(built):

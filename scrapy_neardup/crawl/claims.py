@@ -25,8 +25,11 @@ MAX_TAGS = 200  # with one mark
 MAX_CLAIMS = 4
 # In the order in which they count, as text and as bytes.
 MARKS = {"canonical": b"canonical", "og:url": b"og:url", "shortlink": b"shortlink"}
-ATTRIBUTE = re.compile(rb"([a-z:-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
-LINK_HEADER = re.compile(r"<([^<>]*)>\s*;[^,]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
+# A name is tried at its beginning only, and what is in angle brackets once: linear in any text.
+ATTRIBUTE = re.compile(
+    rb"(?<![a-z:-])([a-z:-]++)\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE
+)
+LINK_HEADER = re.compile(r"<([^<>]*)>\s*;[^,<]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
 
 
 class Claims:
