@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -450,6 +451,12 @@ def test_a_stranger_s_visits_are_refused_or_told(tmp_path: Path, what: str) -> N
         db.executescript(STRANGE[what])
     for form in ([], ["--json"], ["--csv"]):
         assert main(["changes", str(tmp_path), "--since", "1", *form]) in (0, 1, 2)
+
+
+def test_visits_are_closed_by_any_thread(tmp_path: Path) -> None:
+    visits = Visits(tmp_path, "shop", 5)  # the collector may run in any
+    with ThreadPoolExecutor(1) as other:
+        other.submit(visits.close).result()
 
 
 def test_a_page_counts_as_done_only_if_this_folder_s_crawl_said_so(tmp_path: Path) -> None:

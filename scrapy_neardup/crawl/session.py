@@ -156,7 +156,7 @@ class CrawlSession:
             return
         self._is_open = True
         self._resources = ExitStack()
-        # The callbacks must lead neither to this session nor to the crawler.
+        # The callbacks must lead neither to this session nor to the crawler, and run in any thread.
         self._release = weakref.finalize(self, self._resources.close)
         try:
             self._open_resources()

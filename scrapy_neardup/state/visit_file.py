@@ -149,7 +149,8 @@ def opened(path: Path) -> sqlite3.Connection:
 def _connected(path: Path) -> sqlite3.Connection:
     refuse_links(path, *WRITTEN_BESIDE)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | O_NOFOLLOW, 0o600))
-    db = sqlite3.connect(path, timeout=BUSY_S)
+    # A crawl that is collected is closed by whatever thread the collector runs in.
+    db = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
