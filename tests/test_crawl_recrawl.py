@@ -17,6 +17,7 @@ from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
 from scrapy_neardup.commands import main
+from scrapy_neardup.crawl.recrawl import MAX_ITEMS, differing, packed_fields, unpacked_fields
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.state.visit_file import FILE, changes, opened, runs
 from scrapy_neardup.state.visits import Visit, Visits
@@ -604,3 +605,11 @@ def test_an_unchanged_page_of_which_nothing_was_kept_has_no_copies(
     mock_site.add("/copy", product(0))  # asked for last
     second = recrawl(mock_site, tmp_path)
     assert second.urls == [mock_site.url("/copy")]
+
+
+def test_a_page_of_very_many_items_is_compared_as_a_whole() -> None:
+    fields = [{"n": number} for number in range(MAX_ITEMS + 1)]
+    earlier = unpacked_fields(packed_fields(fields))
+    assert not differing(earlier, fields[::-1])
+    assert differing(earlier, [*fields[1:], {"n": -1}])
+    assert differing(earlier, fields[:3])
