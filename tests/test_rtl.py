@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -80,18 +81,13 @@ def random_texts(seed: int, count: int) -> list[bytes]:
 
 
 @pytest.fixture(scope="module")
-def build_cache(tmp_path_factory):
-    """A cache of our own, so that a stale library of the user's cannot pass for ours."""
+def built(tmp_path_factory) -> Iterator[list[str]]:
+    """A cache of our own, so that a stale library of the user's cannot pass for ours; the lines of
+    the command that builds there what a crawl simulates."""
+    needs_verilator()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-@pytest.fixture(scope="module")
-def built(build_cache) -> list[str]:
-    """The lines of the command that builds what a crawl simulates."""
-    needs_verilator()
-    return run(sys.executable, "-m", "scrapy_neardup", "rtl", "--build").splitlines()
+        yield run(sys.executable, "-m", "scrapy_neardup", "rtl", "--build").splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +175,7 @@ def test_written_rtl_is_complete_without_any_tool(tmp_path):
 
 
 @pytest.mark.parametrize(("design", "spec"), [(Design(), PAPER), (MIXED, FINGERPRINT)])
-def test_verilator_agrees_with_model_and_kernels_on_real_pages(design, spec, pages, build_cache):
+def test_verilator_agrees_with_model_and_kernels_on_real_pages(design, spec, pages, built):
     needs_verilator()
     results = Verilated(design).run(pages)
     emissions = schedule([len(page) for page in pages], design)
@@ -189,7 +185,7 @@ def test_verilator_agrees_with_model_and_kernels_on_real_pages(design, spec, pag
 
 
 @pytest.mark.parametrize("design", [Design(), MIXED], ids=["plain", "mixed"])
-def test_every_way_in_which_two_lanes_end_takes_the_cycles_of_the_model(design, build_cache):
+def test_every_way_in_which_two_lanes_end_takes_the_cycles_of_the_model(design, built):
     """All ways in which two documents in a row can end on each of two lanes, 8**4.
 
     A sequence in which every pair of rounds occurs; the other six lanes end at random.
@@ -301,9 +297,7 @@ def planted(fault: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> RtlEng
     return RtlEngine()
 
 
-def test_planted_fault_is_an_error_that_names_text_lane_and_cycle(
-    build_cache, tmp_path, monkeypatch
-):
+def test_planted_fault_is_an_error_that_names_text_lane_and_cycle(built, tmp_path, monkeypatch):
     needs_verilator()
     engine = planted("value", tmp_path, monkeypatch)
     texts = [b"plain words", b"more of them", b"f\xe4lle sind selten"]
@@ -322,7 +316,7 @@ def test_planted_fault_is_an_error_that_names_text_lane_and_cycle(
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", ["cycle", "lane"])
-def test_planted_fault_of_timing_is_found(fault, build_cache, tmp_path, monkeypatch):
+def test_planted_fault_of_timing_is_found(fault, built, tmp_path, monkeypatch):
     engine = planted(fault, tmp_path, monkeypatch)
     with pytest.raises(HardwareMismatch, match=r"the Verilog (differs|gave a fingerprint)"):
         engine.fingerprint_many(EDGES)
