@@ -33,7 +33,12 @@ def patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:
     for module in pkgutil.walk_packages([str(PACKAGE)], "scrapy_neardup."):
         if module.name.endswith("__main__"):
             continue
-        loaded = importlib.import_module(module.name)
+        try:
+            loaded = importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("scrapy_neardup"):
+                raise
+            continue  # of an extra that is not installed
         for name, value in vars(loaded).items():
             yield from named(f"{module.name}.{name}".removeprefix("scrapy_neardup."), value)
     yield "kernels.numpy_twin.words._long_run()", words._long_run()
