@@ -69,9 +69,9 @@ def test_the_table_says_in_which_words_a_copy_differs(tmp_path: Path) -> None:
 
 
 def test_with_another_copy_kept_the_table_compares_with_that(tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet", reason="the extra [dedup] is not installed")
     rows = [ROWS[0], {"url": URL + "copy", "text": other_words(prose(0), 30) + " and more"}]
     run(tmp_path, rows, "--clusters", tmp_path / "clusters.parquet", "--keep", "longest")
-    pq = pytest.importorskip("pyarrow.parquet")
     kept, dropped = pq.read_table(tmp_path / "clusters.parquet").to_pylist()
     was = prose(0).split()[30]
     assert (kept["url"], dropped["url"]) == (URL + "copy", URL + "0")
