@@ -124,6 +124,21 @@ def test_another_secret_is_drawn_and_what_waits_stays(
     other.close()
 
 
+def test_a_prefix_may_have_what_patterns_are_made_of(server: RunningServer) -> None:
+    names = "shop[1]*", "shop1"
+    options = [server.url, "--prefix", names[0]]
+    for worker in (Worker(server.url, backend_prefix=name) for name in names):
+        worker.decide("https://one.example/1", prose(1))
+        worker.close()
+    assert main(["fleet", "forget", *options, "--site", "one.example"]) == 0
+    ours, theirs = (Worker(server.url, backend_prefix=name) for name in names)
+    assert ours.decide("https://one.example/2", prose(1)).kind == "new"
+    assert theirs.decide("https://one.example/2", prose(1)).kind == "exact"
+    theirs.close()
+    assert main(["fleet", "rotate-key", *options]) != 0  # ours lives
+    ours.close()
+
+
 def test_a_cluster_is_looked_at_as_a_whole(capsys: pytest.CaptureFixture[str]) -> None:
     with running_cluster() as nodes:
         url = f"redis+cluster://127.0.0.1:{nodes[0].port}"

@@ -77,7 +77,7 @@ class Operator:
 
     def _n_workers(self) -> int:
         """Workers that live."""
-        return sum(1 for _ in self._names(f"{{{self._prefix}}}:w:*"))
+        return sum(1 for _ in self._names("}:w:*"))
 
     @property
     def _frontier(self) -> str:
@@ -108,11 +108,12 @@ class Operator:
         return [self._client.info("everything")]
 
     def _names(self, pattern: str) -> Iterator[bytes]:
-        yield from self._client.scan_iter(match=pattern, count=AT_ONCE)
+        """Names of the fleet's keys. pattern: of what follows the prefix."""
+        prefix = "".join(f"\\{char}" if char in "*?[]\\" else char for char in self._prefix)
+        yield from self._client.scan_iter(match=f"{{{prefix}{pattern}", count=AT_ONCE)
 
     def _all_names(self) -> Iterator[bytes]:
-        escaped = "".join(f"\\{char}" if char in "*?[]\\" else char for char in self._prefix)
-        yield from self._names(f"{{{escaped}[:}}]*")
+        return self._names("[:}]*")
 
     def save(self, file: BinaryIO) -> int:
         """Write every key of the fleet to a file; how many. Best while no worker runs."""
@@ -154,10 +155,10 @@ class Operator:
     def forget(self, site: str) -> int:
         """Forget the pages of a site; how many. Its URLs stay seen."""
         url = site if "://" in site else f"http://{site}/"
-        key = f"{{{self._prefix}:p:{site_number(site_of(url)):016x}}}"
+        pages = f":p:{site_number(site_of(url)):016x}}}"
         try:
-            n = int(self._client.hlen(key))
-            for name in self._names(key + "*"):
+            n = int(self._client.hlen(f"{{{self._prefix}{pages}"))
+            for name in self._names(pages + "*"):
                 self._client.unlink(name)
         except failures() as error:
             raise FleetError(f"the server fails or refuses: {error}") from error
