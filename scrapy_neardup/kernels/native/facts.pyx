@@ -11,6 +11,7 @@ import numpy as np
 from scrapy_neardup.kernels.numpy_twin import facts as twin
 
 include "memory.pxi"
+include "utf8.pxi"
 
 cdef extern from "facts.h":
     enum:
@@ -58,9 +59,6 @@ cdef extern from "facts.h":
     uint64_t sum_of_own(const int64_t *lines, const uint64_t *hashes, size_t n,
                         const int64_t *own, size_t n_own)
 
-cdef extern from "Python.h":
-    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *length) except NULL
-
 cdef extern from "string.h":
     void *memset(void *memory, int byte, size_t n)
 
@@ -70,26 +68,9 @@ cdef object u64 = np.dtype(np.uint64), i64 = np.dtype(np.int64)
 
 def read(str text, int64_t max_lines):
     """What exact copies share, sentences that state facts, negations; see the twin."""
-    found = read_utf8(encodable(text), max_lines, False)
-    return found or read_utf8(encodable(twin.canonical(text)), max_lines, True)
-
-
-cdef encodable(str text):
-    """The text, its UTF-8 now in it; bytes where it has lone surrogates, three of each."""
-    cdef Py_ssize_t length
-    try:
-        PyUnicode_AsUTF8AndSize(text, &length)
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-    return text
-
-
-cdef const uint8_t *utf8_of(encoded, Py_ssize_t *length) except NULL:
-    """The UTF-8 of what encodable() gave, which owns it."""
-    if isinstance(encoded, str):
-        return <const uint8_t *>PyUnicode_AsUTF8AndSize(encoded, length)
-    length[0] = len(encoded)
-    return <const uint8_t *><const char *><bytes>encoded
+    # A lone surrogate takes three bytes, as any other character of its plane.
+    found = read_utf8(encodable(text, "surrogatepass"), max_lines, False)
+    return found or read_utf8(encodable(twin.canonical(text), "surrogatepass"), max_lines, True)
 
 
 cdef read_utf8(owner, int64_t max_lines, bint is_canonical):

@@ -17,6 +17,7 @@ from scrapy_neardup.kernels.numpy_twin.words import (
 
 include "memory.pxi"
 include "simd.pxi"
+include "utf8.pxi"
 
 cdef extern from "words.h":
     enum:
@@ -70,19 +71,19 @@ cdef extern from "words.h":
     Status words_until(Words *words) nogil
     Status blocks_until(Words *words, Blocks *blocks) nogil
 
-cdef extern from "Python.h":
-    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *length) except NULL
-
 cdef object empty = np.empty, u64 = np.dtype(np.uint64), i64 = np.dtype(np.int64)
 
 MAX_SHARE = 1 << 14  # bytes
+# Lone surrogates become question marks: both separate, and to decode surrogates takes a
+# microsecond each.
+SURROGATES = "replace"
 
 
 def normalise(str text):
     """The words of a text, in order, joined by single spaces, as UTF-8."""
     cdef Blocks one
     cdef Py_ssize_t length
-    owner = encodable(text)
+    owner = encodable(text, SURROGATES)
     one.max_lines, one.hashes = 0, NULL
     cdef const uint8_t *utf8 = utf8_of(owner, &length)
     return words_of(utf8, length, &one)
@@ -92,7 +93,7 @@ def blocks(str text, size_t max_lines):
     """The same words, and of each line that has any what the twin says."""
     cdef Py_ssize_t length
     cdef Blocks found
-    owner = encodable(text)
+    owner = encodable(text, SURROGATES)
     cdef const uint8_t *utf8 = utf8_of(owner, &length)
     cdef size_t n_lines = lines_at_most(utf8, length, max_lines)
     hashes, (n_words, at, ends) = empty(n_lines, u64), empty((3, n_lines), i64)
@@ -102,25 +103,6 @@ def blocks(str text, size_t max_lines):
     words = words_of(utf8, length, &found)
     n = found.n
     return words, hashes[:n], n_words[:n], at[:n], ends[:n]
-
-
-cdef encodable(str text):
-    """The text, its UTF-8 now in it; bytes where it has lone surrogates, question marks in their
-    place: both separate, and to decode surrogates takes a microsecond each."""
-    cdef Py_ssize_t length
-    try:
-        PyUnicode_AsUTF8AndSize(text, &length)
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace")
-    return text
-
-
-cdef const uint8_t *utf8_of(encoded, Py_ssize_t *length) except NULL:
-    """The UTF-8 of what encodable() gave, which owns it; an ASCII text is its own."""
-    if isinstance(encoded, str):
-        return <const uint8_t *>PyUnicode_AsUTF8AndSize(encoded, length)
-    length[0] = len(encoded)
-    return <const uint8_t *><const char *><bytes>encoded
 
 
 cdef bytes words_of(const uint8_t *utf8, size_t length, Blocks *blocks):
