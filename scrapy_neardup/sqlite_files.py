@@ -5,15 +5,18 @@ A view can compute for ever, a trigger act on what is written, a cell be as larg
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
 # Statements that made something: kind of object, its name → the statement.
 Objects = dict[tuple[str, str], str]
 
+MAX_TIME_S = 2**36  # some 2,000 years
 WRITTEN_BESIDE = ("-wal", "-shm", "-journal")  # suffixes of what SQLite writes beside a file
 
 _OBJECTS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
@@ -49,6 +52,21 @@ def require_schema(db: sqlite3.Connection, *schemas: str, max_cell_bytes: int) -
     if not any(objects.items() <= found.items() for objects in made):
         strange = [name for (kind, name), sql in made[0].items() if found.get((kind, name)) != sql]
         raise ForeignSchema(f"its {strange[0]} is not as we make it")
+
+
+def is_time(value: object) -> bool:
+    """Whether a cell holds a time that a clock may have had, in seconds since 1970."""
+    return isinstance(value, float) and 0 <= value < MAX_TIME_S
+
+
+@contextmanager
+def disk_errors(file: str) -> Iterator[None]:
+    """SQLite's errors of the disk as OSError, which names the file."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        full = "full" in str(error)
+        raise OSError(errno.ENOSPC if full else errno.EIO, f"{file}: {error}") from error
 
 
 @cache

@@ -14,7 +14,6 @@ from scrapy_neardup.ledger.schema import (
     DIFFERS_SINCE,
     DUPLICATE_KINDS,
     KINDS,
-    MAX_TIME_S,
     NOT_READ,
     CrawlRun,
     Decided,
@@ -25,7 +24,7 @@ from scrapy_neardup.ledger.schema import (
     url_hash,
     url_id,
 )
-from scrapy_neardup.sqlite_files import connect_to_read
+from scrapy_neardup.sqlite_files import connect_to_read, is_time
 
 DUPLICATES_OF = """
 WHERE original_id IN
@@ -91,7 +90,7 @@ class LedgerReader:
             with reading(path) as connection:
                 rows = connection.execute("SELECT id, started, rules FROM run ORDER BY id")
                 for id, started, rules in rows:
-                    if not _is_time(started):
+                    if not is_time(started):
                         raise _made_up(path, f"crawl {id}")
                     found.append(CrawlRun((int(path.stem), id), started, _object(rules)))
         return found
@@ -153,11 +152,7 @@ def _is_sound(decided: Decided) -> bool:
     texts = isinstance(decided.url, str) and isinstance(decided.callback, (str, type(None)))
     known = decided.kind in KINDS and decided.action in ACTIONS
     share = decided.similarity is None or 0 <= decided.similarity <= 1
-    return texts and known and share and isinstance(decided.run, int) and _is_time(decided.time)
-
-
-def _is_time(seconds: object) -> bool:
-    return isinstance(seconds, float) and 0 <= seconds < MAX_TIME_S
+    return texts and known and share and isinstance(decided.run, int) and is_time(decided.time)
 
 
 def _made_up(path: Path, what: str) -> LedgerError:

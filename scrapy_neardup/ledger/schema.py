@@ -101,7 +101,6 @@ OLD_SCHEMA = SCHEMA.replace(",\n    differs TEXT", "").replace(
     "\n           CAST(decision.differs AS TEXT) AS differs,", ""
 )
 MAX_CELL_BYTES = 1 << 24  # of the longest text, twice over
-MAX_TIME_S = 2**36  # some 2,000 years
 
 
 class Entry(NamedTuple):

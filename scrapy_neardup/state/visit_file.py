@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.own_files import O_NOFOLLOW, refuse_links, set_aside
-from scrapy_neardup.sqlite_files import WRITTEN_BESIDE, require_schema
+from scrapy_neardup.sqlite_files import WRITTEN_BESIDE, is_time, require_schema
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,6 @@ FILE = "visits.sqlite"
 VERSION = 3  # 2: what decides about a page has a MAC; 3: validators, requests, rates
 APPLICATION_ID = 0x6E656176  # "neav"
 MAX_CELL_BYTES = 1 << 28  # of all lines of a page, or all that was learnt
-MAX_TIME_S = 2**36  # some 2,000 years
 MADE_UP = f"{FILE}: {{}} is not as any crawl writes it. Move the file away"
 BUSY_S = 10.0  # another process that shares the folder writes for milliseconds
 
@@ -200,10 +199,10 @@ class Due(NamedTuple):
 def due(db: sqlite3.Connection) -> Iterator[Due]:
     """All pages that are not gone, the next to be fetched first."""
     query = (
-        "SELECT url, time, due, n_visits, n_changes, passed FROM page WHERE status < 4 "
+        "SELECT url, time, due, n_visits, n_changes, passed FROM page WHERE status < ? "
         "ORDER BY due, url"
     )
-    return (Due(*row) for row in db.execute(query))
+    return (Due(*row) for row in db.execute(query, (Status.GONE,)))
 
 
 def runs(db: sqlite3.Connection) -> list[Run]:
@@ -217,7 +216,7 @@ def runs(db: sqlite3.Connection) -> list[Run]:
         for id, spider, started, ended, reason, reverted in db.execute(query)
     ]
     for run in found:
-        if not (_is_time(run.started) and _are_texts(run.spider, run.reason or "")):
+        if not (is_time(run.started) and _are_texts(run.spider, run.reason or "")):
             raise StateError(MADE_UP.format(f"run {run.id}"))
     return found
 
@@ -233,14 +232,10 @@ def changes(db: sqlite3.Connection, since: int) -> Iterator[Change]:
         "ORDER BY run, status, url"
     )
     for run, at, status, url, target, what in db.execute(query, {"since": since}):
-        is_sound = isinstance(run, int) and status in tuple(Status) and _is_time(at)
+        is_sound = isinstance(run, int) and status in tuple(Status) and is_time(at)
         if not (is_sound and _are_texts(url, target or "", what or "")):
             raise StateError(MADE_UP.format(f"what happened in run {run}"))
         yield Change(run, at, Status(status), url, target, what)
-
-
-def _is_time(seconds: object) -> bool:
-    return isinstance(seconds, float) and 0 <= seconds < MAX_TIME_S
 
 
 def _are_texts(*values: object) -> bool:

@@ -6,17 +6,17 @@ are those that are kept: a dropped copy repeats nothing.
 
 from __future__ import annotations
 
-import errno
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
 from scrapy_neardup.offline.dedup.deciding import Place
 from scrapy_neardup.offline.dedup.lines import Document
 from scrapy_neardup.offline.dedup.tables import Records, as_line
+from scrapy_neardup.sqlite_files import disk_errors
 from scrapy_neardup.state.files import write_atomically
 
 Paragraphs = Literal["list", "remove"]
@@ -80,7 +80,7 @@ class ParagraphTable:
 
     def fill(self, chunks: Iterable[tuple[int, int, list[Document]]], scope: str) -> None:
         """Take the documents of chunks, in their order, and find what repeats. O(n log n)."""
-        with disk_errors():
+        with disk_errors(FILE):
             self._connection.executescript(SCHEMA)
             self._connection.execute("BEGIN")
             for number, chunk, documents in chunks:
@@ -109,7 +109,7 @@ class ParagraphTable:
 
     def rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
         """The rows of a query."""
-        with disk_errors():
+        with disk_errors(FILE):
             yield from self._connection.execute(query, values)
 
     def surplus(self, number: int, chunk: int) -> dict[int, list[int]]:
@@ -139,16 +139,6 @@ class ParagraphTable:
                 JOIN paragraph USING (document, line)"""
         values = {name: next(self.rows(query))[0] for name, query in found.items()}
         return {f"paragraphs/{name}": int(value) for name, value in values.items()}
-
-
-@contextmanager
-def disk_errors(file: str = FILE) -> Iterator[None]:
-    """SQLite's errors of the disk as OSError."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        full = "full" in str(error)
-        raise OSError(errno.ENOSPC if full else errno.EIO, f"{file}: {error}") from error
 
 
 def write_paragraphs(out: Path, table: ParagraphTable, mode: Paragraphs, records: Records) -> None:

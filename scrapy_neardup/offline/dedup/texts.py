@@ -11,7 +11,7 @@ from scrapy_neardup.ledger.schema import compressed, decompressed
 from scrapy_neardup.offline.dedup.copies import clusters_of
 from scrapy_neardup.offline.dedup.deciding import Place
 from scrapy_neardup.offline.dedup.journal import Decided
-from scrapy_neardup.offline.dedup.paragraphs import disk_errors
+from scrapy_neardup.sqlite_files import disk_errors
 
 FILE = "texts.sqlite"
 Chunk = tuple[int, int]  # number of the input, of the chunk in it
