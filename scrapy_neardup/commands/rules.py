@@ -186,7 +186,7 @@ def learnt(rules: list[Rule], folder: Path) -> list[Rule]:
     from scrapy.utils.project import get_project_settings
 
     from scrapy_neardup.factory import make_rules
-    from scrapy_neardup.learn.learner import Judged, Learner
+    from scrapy_neardup.learn.learner import NO_EVIDENCE, Judged, Learner
     from scrapy_neardup.ledger.reader import LedgerReader
     from scrapy_neardup.ledger.schema import NOT_READ
     from scrapy_neardup.settings import NearDupSettings
@@ -202,7 +202,7 @@ def learnt(rules: list[Rule], folder: Path) -> list[Rule]:
     learner = Learner(settings.learn_error)
     learner.restore(rules)
     for decided in reader.decisions():
-        if decided.kind in (*NOT_READ, "undecided", "soft-404", "claimed"):
+        if decided.kind in (*NOT_READ, *NO_EVIDENCE):
             continue
         repeats = decided.kind in ("exact", "near") and decided.data_differ is None
         if repeats and (decided.action == "kept" or decided.original is None):

@@ -76,9 +76,9 @@ class Claims:
 
         Copies of one of them name it, too; but then they are none of those that they name.
         """
-        if judged.original is None or b"hreflang" not in head_of(page.response):
-            return False
         keys = {url_key(url, self._rules) for url in alternates(page.response)}
+        if not keys or judged.original is None:
+            return False
         own, original = (url_key(u, self._rules) for u in (page.response.url, judged.original))
         return own != original and {own, original} <= keys
 

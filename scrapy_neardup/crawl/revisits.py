@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 import lxml.etree
 from scrapy.http import Request, Response
@@ -78,7 +77,7 @@ class Revisits:
 
     def _shape(self, url: str) -> str:
         parts = cut(url_key(url, self._rules))
-        return urlsplit(url).netloc.lower() if parts is None else parts.shape
+        return host_of(url) if parts is None else parts.shape
 
     def is_hub(self, key: bytes) -> bool:
         """Whether a page brought new links when it was read last."""

@@ -54,7 +54,7 @@ class SoftNotFound:
 
     async def probe(self, response: Response) -> None:
         """Ask a host for a path that cannot exist, once, where the project wants that."""
-        host = host_of(response.url)
+        host = origin_of(response.url)
         asked = self._outlines.get(host)
         if asked is None and len(self._outlines) < MAX_HOSTS:
             asked = self._outlines[host] = Future()
@@ -98,7 +98,7 @@ class SoftNotFound:
             self._count(stats.PAGES_SOFT_404)
 
     def _is_probed(self, page: CrawledPage) -> bool:
-        asked = self._outlines.get(host_of(page.response.url)) if self._outlines else None
+        asked = self._outlines.get(origin_of(page.response.url)) if self._outlines else None
         if asked is None or not asked.done() or not page.words:
             return False
         return outline(page.words, page.response.url) == asked.result()
@@ -121,7 +121,7 @@ class SoftNotFound:
         return is_soft
 
 
-def host_of(url: str) -> str:
-    """The scheme and host of a URL, with its port."""
+def origin_of(url: str) -> str:
+    """The scheme and host of a URL, with its port: what probes are sent to."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"

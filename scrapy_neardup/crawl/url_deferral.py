@@ -11,7 +11,7 @@ from scrapy.http import Request
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.url_learning import is_plain
 from scrapy_neardup.detect.near import MIN_WORDS
-from scrapy_neardup.detect.text import Blocks
+from scrapy_neardup.detect.text import Blocks, without_numbers
 from scrapy_neardup.factory import make_queued_urls, make_rules
 from scrapy_neardup.learn.dry_kinds import DryKinds, kind_of
 from scrapy_neardup.learn.url_parts import split
@@ -60,7 +60,8 @@ class UrlDeferral:
         if decision is None or page.differing is not None or decision.kind == "undecided":
             return url, True
         if decision.kind == "too-short":
-            outline = f"{kind} {outline_of(page.words)}"
+            # The months of a calendar without events have but a few.
+            outline = f"{kind} {' '.join(without_numbers(page.words))}"
             return outline, self._known.add(hash(outline))
         if decision.kind in ("new", "contains"):
             return url, page.blocks is None or self._known.new_words(page.blocks) >= MIN_WORDS
@@ -119,9 +120,3 @@ class KnownLines:
         """A page has these lines; how many words those have that are new."""
         lines = zip(blocks.hashes.tolist(), blocks.n_words.tolist(), strict=True)
         return sum(n_words for line, n_words in lines if self.add(line))
-
-
-def outline_of(words: bytes) -> str:
-    """Words without numbers: the months of a calendar without events have but a few outlines."""
-    kept = (word for word in words.decode("utf-8", "replace").split() if word.isalpha())
-    return " ".join(kept)

@@ -14,7 +14,7 @@ from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.detect.near import MIN_WORDS
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.factory import make_rules
-from scrapy_neardup.learn.learner import Judged, Learner
+from scrapy_neardup.learn.learner import NO_EVIDENCE, Judged, Learner
 from scrapy_neardup.learn.rule import Standing
 from scrapy_neardup.learn.stored_rules import FILE
 from scrapy_neardup.own_files import set_aside
@@ -64,11 +64,7 @@ class UrlLearning:
     def _judged(self, page: CrawledPage) -> Judged | None:
         """The page as evidence; None for one of which it is not known what it says."""
         decision, url = page.judged, page.response.url
-        if (
-            decision is None
-            or decision.kind in ("undecided", "soft-404", "claimed")
-            or decision.cold
-        ):
+        if decision is None or decision.kind in NO_EVIDENCE or decision.cold:
             return None
         original = None
         # A list that differs in an entry is another one: without items its text has to be the same.

@@ -58,6 +58,12 @@ def words_and_blocks(text: str) -> tuple[bytes, Blocks]:
     return _within_budget(words, text), Blocks(hashes, n_words, lines, ends)
 
 
+def without_numbers(words: bytes) -> list[str]:
+    """The words that are letters only, of those that normalise() gave: what pages say that differ
+    in dates and counts."""
+    return [word for word in words.decode("utf-8", "replace").split() if word.isalpha()]
+
+
 def exact_text(text: str) -> bytes:
     """What two texts share if one is an exact copy of the other, as UTF-8.
 

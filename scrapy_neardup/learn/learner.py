@@ -18,6 +18,8 @@ from scrapy_neardup.learn.dry_kinds import DryKinds
 from scrapy_neardup.learn.rule import Pair, Rule, Standing, predictions_for
 from scrapy_neardup.learn.url_parts import UrlParts, cut, value_class
 
+# What decisions of these kinds say of a page is not what its content says.
+NO_EVIDENCE = ("undecided", "soft-404", "claimed")
 MAX_HOSTS = 1024
 MAX_FORMS = 65_536  # of all hosts: URLs, whole or without one part; about 250 bytes each
 MAX_RULES = 1024  # of a host; most of them contradicted

@@ -9,6 +9,7 @@ import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from scrapy_neardup.detect.text import without_numbers
 from scrapy_neardup.learn.url_parts import EXTENSION, UrlParts
 
 MIN_URLS, MIN_SHAPES = 5, 3
@@ -28,8 +29,7 @@ def tokens_of(url: UrlParts) -> frozenset[str]:
 def outline(words: bytes, url: str) -> int:
     """What a page says, without numbers and without what it repeats of its own URL; a hash."""
     echoed = set(TOKEN.findall(url.lower()))
-    text = words.decode("utf-8", "replace").split()
-    return hash(tuple(word for word in text if word.isalpha() and word not in echoed))
+    return hash(tuple(word for word in without_numbers(words) if word not in echoed))
 
 
 @dataclass(slots=True)

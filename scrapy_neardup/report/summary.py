@@ -11,7 +11,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from scrapy_neardup.ledger.reader import LedgerReader
-from scrapy_neardup.ledger.schema import NOT_READ, Decided
+from scrapy_neardup.ledger.schema import DUPLICATE_KINDS, NOT_READ, Decided
 from scrapy_neardup.report.patterns import is_wholesale, url_pattern
 
 # Beyond these, sites and patterns are counted together and clusters are not ranked: a summary
@@ -61,7 +61,7 @@ class Tally:
     @property
     def duplicates(self) -> int:
         """Pages that repeat another."""
-        return sum(self.kinds[kind] for kind in ("exact", "near", "soft-404", "claimed"))
+        return sum(self.kinds[kind] for kind in DUPLICATE_KINDS - NOT_READ)
 
     def as_dict(self) -> dict[str, object]:
         """The counts by name, for JSON."""

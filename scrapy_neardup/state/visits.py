@@ -426,9 +426,10 @@ class Visits:
 
     def minor(self, pages: list[tuple[bytes, str, str]]) -> None:
         """Pages that count as CHANGED in this run are MINOR. pages: key, callback, URL."""
-        keys = [(key, self.spider, callback, self.run) for key, callback, _ in pages]
+        statuses = Status.MINOR, Status.CHANGED
+        rows = [(key, self.spider, callback, self.run, *statuses) for key, callback, _ in pages]
         with self._db:
-            self._db.executemany(_MINOR, keys)
+            self._db.executemany(_MINOR, rows)
             query = "DELETE FROM change WHERE run = ? AND url = ?"
             self._db.executemany(query, [(self.run, url) for _, _, url in pages])
 
@@ -589,8 +590,8 @@ _UNLINKED = (
 _READ_ABOVE = "SELECT 1 FROM page WHERE key = ? AND max(run, passed) = ? AND depth < ? LIMIT 1"
 _PASSED = "UPDATE page SET passed = ? WHERE key = ? AND spider = ?"
 _MINOR = (
-    "UPDATE page SET status = 2 WHERE key = ? AND spider = ? AND callback = ? AND run = ? "
-    "AND status = 3"
+    "UPDATE page SET status = ?5 WHERE key = ?1 AND spider = ?2 AND callback = ?3 AND run = ?4 "
+    "AND status = ?6"
 )
 _DEPARTED = "UPDATE page SET status = ?, time = ? WHERE key = ? AND spider = ? AND callback = ?"
 _SAME = (
