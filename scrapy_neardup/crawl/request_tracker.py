@@ -121,12 +121,12 @@ class RequestTracker:
 
     def answered(self, request: Request, response: Response, key: bytes | None) -> None:
         """The final response came; key: of its URL, if that is to count as seen."""
-        asked_fleet = request.meta[TRACE][-3]
+        meta = request.meta
         if is_transient(response.status):  # what waits for the request goes on waiting
-            del request.meta[TRACE]
+            del meta[TRACE]
             return
         page = self._lifecycle.answered(key, self._found_on(request))
-        request.meta[TRACE] = (asked_fleet, page)
+        meta[TRACE] = (meta[TRACE][-3], page)
 
     def _found_on(self, request: Request) -> int | None:
         """The page the request was found on, if a crawl of this state found it."""
@@ -138,9 +138,10 @@ class RequestTracker:
 
         From now on the spider may copy the response's meta to other requests.
         """
-        trace = response.meta.pop(TRACE, ())
-        if OWN_KEY in response.meta:
-            response.meta[USED_KEY] = response.meta[OWN_KEY]
+        meta = response.meta
+        trace = meta.pop(TRACE, ())
+        if OWN_KEY in meta:
+            meta[USED_KEY] = meta[OWN_KEY]
         return (trace[1], bool(trace[0])) if len(trace) == 2 else (None, False)
 
 

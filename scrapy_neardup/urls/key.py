@@ -142,14 +142,15 @@ def request_key(
     and the URL rules are not asked. URLs of requests with `verbatim_url` in their meta are
     compared byte by byte; those of requests with `dud` False, without the rules for single sites.
     """
-    own = request.meta.get(OWN_KEY)
-    if own is not None and own != request.meta.get(USED_KEY):
+    meta = request.meta
+    own = meta.get(OWN_KEY)
+    if own is not None and own != meta.get(USED_KEY):
         return own_key(own)
     if fingerprinter is not None:
         return opaque_key(request.url, "fingerprint", fingerprinter.fingerprint(request))
-    if request.meta.get("verbatim_url"):
+    if meta.get("verbatim_url"):
         key = opaque_key(request.url, "verbatim", blake2b(request.url.encode()).digest()[:16])
-    elif request.meta.get("dud", True):
+    elif meta.get("dud", True):
         key = url_key(request.url, rules)
     else:
         key = url_key(request.url, replace(rules, site_rules=NO_RULES))
