@@ -42,6 +42,16 @@ def variants(shared_data: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
+@pytest.fixture(scope="module")
+def one_key() -> Iterator[None]:
+    """Folders draw keys, and decisions near the limit depend on them: commands take one_key.py."""
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+        patched.setenv("SCRAPY_SETTINGS_MODULE", "one_key")
+        yield
+
+
 @pytest.fixture
 def mock_site() -> Iterator[MockSite]:
     """A small site on loopback that counts its hits; see MockSite for its routes."""

@@ -31,6 +31,8 @@ warcio = pytest.importorskip("warcio", reason="the extra [dedup] is not installe
 pa = pytest.importorskip("pyarrow", reason="the extra [dedup] is not installed")
 zstandard = pytest.importorskip("zstandard", reason="the extra [dedup] is not installed")
 
+pytestmark = pytest.mark.usefixtures("one_key")
+
 URL = "http://a.example/{}"
 # Pages by number: 3 repeats 0 word by word, 5 is near to 1, 6 is too short to be near anything.
 # Of the first four pages of a host none is near.

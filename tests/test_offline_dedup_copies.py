@@ -26,6 +26,8 @@ from scrapy_neardup.offline.dedup.traits import Traits, canonical_in, seconds_of
 
 pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
 
+pytestmark = pytest.mark.usefixtures("one_key")
+
 
 def written(path: Path, table: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in table))
@@ -143,6 +145,17 @@ def test_a_run_drops_what_an_earlier_run_has(
     assert "neither" in capsys.readouterr().err
 
 
+def test_a_run_without_a_key_of_its_own_takes_that_of_its_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCRAPY_SETTINGS_MODULE")
+    source = written(tmp_path / "a.jsonl", rows()[:1])
+    assert run(tmp_path / "first", source) == 0
+    assert run(tmp_path / "second", source, "--against", tmp_path / "first") == 0
+    assert (tmp_path / "second" / "key").read_bytes() == (tmp_path / "first" / "key").read_bytes()
+    assert not list((tmp_path / "second" / "kept").iterdir())
+
+
 @pytest.mark.parametrize("where", ["NEARDUP_STATE_DIR", "JOBDIR"])
 def test_a_run_drops_what_a_crawl_has(tmp_path: Path, mock_site: MockSite, where: str) -> None:
     bodies = [page(prose(i)) for i in range(3)]
@@ -201,16 +214,6 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows_of_c = [json.dumps(row) for row in table(30)]
     (folder / "c.json").write_text("[\n" + ",\n".join(rows_of_c) + "\n]")
     return folder
-
-
-@pytest.fixture(autouse=True)
-def one_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders draw keys, and decisions near the limit depend on them."""
-    (tmp_path / "settings_of_the_test.py").write_text("NEARDUP_KEY = 5\n")
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    monkeypatch.setenv("PYTHONPATH", path)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "settings_of_the_test")
 
 
 def dedup_command(collection: Path, out: Path, *more: str) -> list[str]:
@@ -294,14 +297,11 @@ def shim() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def whole(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(collection: Path, one_key: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The result of a run that nothing disturbs."""
     folder = tmp_path_factory.mktemp("whole")
-    (folder / "settings_of_the_test.py").write_text("NEARDUP_KEY = 5\n")
     command = dedup_command(collection, folder / "out", "--paragraphs", "remove", "--jobs", "1")
-    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    env = os.environ | {"PYTHONPATH": path, "SCRAPY_SETTINGS_MODULE": "settings_of_the_test"}
-    subprocess.run([sys.executable, "-m", "scrapy_neardup", *command], check=True, env=env)
+    subprocess.run([sys.executable, "-m", "scrapy_neardup", *command], check=True)
     return folder / "out"
 
 

@@ -16,6 +16,8 @@ from test_offline_dedup import jsonl, rows, warc
 
 pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
 
+pytestmark = pytest.mark.usefixtures("one_key")
+
 DOCS = Path(__file__).parents[1] / "docs" / "dedup.md"
 COMMANDS = re.findall(r"^    (.*scrapy neardup .*)$", DOCS.read_text("utf-8"), re.MULTILINE)
 
@@ -56,5 +58,5 @@ def prepare(folder: Path, site: MockSite) -> None:
     passage = " ".join(rows()[2]["text"].split()[20:60])
     (folder / "benchmark.jsonl").write_text(json.dumps({"question": passage}) + "\n", "utf-8")
     site.add("/crawled", page(prose(0)))
-    own = {"NEARDUP_KEY": None, "NEARDUP_BOILERPLATE": "learn"}
+    own = {"NEARDUP_KEY": 5, "NEARDUP_BOILERPLATE": "learn"}
     crawl_requests(site, "/crawled", settings={**own, "JOBDIR": str(folder / "crawls" / "shop")})

@@ -20,7 +20,8 @@ URL = "http://a.example/"
 @pytest.fixture(autouse=True)
 def every_word_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a host's first pages none is near another where templates are learnt."""
-    (tmp_path / "settings_of_the_test.py").write_text('NEARDUP_BOILERPLATE = "keep"\n', "utf-8")
+    settings = 'NEARDUP_BOILERPLATE = "keep"\nNEARDUP_KEY = 5\n'
+    (tmp_path / "settings_of_the_test.py").write_text(settings, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "settings_of_the_test", raising=False)
     monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "settings_of_the_test")

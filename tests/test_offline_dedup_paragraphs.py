@@ -22,6 +22,8 @@ from scrapy_neardup.offline.dedup.record import Chunk, Frame, Limits
 warcio = pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
 pa = pytest.importorskip("pyarrow", reason="the extra [dedup] is not installed")
 
+pytestmark = pytest.mark.usefixtures("one_key")
+
 FOOTER = "Copyright 2026 by the shop, all rights reserved."
 NOTICE = "We value your privacy and use cookies."
 # The first four have a site of their own; the notice stands on both.

@@ -14,6 +14,8 @@ from scrapy_neardup.offline.dedup.passages import Passage, Passages, read_passag
 
 warcio = pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
 
+pytestmark = pytest.mark.usefixtures("one_key")
+
 QUESTION = "Which of these rivers flows through more capital cities than any other in the world?"
 
 
