@@ -203,6 +203,21 @@ def test_a_page_that_moved_is_named_and_gives_no_item(
     }
 
 
+def test_a_page_that_leads_to_one_that_fails_is_not_gone(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    mock_site.pages["/p/1"] = redirect("/p/2")
+    mock_site.add("/p/2", "out of order", status=503)
+    second = recrawl(mock_site, tmp_path, RETRY_TIMES=0)
+    assert found(second) == {"unchanged": 7}
+    mock_site.add("/p/2", product(2))
+    third = recrawl(mock_site, tmp_path)
+    assert found(third) == {"unchanged": 8, "gone": 1}  # what it said is nowhere
+    assert third.items == []
+
+
 def events(folder: Path, run: int, status: str) -> dict[str, str | None]:
     """URL → where it moved to, of what a run found of one status."""
     with closing(opened(folder / FILE)) as db:
@@ -509,8 +524,10 @@ def test_the_loop_of_the_document_keeps_a_table(mock_site: MockSite, tmp_path: P
     mock_site.pages["/p/1"] = redirect("/q/1", 301)
     mock_site.add("/q/1", product(1))
     mock_site.add("/p/2", product(2, "9.00"))
-    second = first | {"/q/1": "12.50", "/p/2": "9.00"}
-    del second["/p/0"], second["/p/1"]
+    mock_site.pages["/p/3"] = redirect("/q/3", 301)
+    mock_site.add("/q/3", product(3, "8.00"))  # moved, and changed on the way
+    second = first | {"/q/1": "12.50", "/p/2": "9.00", "/q/3": "8.00"}
+    del second["/p/0"], second["/p/1"], second["/p/3"]
     assert day() == second
     assert day() == second
 

@@ -150,6 +150,23 @@ def test_a_page_kept_again_with_other_words_replaces_its_earlier_self(
     state.close()
 
 
+@ENDS
+def test_a_page_that_left_its_url_is_known_there_no_longer(tmp_path: Path, end: End) -> None:
+    state = opened(tmp_path / "state")
+    for name, seed in (("gone", 1), ("moved", 2), ("taken", 3), ("home", 4)):
+        keep(state, f"http://example.com/{name}", prose(seed))
+    state.forget_page("http://example.com/gone")
+    state.forget_page("http://example.com/never")
+    state.move_page("http://example.com/moved", "http://example.com/new")
+    state.move_page("http://example.com/taken", "http://example.com/home")
+    state = opened(end(state))
+    assert [knows(state, prose(seed)) for seed in (1, 2, 3, 4)] == [False, True, False, True]
+    assert not state.has_kept("http://example.com/moved")
+    assert state.has_kept("http://example.com/new")
+    state.check()
+    state.close()
+
+
 def waiting() -> PageLifecycle:
     """A page that waits for one request, its callback exhausted."""
     lifecycle = PageLifecycle()

@@ -123,7 +123,7 @@ class ItemJudge:
         if judged is None:
             return None
         row = judged.original_id if judged.is_duplicate else judged.page_id
-        return None if row is None else self._state.detector.pages.name(row)
+        return None if row is None else self._state.detector.pages.name(row) ^ page.version
 
     def _read(self, item: Any, page: CrawledPage) -> ItemReading:
         """An item's data, as of no page. Safe in a thread: touches no structure of the crawl."""

@@ -14,6 +14,7 @@ from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.text import Blocks
+from scrapy_neardup.state.visits import FIRST, Original
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
 
 
@@ -36,6 +37,9 @@ class CrawledPage:
     content: PageContent | str | None = None  # what was extracted of it
     is_extracted: bool = False  # whether that was tried
     revisit: Revisit | None = None  # how it compares with its earlier self, under NEARDUP_RECRAWL
+    original: Original | None = None  # the page that it repeats, as it was when they were compared
+    originals: dict[bytes, int] = field(default_factory=dict)  # for which its items were dropped
+    version: int = FIRST  # of the page by whose name its items are remembered
     was_kept: bool = False  # whether items of its earlier self were kept
     n_links: int = 0  # requests that its callback yielded, counted there, too
     n_new_links: int = 0  # of those, to URLs that nobody knew (NEARDUP_REVISIT)

@@ -79,6 +79,14 @@ class PageJudge:
         if judged is not None:
             page.judged, page.decision = judged, self.spare(page.response.url, judged)
 
+    def forget(self, url: str) -> None:
+        """What the page of a URL said is there no longer."""
+        self._attempt("state", self._state.forget_page, url)
+
+    def move(self, url: str, target: str) -> None:
+        """What the page of a URL said is at another one now."""
+        self._attempt("state", self._state.move_page, url, target)
+
     def words(self, page: CrawledPage) -> bytes | None:
         """The words of a page; None where it cannot be compared."""
         reading = self._read(page)

@@ -113,6 +113,8 @@ class CrawledPages:
         await self._judge.judge(page)
         self._attempt("soft_404", self._soft_404.name, page)
         self._attempt("claims", self._claims.weigh, page)
+        if self._recrawl is not None:
+            self._attempt("recrawl", self._recrawl.judged, page)
         row = page.judged.page_id if page.judged is not None and page.is_new else None
         self._lifecycle.judged(page.id, row, original_of(page.decision))
 
@@ -187,6 +189,8 @@ class CrawledPages:
 
     def item_repeats(self, page: CrawledPage | None, decision: Decision) -> None:
         """An item is about to be dropped because it, or its page, repeats another."""
+        if page is not None and self._recrawl is not None:
+            self._attempt("recrawl", self._recrawl.dropped, page, decision)
         row = decision.original_id
         if page is not None and row is not None and self._lifecycle.is_unkept(row):
             request = page.response.request

@@ -13,11 +13,13 @@ from weakref import WeakKeyDictionary
 from zipfile import BadZipFile
 
 import numpy as np
+from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.conditional import IN_FULL, ConditionalRequests, Validators, host_of
+from scrapy_neardup.crawl.copies import Copies
 from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.item_data import is_long
@@ -27,6 +29,7 @@ from scrapy_neardup.crawl.recorder import Recorder, callback_of
 from scrapy_neardup.crawl.revisits import HUB_PRIORITY, Revisits
 from scrapy_neardup.crawl.stored_requests import YieldedRequests, given_back
 from scrapy_neardup.detect.content import PageContent
+from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.page_table import site_number
 from scrapy_neardup.detect.revision import Lines, Noise, Revision
 from scrapy_neardup.errors import SnapshotError
@@ -34,7 +37,15 @@ from scrapy_neardup.factory import ttl_s
 from scrapy_neardup.ledger.schema import Action, Entry, EntryKind
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit_file import Status
-from scrapy_neardup.state.visits import Departure, Visit, Visits, key_of
+from scrapy_neardup.state.visits import (
+    FIRST,
+    Departure,
+    Original,
+    Visit,
+    Visits,
+    key_of,
+    new_version,
+)
 
 if TYPE_CHECKING:
     from scrapy_neardup.crawl.item_judge import ItemJudge
@@ -68,6 +79,7 @@ class Revisit(NamedTuple):
     status     what it is, also where a crash made this run read it twice
     passes     whether its items pass although it is unchanged
     stands     whether its items pass although it repeats another page: they did before it changed
+    is_another whether it takes the place of an earlier self that said something else
     fields     names of item fields that differ
     added      lines that are new
     n_removed  lines that are gone
@@ -77,6 +89,7 @@ class Revisit(NamedTuple):
     status: Status
     passes: bool
     stands: bool
+    is_another: bool
     fields: list[str]
     added: list[str]
     n_removed: int
@@ -105,13 +118,17 @@ class Early(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A page that was not downloaded: as it was known, and what its callback yielded then.
+    """A page that was not downloaded.
 
-    is_due: False where nobody was asked whether it changed.
+    visit     as it was known
+    requests  what its callback yielded then
+    asked     the request for it
+    is_due    False where nobody was asked whether it changed
     """
 
     visit: Visit
     requests: list[Request]
+    asked: Request
     is_due: bool = True
 
 
@@ -145,6 +162,7 @@ class Recrawl:
         self._conditions = ConditionalRequests(settings, visits, servers, crawler, count)
         is_adaptive = settings.revisit == "adaptive"
         self._revisits = Revisits(settings, visits, servers) if is_adaptive else None
+        self._copies = Copies(visits, judge, self._key)
         self._program = Program(crawler)
         self._programs: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
         self._unread: WeakKeyDictionary[Request, Unread] = WeakKeyDictionary()
@@ -156,6 +174,7 @@ class Recrawl:
         self._misses_links = False  # whether a page that may hold links could not be read
         self._early: list[Early] = []
         self._n_compared = 0
+        crawler.signals.connect(self._dropped, signal=signals.request_dropped)
         self._targets: Counter[object] = Counter()  # line of a rewritten page → pages that have it
 
     def _stored_noise(self) -> Noise:
@@ -219,7 +238,7 @@ class Recrawl:
         visit = None if key is None else self._visits.visit(key, _callback(request), counts=False)
         if visit is None or visit.run >= self._visits.run or not self._counts(visit):
             return None
-        return visit
+        return None if self._copies.is_orphan(visit) else visit
 
     def _may_go_unread(self, request: Request, visit: Visit) -> bool:
         """Whether all that the page would lead to is known without reading it."""
@@ -239,7 +258,8 @@ class Recrawl:
             return None
         if is_due and not self._conditions.is_answer(request, response, visit):
             return None
-        unread = Unread(visit, given_back(visit.requests, self._crawler.spider), is_due)
+        given = given_back(visit.requests, self._crawler.spider)
+        unread = Unread(visit, given, request, is_due)
         meta = request.meta | {"handle_httpstatus_list": [NOT_MODIFIED]}
         told = request.replace(callback=_nothing, errback=None, cb_kwargs={}, meta=meta)
         self._conditions.withdraw(told)
@@ -269,6 +289,11 @@ class Recrawl:
         else:
             self.failed(request)
 
+    def _dropped(self, request: Request, spider: Spider) -> None:
+        """A request was not queued: its page is read by another one of this run."""
+        if "redirect_urls" in request.meta:
+            self._attempt("recrawl", self.redirected, request)
+
     def redirected(self, request: Request) -> None:
         """The URLs through which a request came lead to its own, which was read, or is gone."""
         at = self._key(request)
@@ -293,6 +318,15 @@ class Recrawl:
         return None if key is None else key_of(key)
 
     # --- pages
+
+    def judged(self, page: CrawledPage) -> None:
+        """A page was compared with other pages; nothing else was done since."""
+        self._copies.judged(page)
+
+    def dropped(self, page: CrawledPage, decision: Decision) -> None:
+        """An item of a page is dropped because it repeats another, or the page does."""
+        by_page = decision is page.decision
+        self._copies.dropped(page, None if by_page else decision.original)
 
     async def compared(self, page: CrawledPage, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """What a callback yields: the requests at once, the items when the page is compared."""
@@ -324,6 +358,14 @@ class Recrawl:
             yield item
         if error is not None:
             raise error
+        for request in self._attempt("recrawl", self._copies_to_read, page) or ():
+            yield request
+
+    def _copies_to_read(self, page: CrawledPage) -> list[Request]:
+        """Requests for copies of a page that now says something else, read before it was."""
+        if page.revisit is None or not page.revisit.is_another:
+            return []
+        return self._copies.changed(page, page.revisit.visit.key)
 
     def _taken_down(self, page: CrawledPage) -> YieldedRequests | None:
         """Where what a callback yields is taken down; None where it would not be used."""
@@ -337,7 +379,8 @@ class Recrawl:
         """What a page led to when it was read last; it is unchanged."""
         request = page.response.request
         assert request is not None
-        visit, requests, is_due = self._unread[request]
+        visit, requests, asked, is_due = self._unread[request]
+        self._copies.unchanged(asked, visit)
         page.is_read = True  # there is nothing to read
         for found in requests:
             self._attempt("recrawl", self._linked, page, found)
@@ -365,7 +408,7 @@ class Recrawl:
         )
         if self._revisits is not None:
             row = self._revisits.compared(row, visit, False)
-        page.revisit = Revisit(row, Status.UNCHANGED, False, False, [], [], 0)
+        page.revisit = Revisit(row, Status.UNCHANGED, False, False, False, [], [], 0)
 
     def _linked(self, page: CrawledPage, request: Request) -> None:
         """A page led to a request."""
@@ -432,7 +475,11 @@ class Recrawl:
                 program=program,
                 requests=requests,
             )
+        if before is not None and earlier is None:
+            visit = visit._replace(version=new_version())
         page.revisit = self._revisit(visit, earlier, now, fields, self._is_wanted(response))
+        if page.revisit.says_nothing_new:
+            self._copies.unchanged(request, page.revisit.visit)
         if self._revisits is not None:
             self._scheduled(self._revisits, page, earlier, page.revisit)
         if earlier is not None and earlier.program == program and earlier.run < visits.run:
@@ -491,7 +538,7 @@ class Recrawl:
         host = number_of_host(visit.url)
         if earlier is None:
             self._read(host, now)
-            return Revisit(visit, Status.NEW, passes, False, [], [], 0)
+            return Revisit(visit, Status.NEW, passes, False, visit.version != FIRST, [], [], 0)
         names = differing(unpacked_fields(earlier.items), fields)
         status, added, n_removed = self._status(host, earlier, now, names)
         if earlier.run < visit.run:
@@ -499,10 +546,17 @@ class Recrawl:
             kept = status
         else:  # read again in one run, as after a crash: what the run found first stands
             kept = max(Status(earlier.status), status) if earlier.status else Status.NEW
-        had_passed = earlier.copy_of is None and not self._is_out_of_order()
-        stands = status == Status.CHANGED and had_passed
-        row = visit._replace(status=kept)
-        return Revisit(row, status, passes, stands, names or [], added, n_removed)
+        if status == Status.CHANGED:
+            row = visit._replace(status=kept, version=new_version())
+            stands = not (earlier.repeats or self._is_out_of_order())
+            return Revisit(row, status, passes, stands, True, names or [], added, n_removed)
+        if self._copies.is_orphan(earlier):
+            row = visit._replace(first=visit.run, version=new_version())
+            return Revisit(row, Status.NEW, passes, False, True, [], [], 0)
+        row = visit._replace(
+            status=kept, version=earlier.version, copy_of=earlier.copy_of, repeats=earlier.repeats
+        )
+        return Revisit(row, status, passes, False, False, [], added, n_removed)
 
     def _status(
         self, host: int, earlier: Visit, now: Revision, names: list[str] | None
@@ -582,15 +636,23 @@ class Recrawl:
         if page.revisit is None:
             return
         visit = page.revisit.visit
-        original = page.judged.original if page.judged and page.judged.is_duplicate else None
-        request = page.response.request
-        if original is not None and request is not None:
-            visit = visit._replace(copy_of=self._key(request.replace(url=original)))
+        if not page.revisit.says_nothing_new:
+            visit = self._as_copy(visit, page)
         self._visits.put(visit)
+        self._copies.stored(visit)
         if visit.trusted:
             self._record_unread(visit)
         if page.revisit.status == Status.CHANGED:
             self._visits.changed(visit.url, json.dumps(page.revisit.tag))
+
+    def _as_copy(self, visit: Visit, page: CrawledPage) -> Visit:
+        """A page's row with what it repeats, and for which pages its items were dropped."""
+        original = page.judged.original if page.judged and page.judged.is_duplicate else None
+        request = page.response.request
+        if original is not None and request is not None:
+            visit = visit._replace(copy_of=self._key(request.replace(url=original)))
+        repeats = [Original(*one).pack() for one in page.originals.items()]
+        return visit._replace(repeats=b"".join(repeats))
 
     def _record_unread(self, visit: Visit) -> None:
         if self._recorder.ledger is not None:
@@ -630,10 +692,19 @@ class Recrawl:
             minor = [one for one in self._early if self._is_noise(one)]
             visits.minor([(one.key, one.callback, one.url) for one in minor])
             visits.conclude(departures)
+            self._depart(departures)
             visits.set_learnt(self._noise.pack())
             self._record(departures)
         visits.set_starts(b"".join(sorted(self._starts)))
         visits.end(reason)
+
+    def _depart(self, departures: list[Departure]) -> None:
+        """No page is a copy of one that left; where another has its items, of that one."""
+        for one in departures:
+            if one.heir is not None and one.target is not None:
+                self._judge.move(one.url, one.target)
+            else:
+                self._judge.forget(one.url)
 
     def _is_noise(self, early: Early) -> bool:
         """Whether a page that passed as changed differs, as is known now, in noise only."""

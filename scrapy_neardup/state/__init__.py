@@ -206,15 +206,36 @@ class State:
         if self._unkept.pop(page_id, None) is not None:
             self.detector.forget(page_id)
 
+    def forget_page(self, url: str) -> None:
+        """The page of a URL says something else now: nothing repeats it any more."""
+        row = self.detector.pages.with_url(url)
+        if row is not None and row not in self._unkept and self.detector.forget(row):
+            payload = url.encode("utf-8", "surrogatepass")
+            self._record(records.PAGE_FORGOTTEN, lambda: payload)
+
+    def move_page(self, url: str, target: str) -> None:
+        """What the page of a URL said is at another URL now, if no other page is known there."""
+        pages = self.detector.pages
+        row = pages.with_url(url)
+        if row is None or row in self._unkept:
+            return
+        kept = self._kept_page(row)
+        self.forget_page(url)
+        if pages.with_url(target) is None:
+            moved = self.detector.restore(kept.page._replace(url=target), kept.indexed)
+            self._record(records.PAGE, lambda: self._packed(moved, kept.indexed))
+
     def kept_pages(self) -> Iterator[records.KeptPage]:
         """Every page that is known for good, while others come and go."""
-        pages, index = self.detector.pages, self.detector.index
+        pages = self.detector.pages
         for row in pages.ids().tolist():
-            if row in self._unkept or pages.with_url(pages.url(row)) != row:
-                continue
-            page, id = pages.page(row), np.array([row], np.int64)
-            is_indexed = index.holds_many(np.array([page.fingerprint], np.uint64), id)[0]
-            yield records.KeptPage(page, bool(is_indexed))
+            if row not in self._unkept and pages.with_url(pages.url(row)) == row:
+                yield self._kept_page(row)
+
+    def _kept_page(self, row: int) -> records.KeptPage:
+        page, id = self.detector.pages.page(row), np.array([row], np.int64)
+        fingerprint = np.array([page.fingerprint], np.uint64)
+        return records.KeptPage(page, bool(self.detector.index.holds_many(fingerprint, id)[0]))
 
     def _packed(self, page_id: int, indexed: bool) -> bytes:
         return records.pack_page(records.KeptPage(self.detector.pages.page(page_id), indexed))
@@ -344,6 +365,10 @@ class State:
                 self.detector.restore(*records.unpack_page(record.payload))
             elif record.kind == records.ITEM:
                 self.items.add(records.unpack_item(record.payload))
+            elif record.kind == records.PAGE_FORGOTTEN:
+                row = self.detector.pages.with_url(record.payload.decode("utf-8", "surrogatepass"))
+                if row is not None:
+                    self.detector.forget(row)
             elif record.kind == records.URLS_FORGOTTEN:
                 keys, times = [], []
                 self.urls.clear()

@@ -1,6 +1,7 @@
 """What the journal records: a URL was seen, a page was kept, an item of it was kept.
 
 URLS_FORGOTTEN, without a payload: no URL recorded before, here or in a snapshot, counts as seen.
+PAGE_FORGOTTEN: the page of a URL, its payload, is known no longer.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.page_table import Page
 
-URL, PAGE, ITEM, URLS_FORGOTTEN = 1, 2, 3, 4  # 0 is the journal's own
+URL, PAGE, ITEM, URLS_FORGOTTEN, PAGE_FORGOTTEN = 1, 2, 3, 4, 5  # 0 is the journal's own
 
 MAX_TIME_S = 2**32 - 1  # of a URL record; a clock may say anything
 _URL = struct.Struct("<I")  # time, in seconds since the epoch; then the key

@@ -17,7 +17,7 @@ from scrapy_neardup.sqlite_files import WRITTEN_BESIDE, is_time, require_schema
 logger = logging.getLogger(__name__)
 
 FILE = "visits.sqlite"
-VERSION = 3  # 2: what decides about a page has a MAC; 3: validators, requests, rates
+VERSION = 4  # 2: what decides about a page has a MAC; 3: validators, requests, rates; 4: versions
 APPLICATION_ID = 0x6E656176  # "neav"
 MAX_CELL_BYTES = 1 << 28  # of all lines of a page, or all that was learnt
 MADE_UP = f"{FILE}: {{}} is not as any crawl writes it. Move the file away"
@@ -62,6 +62,8 @@ _PAGE = """(
     n_new INTEGER NOT NULL,
     due REAL NOT NULL,
     passed INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    repeats BLOB NOT NULL,
     UNIQUE (key, spider, callback)
 );
 """
@@ -175,7 +177,7 @@ def check_file(db: sqlite3.Connection, path: Path) -> None:
     if version != VERSION:
         raise StateError(
             f"{path} is of format {version}; this version reads {VERSION}. Move it away: every "
-            f"page is new then"
+            f"page is new in the next crawl, and passes once"
         )
     require_schema(db, SCHEMA, max_cell_bytes=MAX_CELL_BYTES)
 

@@ -20,8 +20,11 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import reduce
 from hashlib import blake2b
+from operator import xor
 from pathlib import Path
+from secrets import randbits
 from typing import Any, ClassVar, NamedTuple
 
 from scrapy_neardup.learn.change_rates import History
@@ -32,6 +35,8 @@ from scrapy_neardup.state.visit_file import FILE, Change, Status, check_file, op
 logger = logging.getLogger(__name__)
 
 MAX_WAITING = 2_000  # visits in memory before they are written
+FIRST, UNKNOWN, DEPARTED = 0, 1, 2  # versions of pages; others are drawn: new_version()
+KEY_BYTES = 16
 
 
 class Visit(NamedTuple):
@@ -62,6 +67,8 @@ class Visit(NamedTuple):
     n_new     links on it that no earlier visit knew
     due       when it is to be fetched again
     passed    run that passed it over last because it was not due
+    version   changes whenever what the page says does, see new_version()
+    repeats   pages for which items of it were dropped, see Original
     """
 
     key: bytes
@@ -94,6 +101,35 @@ class Visit(NamedTuple):
     n_new: int = 0
     due: float = 0.0
     passed: int = 0
+    version: int = FIRST
+    repeats: bytes = b""
+
+    def originals(self) -> list[Original]:
+        """The pages for which items of it were dropped."""
+        size = KEY_BYTES + 8
+        starts = range(0, len(self.repeats), size)
+        return [Original.unpack(self.repeats[at : at + size]) for at in starts]
+
+
+class Original(NamedTuple):
+    """A page that has an item which another page repeats. version: as it was then."""
+
+    key: bytes
+    version: int
+
+    def pack(self) -> bytes:
+        """24 bytes."""
+        return self.key + self.version.to_bytes(8, "little")
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Original:
+        """What pack() gave."""
+        return cls(packed[:KEY_BYTES], int.from_bytes(packed[KEY_BYTES:], "little"))
+
+
+def new_version() -> int:
+    """A version that no page has had: drawn, so that it takes neither clock nor counter."""
+    return randbits(62) | 1 << 62
 
 
 class Server(NamedTuple):
@@ -120,7 +156,7 @@ class Hint(NamedTuple):
 
 def key_of(url_key: bytes) -> bytes:
     """128 bits for the key of a URL."""
-    return blake2b(url_key, digest_size=16).digest()
+    return blake2b(url_key, digest_size=KEY_BYTES).digest()
 
 
 # What of a visit is signed: all but what the end of a run changes, and the spider's number.
@@ -175,6 +211,7 @@ class Visits:
         self._shapes: dict[str, History] = {}
         self._hints: dict[bytes, Hint] = {}
         self._n_new: dict[bytes, int] = {}  # of pages that wait to be written
+        self._versions: dict[bytes, int] = {}  # of those
         self._passed: set[bytes] = set()
         found = self._unfinished() if goes_on else None
         self.goes_on = found is not None
@@ -219,6 +256,21 @@ class Visits:
             self._found_foreign(f"what is known of {visit.url}")
         return None
 
+    def version(self, key: bytes) -> int:
+        """The version of a page, whatever spider reads it, by whatever callbacks.
+
+        UNKNOWN where no row of it counts, DEPARTED where it stands at its URL no longer.
+        """
+        if key in self._versions:
+            return self._versions[key]
+        rows = self._db.execute(_VERSIONS, (key,)).fetchall()
+        visits = [(name, Visit(*row)) for name, *row in rows]
+        own = [one for name, one in visits if one.mac == code_of(self._key, name, one)]
+        there = [one.version for one in own if one.status < Status.GONE]
+        if not there:
+            return DEPARTED if own else UNKNOWN
+        return reduce(xor, there)
+
     def _found_foreign(self, what: str) -> None:
         self.n_foreign += 1
         if self.n_foreign == 1:
@@ -234,6 +286,7 @@ class Visits:
         signed = visit._replace(mac=code_of(self._key, self._name, visit))
         self._waiting[visit.key, visit.callback] = signed
         self._n_new[visit.key] = visit.n_new
+        self._versions[visit.key] = visit.version
         if len(self._waiting) >= MAX_WAITING:
             self.flush()
 
@@ -328,6 +381,7 @@ class Visits:
             self._hints,
             self._passed,
             self._n_new,
+            self._versions,
         )
         if not any(waiting):
             return
@@ -408,10 +462,16 @@ class Visits:
         at: bytes | None = None,
     ) -> Departure:
         """Where a page that left has gone: to the page it leads to, or that says the same."""
-        same = self._db.execute(_SAME, {"text": text, "key": key, "run": self.run}).fetchone()
-        if same is None and target is not None and self._is_new_home(at):
-            same = (target,)
-        return Departure(key, callback, url, None if same is None else same[0])
+        values = {"text": text, "key": key, "run": self.run}
+        heir = self._db.execute(_HEIR, values).fetchone()
+        if heir is not None:
+            return Departure(key, callback, url, *heir)
+        same = self._db.execute(_SAME, values).fetchone()
+        if same is not None:
+            target = same[0]
+        elif target is not None and not self._is_new_home(at):
+            target = None
+        return Departure(key, callback, url, target)
 
     def _is_new_home(self, key: bytes | None) -> bool:
         """Whether a URL that a known page leads to is new, and nothing else leads there."""
@@ -440,10 +500,28 @@ class Visits:
         changes = [
             Change(self.run, now, _status_of(one), one.url, one.target, None) for one in departures
         ]
+        inherited = [visit for one in departures for visit in self._inherited(one)]
         with self._db:
+            self._db.executemany(_PUT, inherited)
             self._db.executemany(_DEPARTED, rows)
             self._db.executemany(_CHANGE, changes)
             self._forget_earlier()
+
+    def _inherited(self, left: Departure) -> Iterator[Visit]:
+        """The copies of a page that left: its heir is none now, the others are the heir's."""
+        if left.heir is None:
+            return
+        was = Original(left.key, self.version(left.key))
+        now = Original(left.heir, self.version(left.heir))
+        for row in self._db.execute(_COPIES, (left.key, self.spider)).fetchall():
+            visit = Visit(*row)
+            if visit.mac != code_of(self._key, self._name, visit):
+                continue
+            is_heir = visit.key == left.heir
+            repeats = [now if one == was else one for one in visit.originals()]
+            packed = b"".join(one.pack() for one in repeats if not (is_heir and one == now))
+            copy = visit._replace(copy_of=None if is_heir else left.heir, repeats=packed)
+            yield copy._replace(mac=code_of(self._key, self._name, copy))
 
     def revert(self) -> None:
         """Give pages that changed in this run their earlier selves back; nothing has left."""
@@ -552,12 +630,17 @@ def _n_foreign(db: sqlite3.Connection, key: int) -> int:
 
 
 class Departure(NamedTuple):
-    """A known page that is no longer at its URL; target: the URL it moved to, if it did."""
+    """A known page that is no longer at its URL.
+
+    target  the URL it moved to, if it did
+    heir    key of the page there, if that gave no item because this one had: it has them now
+    """
 
     key: bytes
     callback: str
     url: str
-    target: str | None
+    target: str | None = None
+    heir: bytes | None = None
 
 
 def _status_of(departure: Departure) -> Status:
@@ -566,6 +649,7 @@ def _status_of(departure: Departure) -> Status:
 
 # A page of a status below GONE stands at its URL.
 _VISIT = "SELECT * FROM page WHERE key = ? AND spider = ? AND callback = ?"
+_VERSIONS = "SELECT name, page.* FROM page JOIN spider ON spider.id = page.spider WHERE key = ?"
 _DONE = "SELECT 1 FROM page WHERE key = ? AND spider = ? AND done = ? LIMIT 1"
 _SET_ASIDE = (
     "INSERT OR IGNORE INTO earlier "
@@ -580,7 +664,10 @@ _KNOWN = "SELECT count(*) FROM page WHERE spider = ? AND first < ? AND status < 
 _LEFT = (
     "SELECT page.key, callback, url, text, leaving.target, leaving.target_key FROM page "
     "JOIN leaving USING (key) "
-    "WHERE spider = ? AND leaving.run = ? AND status < ? AND page.run < leaving.run"
+    "WHERE spider = ? AND leaving.run = ? AND status < ? AND page.run < leaving.run "
+    "AND (target_key IS NULL OR EXISTS (SELECT 1 FROM page AS home WHERE home.key = target_key "
+    "AND max(home.run, home.passed) = leaving.run) OR EXISTS (SELECT 1 FROM leaving AS home "
+    "WHERE home.key = target_key AND home.run = leaving.run))"
 )
 _UNLINKED = (
     "SELECT key, callback, url, text, found_on FROM page "
@@ -594,10 +681,15 @@ _MINOR = (
     "AND status = ?6"
 )
 _DEPARTED = "UPDATE page SET status = ?, time = ? WHERE key = ? AND spider = ? AND callback = ?"
-_SAME = (
-    "SELECT url FROM page WHERE (text = :text AND (lines IS NULL OR lines <> x'') "
-    "OR copy_of = :key) AND max(run, passed) = :run AND key <> :key LIMIT 1"
+_HEIR = (
+    "SELECT url, key FROM page WHERE copy_of = :key AND repeats <> x'' "
+    "AND max(run, passed) = :run AND key <> :key LIMIT 1"
 )
+_SAME = (  # only where it is new: an older page has items of its own
+    "SELECT url FROM page WHERE text = :text AND (lines IS NULL OR lines <> x'') "
+    "AND first = :run AND run = :run AND key <> :key LIMIT 1"
+)
+_COPIES = "SELECT * FROM page WHERE copy_of = ? AND spider = ?"
 _SOURCES = "SELECT count(*) FROM leaving WHERE target_key = ? AND run = ?"
 _NEW_AT = "SELECT min(first) FROM page WHERE key = ?"
 _RESTORE = "INSERT OR REPLACE INTO page SELECT * FROM earlier WHERE spider = ?"
