@@ -139,6 +139,24 @@ def test_a_prefix_may_have_what_patterns_are_made_of(server: RunningServer) -> N
     ours.close()
 
 
+def test_a_prefix_may_begin_with_that_of_another_fleet(
+    server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = Worker(server.url, key=None, backend_prefix="neardup:shop")
+    others.decide("https://one.example/1", prose(1))
+    others.fleet.mark(b"one.example/1")
+    ours = Worker(server.url, key=None)
+    ours.close()
+    server.command("DEL", ours.sign_of_life)
+    assert main(["fleet", "rotate-key", server.url]) == 0
+    assert capsys.readouterr().out == "1 keys of the server forgotten\n"
+    others.close()
+    again = Worker(server.url, key=None, backend_prefix="neardup:shop")
+    assert again.fleet.key == others.fleet.key
+    assert again.seen(b"one.example/1")
+    again.close()
+
+
 def test_a_cluster_is_looked_at_as_a_whole(capsys: pytest.CaptureFixture[str]) -> None:
     with running_cluster() as nodes:
         url = f"redis+cluster://127.0.0.1:{nodes[0].port}"

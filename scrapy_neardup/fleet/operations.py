@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from scrapy_neardup.fleet.protocol import MAX_SLICES, N_SHARDS, frontier_key
 
 MAGIC = b"neardup fleet 1\n"
 AT_ONCE = 500  # keys in a round trip
+# What follows the prefix in the names of a fleet's keys. Another prefix may begin with this one.
+NAMES = re.compile(rb":[pti]:[0-9a-f]{16}\}|:u:\d+\}|\}:")
 LENGTHS = struct.Struct("<IIQ")  # of a key's name and its dump; milliseconds that it has to live
 
 
@@ -110,7 +113,10 @@ class Operator:
     def _names(self, pattern: str) -> Iterator[bytes]:
         """Names of the fleet's keys. pattern: of what follows the prefix."""
         prefix = "".join(f"\\{char}" if char in "*?[]\\" else char for char in self._prefix)
-        yield from self._client.scan_iter(match=f"{{{prefix}{pattern}", count=AT_ONCE)
+        start = len(f"{{{self._prefix}".encode())
+        for name in self._client.scan_iter(match=f"{{{prefix}{pattern}", count=AT_ONCE):
+            if NAMES.match(name, start):
+                yield name
 
     def _all_names(self) -> Iterator[bytes]:
         return self._names("[:}]*")
