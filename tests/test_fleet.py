@@ -178,6 +178,39 @@ def test_with_a_huge_capacity_urls_are_remembered(server: RunningServer) -> None
     client.close()
 
 
+def test_a_filter_of_which_the_server_evicted_a_part_keeps_its_error_rate(
+    server: RunningServer,
+) -> None:
+    worker = Worker(server.url, url_capacity=16_000)
+    keys = [b"site.example/%d" % number for number in range(3_000)]
+    for key in keys[:1_000]:
+        worker.fleet.mark(key)
+    assert worker.seen(keys[999])
+    shard = worker.shard_of(keys[0])
+    n_bits = server.command("BITCOUNT", f"{shard}:1")
+    server.command("DEL", shard)  # of the slices; the bits stay
+    for key in keys[1_000:2_000]:
+        worker.fleet.mark(key)
+    worker.close()
+    assert int(server.command("BITCOUNT", f"{shard}:1")[1:]) < 1.1 * int(n_bits[1:])
+
+
+def test_where_the_server_evicted_which_pages_were_kept_none_is_a_reason_to_drop(
+    server: RunningServer,
+) -> None:
+    one, other = Worker(server.url), Worker(server.url)
+    one.decide("https://site.example/kept", prose(1))
+    under_way = one.decide("https://site.example/way", prose(2), keep=False)
+    (sets,) = (key for key in server.command("KEYS", "*").split() if key.endswith(":open"))
+    server.command("DEL", sets)
+    assert other.decide("https://site.example/2", prose(2)).kind == "new"
+    assert other.decide("https://site.example/1", prose(1)).kind == "new"
+    one.settle(under_way, kept=False)
+    one.close()
+    assert other.decide("https://site.example/3", prose(1)).kind == "exact"
+    other.close()
+
+
 def test_urls_that_a_full_filter_does_not_take_are_counted(
     server: RunningServer, caplog: pytest.LogCaptureFixture
 ) -> None:

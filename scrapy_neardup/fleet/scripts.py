@@ -48,6 +48,8 @@ local n_keys = tonumber(redis.call('HGET', KEYS[1], 'newest') or '0')
 local function grow()
   if n_slices == #slices then return false end
   n_slices, n_keys = n_slices + 1, 0
+  -- There is one if the server evicted the hash: with twice the keys its error rate would not hold.
+  redis.call('DEL', KEYS[1] .. ':' .. n_slices)
   redis.call('SETBIT', KEYS[1] .. ':' .. n_slices, slices[n_slices][1] - 1, 0)
   redis.call('HSET', KEYS[1], 'slices', n_slices)
   return true
@@ -73,7 +75,9 @@ return answers
 
 # KEYS[1]: a site's pages, a hash id -> page: 'u', stamp (2-9), fingerprint (10-17, least byte
 # first), ... indexed (34), ... digest (36-51), fingerprint of its own part (52-59), ...
-# Beside it: ...:open, ids of pages of which no item is kept yet; ...:short, digest -> id of pages
+# Beside it: ...:open, ids of pages of which no item is kept yet, and '' so that it is never empty:
+# without it (a server may evict it) nobody knows which pages were kept, and all are forgotten;
+# ...:short, digest -> id of pages
 # that are not indexed; ...:fresh, the newest entries of fingerprint and id, all looked through, two
 # of a page whose own part has another fingerprint; and
 # for each block of a fingerprint a tree of the older entries:
@@ -95,6 +99,7 @@ local LEVELS = {':b:', ':c:', ':d:'}
 local DEPTH = math.min(BLOCKS, #LEVELS)
 local site, short, fresh = KEYS[1], KEYS[1] .. ':short', KEYS[1] .. ':fresh'
 local undecided = KEYS[1] .. ':open'
+if redis.call('EXISTS', undecided) == 0 then redis.call('DEL', site) end
 local band, bor, bxor = bit.band, bit.bor, bit.bxor
 local lshift, rshift, sub = bit.lshift, bit.rshift, string.sub
 
@@ -339,7 +344,7 @@ if #found > 1 then return found end
 if not complete then page = sub(page, 1, 33) .. '\\0' .. sub(page, 35) end
 if earlier then remove(id, earlier) end
 redis.call('HSET', site, id, page)
-redis.call('SADD', undecided, id)
+redis.call('SADD', undecided, '', id)
 if is_indexed(page) then
   for _, entry in ipairs(entries_of(id, page)) do remember_entry(entry) end
 else
