@@ -1,13 +1,14 @@
-"""Kill workers of a fleet, and its server, at random moments, and see that nothing is lost.
+"""Kill and pause workers of a fleet, and kill its server, at random moments: nothing is lost.
 
     python -m tests.fleet_crash --kills 300
     python -m tests.fleet_crash --kills 20 --scheduler scrapy-redis
 
 A campaign is one crawl of a site on several hosts by four workers, which are processes. Each that
 is killed (SIGKILL) is replaced by a new one; the server, which has an append-only file, is started
-again. The workers write down, a line at a time, which pages they fetched and which items left the
-pipelines. In the end every content has to be among these, and no more of them twice than the
-workers that were killed had under way. With scrapy-redis's scheduler what is lost is only counted.
+again. Some workers are stopped (SIGSTOP) for longer than their lease, and go on. They write down, a
+line at a time, which pages they fetched and which items left the pipelines. In the end every
+content has to be among these, and no more of them twice than the workers that were killed or paused
+had under way. With scrapy-redis's scheduler what is lost is only counted.
 """
 
 import argparse
@@ -40,10 +41,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fleets import PROGRAM, RunningServer, free_port
 from mock_site import prose
 
+from scrapy_neardup.fleet.protocol import LEASE_S
+
 N_WORKERS, N_HOSTS, N_PAGES = 4, 6, 40  # pages of each host, of which every fifth is a copy
 MAX_BEATS = 30  # pages between two kills
 CONCURRENT = 8
 PATIENCE_S = 180.0
+LINKS = "X-Links"
+PAUSE_S = LEASE_S + 1
 SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_neardup.NearDupAddon": 500},
     "DOWNLOADER_MIDDLEWARES": {"tests.fleet_crash.Recorder": 140},
@@ -90,11 +95,11 @@ class Handler(BaseHTTPRequestHandler):
         host = int(str(self.server.server_address[0]).rpartition(".")[2]) - 1
         port, number = int(self.server.server_address[1]), int(self.path.strip("/") or 0)
         links = [f"{address(h, port)}/{n}" for h, n in links_of(host, number)]
-        anchors = "".join(f'<a href="{link}"></a>' for link in links)  # copies differ in no word
-        body = f"<p>{prose(content_of(host, number))}</p>{anchors}".encode()
+        body = f"<p>{prose(content_of(host, number))}</p>".encode()
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
+        self.send_header(LINKS, " ".join(links))  # not in the page: copies differ in nothing
         self.end_headers()
         self.wfile.write(body)
 
@@ -129,7 +134,7 @@ class EveryPage(Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield {"url": response.url}
-        yield from response.follow_all(css="a")
+        yield from response.follow_all((response.headers[LINKS] or b"").decode().split())
 
 
 class Diary:
@@ -205,6 +210,12 @@ class Child:
                 os._exit(0)
         os.close(beat)
 
+    def pause(self) -> None:
+        """Stop it until its lease has expired and its requests are given to others."""
+        os.kill(self.pid, signal.SIGSTOP)
+        time.sleep(PAUSE_S)
+        os.kill(self.pid, signal.SIGCONT)
+
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
         self.bury()
@@ -263,14 +274,19 @@ class Campaign:
         return bool(self.workers) and (not self.has_ended or self.kills_to_the_end)
 
     def strike(self, rng: random.Random) -> None:
-        """Kill a worker and let a new one join, or kill the server and start it again."""
+        """Kill a worker and let a new one join, pause one, or restart the server."""
         if rng.random() < 0.1:
             self.server.kill()
             time.sleep(rng.uniform(0, 1))
             self.server.start()
             self.kills["server"] += 1
             return
-        victim = self.workers.pop(rng.randrange(len(self.workers)))
+        victim = self.workers[rng.randrange(len(self.workers))]
+        if rng.random() < 0.1:
+            victim.pause()
+            self.kills["paused"] += 1
+            return
+        self.workers.remove(victim)
         victim.kill()
         self.kills["worker"] += 1
         self.join()
@@ -302,7 +318,7 @@ def say(*words: object) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.fleet_crash", description=__doc__)
-    parser.add_argument("--kills", type=int, default=20, help="of workers and servers")
+    parser.add_argument("--kills", type=int, default=20, help="and pauses, of workers and servers")
     parser.add_argument("--each", type=int, default=8, help="kills in one crawl, at most")
     parser.add_argument("--seed", type=int, default=random.randrange(2**32), help="of the moments")
     parser.add_argument("--scheduler", choices=SCHEDULERS, default="fleet")
