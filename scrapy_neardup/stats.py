@@ -226,6 +226,10 @@ FRONTIER_KNOWN = key(
     "frontier/known",
     "requests that it did not take because one for the same URL waits there or is under way",
 )
+FRONTIER_WENT_BACK = key(
+    "frontier/went_back",
+    "1 if the server forgot what it had answered; the crawl then ends as `requests_lost`",
+)
 FRONTIER_TAKEN = key("frontier/taken", "requests that it gave to this worker")
 FRONTIER_RETURNED = key(
     "frontier/returned", "requests of dead workers that it was made to give out again"

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,10 +31,13 @@ class Workers:
 
     def __call__(self, spider: str = "a", name: bytes | None = None) -> "Hands":
         worker = name or len(self.links).to_bytes(4, "big")
-        client = Server(self.url)
+        link = self.link(worker)
+        return Hands(SharedFrontier(link, PREFIX, worker, 1, spider), link)
+
+    def link(self, worker: bytes) -> Link:
         heartbeat = beat(PREFIX, worker, b"", lambda epoch, identity: True)
-        self.links.append(Link(client.send, heartbeat))
-        return Hands(SharedFrontier(self.links[-1], PREFIX, worker, 1, spider), self.links[-1])
+        self.links.append(Link(Server(self.url).send, heartbeat))
+        return self.links[-1]
 
 
 class Hands:
@@ -280,7 +284,40 @@ def test_nothing_is_left_on_the_server_of_requests_that_are_done(
     assert one.given.n_waiting == 0
     keys = [line for line in server.command("KEYS", "*").split("\r\n") if line.startswith("{")]
     kinds = {key.partition(":q:")[2] for key in keys if ":q:" in key}
-    assert kinds == {"workers", "names", "given", "s:a:workers", "s:a:run", "s:a:n"}
+    assert kinds == {"workers", "names", "given", "heard", "s:a:workers", "s:a:run", "s:a:n"}
+
+
+def test_who_is_dismissed_and_comes_back_has_lost_nothing(workers: Workers) -> None:
+    paused, other = workers(name=b"1234"), workers()
+    paused.push("1")
+    assert paused.take() == ["1"]
+    paused.link.close(0)
+    wait_until(lambda: has_got(other, ["1"]))
+    link = workers.link(b"1234")
+    paused.frontier.ask, paused.frontier.tell = link.ask, link.tell
+    assert paused.take() == []
+    assert not paused.frontier.has_gone_back
+    assert paused.push("1", "2") == [0, 1]
+    paused.done(*paused.given.requests)
+    assert not other.frontier.has_gone_back
+
+
+def test_a_server_that_goes_back_is_found_out_by_those_whom_it_answered(tmp_path: Path) -> None:
+    with running_server(dir=tmp_path) as server:
+        made = Workers(server)
+        one, other = made(), made()
+        one.push("1")
+        assert other.take(0) == []
+        server.command("SAVE")
+        one.push("2")
+        server.kill()
+        server.start()
+        wait_until(lambda: has_got(one, ["1"]))
+        assert one.frontier.has_gone_back
+        wait_until(lambda: has_got(other, []))
+        assert not other.frontier.has_gone_back
+        for link in made.links:
+            link.close(0)
 
 
 def test_a_full_server_gives_out_what_it_has_and_takes_nothing() -> None:

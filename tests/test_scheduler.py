@@ -152,6 +152,47 @@ def test_a_crawl_whose_queue_the_server_lost_does_not_end_as_finished(
     assert outcome.stats["finish_reason"] == "requests_lost"
 
 
+class GoingBack(Links):
+    """Restarts the server with what it had when the first page was read."""
+
+    server: RunningServer
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        if response.url.endswith("/hub"):
+            self.server.command("SAVE")
+        else:
+            self.server.kill()
+            self.server.start()
+        yield from super().parse(response)
+
+
+def test_a_crawl_whose_server_went_back_says_so_and_the_next_one_reads_what_was_lost(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running_server(dir=tmp_path) as server:
+
+        class Losing(GoingBack):
+            pass
+
+        Losing.server = server
+        mock_site.add("/way", page(prose("way"), *map(mock_site.url, ("/page/1", "/page/2"))))
+        root = hub(mock_site, "/way")
+        first = run(server, root, Losing)
+        assert first.stats["finish_reason"] == "requests_lost"
+        assert first.stats["neardup/frontier/went_back"] == 1
+        assert "has forgotten what it had answered" in caplog.text
+        mock_site.hits.clear()
+        second = run(server, root)
+        assert second.stats["finish_reason"] == "finished"
+    assert mock_site.gets("/hub") >= 1 <= mock_site.gets("/way")
+    assert {*kept(first, mock_site), *kept(second, mock_site)} == {
+        "/hub",
+        "/way",
+        "/page/1",
+        "/page/2",
+    }
+
+
 class Restarting(Links):
     """Stops the server for a while in the middle of the crawl."""
 
@@ -217,6 +258,23 @@ def test_workers_share_the_work_and_make_the_start_requests_once(
 def test_without_a_server_the_crawl_does_not_start(mock_site: MockSite) -> None:
     with pytest.raises(SettingsError, match="NEARDUP_BACKEND, which is not set"):
         crawl(Links, {"SCHEDULER": SCHEDULER}, root=mock_site.url("/page/1"))
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random"])
+def test_a_server_that_may_evict_requests_is_refused(policy: str, mock_site: MockSite) -> None:
+    with running_server(maxmemory="100mb", maxmemory_policy=policy) as server:
+        with pytest.raises(SettingsError, match=f"{policy}: when its memory is full it evicts"):
+            run(server, mock_site.url("/page/1"))
+        server.command("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+        assert run(server, mock_site.url("/page/1")).stats["finish_reason"] == "finished"
+
+
+def test_a_worker_that_may_not_ask_whether_requests_are_evicted_says_so(
+    server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.command("ACL", "SETUSER", "default", "-info")
+    assert run(server, mock_site.url("/page/1")).stats["finish_reason"] == "finished"
+    assert "Give its user +info" in caplog.text
 
 
 def test_where_the_plugin_is_switched_off_it_is_scrapys_scheduler(mock_site: MockSite) -> None:

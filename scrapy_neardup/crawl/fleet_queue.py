@@ -7,6 +7,7 @@ the server gives it to another worker if this one dies before its page is comple
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count, islice
@@ -24,10 +25,13 @@ from scrapy_neardup.crawl.lost_requests import REASON
 from scrapy_neardup.crawl.request_json import request_from_json, request_to_json
 from scrapy_neardup.crawl.request_tracker import RequestTracker, stored_fields
 from scrapy_neardup.crawl.seen_urls import SeenUrls
+from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet.frontier import Given, QueuedRequest, SharedFrontier
 from scrapy_neardup.fleet.futures import answer_of, pause
 from scrapy_neardup.fleet.link import Refused, Unanswered
 from scrapy_neardup.fleet.worker import FleetWorker
+
+logger = logging.getLogger(__name__)
 
 POLL_S = 0.25  # between questions for requests while there are none
 PUSHED_AT_ONCE, PUSHES = 64, 16  # requests in a call, calls in a round
@@ -79,14 +83,35 @@ class FleetQueue:
         self._starts = False  # whether we make the start requests, and the server does not know
         self._has_started = False  # whether we have made them all
         self._n_lost = 0
+        self._went_back = False  # whether the server has forgotten what it had answered
         self._timer = create_looping_call(self._look)
         crawler.signals.connect(self.spider_idle, signal=signals.spider_idle)
 
     # --- called by the scheduler
 
     def open(self) -> None:
-        """Begin to ask for requests."""
+        """Begin to ask for requests. Raises SettingsError if the server may evict them."""
+        self._check_eviction()
         self._timer.start(POLL_S, now=False)
+
+    def _check_eviction(self) -> None:
+        """Waits for the server, as joining the fleet does; one that does not answer is let pass."""
+        try:
+            policy = self._frontier.eviction().result()
+        except Unanswered:
+            return
+        if policy == "?":
+            logger.warning(
+                "neardup: this worker may not ask the server of NEARDUP_BACKEND whether it evicts "
+                "requests when its memory is full. Give its user +info, or see to it that "
+                "maxmemory-policy is noeviction"
+            )
+        elif policy:
+            raise SettingsError(
+                f"maxmemory-policy of the server of NEARDUP_BACKEND is {policy}: when its memory "
+                f"is full it evicts requests that wait, and their pages are never fetched. Set "
+                f"noeviction, or leave SCHEDULER alone"
+            )
 
     def push(self, request: Request) -> None:
         """Queue a request. Raises ValueError for one that cannot be written as JSON."""
@@ -151,7 +176,7 @@ class FleetQueue:
 
     def leave(self, finished: bool) -> None:
         """The crawl has ended, and all that it completed is told."""
-        self._frontier.leave(len(self._leases), finished)
+        self._frontier.leave(len(self._leases), finished, self._has_lost)
 
     async def begins(self) -> bool:
         """Whether this worker makes the start requests; waits while another one does."""
@@ -176,8 +201,12 @@ class FleetQueue:
 
     def spider_idle(self) -> None:
         """There is nothing left to do. Raises CloseSpider where requests were lost."""
-        if self._n_lost or self._fleet.n_restored:
+        if self._has_lost:
             raise CloseSpider(REASON)
+
+    @property
+    def _has_lost(self) -> bool:
+        return bool(self._n_lost or self._went_back or self._fleet.n_restored)
 
     # --- rounds: one at a time, each one round trip
 
@@ -236,6 +265,7 @@ class FleetQueue:
                 unsent += chunk
         self._sending = []
         self._unsent.extendleft(reversed(unsent))
+        self._note_loss()
         try:
             given = await answer_of(take)
             if started is not None:
@@ -243,9 +273,31 @@ class FleetQueue:
                 self._starts = False
         except Unanswered:
             return False
+        self._note_loss()
         self._owned -= released
         self._given(given, was_idle)
         return not unsent and self._has_work and bool(given.requests or chunks)
+
+    def _note_loss(self) -> None:
+        """If the server has gone back, requests that it had are lost: the run does not finish.
+
+        Those that other workers pushed are noticed by them.
+        """
+        if not self._frontier.has_gone_back or self._went_back:
+            return
+        self._went_back = True
+        self._starts = self._starts or self._has_started  # or nobody says that they are all in
+        self._requests.lost()
+        self._fleet.tell_again()
+        self._count(stats.FRONTIER_WENT_BACK)
+        logger.warning(
+            "neardup: the server of NEARDUP_BACKEND has forgotten what it had answered: it was "
+            "restored from an older file, or failed over to a replica that lagged behind. Requests "
+            "may be lost. This crawl goes on and ends as %r. Start it again: it makes the start "
+            "requests again and reads again the pages that were under way. See docs/fleet.md, When "
+            "the server loses its data",
+            REASON,
+        )
 
     @property
     def _n_to_send(self) -> int:

@@ -218,6 +218,11 @@ class PageLifecycle:
         """A request was dropped on purpose: its page need not wait for it. Ignores unknown ids."""
         return self._done(NOBODY if found_on is None else found_on)
 
+    def requests_lost(self) -> None:
+        """What was found on pages under way may be lost: none of them is ever completed."""
+        for page in self._pages.values():
+            page.n_open += 1
+
     def answered(self, key: bytes | None, found_on: int | None) -> int:
         """A final response came; the id of its page.
 

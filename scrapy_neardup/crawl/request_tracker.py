@@ -119,6 +119,10 @@ class RequestTracker:
             request.meta[TRACE] = nobodys(request.meta[TRACE])
             self._effects.of(self._lifecycle.request_ended, page)
 
+    def lost(self) -> None:
+        """Requests that counted as ended may be lost: pages under way are to be read again."""
+        self._lifecycle.requests_lost()
+
     def answered(self, request: Request, response: Response, key: bytes | None) -> None:
         """The final response came; key: of its URL, if that is to count as seen."""
         meta = request.meta

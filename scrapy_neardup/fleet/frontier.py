@@ -64,6 +64,9 @@ class SharedFrontier:
 
     ask    a question: a future that raises Unanswered
     tell   a message, which is sent until the server has it
+
+    has_gone_back  whether the server has forgotten a call that it had answered: it was restored
+                   from an older file, or failed over to a replica that lagged behind
     """
 
     def __init__(self, link: Link, prefix: str, worker: bytes, secret: int, spider: str) -> None:
@@ -75,6 +78,8 @@ class SharedFrontier:
         self._secret = secret.to_bytes(8, "little")
         self._last = 0  # time of the last id
         self._n_takes = 0
+        self._n_calls = self._n_answered = 0  # that the server counts
+        self.has_gone_back = False
 
     @property
     def is_left(self) -> bool:
@@ -106,9 +111,15 @@ class SharedFrontier:
         head = struct.pack(">H", len(name)) + name + struct.pack(">B", len(digest)) + digest
         return QueuedRequest(id, head + score + payload)
 
+    def eviction(self) -> Future[str]:
+        """By which policy the server may evict requests; "" if it evicts none, "?": unknown."""
+        call = Call(scripts.EVICTION, self._key, (), lambda answer: answer.decode("ascii"))
+        return self.ask(call)
+
     def push(self, requests: Sequence[QueuedRequest]) -> Future[list[int]]:
         """Queue requests; of each, 1 if it was queued, 0 if one of its id or key is known."""
-        return self.ask(self._call(scripts.PUSH, *(part for one in requests for part in one)))
+        parts = (part for one in requests for part in one)
+        return self.ask(self._counted(scripts.PUSH, *parts))
 
     def take(
         self,
@@ -129,10 +140,10 @@ class SharedFrontier:
         """
         arguments = [self._n_takes, "i" if is_idle else "b", int(1000 * LEASE_S), most, per_host]
         in_hand = [part for one in rooms.items() for part in one]
-        call = self._call(
+        call = self._counted(
             scripts.TAKE, *arguments, int(1000 * rest_s), len(rooms), *in_hand, *released
         )
-        return self.ask(call._replace(read=_given))
+        return self.ask(call._replace(read=lambda answer: _given(call.read(answer))))
 
     def taken(self) -> None:
         """The answer to take() has come: the next one is to bring others."""
@@ -146,22 +157,39 @@ class SharedFrontier:
         """Who makes the start requests: see START."""
         return self.ask(self._call(scripts.START, int(1000 * LEASE_S)))
 
-    def started(self) -> Future[int]:
+    def started(self) -> Future[list[int]]:
         """All start requests are queued."""
-        return self.ask(self._call(scripts.STARTED))
+        return self.ask(self._counted(scripts.STARTED))
 
     def give_back(self, ids: Sequence[bytes]) -> None:
         """Requests were given to this worker, which did not begin with them."""
         if ids:
             self.tell(self._call(scripts.RETURN, *ids))
 
-    def leave(self, n_leases: int, is_over: bool) -> None:
+    def leave(self, n_leases: int, is_over: bool, is_lost: bool = False) -> None:
         """The worker stops.
 
         What it has not completed waits again; if the run is over, for the next run.
+
+        is_lost  whether the server lost requests: start requests are to be made again
         """
+        how = -1 if is_lost else int(is_over)
         for _ in range(n_leases // LEAVE_AT_ONCE + 1):
-            self.tell(self._call(scripts.LEAVE, int(is_over), LEAVE_AT_ONCE))
+            self.tell(self._call(scripts.LEAVE, how, LEAVE_AT_ONCE))
+
+    def _counted(self, script: str, *arguments: Any) -> Call:
+        """A call that the server remembers by its number; read without the first of its answer."""
+        self._n_calls += 1
+        number, n_answered = self._n_calls, self._n_answered
+
+        def read(answer: list[Any]) -> list[Any]:  # on the link's thread
+            last, *rest = answer
+            self.has_gone_back = self.has_gone_back or last < n_answered
+            if script != scripts.PUSH or any(rest):  # a push that queues nothing does not count
+                self._n_answered = max(self._n_answered, number)
+            return rest
+
+        return self._call(script, number, *arguments)._replace(read=read)
 
     def _call(self, script: str, *arguments: Any) -> Call:
         return Call(script, self._key, (*self._who, *arguments), lambda answer: answer)

@@ -17,6 +17,7 @@ KEYS[1], Q below, is the frontier of a fleet, in the slot of the fleet's heartbe
     Q:workers        workers by the moment at which their lease expires
     Q:names          worker → spider
     Q:given          worker → number and ids of what it was given last
+    Q:heard          worker → number of its last call that counts: see heard()
     Q:owners         host → worker and spider; only while the worker has requests of it in hand
     Q:owned:WORKER   the same the other way round
     Q:wants:HOST     spiders whose requests wait and that do not own the host, the longest first
@@ -93,6 +94,15 @@ local function release(one, name, host, rest_ms)
   list(name, host)
 end
 
+-- The number of the worker's last call that is remembered, and from now on this one's. If that is
+-- less than what was answered, the server has gone back: to an older file, or a replica that lagged
+-- behind. It is remembered of dead workers, too, since they may only have been paused.
+local function heard(number)
+  local last = tonumber(call('HGET', Q .. ':heard', worker) or '0')
+  if tonumber(number) > last then call('HSET', Q .. ':heard', worker, number) end
+  return last
+end
+
 local function forget(one, name)
   call('ZREM', Q .. ':workers', one)
   call('HDEL', Q .. ':names', one)
@@ -122,13 +132,15 @@ local function note(lease_ms)
 end
 """
 
-# ARGV: spider, worker, then id and record of each request. Answer: for each, 1 if it was queued,
-# 0 if it, or one of its key, waits or is leased.
+# ARGV: spider, worker, number of this call, then id and record of each request. Answer: the number
+# of the call before, as for all that count, and for each request 1 if it was queued, 0 if it, or
+# one of its key, waits or is leased. A call that queues nothing does not count: a full server
+# refuses what adds.
 PUSH = (
     _FRONTIER
     + """
 local hosts, answers = {}, {}
-for i = 3, #ARGV, 2 do
+for i = 4, #ARGV, 2 do
   local id, record = ARGV[i], ARGV[i + 1]
   local _, key = fields(record)
   local is_known = call('HEXISTS', S .. ':requests', id) == 1
@@ -141,25 +153,28 @@ for i = 3, #ARGV, 2 do
   answers[#answers + 1] = is_known and 0 or 1
 end
 for host in pairs(hosts) do list(spider, host) end
+table.insert(answers, 1, heard(next(hosts) and ARGV[3] or 0))
 return answers
 """
 )
 
-# ARGV: spider, worker, number of this call, 'b' or 'i', milliseconds of the lease, most requests
-# to give, most of one host, milliseconds for which a released host rests for others, number of
-# hosts in hand, each with how many more of it, then the hosts that are out of hand.
-# Answer: {how many wait, busy workers, 1 if the start requests are all in, requests that were
-# lost, requests of dead workers that wait again, id, record, ...}. A call that was made already,
-# by its number, is answered with the same requests: its answer was lost.
+# ARGV: spider, worker, number of this call, number of this question, 'b' or 'i', milliseconds of
+# the lease, most requests to give, most of one host, milliseconds for which a released host rests
+# for others, number of hosts in hand, each with how many more of it, then the hosts that are out of
+# hand.
+# Answer: {number of the call before, how many wait, busy workers, 1 if the start requests are all
+# in, requests that were lost, requests of dead workers that wait again, id, record, ...}. A
+# question that was asked already, by its number, is answered with the same requests: its answer was
+# lost.
 TAKE = (
     _FRONTIER
     + """
-local number, lease_ms, most, per_host = ARGV[3], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
-local rest_ms, n_hands = tonumber(ARGV[8]), tonumber(ARGV[9])
+local number, lease_ms, most, per_host = ARGV[4], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
+local rest_ms, n_hands = tonumber(ARGV[9]), tonumber(ARGV[10])
 local leases, mine, free = S .. ':leases:' .. worker, S .. ':mine:' .. worker, S .. ':free'
 local ID, REAPED, RESTING = 13, 100, 64
 local rooms = {}
-for i = 10, 8 + 2 * n_hands, 2 do rooms[ARGV[i]] = tonumber(ARGV[i + 1]) end
+for i = 11, 9 + 2 * n_hands, 2 do rooms[ARGV[i]] = tonumber(ARGV[i + 1]) end
 
 local function is_wanted(host)
   for _, other in ipairs(call('ZRANGE', Q .. ':wants:' .. host, 0, -1)) do
@@ -236,12 +251,12 @@ local function given_before()
 end
 
 note(lease_ms)
-local n_returned = 0
+local last, n_returned = heard(ARGV[3]), 0
 local dead = call('ZRANGEBYSCORE', Q .. ':workers', '-inf', now, 'LIMIT', 0, 1)[1]
 if dead then n_returned = dismiss(dead, call('HGET', Q .. ':names', dead) or '', false, REAPED) end
 local ids = given_before()
 if not ids then
-  for i = 10 + 2 * n_hands, #ARGV do release(worker, spider, ARGV[i], rest_ms) end
+  for i = 11 + 2 * n_hands, #ARGV do release(worker, spider, ARGV[i], rest_ms) end
   for _, host in ipairs(call('ZRANGEBYSCORE', S .. ':resting', '-inf', now, 'LIMIT', 0, RESTING)) do
     call('ZREM', S .. ':resting', host)
     list(spider, host)
@@ -249,7 +264,7 @@ if not ids then
   ids = taken()
   call('HSET', Q .. ':given', worker, number .. ' ' .. table.concat(ids))
 end
-call('HSET', S .. ':workers', worker, #ids > 0 and 'b' or ARGV[4])
+call('HSET', S .. ':workers', worker, #ids > 0 and 'b' or ARGV[5])
 local n_lost, records = 0, {}
 for _, id in ipairs(ids) do
   local record = call('HGET', S .. ':requests', id)
@@ -267,7 +282,7 @@ for _, state in ipairs(call('HVALS', S .. ':workers')) do
 end
 local is_started = call('EXISTS', S .. ':run') == 0 or call('HEXISTS', S .. ':run', 'started') == 1
 local n_waiting = tonumber(call('GET', S .. ':n') or '0')
-return {n_waiting, n_busy, is_started and 1 or 0, n_lost, n_returned, unpack(records)}
+return {last, n_waiting, n_busy, is_started and 1 or 0, n_lost, n_returned, unpack(records)}
 """
 )
 
@@ -319,8 +334,27 @@ return call('SCARD', S .. ':failed') > 0 and 3 or 1
 """
 )
 
-# ARGV: spider, worker.
-STARTED = _FRONTIER + "return call('HSET', S .. ':run', 'starter', worker, 'started', 1)"
+# ARGV: spider, worker, number of this call. Answer: that of the call before.
+STARTED = (
+    _FRONTIER
+    + """
+local last = heard(ARGV[3])
+call('HSET', S .. ':run', 'starter', worker, 'started', 1)
+return {last}
+"""
+)
+
+# Answer: maxmemory-policy of a server that evicts keys without a time to live, else ''; '?' without
+# the permission to ask.
+EVICTION = """
+local info = redis.pcall('INFO', 'memory')
+if type(info) == 'table' then return '?' end
+local policy = string.match(info, 'maxmemory_policy:([%w-]+)') or ''
+if string.find(info, 'maxmemory:0', 1, true) or string.sub(policy, 1, 7) ~= 'allkeys' then
+  return ''
+end
+return policy
+"""
 
 # ARGV: spider, worker, ids that it was given and did not begin.
 RETURN = (
@@ -334,7 +368,8 @@ return 1
 """
 )
 
-# ARGV: spider, worker, 1 if it found the run to be over, most ids and hosts to deal with.
+# ARGV: spider, worker, how the run ended for it (1 it is over, 0 it goes on, -1 requests were lost:
+# the next worker makes the start requests again), most ids and hosts to deal with.
 # Answer: whether there is more to deal with.
 LEAVE = (
     _FRONTIER
@@ -347,6 +382,10 @@ end
 if is_over and n_busy == 0 and tonumber(call('GET', S .. ':n') or '0') == 0 then
   call('DEL', S .. ':run')
 end
-return call('ZSCORE', Q .. ':workers', worker) and 1 or 0
+if ARGV[3] == '-1' then call('DEL', S .. ':run') end
+if call('ZSCORE', Q .. ':workers', worker) then return 1 end
+call('HDEL', Q .. ':heard', worker)
+if not call('ZRANGE', Q .. ':workers', 0, 0)[1] then call('DEL', Q .. ':heard') end
+return 0
 """
 )

@@ -141,6 +141,10 @@ class FleetWorker:
         """How often the server was found to have lost its data."""
         return self._membership.n_restored
 
+    def tell_again(self) -> None:
+        """The server has forgotten something: tell it what is known here with the next pages."""
+        self._membership.lost_data = True
+
     async def seen(self, key: bytes) -> bool:
         """Whether any worker has handled a URL; False if the server does not answer."""
         return bool(await self._ask(self._questions.seen(key)))
