@@ -118,3 +118,18 @@ async def what_cannot_be_done_is_refused(dut) -> None:  # type: ignore[no-untype
     await ClockCycles(dut.clk, 3)
     assert await bus.read(STATUS) == 0
     assert not await bus.is_refused(KEY_LOW, 1)
+
+
+@cocotb.test()
+async def reset_takes_a_waiting_result_away_at_once(dut) -> None:  # type: ignore[no-untyped-def]
+    """The transfer comes in the first cycle after reset, in which the engine still is reset."""
+    bus = Bus(dut)
+    await bus.start()
+    await bus.send(Beat(b"gone    ", 0xFF, True, 3))
+    while not await bus.read(WAITING):
+        pass
+    dut.rst.value = 1
+    await RisingEdge(dut.clk)
+    dut.rst.value = 0
+    assert await bus.is_refused(RESULT_TAG, None)
+    assert await bus.read(WAITING) == 0

@@ -23,7 +23,7 @@ TOPS: dict[Bus, str] = {
     "words": "fingerprint_engine", "axi": "simhash_axi", "wishbone": "simhash_wishbone",
 }  # fmt: skip
 STREAM_FILES = (
-    "lane_queues.v", "registers.v", "simhash_stream.v", "stream_in.v", "stream_out.v",
+    "lane_queues.v", "registers.v", "simhash.v", "simhash_stream.v", "stream_in.v", "stream_out.v",
 )  # fmt: skip
 # What only some buses need.
 ONLY_FOR: dict[tuple[Bus, ...], tuple[str, ...]] = {

@@ -1,5 +1,5 @@
-// The core for a bus: AXI4-Stream in and out (simhash_stream.v), registers over AXI4-Lite
-// (registers.v). A write that is refused answers SLVERR.
+// The core for a bus: AXI4-Stream in and out, registers over AXI4-Lite (simhash.v). A write that is
+// refused answers SLVERR.
 
 `default_nettype none
 
@@ -55,12 +55,8 @@ module simhash_axi #(
     localparam [1:0] OKAY = 2'b00, SLVERR = 2'b10;
 
     wire        rst = ~aresetn;
-    wire        engine_rst, refused;
-    wire [63:0] key;
-    wire [1:0]  select;
-    wire        busy, blocked, lost, started, lane_stalled;
+    wire        refused;
     wire [31:0] read_data;
-    wire        stream_ready, stream_valid;
     wire        unused = &{1'b0, s_axil_awprot, s_axil_arprot,
                            s_axil_awaddr[1:0], s_axil_araddr[1:0]};
 
@@ -79,34 +75,20 @@ module simhash_axi #(
         if (rst) {s_axil_bvalid, s_axil_rvalid} <= 0;
     end
 
-    // While the engine is reset, neither stream moves.
-    assign s_axis_tready = stream_ready & ~engine_rst;
-    assign m_axis_tvalid = stream_valid & ~engine_rst;
-    assign m_axis_tkeep  = 8'hff;
-    assign m_axis_tlast  = 1'b1;
+    assign m_axis_tkeep = 8'hff;
+    assign m_axis_tlast = 1'b1;
 
-    registers #(
-        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .ID(ID)
-    ) control (
-        .clk(aclk), .rst(rst), .write(write & ~rst), .write_address(s_axil_awaddr[5:2]),
-        .write_data(s_axil_wdata), .write_strobe(s_axil_wstrb), .refused(refused),
-        .read_address(s_axil_araddr[5:2]), .read_data(read_data),
-        .engine_rst(engine_rst), .key(key), .select(select),
-        .busy(busy), .blocked(blocked), .lost(lost), .started(started),
-        .in_stalled(s_axis_tvalid & ~s_axis_tready), .lane_stalled(lane_stalled),
-        .out_stalled(m_axis_tvalid & ~m_axis_tready), .left(m_axis_tvalid & m_axis_tready)
-    );
-
-    simhash_stream #(
+    simhash #(
         .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .ID(ID),
         .QUEUE(QUEUE), .RESULTS(RESULTS)
     ) core (
-        .clk(aclk), .rst(engine_rst), .key(key), .select(select),
-        .s_tvalid(s_axis_tvalid & ~engine_rst), .s_tready(stream_ready), .s_tdata(s_axis_tdata),
+        .clk(aclk), .rst(rst), .write(write), .write_address(s_axil_awaddr[5:2]),
+        .write_data(s_axil_wdata), .write_strobe(s_axil_wstrb), .refused(refused),
+        .read_address(s_axil_araddr[5:2]), .read_data(read_data),
+        .s_tvalid(s_axis_tvalid), .s_tready(s_axis_tready), .s_tdata(s_axis_tdata),
         .s_tkeep(s_axis_tkeep), .s_tlast(s_axis_tlast), .s_tid(s_axis_tid),
-        .m_tvalid(stream_valid), .m_tready(m_axis_tready & ~engine_rst), .m_tdata(m_axis_tdata),
-        .m_tid(m_axis_tid), .m_tuser(m_axis_tuser), .busy(busy), .blocked(blocked), .lost(lost),
-        .started(started), .lane_stalled(lane_stalled)
+        .m_tvalid(m_axis_tvalid), .m_tready(m_axis_tready), .m_tdata(m_axis_tdata),
+        .m_tid(m_axis_tid), .m_tuser(m_axis_tuser)
     );
 endmodule
 

@@ -1,5 +1,5 @@
 // The core for a Wishbone bus (B4, classic cycles, 32 bits): the registers of registers.v at 0x00,
-// and a window on the two streams of simhash_stream.v at 0x40.
+// and a window on the two streams of simhash.v at 0x40.
 //
 //   0x40 DATA_LOW     of the next beat
 //   0x44 DATA_HIGH
@@ -37,12 +37,10 @@ module simhash_wishbone #(
     output reg         ack,
     output reg         err
 );
-    wire        engine_rst, refused, s_tready, m_tvalid;
-    wire [63:0] key, m_tdata;
-    wire [1:0]  select;
+    wire        refused, s_tready, m_tvalid;
+    wire [63:0] m_tdata;
     wire [ID-1:0] m_tid;
     wire [2:0]  m_tuser;
-    wire        busy, blocked, lost, started, lane_stalled;
     wire [31:0] read_data;
     reg  [63:0] data;
     wire        unused = &{1'b0, adr[1:0], dat_w};
@@ -59,7 +57,7 @@ module simhash_wishbone #(
     wire [2:0] place = adr[4:2];
     wire       is_send = asked & we & is_window & place == 3'd2;
     wire       is_tag = asked & ~we & is_window & place == 3'd6;
-    wire       sent = is_send & s_tready & ~engine_rst;
+    wire       sent = is_send & s_tready;
     wire       fails = is_window ? is_tag & ~m_tvalid : we & refused;
     wire [15:0] tag = {{(16 - ID) {1'b0}}, m_tid};
 
@@ -80,28 +78,17 @@ module simhash_wishbone #(
         if (rst) {ack, err} <= 0;
     end
 
-    registers #(
-        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .ID(ID)
-    ) control (
-        .clk(clk), .rst(rst), .write(asked & we & ~is_window), .write_address(adr[5:2]),
-        .write_data(dat_w), .write_strobe(sel), .refused(refused),
-        .read_address(adr[5:2]), .read_data(read_data),
-        .engine_rst(engine_rst), .key(key), .select(select),
-        .busy(busy), .blocked(blocked), .lost(lost), .started(started),
-        .in_stalled(is_send & ~sent), .lane_stalled(lane_stalled),
-        .out_stalled(m_tvalid & ~is_tag), .left(m_tvalid & is_tag)
-    );
-
-    simhash_stream #(
+    simhash #(
         .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .ID(ID),
         .QUEUE(QUEUE), .RESULTS(RESULTS)
     ) core (
-        .clk(clk), .rst(engine_rst), .key(key), .select(select),
-        .s_tvalid(is_send & ~engine_rst), .s_tready(s_tready), .s_tdata(data),
+        .clk(clk), .rst(rst), .write(asked & we & ~is_window), .write_address(adr[5:2]),
+        .write_data(dat_w), .write_strobe(sel), .refused(refused),
+        .read_address(adr[5:2]), .read_data(read_data),
+        .s_tvalid(is_send), .s_tready(s_tready), .s_tdata(data),
         .s_tkeep(dat_w[7:0]), .s_tlast(dat_w[8]), .s_tid(dat_w[16+:ID]),
-        .m_tvalid(m_tvalid), .m_tready(is_tag & ~engine_rst), .m_tdata(m_tdata), .m_tid(m_tid),
-        .m_tuser(m_tuser), .busy(busy), .blocked(blocked), .lost(lost), .started(started),
-        .lane_stalled(lane_stalled)
+        .m_tvalid(m_tvalid), .m_tready(is_tag), .m_tdata(m_tdata), .m_tid(m_tid),
+        .m_tuser(m_tuser)
     );
 endmodule
 
