@@ -68,6 +68,10 @@ class HardwareMismatch(NearDupError):
     """The simulated Verilog gave another fingerprint, lane or cycle than the model."""
 
 
+class BoardFailed(NearDupError):
+    """A board with the FPGA core did not answer, or not what it was asked."""
+
+
 class KernelsUnavailable(NearDupError, ImportError):
     """NEARDUP_KERNELS forces an implementation that is not installed."""
 

@@ -95,7 +95,7 @@ def make_engine(settings: NearDupSettings, key: int) -> Engine:
         tie=settings.tie,  # type: ignore[arg-type]
         key=key if settings.mix else 0,
     )
-    return load_engine(settings.engine, spec, replace(SKETCH, key=key))
+    return load_engine(settings.engine, spec, replace(SKETCH, key=key), settings.board)
 
 
 def make_detector(settings: NearDupSettings, key: int) -> Detector:

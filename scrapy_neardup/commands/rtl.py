@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   scrapy neardup rtl --out core
   scrapy neardup rtl --out core --bus axi --mixer any
+  scrapy neardup rtl --out core --bus serial --mixer any && make -C core
   scrapy neardup rtl --out core --lanes 4 --bytes 2 --mixer light
   scrapy neardup rtl --build
 """
@@ -53,9 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bus",
         default="words",
-        choices=("words", "axi", "wishbone"),
+        choices=("words", "axi", "wishbone", "serial"),
         help="what --out writes: the bare engine, which takes 64-bit words (default), or the core "
-        "behind AXI4-Stream and AXI4-Lite, or behind Wishbone",
+        "behind AXI4-Stream and AXI4-Lite, behind Wishbone, or on a ULX3S board's serial line",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 

@@ -143,6 +143,7 @@ NAMES = {
     "native": "scrapy_neardup.engines.native.NativeEngine",
     "fpga": "scrapy_neardup.engines.fpga.engine.FpgaEngine",
     "rtl": "scrapy_neardup.engines.fpga.rtl_engine.RtlEngine",
+    "board": "scrapy_neardup.engines.fpga.board_engine.BoardEngine",
 }
 
 
@@ -150,11 +151,12 @@ def load_engine(
     name: str | type[Engine],
     spec: FingerprintSpec = FINGERPRINT,
     sketch_spec: FingerprintSpec = SKETCH,
+    board: str | None = None,
 ) -> Engine:
     """The engine of a short name, a dotted path or a class, made for the two specs.
 
-    "auto" is the fastest that is there. Raises SpecError for a name that is neither,
-    EngineUnavailable for one that cannot run here.
+    "auto" is the fastest that is there; "board" asks the one at the serial port `board`.
+    Raises SpecError for a name that is neither, EngineUnavailable for one that cannot run here.
     """
     if not isinstance(name, str):
         return name(spec, sketch_spec)  # type: ignore[call-arg]
@@ -163,7 +165,8 @@ def load_engine(
     if not module:
         known = ", ".join(sorted(NAMES))
         raise SpecError(f"engine {name!r}: take auto, {known}, or the dotted path of a class")
-    engine: Engine = getattr(import_module(module), attribute)(spec, sketch_spec)
+    options = {"port": board} if name == "board" else {}
+    engine: Engine = getattr(import_module(module), attribute)(spec, sketch_spec, **options)
     return engine
 
 

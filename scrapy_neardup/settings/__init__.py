@@ -94,8 +94,13 @@ class NearDupSettings:
         "auto",
         component,
         "Engine that computes fingerprints: `auto`, `native`, `numpy`, `reference`, `fpga`, "
-        "`rtl`, a dotted path or a class. `auto` takes `native` where it is installed, else "
-        "`numpy`.",
+        "`rtl`, `board`, a dotted path or a class. `auto` takes `native` where it is installed, "
+        "else `numpy`.",
+    )
+    board: str | None = setting(
+        None,
+        optional(path),
+        "Serial port of the board that engine `board` asks, such as `/dev/ttyUSB0`.",
     )
     mix: bool = setting(
         True,
@@ -401,6 +406,11 @@ class NearDupSettings:
                 f"more blocks than {PREFIX}DISTANCE={self.distance}",
                 f"Set {self.distance + 1} or more, or lower the distance",
             )
+        if self.engine == "board" and self.board is None:
+            raise refuse(
+                "BOARD", None, "the board's serial port with NEARDUP_ENGINE='board'",
+                "Set it, for example to '/dev/ttyUSB0'",
+            )  # fmt: skip
         if self.recrawl != "new" and self.backend is not None:
             raise refuse(
                 "RECRAWL",

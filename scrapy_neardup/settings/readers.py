@@ -123,10 +123,10 @@ def profiles(name: str, raw: Any) -> tuple[str, ...]:
 
 
 def path(name: str, raw: Any) -> str:
-    """The path of a folder."""
+    """The path of a file or folder."""
     if isinstance(raw, (str, PathLike)):
         return fspath(raw)
-    raise refuse(name, raw, "the path of a folder")
+    raise refuse(name, raw, "a path")
 
 
 def backend(name: str, raw: Any) -> str:

@@ -1,4 +1,4 @@
-"""FpgaEngine: the paper's board as an engine of a crawl: every engine's bits, counted cycles."""
+"""FpgaEngine: the paper's board as an engine of a crawl; ComparedEngine: hardware held to it."""
 
 from __future__ import annotations
 
@@ -57,3 +57,45 @@ class FpgaEngine:
                     self.board.add(len(words))
                 else:
                     self.n_beyond_counters += 1
+
+
+class ComparedEngine(FpgaEngine):
+    """FpgaEngine that also gives every text to hardware, whose fingerprint has to be the same.
+
+    What it returns is always the kernels'. A subclass says in _check what the hardware is.
+    """
+
+    def __init__(
+        self, spec: FingerprintSpec = FINGERPRINT, sketch_spec: FingerprintSpec = SKETCH
+    ) -> None:
+        super().__init__(spec, sketch_spec)
+        self.n_checked = self.n_mismatches = 0
+
+    def fingerprint(self, words: bytes) -> int:
+        value = super().fingerprint(words)
+        self._check([words], [value])
+        return value
+
+    def fingerprint_many(self, texts: Sequence[bytes]) -> U64Array:
+        values = super().fingerprint_many(texts)
+        self._check(texts, values[:, 0].tolist())
+        return values
+
+    def signatures(self, words: bytes) -> Signatures:
+        values = super().signatures(words)
+        self._check([words], [values.fingerprint])
+        return values
+
+    def report(self) -> dict[str, float | int | str]:
+        """Also on how many texts the hardware was compared, and on how many it differed."""
+        checks = {"checked": self.n_checked, "mismatches": self.n_mismatches}
+        return super().report() | checks
+
+    def _check(self, texts: Sequence[bytes], fingerprints: list[int]) -> None:
+        """Compare the hardware's fingerprints with the kernels'."""
+        raise NotImplementedError
+
+    def _count_checked(self, checked: int, mismatches: int) -> None:
+        with self._counting:  # long pages are read in threads
+            self.n_checked += checked
+            self.n_mismatches += mismatches

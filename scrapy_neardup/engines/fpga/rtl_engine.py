@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec, Signatures
+from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
 from scrapy_neardup.engines.fpga.design import Design, check_text
-from scrapy_neardup.engines.fpga.engine import FpgaEngine
+from scrapy_neardup.engines.fpga.engine import ComparedEngine
 from scrapy_neardup.engines.fpga.fingerprint_engine import Dispatch, Result
 from scrapy_neardup.engines.fpga.rtl_build import Progress, library
 from scrapy_neardup.engines.fpga.scheduler import schedule
 from scrapy_neardup.errors import HardwareMismatch
-from scrapy_neardup.kernels.numpy_twin import U64Array
 
 OVERFLOW = -2  # what neardup_run returns, see rtl/harness.cpp
 
@@ -71,7 +70,7 @@ class Verilated:
         return [Result(*row) if row[0] >= 0 else None for row in rows]
 
 
-class RtlEngine(FpgaEngine):
+class RtlEngine(ComparedEngine):
     """FpgaEngine that also simulates the Verilog, one batch a call, and compares the two.
 
     Each text's fingerprint has to be the kernels', its lane and cycle the scheduler's. A text
@@ -87,27 +86,6 @@ class RtlEngine(FpgaEngine):
     ) -> None:
         super().__init__(spec, sketch_spec)
         self._verilated = Verilated(self.board.design)
-        self.n_checked = self.n_mismatches = 0
-
-    def fingerprint(self, words: bytes) -> int:
-        value = super().fingerprint(words)
-        self._check([words], [value])
-        return value
-
-    def fingerprint_many(self, texts: Sequence[bytes]) -> U64Array:
-        values = super().fingerprint_many(texts)
-        self._check(texts, values[:, 0].tolist())
-        return values
-
-    def signatures(self, words: bytes) -> Signatures:
-        values = super().signatures(words)
-        self._check([words], [values.fingerprint])
-        return values
-
-    def report(self) -> dict[str, float | int | str]:
-        """Also how many texts the Verilog was compared on, and on how many it differed."""
-        checks = {"checked": self.n_checked, "mismatches": self.n_mismatches}
-        return super().report() | checks
 
     def _check(self, texts: Sequence[bytes], fingerprints: list[int]) -> None:
         """Simulate the texts that the core's counters can count, and compare."""
@@ -127,11 +105,6 @@ class RtlEngine(FpgaEngine):
         if different:
             n = different[0]
             raise HardwareMismatch(difference(fitting[n], texts, expected[n], results[n]))
-
-    def _count_checked(self, checked: int, mismatches: int) -> None:
-        with self._counting:  # long pages are read in threads
-            self.n_checked += checked
-            self.n_mismatches += mismatches
 
 
 def difference(i: int, texts: Sequence[bytes], expected: Result, result: Result | None) -> str:

@@ -18,18 +18,24 @@ MIXER_CODES: dict[Mixer, int] = {"none": 0, "light": 1, "fmix64": 2}
 ANY_MIXER = 3
 OUTPUT_CODES: dict[Output, int] = {"latched": 0, "slots": 1}
 
-Bus = Literal["words", "axi", "wishbone", "any"]
+Bus = Literal["words", "axi", "wishbone", "serial", "any"]
 TOPS: dict[Bus, str] = {
     "words": "fingerprint_engine", "axi": "simhash_axi", "wishbone": "simhash_wishbone",
+    "serial": "ulx3s",
 }  # fmt: skip
 STREAM_FILES = (
     "lane_queues.v", "registers.v", "simhash.v", "simhash_stream.v", "stream_in.v", "stream_out.v",
 )  # fmt: skip
+SERIAL_FILES = (
+    "Makefile", "crc32.v", "simhash_serial.v", "uart_rx.v", "uart_tx.v", "ulx3s.lpf", "ulx3s.v",
+    "ulx3s_simulation.cpp",
+)  # fmt: skip
 # What only some buses need.
 ONLY_FOR: dict[tuple[Bus, ...], tuple[str, ...]] = {
-    ("axi", "wishbone", "any"): STREAM_FILES,
+    ("axi", "wishbone", "serial", "any"): STREAM_FILES,
     ("axi", "any"): ("simhash_axi.v",),
     ("wishbone", "any"): ("simhash_wishbone.v",),
+    ("serial", "any"): SERIAL_FILES,
 }
 SAMPLE = (b"school school students teachers", b"", b"a", b"sixteen letters ", b"one  two three")
 
@@ -48,11 +54,15 @@ def parameters(design: Design) -> dict[str, int]:
 
 def modules(bus: Bus = "any") -> list[Path]:
     """The synthesisable Verilog files: those of a bus, or all."""
-    found = set(SOURCES.glob("*.v")) - {SOURCES / "testbench.v"}
-    left_out = {name for names in ONLY_FOR.values() for name in names} - {
-        name for key, names in ONLY_FOR.items() if bus in key for name in names
-    }
-    return sorted(path for path in found if path.name not in left_out)
+    return [path for path in files(bus) if path.suffix == ".v" and path.stem != "testbench"]
+
+
+def files(bus: Bus) -> list[Path]:
+    """All files that somebody gets who asks for a bus."""
+    left_out = {
+        name for buses, names in ONLY_FOR.items() if bus not in buses for name in names
+    }  # fmt: skip
+    return sorted(path for path in SOURCES.iterdir() if path.name not in left_out)
 
 
 def compiled() -> list[Path]:
@@ -65,13 +75,12 @@ def write_rtl(out_dir: str | Path, design: Design, bus: Bus = "words") -> list[P
 
     The parameters that the files set by default are the design's; its key is an input of the
     engine, so that the sample's is 0. With a bus, the core behind it is written, too, and
-    described: FuseSoC for every bus, IP-XACT for AXI. Creates the folder; overwrites files of
-    these names. README.md there says how to run them. Returns the paths written.
+    described: FuseSoC for every bus, IP-XACT for AXI, a Makefile for the board of "serial".
+    Creates the folder; overwrites files of these names. README.md there says how to run them.
+    Returns the paths written.
     """
     out = Path(out_dir)
     out.mkdir(parents=True, exist_ok=True)
-    others = set(modules("any")) - set(modules(bus))
-    sources = sorted(set(SOURCES.iterdir()) - others)
     names = [path.name for path in modules(bus)]
     texts = {
         "sample_words.hex": words_hex(SAMPLE),
@@ -82,7 +91,7 @@ def write_rtl(out_dir: str | Path, design: Design, bus: Bus = "words") -> list[P
         texts["simhash_axi.xml"] = ip_xact(names, parameters(design))
     for name, text in texts.items():
         (out / name).write_text(text)
-    written = [write_source(source, out, design) for source in sources]
+    written = [write_source(source, out, design) for source in files(bus)]
     return [*written, *(out / name for name in texts)]
 
 
