@@ -36,6 +36,24 @@ def test_a_claim_is_counted_by_what_its_page_shows(mock_site: MockSite) -> None:
     assert outcome.urls == [mock_site.url(f"/{p}") for p in ("item", "other", "unknown", "own")]
 
 
+@pytest.mark.parametrize("copy", ["the same", "nearly the same"])
+def test_the_page_that_a_copy_names_is_its_original(
+    mock_site: MockSite, tmp_path: Path, copy: str
+) -> None:
+    """Though another copy of it, which was kept for a fact of its own, came first."""
+    texts = [f"{prose('item')} costs {price}" for price in (7, 8)]
+    if copy == "nearly the same":
+        texts[1] = texts[1].replace(prose("item", 9), prose("other", 9))
+    mock_site.add("/first", page(texts[0]))
+    named = mock_site.add("/named", page(texts[1]))
+    third = mock_site.add("/third", page(texts[1], head=CANONICAL.format("/named")))
+    folder = {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_LEDGER": "all"}
+    outcome = crawl_requests(mock_site, "/first", "/named", "/third", settings=folder)
+    decided = {d.url: d for d in LedgerReader(tmp_path).decisions()}
+    assert decided[third].original == named
+    assert outcome.stat("claims/confirmed") == 1
+
+
 def test_a_home_page_that_is_named_everywhere_hides_nothing(mock_site: MockSite) -> None:
     home = CANONICAL.format("/home")
     paths = [

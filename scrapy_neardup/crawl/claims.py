@@ -41,6 +41,11 @@ class Claims:
         self._state = state
         self._count = count
 
+    def read(self, page: CrawledPage) -> None:
+        """Find the earlier page that a page names, with which it is compared before others."""
+        if self._mode != "ignore":
+            page.claimed = self._claimed_row(page)
+
     def weigh(self, page: CrawledPage) -> None:
         """Count a page's claim, or follow it where the project trusts pages."""
         judged = page.judged
@@ -50,7 +55,7 @@ class Claims:
             page.decision = None
             self._count(stats.CLAIMS_TRANSLATIONS)
             return
-        row = self._claimed_row(page)
+        row = page.claimed
         if row is None:
             return
         if judged.is_duplicate:

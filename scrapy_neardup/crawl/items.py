@@ -47,6 +47,7 @@ class CrawledPage:
     # Of pages whose text repeats none: what they say, in words and line by line.
     words: bytes = b""
     blocks: Blocks | None = None
+    claimed: int | None = None  # row of the page that it names as its canonical one
     judged: Decision | None = None  # what the detector said
     decision: Decision | None = None  # what is done about it
     is_new: bool = False  # whether the page is remembered from now on

@@ -188,7 +188,7 @@ class PageJudge:
     async def _decision(self, reading: PageReading, page: CrawledPage) -> Decision | None:
         """The decision about a page, with other workers where they may know it."""
         if self._fleet is None:
-            decided = self._attempt("index", self._state.decide, reading)
+            decided = self._attempt("index", self._state.decide, reading, True, page.claimed)
             if decided and page.body and not reading.is_mostly_script:
                 self._bodies.remember(page.body, reading)
         else:

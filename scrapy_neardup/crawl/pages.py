@@ -110,6 +110,7 @@ class CrawledPages:
         self._lifecycle.reading(page.id)
         if self._soft_404.probes:
             await self._soft_404.probe(page.response)
+        self._attempt("claims", self._claims.read, page)
         await self._judge.judge(page)
         self._attempt("soft_404", self._soft_404.name, page)
         self._attempt("claims", self._claims.weigh, page)

@@ -155,16 +155,20 @@ class Detector:
             facts if self.facts == "compare" else NO_FACTS,
         )
 
-    def decide(self, reading: PageReading, learn: bool = True) -> Decision:
+    def decide(
+        self, reading: PageReading, learn: bool = True, claimed: int | None = None
+    ) -> Decision:
         """Look the page up and remember it, in one step; not safe in several threads.
 
         Raises EngineFailed; the page is not remembered then.
 
         learn: whether to learn templates from it, too; else learn() does.
+        claimed: the row of the page that it names as its own. Where that says the same, it is the
+        original, and no other page is looked for.
         """
         earlier = self.pages.with_url(reading.url)
         self.count_attributes(reading, earlier)
-        decision = self._decided(reading, self._unchanged(earlier, reading))
+        decision = self._decided(reading, self._unchanged(earlier, reading), claimed)
         if learn and earlier is None and decision.kind != "exact":
             self.learn(reading)
         return decision
@@ -200,18 +204,24 @@ class Detector:
         fingerprint, original = int(self.pages.fingerprints[same]), self.pages.url(same)
         return Decision("exact", fingerprint, n_words, original, same, 0, 0, 1.0)
 
-    def _decided(self, reading: PageReading, own: int | None) -> Decision:
+    def _decided(
+        self, reading: PageReading, own: int | None, claimed: int | None = None
+    ) -> Decision:
         if reading.is_mostly_script:
             fingerprint = reading.signatures.fingerprint
             return Decision("undecided", fingerprint, reading.n_words, page_id=own)
         here = self._scope_of(reading.site)
         exact = self.pages.with_digest(reading.digest, here) if reading.words else None
+        if claimed is not None and not self._may_repeat(reading, own, claimed):
+            claimed = None
         if exact is not None and exact != own:
+            if claimed is not None and self.pages.page(claimed).digest == reading.digest:
+                exact = claimed
             return self._conclude(reading, "exact", own, Match(exact, 0, 0, 1.0))
         if reading.n_words < self.limits.min_words:
             return self._conclude(reading, "too-short", own)
         try:
-            found, n_unconfirmed = self._near(reading, own)
+            found, n_unconfirmed = self._near(reading, own, claimed)
         except ScanLimitReached:
             return self._conclude(reading, "undecided", own)
         match, elsewhere = self._originals(reading, [m for m in found if m.differs is None])
@@ -354,13 +364,29 @@ class Detector:
             next((match for match in found if sites[match.id] != here), None),
         )
 
-    def _near(self, reading: PageReading, own: int | None) -> tuple[list[Match], int]:
+    def _may_repeat(self, reading: PageReading, own: int | None, claimed: int) -> bool:
+        """Whether a page could be the copy of the one that it names."""
+        if not self.pages.is_known(claimed) or (own is not None and claimed >= own):
+            return False
+        return self.scope != "site" or int(self.pages.sites[claimed]) == reading.site
+
+    def _near(
+        self, reading: PageReading, own: int | None, claimed: int | None = None
+    ) -> tuple[list[Match], int]:
         """The pages that a page is near, the original to be named first; and how many more are
         near by fingerprint alone."""
         page = self.own_part(reading)
+        if claimed is not None:
+            found, n_unconfirmed = self._compared(page, np.array([claimed]))
+            if found and found[0].differs is None:
+                return found, n_unconfirmed
         ids = self._candidates(page)
         if own is not None:  # read again: only what came before it counts
             ids = ids[ids < own]
+        return self._compared(page, ids)
+
+    def _compared(self, page: OwnPart, ids: I64Array) -> tuple[list[Match], int]:
+        """The same, of these pages."""
         if not len(ids):
             return [], 0
         rows = PageRows.of(self.pages.sketches.take(ids))

@@ -163,7 +163,9 @@ class State:
         self._record(records.URL, lambda: records.pack_url(key, self._clock()))
         return layer
 
-    def decide(self, reading: PageReading, learn: bool = True) -> tuple[Decision, bool]:
+    def decide(
+        self, reading: PageReading, learn: bool = True, claimed: int | None = None
+    ) -> tuple[Decision, bool]:
         """The detector's decision, and whether it remembers the page from now on.
 
         Such a page waits for keep() or drop(). Where the detector fails, the page is as if it
@@ -171,7 +173,7 @@ class State:
         """
         n_rows = self.detector.pages.n_rows
         try:
-            decision = self.detector.decide(reading, learn)
+            decision = self.detector.decide(reading, learn, claimed)
         except Exception:
             for row in range(n_rows, self.detector.pages.n_rows):
                 self.detector.forget(row)
