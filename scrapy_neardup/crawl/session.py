@@ -56,7 +56,7 @@ from scrapy_neardup.crawl.seen_urls import SeenUrls, is_inspection
 from scrapy_neardup.crawl.shared_state import hold_state
 from scrapy_neardup.crawl.soft_404 import SoftNotFound
 from scrapy_neardup.crawl.url_deferral import UrlDeferral
-from scrapy_neardup.crawl.url_learning import UrlLearning
+from scrapy_neardup.crawl.url_learning import EXCHANGE_INTERVAL_S, UrlLearning
 from scrapy_neardup.crawl.url_skipping import SYNC_INTERVAL_S, UrlSkipping
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import N_URL_FILTERS, make_state_factory, ttl_s
@@ -430,8 +430,15 @@ class CrawlSession:
             self._repeat(self.recrawl.flush, FLUSH_INTERVAL_S)
         if self.skipping.acts:
             self._repeat(partial(self.attempt, "learn", self.skipping.sync), SYNC_INTERVAL_S)
+        if self._fleet is not None and self.learning.is_on:
+            self._exchange_rules()
+            self._repeat(self._exchange_rules, EXCHANGE_INTERVAL_S)
         if self._feeds is not None:
             self._feeds.begin()
+
+    def _exchange_rules(self) -> None:
+        if self._fleet is not None and self.learning.is_on:
+            self.attempt("learn", self.learning.exchange, self._fleet)
 
     def _open_ledger(self) -> None:
         if self.state.store is not None and not self.state.is_guest:
@@ -502,6 +509,8 @@ class CrawlSession:
         gauges.warn_of_full_filter(self.urls, self.settings.url_max_mb)
         gauges.warn_of_hot_bucket(self.state.detector.index, self.settings.scan_limit)
         self.recorder.close()
+        self.attempt("learn", self.learning.learner.catch_up)
+        self._exchange_rules()
         self.attempt("learn", self.learning.save)
         self.attempt("learn", self.skipping.sync)
         under_way = self.lifecycle.arrays() if self._keeps_queue() else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
@@ -22,6 +22,11 @@ from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.learnt_rules import load_rules, save_rules
 from scrapy_neardup.urls.key import OWN_KEY, url_key
 from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
+
+if TYPE_CHECKING:
+    from scrapy_neardup.fleet.worker import FleetWorker
+
+EXCHANGE_INTERVAL_S = 5.0  # between messages to a fleet
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +52,6 @@ class UrlLearning:
         if own_fingerprinter(crawler.request_fingerprinter) is not None:
             self.is_on = False
         self._min_words = max(settings.min_words, MIN_WORDS)
-        self.n_withdrawn = 0  # rules that acted, or might have
         self._folder = folder
         self._key = key
 
@@ -59,7 +63,7 @@ class UrlLearning:
             return
         judged = self._judged(page)
         if judged is not None:
-            self.n_withdrawn += len(self.learner.observe(judged))
+            self.learner.observe(judged)
 
     def _judged(self, page: CrawledPage) -> Judged | None:
         """The page as evidence; None for one of which it is not known what it says."""
@@ -76,6 +80,11 @@ class UrlLearning:
         tells = decision.words >= self._min_words
         key = page.key(self._rules)
         return Judged(url, key, original, tells, len(page.response.body))
+
+    def exchange(self, fleet: FleetWorker) -> None:
+        """Tell the other workers of rules, and hear of theirs."""
+        for rule in fleet.exchange_rules(self.learner.rules()):
+            self.learner.hear(rule)
 
     # --- the state folder
 

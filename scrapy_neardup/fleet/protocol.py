@@ -244,6 +244,11 @@ def frontier_key(prefix: str) -> str:
     return f"{{{prefix}}}:q"
 
 
+def rules_key(prefix: str) -> str:
+    """Where learnt rules are; in the slot of the fleet."""
+    return f"{{{prefix}}}:rules"
+
+
 def _worker(prefix: str, worker: bytes) -> str:
     """In the slot of the fleet, so that a heartbeat can read both."""
     return f"{{{prefix}}}:w:{worker.hex()}"

@@ -416,6 +416,23 @@ if string.sub(epoch, 1, #ARGV[3]) == ARGV[3] then return {epoch, ''} end
 return {epoch, redis.call('HGET', ARGV[2], 'identity') or ''}
 """
 
+# KEYS[1]: a hash of the rules that workers learnt, by name, each behind how sure it is, and of how
+# often it was changed. ARGV: up to what change a worker has heard, and three for each rule that it
+# tells: name, how sure, the rule. Answer: the number of changes, and all rules where it is another.
+RULES = """
+local changes = tonumber(redis.call('HGET', KEYS[1], '') or '0')
+for i = 2, #ARGV, 3 do
+  local known = redis.call('HGET', KEYS[1], ARGV[i])
+  local sure = known and tonumber(string.match(known, '^%d+')) or 0
+  if tonumber(ARGV[i + 1]) > sure and (known or redis.call('HLEN', KEYS[1]) < 10000) then
+    changes = redis.call('HINCRBY', KEYS[1], '', 1)
+    redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1] .. ' ' .. ARGV[i + 2])
+  end
+end
+if changes == tonumber(ARGV[1]) then return {changes, {}} end
+return {changes, redis.call('HVALS', KEYS[1])}
+"""
+
 IS_ALIVE = "return redis.call('EXISTS', KEYS[1])"
 
 # KEYS[1]: what was learnt of a site's templates, the number of pages first.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -24,6 +24,7 @@ from scrapy_neardup.factory import make_fleet_identity, url_error_rate_each
 from scrapy_neardup.fleet.client import Server, failures
 from scrapy_neardup.fleet.frontier import SharedFrontier
 from scrapy_neardup.fleet.futures import answer_of, pause
+from scrapy_neardup.fleet.learnt_rules import SharedRules
 from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.membership import Membership, OtherFleet
 from scrapy_neardup.fleet.protocol import (
@@ -35,6 +36,7 @@ from scrapy_neardup.fleet.protocol import (
     TooManyEntries,
     fleet,
 )
+from scrapy_neardup.learn.rule import Rule
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.records import KeptPage
@@ -82,6 +84,9 @@ class FleetWorker:
         except BaseException:
             self._server.close()
             raise
+        self._rules = SharedRules(settings.backend_prefix)
+        with suppress(*failures(), *NONSENSE):  # before the link has a thread of its own
+            self._server.call(self._rules.tell(()))
         self._questions = Questions(
             settings.backend_prefix,
             self.key,
@@ -135,6 +140,11 @@ class FleetWorker:
         """The requests that the workers of a spider share."""
         prefix = self._membership.prefix
         return SharedFrontier(self._link, prefix, self._worker, self.key, spider)
+
+    def exchange_rules(self, rules: Iterable[Rule]) -> list[Rule]:
+        """Tell the other workers of learnt rules; what was heard of theirs since."""
+        self._link.tell(self._rules.tell(rules))
+        return self._rules.heard()
 
     @property
     def n_restored(self) -> int:

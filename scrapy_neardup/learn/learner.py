@@ -6,9 +6,9 @@ one thing. Two pages that say the same confirm a rule, two that do not contradic
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from secrets import token_bytes
 from typing import NamedTuple
@@ -26,6 +26,8 @@ MAX_RULES = 1024  # of a host; most of them contradicted
 MAX_SHAPES = 1024  # of a host
 MAX_PLACES = 16  # of a shape: where URLs have had something more than it
 MAX_STEPS = 8  # changes that are taken out of one URL
+MAX_UNREAD = 16_384  # pages of hosts without copies, about 300 bytes each
+CATCH_UP = 8  # of those are learnt from with each page, once there is a copy
 VERIFIED = 20  # of so many URLs that a rule would skip, about one is downloaded all the same
 
 
@@ -113,8 +115,11 @@ class Host:
     places   by shape, where longer URLs had something more: (what, where)
     acting   rules that act, by what they take out
     longer   rules that act, by the shape of what is left when they took out something
+    unread   pages that are still to be learnt from, oldest first
     """
 
+    has_copies: bool = False
+    unread: deque[Judged] = field(default_factory=deque)
     forms: OrderedDict[str, Form] = field(default_factory=OrderedDict)
     rules: dict[tuple[str, Change], Rule] = field(default_factory=dict)
     places: OrderedDict[str, dict[tuple[str, str], None]] = field(default_factory=OrderedDict)
@@ -136,6 +141,9 @@ class Learner:
     The oldest URLs are forgotten first, and the hosts that were not met for longest. A URL that
     is forgotten is no evidence, and nothing is taken for its copy.
 
+    Where nothing acts, pages of a host are only put aside until one of them is a copy: without
+    copies there is nothing to learn.
+
     dry              kinds of URLs that have stopped bringing anything new
     n_seen, n_saved  pages that were observed; how many of them trusted rules would have saved
     """
@@ -150,6 +158,7 @@ class Learner:
         self._key = token_bytes(16)  # nobody can tell which downloads are verified
         self._hosts: OrderedDict[str, Host] = OrderedDict()
         self._n_forms = 0
+        self._put_aside: deque[Judged] = deque(maxlen=MAX_UNREAD)
         self.dry = DryKinds()
         self.n_seen = 0
         self.n_saved = 0
@@ -159,11 +168,39 @@ class Learner:
 
     def observe(self, page: Judged) -> list[Rule]:
         """Learn from a page; the rules that acted until it contradicted them."""
+        self.n_seen += 1
+        host = self._host(host_of(page))
+        if self.acts or host.has_copies:
+            host.unread.append(page)
+        else:
+            self._put_aside.append(page)
+            if page.original is None:
+                return []
+            self._begin_with(host)
+        return self._read(host, CATCH_UP)
+
+    def _begin_with(self, host: Host) -> None:
+        """A host has a copy: learn from its pages."""
+        host.has_copies = True
+        others = deque[Judged](maxlen=MAX_UNREAD)
+        for page in self._put_aside:
+            is_its = self._hosts.get(bare_host(host_of(page))) is host
+            (host.unread if is_its else others).append(page)
+        self._put_aside = others
+
+    def catch_up(self) -> None:
+        """Learn from all pages of hosts that have copies, before rules are looked at."""
+        for host in self._hosts.values():
+            self._read(host, len(host.unread))
+
+    def _read(self, host: Host, n_pages: int) -> list[Rule]:
+        pages = [host.unread.popleft() for _ in range(min(n_pages, len(host.unread)))]
+        return [rule for page in pages for rule in self._learn_from(host, page)]
+
+    def _learn_from(self, host: Host, page: Judged) -> list[Rule]:
         url = cut(page.key)
         if url is None:
             return []
-        self.n_seen += 1
-        host = self._host(url.host)
         content = self._content(host, page)
         acted = self._judge_prediction(host, url, page, content)
         acted += self._learn(host, Reduced(url), page, content)
@@ -185,10 +222,11 @@ class Learner:
         acted = self._compare(host, taken_out, url, page, content)
         acted += self._compare_with_longer(host, url, page, content)
         self._put(host, name, Form(content))
+        own_shape = url.parts.shape
         for variant in taken_out:
             if (name := variant.place + url.mark) not in host.forms:
                 self._put(host, name, Form(content, variant.value))
-                shape = (url.parts if variant.what == "argument" else variant.rest).shape
+                shape = own_shape if variant.what == "argument" else variant.rest.shape
                 if (variant.what, variant.where) not in host.places.get(shape, ()):
                     host.put_place(shape, variant.what, variant.where)
         return acted
@@ -221,6 +259,14 @@ class Learner:
         for rule in twin.rules:
             rule.saved += 1
             rule.saved_bytes += size
+
+    def not_saved(self, names: Collection[str]) -> None:
+        """A download that rules of these names saved is made after all."""
+        self.n_saved = max(0, self.n_saved - 1)
+        for host in self._hosts.values():
+            for rule in host.rules.values():
+                if rule.saved and rule.name in names:
+                    rule.saved -= 1
 
     @staticmethod
     def _contradict(rules: Iterable[Rule], pair: Pair) -> list[Rule]:
@@ -356,6 +402,22 @@ class Learner:
         known = [r for r in found if is_worth_keeping(r)]
         return sorted(known, key=lambda r: (-r.saved, -r.right, r.shape, r.change))
 
+    def hear(self, rule: Rule) -> None:
+        """Another worker of the crawl trusts a rule, or has withdrawn it."""
+        host = self._host(rule.shape.partition("/")[0])
+        own = host.rules.get((rule.shape, rule.change))
+        if own is None:
+            host.rules[rule.shape, rule.change] = replace(rule, saved=0, saved_bytes=0)
+        elif not own.is_open or own.pinned:
+            return
+        elif rule.contradiction is not None:
+            own.contradicted(rule.contradiction)
+        elif own.right < rule.right:
+            saved, saved_bytes = own.saved, own.saved_bytes
+            theirs = replace(rule, saved=saved, saved_bytes=saved_bytes)
+            host.rules[rule.shape, rule.change] = theirs
+        self._index_acting(host)
+
     def restore(self, rules: Iterable[Rule]) -> None:
         """Go on with rules of an earlier crawl."""
         for rule in rules:
@@ -440,6 +502,11 @@ class Learner:
                     yield replaced(url, rule.change), step
 
 
+def host_of(page: Judged) -> str:
+    """The host of a page, by its key."""
+    return page.key.partition(b"/")[0].decode("utf-8", "replace")
+
+
 def replaced(url: UrlParts, change: Change) -> UrlParts:
     """A URL with what its twins have in the place that a change is about."""
     host, segments, arguments = url
@@ -447,9 +514,16 @@ def replaced(url: UrlParts, change: Change) -> UrlParts:
         place = int(change.where)
         return UrlParts(host, (*segments[:place], change.twin, *segments[place + 1 :]), arguments)
     name = f"{change.where}="
-    return UrlParts(
-        host, segments, tuple(name + change.twin if a.startswith(name) else a for a in arguments)
-    )
+    if change.what == "matrix":
+        parts = [segment.split(";") for segment in segments]
+        filled = (";".join([p[0], *with_value(p[1:], name, change.twin)]) for p in parts)
+        return UrlParts(host, tuple(filled), arguments)
+    return UrlParts(host, segments, tuple(with_value(arguments, name, change.twin)))
+
+
+def with_value(given: Iterable[str], name: str, value: str) -> Iterator[str]:
+    """Arguments, with this value after each `name=`."""
+    return (name + value if one.startswith(name) else one for one in given)
 
 
 def is_worth_keeping(rule: Rule) -> bool:

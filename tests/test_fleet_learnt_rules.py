@@ -1,0 +1,103 @@
+"""What one worker has learnt, the others know; what one has withdrawn, none applies."""
+
+from pathlib import Path
+
+from crawls import Outcome, crawl_requests
+from fleets import RunningServer, Worker, wait_until
+from mock_site import MockSite, page, prose
+
+from scrapy_neardup.learn.changes import Change
+from scrapy_neardup.learn.learner import Learner
+from scrapy_neardup.learn.rule import Pair, Rule, Standing
+
+ERROR = 0.1
+CHANGE = Change("argument", "print", "1")
+RULES = "{neardup}:rules"
+PAIR = Pair("http://a.example/1?print=1", "http://a.example/1")
+
+
+def trusted(right: int, shape: str = "a.example/*") -> Rule:
+    return Rule(shape, CHANGE, Standing.TRUSTED, right=right, examples=[PAIR])
+
+
+def exchanged(teller: Worker, hearer: Worker, *rules: Rule) -> list[Rule]:
+    """What one worker hears after another has told of rules."""
+    heard = list[Rule]()
+    teller.fleet.exchange_rules(rules)
+
+    def has_heard() -> bool:
+        heard.extend(hearer.fleet.exchange_rules(()))
+        return bool(heard)
+
+    wait_until(has_heard)
+    return heard
+
+
+def test_a_rule_is_heard_of_and_the_surer_evidence_counts(server: RunningServer) -> None:
+    one, other = Worker(server.url), Worker(server.url)
+    (heard,) = exchanged(one, other, trusted(40))
+    assert (heard.change, heard.right, heard.acts) == (CHANGE, 40, True)
+    heard_of_two = exchanged(one, other, trusted(30), trusted(20, "b.example/*"))
+    assert sorted(rule.right for rule in heard_of_two) == [20, 40]
+    one.close()
+    other.close()
+
+
+def test_a_contradiction_is_the_last_word(server: RunningServer) -> None:
+    one, other = Worker(server.url), Worker(server.url)
+    withdrawn = trusted(40)
+    withdrawn.contradicted(PAIR)
+    learner = Learner(ERROR, acts=True)
+    learner.hear(trusted(59))
+    (heard,) = exchanged(one, other, withdrawn, trusted(59))
+    learner.hear(heard)
+    assert [rule.standing for rule in learner.rules()] == [Standing.WITHDRAWN]
+    learner.hear(trusted(99))
+    assert [rule.standing for rule in learner.rules()] == [Standing.WITHDRAWN]
+    one.close()
+    other.close()
+
+
+def test_the_server_is_told_again_after_it_lost_its_data(server: RunningServer) -> None:
+    worker, other = Worker(server.url), Worker(server.url)
+    assert exchanged(worker, other, trusted(40))
+    server.command("FLUSHALL")
+
+    def is_told_again() -> bool:
+        worker.fleet.exchange_rules([trusted(40)])
+        return server.command("HLEN", RULES) == ":2\r\n"  # and the number of changes
+
+    wait_until(is_told_again)
+    worker.close()
+    other.close()
+
+
+def items(site: MockSite, numbers: range) -> list[str]:
+    for i in numbers:
+        for query in ("", "?print=1"):
+            site.add(f"/item/{i}{query}", page(prose(f"item {i}")))
+    return [f"/item/{i}{query}" for query in ("", "?print=1") for i in numbers]
+
+
+def run(site: MockSite, server: RunningServer, folder: Path, numbers: range) -> Outcome:
+    settings = {
+        "NEARDUP_BACKEND": server.url,
+        "NEARDUP_LEARN": "act",
+        "NEARDUP_LEARN_ERROR": ERROR,
+        "NEARDUP_STATE_DIR": str(folder),
+        "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1,
+    }
+    return crawl_requests(site, *items(site, numbers), settings=settings)
+
+
+def test_a_worker_applies_what_another_has_learnt(
+    server: RunningServer, mock_site: MockSite, tmp_path: Path
+) -> None:
+    """Of 20 items, too few to learn a rule from, a worker that heard of it skips the copies."""
+    first = run(mock_site, server, tmp_path / "one", range(60))
+    assert first.stat("learn/rules/trusted") == 1
+    second = run(mock_site, server, tmp_path / "other", range(100, 120))
+    assert second.stat("learn/rules/trusted") == 1
+    assert second.stat("learn/skipped") > 0
+    assert not second.stat("errors/learn")
+    assert {mock_site.url(f"/item/{i}") for i in range(100, 120)} <= set(second.urls)
