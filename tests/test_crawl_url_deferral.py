@@ -1,10 +1,9 @@
 """Requests of kinds that bring nothing new wait, and a trap without end is ended."""
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from crawls import ADDONS, Outcome, crawl
@@ -13,6 +12,7 @@ from scrapy import Spider
 from scrapy.http import Response
 
 from scrapy_neardup import commands
+from scrapy_neardup.learn import dry_kinds
 from scrapy_neardup.learn.dry_kinds import DRY_AFTER, ENDED_AFTER, DryKinds, bound, kind_of
 from scrapy_neardup.learn.url_parts import split
 from scrapy_neardup.ledger.reader import LedgerReader
@@ -100,7 +100,8 @@ BREADTH_FIRST = {
 
 @pytest.mark.parametrize("settings", [{}, BREADTH_FIRST])
 def test_a_budget_is_spent_on_what_is_new(site: TrapSite, settings: dict[str, Any]) -> None:
-    settings |= {"CLOSESPIDER_PAGECOUNT": 300, "CONCURRENT_REQUESTS": 1}  # one order of answers
+    limit = {"CLOSESPIDER_PAGECOUNT": 300, "CONCURRENT_REQUESTS": 1}  # one order of answers
+    settings = settings | limit
     run(site, NEARDUP_LEARN="watch", **settings)
     assert n_real(site) < 110
     site.hits.clear()
@@ -139,43 +140,43 @@ def test_what_was_deferred_can_be_fetched(
     assert commands.main(["undo", "--deferred", "--state", str(tmp_path)]) == 1
 
 
+def came(kinds: DryKinds, *new: bool) -> None:
+    for is_new in new:
+        kinds.came("a", "group", is_new)
+
+
 def test_a_kind_that_brings_something_new_again_is_read_on() -> None:
     kinds = DryKinds()
-    for _ in range(ENDED_AFTER):
-        kinds.came("a", "old", False)
+    came(kinds, *[False] * ENDED_AFTER)
     assert kinds.has_ended("a")
-    kinds.came("a", "new", True)
+    came(kinds, True)
     assert kinds.is_dry("a")
     assert not kinds.has_ended("a")
-    kinds.came("a", "newer", True)
-    kinds.came("a", "newest", True)
+    came(kinds, True, True)
     assert not kinds.is_dry("a")
     for _ in range(DRY_AFTER):
         assert not kinds.is_dry("a")
-        kinds.came("a", "old", False)
+        came(kinds, False)
     assert kinds.is_dry("a")
 
 
-def test_what_is_met_again_was_no_sign_of_more() -> None:
-    """Good and Turing: only what was met once says that there is more."""
+def test_copies_right_behind_their_originals_make_no_kind_dry() -> None:
     kinds = DryKinds()
-    for i in range(8):
-        kinds.came("a", f"page {i}", True)
-    for i in [*range(8), *range(8), *range(8)]:
-        kinds.came("a", f"page {i}", False)
-    assert kinds.is_dry("a")
+    came(kinds, *[True, False, False] * ENDED_AFTER)
+    assert not kinds.is_dry("a")
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
 def test_the_bound_holds_for_pages_in_random_order(share: float) -> None:
-    """How often n pages have no single, and the next one is new."""
-    chance, n_pages, n_trials = Random(1), 29, 3000
+    """How often a kind is dry after n pages, and the next one is new."""
+    chance, n_pages, n_trials = Random(1), DRY_AFTER, 3000
     contents = [f"page {i}" for i in range(int(100 * share))]
     n_wrong = 0
     for _ in range(n_trials):
-        came = [chance.choice(contents) for _ in range(n_pages + 1)]
-        n_singles = sum(n == 1 for n in Counter(came[:-1]).values())
-        n_wrong += n_singles == 0 and came[-1] not in came[:-1]
+        pages = [chance.choice(contents) for _ in range(2 * n_pages + 1)]
+        kinds = DryKinds()
+        came(kinds, *(page not in pages[:i] for i, page in enumerate(pages[:-1])))
+        n_wrong += kinds.is_dry("a") and pages[-1] not in pages[:-1]
     limit = bound(0, n_pages) * n_trials
     assert n_wrong <= limit + 4 * limit**0.5
 
@@ -183,12 +184,41 @@ def test_the_bound_holds_for_pages_in_random_order(share: float) -> None:
 def test_dry_kinds_are_kept() -> None:
     kinds, later = DryKinds(), DryKinds()
     for i in range(100):
-        kinds.came("a", "old", False)
-        kinds.came("b", "one" if i == 20 else "old", i == 20)
-        kinds.came("c", f"page {i}", True)
+        kinds.came("a", "", False)
+        kinds.came("b", "", i == 20)
+        kinds.came("c", "", True)
     later.restore(kinds.counts())
     assert later.counts() == kinds.counts()
     assert set(later.counts()) == {"a", "b"}
+
+
+class Sections(MockSite):
+    """One kind of URLs: 100 copies of one page in each of two sections, then pages of others."""
+
+    spam: ClassVar[list[str]] = [
+        f"/blog/{who}/{i}" for who in ("eve", "mallory") for i in range(100)
+    ]
+    good: ClassVar[list[str]] = [f"/blog/{who}/{i}" for who in ("alice", "bob") for i in range(5)]
+
+    def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
+        with self._lock:
+            self.hits[method, path] += 1
+        if path == "/":
+            return Reply(page(prose("start"), *self.spam, *self.good))
+        if path in self.spam:
+            return Reply(page(prose("spam")))
+        return Reply(page(prose(path))) if path in self.good else Reply(page(""), 404)
+
+
+@pytest.mark.parametrize("settings", [{}, BREADTH_FIRST])
+def test_nobody_ends_a_kind_while_pages_of_others_wait(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dry_kinds, "ENDED", 1 / 61)
+    with running_site(Sections) as site:
+        outcome = run(site, **settings)
+        assert outcome.stat("urls/deferred") > 0
+        assert all(site.gets(path) for path in Sections.good)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from scrapy_neardup import commands
+from scrapy_neardup.crawl import url_skipping
 from scrapy_neardup.crawl.url_skipping import RequestSkipped
 from scrapy_neardup.learn import learner
 from scrapy_neardup.state.skipped import (
@@ -43,7 +44,17 @@ def run(site: MockSite, paths: list[str], **settings: Any) -> Outcome:
     return crawl_requests(site, *paths, settings=ACT | in_turn | settings)
 
 
-def test_copies_are_skipped_once_their_rule_is_trusted(mock_site: MockSite) -> None:
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that would be skipped is downloaded."""
+    monkeypatch.setattr(learner, "VERIFIED", NEVER)
+    monkeypatch.setattr(url_skipping, "MAX_CHECKED", 0)
+
+
+def test_copies_are_skipped_once_their_rule_is_trusted(
+    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(url_skipping, "MAX_CHECKED", 0)
     outcome = run(mock_site, add_items(mock_site, range(N)))
     skipped, verified = outcome.stat("learn/skipped"), outcome.stat("learn/verified")
     assert skipped + verified == N - NEEDED
@@ -61,6 +72,35 @@ def test_a_share_of_what_would_be_skipped_is_downloaded(
     assert not outcome.stat("learn/skipped")
 
 
+@pytest.mark.parametrize("n_last", [1, 9])
+def test_what_was_skipped_last_is_checked_before_the_end(
+    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch, n_last: int
+) -> None:
+    """Print versions differ from some item on, and none of those is drawn to be downloaded."""
+    monkeypatch.setattr(learner, "VERIFIED", NEVER)
+    last = range(N, N + n_last)
+    outcome = run(mock_site, add_items(mock_site, range(N)) + add_items(mock_site, last, True))
+    assert outcome.stat("learn/rules/withdrawn") == 1
+    assert {mock_site.url(f"/item/{i}?print=1") for i in last} <= set(outcome.urls)
+
+
+def test_each_section_is_checked_before_the_end(
+    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """?v=2 means nothing in 26 sections and something in one, which is not the last."""
+    monkeypatch.setattr(learner, "VERIFIED", NEVER)
+    paths = []
+    for section in [*"abcdefghijklmnopqrstuvwxy", "zz", "last"]:
+        for i in range(3):
+            path = f"/shop/{section}/{i}"
+            mock_site.add(path, page(prose(path)))
+            mock_site.add(f"{path}?v=2", page(prose(path + "other" * (section == "zz"))))
+            paths += [path, f"{path}?v=2"]
+    outcome = run(mock_site, paths)
+    assert outcome.stat("learn/skipped") > 0
+    assert {mock_site.url(f"/shop/zz/{i}?v=2") for i in range(3)} <= set(outcome.urls)
+
+
 def test_a_wrong_rule_gives_back_what_it_skipped(
     mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,10 +114,10 @@ def test_a_wrong_rule_gives_back_what_it_skipped(
     assert prints <= set(outcome.urls)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_later_crawl_gives_back_what_an_earlier_one_skipped(
-    mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mock_site: MockSite, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(learner, "VERIFIED", NEVER)
     state = {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_KEY": None}
     paths = add_items(mock_site, range(N)) + add_items(mock_site, range(N, N + 9), differ=True)
     first = run(mock_site, paths, **state)
@@ -101,10 +141,8 @@ def test_a_job_gives_back_what_it_skipped(
     assert prints <= set(outcome.urls)
 
 
-def test_undo_fetches_what_a_rule_skipped(
-    mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(learner, "VERIFIED", NEVER)
+@pytest.mark.usefixtures("unchecked")
+def test_undo_fetches_what_a_rule_skipped(mock_site: MockSite, tmp_path: Path) -> None:
     run(mock_site, add_items(mock_site, range(N)), NEARDUP_STATE_DIR=str(tmp_path))
     url = mock_site.url(f"/item/{N - 1}?print=1")
     assert mock_site.gets(f"/item/{N - 1}?print=1") == 0
@@ -138,11 +176,11 @@ def test_the_errback_of_a_skipped_request_hears_that_its_page_was_not_fetched(
     assert f"a copy of {urls[N - 1]}, says a learnt rule: {urls[-1]}" in str(Listening.heard[-1])
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_pages_that_are_read_again_are_skipped_and_given_back_alike(
-    mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mock_site: MockSite, tmp_path: Path
 ) -> None:
     """Under NEARDUP_RECRAWL, each crawl skips copies; none is taken for changed or gone."""
-    monkeypatch.setattr(learner, "VERIFIED", NEVER)
     daily = {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_RECRAWL": "all", "NEARDUP_KEY": None}
     paths = add_items(mock_site, range(N))
     first, second = (run(mock_site, paths, **daily) for _ in range(2))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Collection, Iterator
+from itertools import chain
+from random import sample
+from typing import TypeVar
 
 from scrapy.crawler import Crawler
 from scrapy.http import Request
@@ -13,14 +16,16 @@ from scrapy_neardup.crawl.url_learning import is_plain
 from scrapy_neardup.detect.near import MIN_WORDS
 from scrapy_neardup.detect.text import Blocks, without_numbers
 from scrapy_neardup.factory import make_queued_urls, make_rules
-from scrapy_neardup.learn.dry_kinds import DryKinds, kind_of
+from scrapy_neardup.learn.dry_kinds import DryKinds, group_of, kind_of
 from scrapy_neardup.learn.url_parts import split
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.skipped import DEFERRED, SkippedRequest
-from scrapy_neardup.urls.key import url_key
+from scrapy_neardup.state.skipped import DEFERRED, Reasons
 
-PROBES = 10  # requests of a dry kind that are made whenever the crawl runs idle
+# Requests of a kind that are made whenever the crawl runs idle: while it is dry, and if not.
+PROBES, AT_ONCE = 10, 100
 MAX_LINES = 131_072
+
+T = TypeVar("T")
 
 
 class UrlDeferral:
@@ -49,26 +54,25 @@ class UrlDeferral:
 
     def page_settled(self, page: CrawledPage, failed: bool) -> None:
         """Nothing more can happen to a page's items."""
-        kind = self._kind_of_page(page)
-        if kind is not None and not failed and is_plain(page.response):
-            said, is_new = self._said(page, kind)
-            self.dry.came(kind, said, page.leads_on or bool(page.offered) or is_new)
+        url = split(page.key(self._rules))
+        if url is not None and not failed and is_plain(page.response):
+            kind = kind_of(url)
+            is_new = self._says_something_new(page, kind)  # also where that is known already
+            self.dry.came(kind, group_of(url), page.leads_on or bool(page.offered) or is_new)
 
-    def _said(self, page: CrawledPage, kind: str) -> tuple[str, bool]:
-        """What a page says, by the URL that said so first, and whether it is new."""
-        decision, url = page.judged, page.response.url
+    def _says_something_new(self, page: CrawledPage, kind: str) -> bool:
+        decision = page.judged
         if decision is None or page.differing is not None or decision.kind == "undecided":
-            return url, True
+            return True
         if decision.kind == "too-short":
             # The months of a calendar without events have but a few.
-            outline = f"{kind} {' '.join(without_numbers(page.words))}"
-            return outline, self._known.add(hash(outline))
+            return self._known.add(hash(f"{kind} {' '.join(without_numbers(page.words))}"))
         if decision.kind in ("new", "contains"):
-            return url, page.blocks is None or self._known.new_words(page.blocks) >= MIN_WORDS
-        return decision.original or url, False
+            return page.blocks is None or self._known.new_words(page.blocks) >= MIN_WORDS
+        return False
 
     def _kind_of_page(self, page: CrawledPage) -> str | None:
-        url = split(url_key(page.response.url, self._rules))
+        url = split(page.key(self._rules))
         return None if url is None else kind_of(url)
 
     def kind_to_wait(self, request: Request, key: bytes) -> str | None:
@@ -82,23 +86,32 @@ class UrlDeferral:
         kind = kind_of(url)
         return kind if self.dry.is_dry(kind) else None
 
-    def acting(self) -> set[str]:
-        """What dry kinds are called among the rules that skip requests."""
-        return {DEFERRED + kind for kind in self.dry.counts()}
+    def probes(self, waiting: Reasons) -> Iterator[int]:
+        """Lines of a few of the requests that wait, of each kind that has not ended.
 
-    def ended(self) -> set[str]:
-        """The same for kinds of which no more requests are made."""
-        return {DEFERRED + kind for kind in self.dry.counts() if self.dry.has_ended(kind)}
+        Drawn at random, as the bound asks for: what is found later may be better. First in groups
+        that brought something new when they were last read, then in those of which nothing was
+        read: so nobody ends a kind by pages of their own while another's wait.
+        """
+        for (reason, *_), groups in waiting.items():
+            kind = reason.removeprefix(DEFERRED)
+            if kind == reason or self.dry.has_ended(kind):
+                continue
+            left = PROBES if self.dry.is_dry(kind) else AT_ONCE
+            for hope in (2, 1, 0):
+                lines = [
+                    drawn_of(group.lines.values(), 1 if hope == 1 else left)
+                    for name, group in groups.items()
+                    if self.dry.hope(kind, name) == hope
+                ]
+                drawn = drawn_of(list(chain.from_iterable(lines)), left)
+                left -= len(drawn)
+                yield from drawn
 
-    @staticmethod
-    def probes(waiting: Iterator[SkippedRequest]) -> Iterator[SkippedRequest]:
-        """A few of the requests that wait, of each kind."""
-        taken: Counter[str] = Counter()
-        for one in waiting:
-            kind = one.rules[0]
-            taken[kind] += 1
-            if taken[kind] <= PROBES:
-                yield one
+
+def drawn_of(some: Collection[T], n: int) -> list[T]:
+    """At most n of them, at random."""
+    return sample(list(some), min(n, len(some)))
 
 
 class KnownLines:

@@ -19,13 +19,14 @@ from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.request_json import request_from_json, request_to_json
 from scrapy_neardup.crawl.request_tracker import RequestTracker, stored_fields, urls_of
-from scrapy_neardup.crawl.url_deferral import UrlDeferral
+from scrapy_neardup.crawl.url_deferral import UrlDeferral, drawn_of
 from scrapy_neardup.crawl.url_learning import UrlLearning
 from scrapy_neardup.learn.learner import Twin
 from scrapy_neardup.state.skipped import DEFERRED, SkippedRequest, SkippedRequests
 
 SYNC_INTERVAL_S = 1.0
 AT_ONCE = 1000  # requests that are made when the crawl runs idle
+MAX_CHECKED = 20  # groups of URLs that one rule skipped, of which two are made before the end
 
 
 class RequestSkipped(IgnoreRequest):
@@ -39,8 +40,9 @@ class UrlSkipping:
     """Skips what trusted rules take for copies, and keeps each request by name.
 
     When the crawl has nothing else to do, requests are made that a rule skipped which a page has
-    contradicted since, in this crawl or an earlier one, and a few of those that wait because their
-    kind is dry. A crawl that was stopped leaves them to the next.
+    contradicted since, in this crawl or an earlier one, then a few of those that wait because their
+    kind is dry, and at last a few that trusted rules skipped. A crawl that was stopped leaves them
+    to the next.
     """
 
     def __init__(
@@ -70,7 +72,6 @@ class UrlSkipping:
         self._count = count
         self._batch = object()  # of requests that no disk is sure to hold
         self._made: set[str] = set()  # URLs given back in this run
-        self._read_at: object = None  # what was known when the list was last read
         self.n_deferred = 0  # requests of this crawl that wait
         crawler.signals.connect(self.idle, signal=signals.spider_idle)
 
@@ -150,28 +151,46 @@ class UrlSkipping:
             raise DontCloseSpider
 
     def _give_back(self) -> int:
-        known = self._learning.n_withdrawn, self.deferral.dry.n_opened, self.n_deferred
-        if not self._learning.is_on or known == self._read_at or not self._skipped:
+        if not self._learning.is_on or not self._skipped:
             return 0
         trusted = {rule.name for rule in self._learner.rules() if rule.acts}
-        found = list(islice(self._waiting(trusted | self.deferral.acting()), AT_ONCE))
-        if not found:
-            found = list(self.deferral.probes(self._waiting(trusted | self.deferral.ended())))
-        if not found:
-            self._read_at = known
+        reasons = self._skipped.reasons()
+        waits = {rule for reason in reasons for rule in reason if rule.startswith(DEFERRED)}
+        found = list(islice(self._skipped.to_make(trusted | waits), AT_ONCE))
+        found = found or self._read(self.deferral.probes(reasons))
+        counted = stats.LEARN_GIVEN_BACK
+        if not found and self.acts:
+            found, counted = self._read(self._checks()), stats.LEARN_VERIFIED
         for one in found:
-            self._attempt("learn", self._make, one)
+            self._attempt("learn", self._make, one, counted)
         return len(found)
 
-    def _waiting(self, acting: set[str]) -> Iterator[SkippedRequest]:
-        return (one for one in self._skipped.to_make(acting) if one.url not in self._made)
+    def _checks(self) -> Iterator[int]:
+        """Lines of a few requests that acting rules skipped: of each group of URLs two.
 
-    def _make(self, skipped: SkippedRequest) -> None:
+        The newest, in case the site has changed its mind, and another.
+        """
+        for reason, groups in self._skipped.reasons().items():
+            if reason[0].startswith(DEFERRED):
+                continue
+            unchecked = [g for g in groups.values() if g.lines and not g.is_checked]
+            for group in drawn_of(unchecked, MAX_CHECKED):
+                *others, newest = group.lines.values()
+                yield from (newest, *drawn_of(others, 1))
+            for group in unchecked:
+                group.is_checked = True
+
+    def _read(self, lines: Iterator[int]) -> list[SkippedRequest]:
+        return list(filter(None, map(self._skipped.at, list(lines))))
+
+    def _make(self, skipped: SkippedRequest, counted: str) -> None:
         self._made.add(skipped.url)
+        self._skipped.taken(skipped)
         if skipped.rules[0].startswith(DEFERRED):
             self.n_deferred = max(0, self.n_deferred - 1)
         else:
-            self._count(stats.LEARN_GIVEN_BACK)
+            self._count(counted)
+            self._learner.not_saved(skipped.rules)
         assert self._crawler.spider
         request = request_from_json(json.dumps(skipped.request).encode(), self._crawler.spider)
         self._requests.started(request)

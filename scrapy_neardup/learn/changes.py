@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from scrapy_neardup.learn.url_parts import UrlParts, value_class
-from scrapy_neardup.urls.profiles import desktop
+from scrapy_neardup.urls.profiles import MOBILE_LABELS, desktop
 
 INDEX = re.compile(r"(?:index|default)\.[a-z]{3,5}", re.IGNORECASE)
 ABSENT = ""  # as the twin's value: it has none
@@ -16,8 +16,8 @@ ABSENT = ""  # as the twin's value: it has none
 class Change(NamedTuple):
     """One way in which two URLs differ.
 
-    what   "argument", "segment", "repeated", "order", "case", "slash", "index" or "host"
-    where  the argument's name, the segment's place; "" for others
+    what   "argument", "matrix", "segment", "repeated", "order", "case", "slash", "index" or "host"
+    where  the name of the argument or matrix parameter, the segment's place; "" for others
     value  what the page's URL has there, as value_class() has it
     twin   what its twin's URL has there; ABSENT: nothing
     """
@@ -64,7 +64,8 @@ class Variant:
     @property
     def can_differ(self) -> bool:
         """Whether a twin may have another value in its place; a word as a segment is a name."""
-        return self.what == "argument" or (self.what == "segment" and self.kind[:1] == "{")
+        is_named = self.what in ("argument", "matrix")
+        return is_named or (self.what == "segment" and self.kind[:1] == "{")
 
     def change(self, twin: str = ABSENT) -> Change:
         """From what the twin has to what the URL has."""
@@ -82,6 +83,8 @@ def variants(url: UrlParts) -> list[Variant]:
     path = f"{url.host}/{'/'.join(url.segments)}"
     query = f"?{'&'.join(url.arguments)}" if url.arguments else ""
     found = _without_argument(url, path) if query else []
+    if ";" in path:
+        found += _without_matrix(url, query)
     return found + _without_segment(url, query) + _spelt_otherwise(url, query)
 
 
@@ -100,6 +103,22 @@ def _without_argument(url: UrlParts, path: str) -> list[Variant]:
         ordered = tuple(sorted(arguments))
         text = f"{path}?{'&'.join(ordered)}"
         found.append(Variant("order", "", "", text, (host, segments, ordered)))
+    return found
+
+
+def _without_matrix(url: UrlParts, query: str) -> list[Variant]:
+    """Without one of the parameters in the path, `;name=value`."""
+    host, segments, arguments = url
+    found = []
+    for place, segment in enumerate(segments):
+        name, *parameters = segment.split(";")
+        for i, parameter in enumerate(parameters):
+            where, equals, value = parameter.partition("=")
+            if equals:
+                left = ";".join([name, *parameters[:i], *parameters[i + 1 :]])
+                rest = (*segments[:place], left, *segments[place + 1 :])
+                text = f"{host}/{'/'.join(rest)}{query}"
+                found.append(Variant("matrix", where, value, text, (host, rest, arguments)))
     return found
 
 
@@ -139,19 +158,20 @@ def _spelt_otherwise(url: UrlParts, query: str) -> list[Variant]:
 
 @lru_cache(maxsize=4096)
 def bare_host(host: str) -> str:
-    """A host without `www.`, `m.` and `mobile.`, where that is the same owner's by its suffix."""
-    return desktop(host)
+    """A host without `www.`, `m.`, `mobile.`, `amp.`, where its suffix says that both are one's."""
+    return desktop(host, (*MOBILE_LABELS, "amp"))
 
 
 def told(change: Change) -> str:
     """A change in words."""
     what, where, value, twin = change
-    if what == "argument":
+    if what in ("argument", "matrix"):
+        name = f";{where}" if what == "matrix" else where
         if twin == ABSENT:
-            return f"{where}={value} shows what the URL without it shows"
+            return f"{name}={value} shows what the URL without it shows"
         if twin == value:
-            return f"the value of {where}={value} does not matter"
-        return f"{where}={value} shows what {where}={twin} shows"
+            return f"the value of {name}={value} does not matter"
+        return f"{name}={value} shows what {name}={twin} shows"
     if what == "segment":
         if twin == ABSENT:
             return f"/{value} as segment {int(where) + 1} shows what the URL without it shows"

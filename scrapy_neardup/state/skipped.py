@@ -11,10 +11,13 @@ import json
 import logging
 import os
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
+from scrapy_neardup.learn.dry_kinds import group_of
+from scrapy_neardup.learn.url_parts import split
 from scrapy_neardup.own_files import O_NOFOLLOW, aside_name, refuse_links
 from scrapy_neardup.state.files import O_BINARY, write_atomically
 from scrapy_neardup.state.mac import SKIPPED, own_json, signed_json
@@ -39,6 +42,21 @@ class SkippedRequest(NamedTuple):
     request: dict[str, Any]
 
 
+@dataclass(slots=True)
+class Group:
+    """Requests that were skipped for one reason, and whose URLs are alike.
+
+    lines       where the line of each begins, by the hash of its URL; oldest first
+    is_checked  whether one of them was made after the last was skipped
+    """
+
+    lines: dict[int, int] = field(default_factory=dict)
+    is_checked: bool = True
+
+
+Reasons = dict[tuple[str, ...], dict[str, Group]]  # rules, or why it waits → groups by name
+
+
 class SkippedRequests:
     """The skipped requests of a state folder; without one, of a crawl.
 
@@ -54,6 +72,8 @@ class SkippedRequests:
         self.n_foreign = 0
         self._file: IO[bytes] = TemporaryFile() if folder is None else _opened(folder / FILE)  # noqa: SIM115
         self._is_stored = folder is not None
+        self._reasons: Reasons = {}
+        self._read_to = 0
         if self._file.tell() and not self._ends_a_line():
             self._append(b"\n")  # a crash tore the last line
 
@@ -96,40 +116,76 @@ class SkippedRequests:
 
         acting: names of the rules that do. Lines that are not the folder's own are left out.
         """
-        waiting: dict[str, int] = {}
-        for start, entry in self._entries():
-            if "skipped" in entry:
-                waiting.setdefault(entry["skipped"][0], start)
-            elif "fetched" in entry:
-                waiting.pop(entry["fetched"], None)
-        for start in waiting.values():
-            self._file.seek(start)
-            skipped = SkippedRequest(*(self._entry(self._file.readline()) or {})["skipped"])
-            if not all(rule in acting for rule in skipped.rules):
-                yield skipped
+        lines = [
+            line
+            for reason, groups in self.reasons().items()
+            if not all(rule in acting for rule in reason)
+            for group in groups.values()
+            for line in group.lines.values()
+        ]
+        yield from filter(None, map(self.at, sorted(lines)))
 
-    def _entries(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        self._file.seek(0)
-        start = n_foreign = 0
+    def at(self, line: int) -> SkippedRequest | None:
+        """The request whose line begins there; None where somebody else has changed it."""
+        self._file.seek(line)
+        entry = self._entry(self._file.readline())
+        return SkippedRequest(*entry["skipped"]) if entry else None
+
+    def taken(self, skipped: SkippedRequest) -> None:
+        """The request is about to be made. The file has it until its page is done."""
+        groups = self._reasons.get(tuple(skipped.rules), {})
+        group = groups.get(group_of_url(skipped.url))
+        if group is not None:
+            group.lines.pop(hash(skipped.url), None)
+            group.is_checked = True
+
+    def reasons(self) -> Reasons:
+        """The requests that were skipped and not made since, by reason. Not to be changed."""
+        self._file.seek(self._read_to)
+        n_foreign = 0
         for line in self._file:
-            entry = self._entry(line)
-            if entry is None:
+            if not line.endswith(b"\n"):
+                break
+            if (entry := self._entry(line)) is None:
                 n_foreign += 1
             else:
-                yield start, entry
-            start += len(line)
-        if n_foreign > self.n_foreign:
-            logger.warning(
-                "%s: %d lines are damaged, or were not written under this folder's key, and are "
-                "left out. `scrapy neardup repair` removes them",
-                FILE,
-                n_foreign,
-            )
-        self.n_foreign = n_foreign
+                self._index(entry, self._read_to)
+            self._read_to += len(line)
+        if n_foreign:
+            self._tell_foreign(n_foreign)
+        return self._reasons
+
+    def _index(self, entry: dict[str, Any], line: int) -> None:
+        if "skipped" in entry:
+            url, _, reason, _ = entry["skipped"]
+            groups = self._reasons.setdefault(tuple(reason), {})
+            group = groups.setdefault(group_of_url(url), Group())
+            group.lines.setdefault(hash(url), line)
+            group.is_checked = False
+        elif url := entry.get("fetched"):
+            name = group_of_url(url)
+            for groups in self._reasons.values():
+                if name in groups and groups[name].lines.pop(hash(url), None) is not None:
+                    groups[name].is_checked = True
+
+    def _tell_foreign(self, n_foreign: int) -> None:
+        self.n_foreign += n_foreign
+        logger.warning(
+            "%s: %d lines are damaged, or were not written under this folder's key, and are "
+            "left out. `scrapy neardup repair` removes them",
+            FILE,
+            self.n_foreign,
+        )
 
     def _entry(self, line: bytes) -> dict[str, Any] | None:
         """What a line says; None unless this folder's crawls wrote it."""
         return own_entry(self._key, line)
+
+
+def group_of_url(url: str) -> str:
+    """The name of a URL's group among those that are skipped for one reason."""
+    parts = split(url.partition("#")[0].partition("://")[2].encode("utf-8", "surrogatepass"))
+    return "" if parts is None else group_of(parts)
 
 
 def own_entry(key: int | None, line: bytes) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ Why each rule is here, and what it may merge by mistake: docs/url-filter.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 
 from scrapy_neardup.errors import SettingsError
@@ -110,7 +110,7 @@ def mobile(url: str) -> str:
     return join_url(parts._replace(netloc=desktop(parts.netloc), path=path, query=query))
 
 
-def desktop(netloc: str) -> str:
+def desktop(netloc: str, mobile_labels: Collection[str] = MOBILE_LABELS) -> str:
     """A host without `m`, `mobile` and `www` in front of its registrable domain."""
     host = host_of(netloc).lower()
     # With private suffixes: m.github.io and mobile.github.io are two people's.
@@ -118,7 +118,7 @@ def desktop(netloc: str) -> str:
     if site is None or is_address(host):
         return netloc
     below = host.removesuffix(site)
-    labels = [label for label in below.split(".") if label not in MOBILE_LABELS]
+    labels = [label for label in below.split(".") if label not in mobile_labels]
     user, at, host_and_port = netloc.rpartition("@")
     return user + at + ".".join(labels).removeprefix("www.") + host_and_port[len(below) :]
 
