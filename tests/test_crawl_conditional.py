@@ -310,6 +310,36 @@ def test_a_spider_that_downloads_inline_reads_its_pages(
     assert second.stat("recrawl/asked") == 0
 
 
+def test_a_spider_that_no_longer_downloads_inline_is_asked_about_again(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    class Sometimes(Shop):
+        is_inline: ClassVar = True
+
+        def parse_seed(self, response: Response) -> Iterator[Any]:
+            yield from Shop.parse(self, response)
+
+        async def parse(self, response: Response) -> Any:
+            if self.is_inline and "/p/" in response.url:
+                await self.crawler.engine.download_async(Request(response.urljoin("/price")))
+            for output in Shop.parse(self, response):
+                yield output
+
+    add_shop(mock_site)
+    mock_site.add("/price", "1")
+    recrawl(mock_site, tmp_path, Sometimes)
+    assert recrawl(mock_site, tmp_path, Sometimes).stat("recrawl/asked") == 0
+    Sometimes.is_inline = False
+    cut_short = recrawl(mock_site, tmp_path, Sometimes, CLOSESPIDER_PAGECOUNT=2)
+    assert cut_short.stat("recrawl/asked") == 0
+    assert recrawl(mock_site, tmp_path, Sometimes).stat("recrawl/asked") == 0  # all are read
+    assert unread(recrawl(mock_site, tmp_path, Sometimes)) > 0
+    Sometimes.is_inline = True
+    mock_site.add("/p/3", product(3, "99"))
+    recrawl(mock_site, tmp_path, Sometimes)
+    assert recrawl(mock_site, tmp_path, Sometimes).stat("recrawl/asked") == 0
+
+
 def test_validators_of_a_site_out_of_order_are_forgotten_with_its_pages(
     mock_site: MockSite, tmp_path: Path
 ) -> None:

@@ -109,24 +109,34 @@ class ConditionalRequests:
         # The cache has the page itself, and asks the server on its own account.
         self._asks = drops and not crawler.settings.getbool("HTTPCACHE_ENABLED")
         self._servers = servers
-        self._asks &= OF_SPIDER not in self._servers
+        # While no callback has downloaded inline, pages are read so that the next crawl may ask.
+        self._has_inline = False
+        self._had_inline = servers.get(OF_SPIDER, Server()).n_refuted > 0
         self._checked: set[str] = set()  # hosts of which a page is read in full in this run
         self._n_trusted: Counter[str] = Counter()  # host → pages of this run
 
     @property
     def ask_any(self) -> bool:
-        """Whether any server is asked, so that validators are worth keeping."""
-        return self._asks
+        """Whether a server may be asked, now or by the next crawl: validators are worth it."""
+        return self._asks and not self._has_inline
 
     def downloaded_inline(self) -> None:
         """A callback fetched something else for its page, of which no server tells us."""
-        if self._asks:
-            self._asks = False
+        if not self.ask_any:
+            return
+        self._has_inline = True
+        if not self._had_inline:
             self._visits.put_server(OF_SPIDER, Server(n_refuted=1))
             logger.info(
                 "neardup: callbacks of this spider download inline, so that its pages depend on "
-                "more than their own server can tell: all are read in full, in later crawls, too"
+                "more than their own server can tell: all are read in full, until a whole crawl "
+                "goes by in which none does"
             )
+
+    def ended(self) -> None:
+        """A whole crawl is over: if every page was read, and none downloaded inline, ask again."""
+        if self._had_inline and self.ask_any:
+            self._visits.put_server(OF_SPIDER, Server())
 
     # --- requests
 
@@ -148,7 +158,7 @@ class ConditionalRequests:
         self._count(stats.RECRAWL_ASKED)
 
     def _may_ask(self, request: Request, visit: Visit) -> bool:
-        if not self._asks or request.method != "GET" or request.body:
+        if not self.ask_any or self._had_inline or request.method != "GET" or request.body:
             return False
         if any(name in request.headers for name in OWN_CONDITIONS) or self._is_expected(request):
             return False

@@ -682,6 +682,8 @@ class Recrawl:
 
     def _conclude(self, reason: str) -> None:
         visits, ended = self._visits, reason == "finished"
+        if ended and not visits.goes_on:
+            self._conditions.ended()
         visits.flush()
         tells, limit = self._read_all_links(), self._depth_limit()
         departures = visits.departures(tells, limit) if ended else []
