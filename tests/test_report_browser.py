@@ -1,5 +1,6 @@
 """The report in a real browser: opens clean and fast, finds, sorts, compares, stays deaf."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ from browser import barriers, chromium, opened
 from ledgers import HOSTILE_TEXT, HOSTILE_URL, near, page, shop, write
 
 from scrapy_neardup.report.page import write_report
+from scrapy_neardup.state.visits import Visits
 
 WIDTH = "place => place.clientWidth"
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 ORIGINAL = "https://shop.example/item/1"
+NEWS = HOSTILE_TEXT + "\nIt costs twelve now"
 CHAIR = "A chair of oak\nIt costs ten euros\n" + "\n".join(f"Fact {i}" for i in range(20))
 
 
@@ -39,7 +42,14 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
         near("javascript:window.owned=1", ORIGINAL, 1),
         *shop(2_000),
     ]
-    write_report(write(state, entries, keep_text=True), state / "report.html")
+    write(state, entries, keep_text=True)
+    write(state, [page(HOSTILE_URL + "#", kind="changed", text=NEWS)], keep_text=True)
+    visits = Visits(state, "shop", 5)
+    visits.changed(HOSTILE_URL + "#", json.dumps({"fields": ["price"]}))
+    visits.changed("javascript:window.owned=1", json.dumps({"added": [HOSTILE_TEXT]}))
+    visits.flush()
+    visits.close()
+    write_report(state, state / "report.html")
     return (state / "report.html").as_uri()
 
 
@@ -156,6 +166,19 @@ def test_what_a_page_said_is_shown_and_never_run(browser: Any, report: str) -> N
         view.locator(".member", has_text="javascript:").click()
         assert view.locator("#compare a").count() == 0
         assert view.locator("#compare .url", has_text="javascript:").count() == 1
+
+
+def test_a_page_that_changed_opens_into_both_texts(browser: Any, report: str) -> None:
+    with opened(browser, report, bypass_csp=True) as view:
+        assert view.locator("#changed li").count() == 2
+        assert view.locator("#changed a").count() == 1  # "javascript:" is none
+        assert "field price" in view.inner_text("#changed")
+        view.locator("#changed summary").click()
+        assert view.locator("#changed .pair-head").all_inner_texts() == ["before", "now"]
+        assert "twelve" in view.inner_text("#changed ins >> nth=-1")
+        assert view.locator("#changed img, #changed svg, #changed script").count() == 0
+        assert barriers(view) == []
+        assert view.evaluate("window.owned") is None
 
 
 def test_a_chart_over_time_is_drawn_for_the_width_there_is(browser: Any, report: str) -> None:

@@ -168,19 +168,10 @@ def _moment(at: float) -> str:
 
 def as_row(change: Change) -> dict[str, object]:
     """A change as it is written out."""
-    what = _object(change.what)
+    what = change.told
     told = (change.run, _moment(change.time), change.status.word, change.url, change.target)
     rest = (what.get("fields"), what.get("added"), what.get("removed"))
     return dict(zip(COLUMNS, (*told, *rest), strict=True))
-
-
-def _object(text: str | None) -> dict[str, object]:
-    """A JSON object; empty where there is none, or it is damaged."""
-    try:
-        found = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _cell(value: object) -> object:

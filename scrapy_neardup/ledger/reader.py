@@ -19,6 +19,7 @@ from scrapy_neardup.ledger.schema import (
     Decided,
     check_format,
     decompressed,
+    earlier_id,
     ledger_files,
     storable,
     url_hash,
@@ -115,6 +116,19 @@ class LedgerReader:
                     if row and (text := decompressed(row[0])) is not None:
                         found[url] = text
             missing = [url for url in missing if url not in found]
+        return found
+
+    def earlier_texts(self, now: dict[str, str]) -> dict[str, str]:
+        """Of pages with these texts now, the texts that they had before they changed."""
+        found: dict[str, str] = {}
+        for path in reversed(ledger_files(self.folder)):
+            with reading(path) as connection:
+                for url in now.keys() - found.keys():
+                    query = "SELECT body FROM page_text WHERE id IN (?, ?) ORDER BY id = ? DESC"
+                    ids = url_id(url), earlier_id(url), url_id(url)
+                    texts = [decompressed(body) for (body,) in connection.execute(query, ids)]
+                    other = [text for text in texts if text is not None and text != now[url]]
+                    found.update(zip([url], other, strict=False))
         return found
 
     def _everywhere(self, clause: str, *arguments: int | str) -> list[Decided]:

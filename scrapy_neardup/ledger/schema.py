@@ -168,6 +168,11 @@ def url_id(url: str) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
+def earlier_id(url: str) -> int:
+    """By which the text that a page had before it changed is stored, beside its newest one."""
+    return url_id(f"earlier {url}")
+
+
 def url_hash(url: str) -> int:
     """31 bits of the id: an index half the size. Queries compare the URL as well."""
     return url_id(url) & 0x7FFF_FFFF

@@ -26,6 +26,7 @@ from scrapy_neardup.ledger.schema import (
     Policy,
     check_format,
     compressed,
+    earlier_id,
     ledger_files,
     storable,
     url_hash,
@@ -185,6 +186,11 @@ class LedgerWriter:
             transaction.executemany(ADD_ORIGINAL, [(i, url, i) for i, url in originals])
             transaction.executemany("INSERT OR IGNORE INTO original VALUES (?, ?)", elsewhere)
             if self._keep_text:
+                changed = [e.url for _, e in batch if e.text and e.kind == "changed"]
+                transaction.executemany(
+                    "INSERT OR REPLACE INTO page_text SELECT ?, body FROM page_text WHERE id = ?",
+                    [(earlier_id(url), url_id(url)) for url in changed],
+                )
                 transaction.executemany(
                     "INSERT OR REPLACE INTO page_text VALUES (?, ?)",
                     [(url_id(e.url), compressed(e.text)) for _, e in batch if e.text],

@@ -11,6 +11,7 @@ from time import time
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import ACTIONS, KINDS, Decided
+from scrapy_neardup.report.changed_pages import changed_pages
 from scrapy_neardup.report.summary import Cluster, Summary, Tally
 
 ROWS = 200_000
@@ -73,6 +74,7 @@ class Collected:
             "n_doubtful": sum(bool(c.reasons()) for c in summary.clusters.values()),
             "n_decisions": summary.total.kinds.total(),
             "learnt": learnt(self.state),
+            "changed": changed_pages(self.state, self.reader, texts=texts),
             "rows": columns(rows),
             "texts": self._texts(clusters, rows) if texts else {},
         }

@@ -17,7 +17,7 @@ from pathlib import Path
 from scrapy_neardup.report.data import ROWS, Collected
 
 SELF, NOBODY = "'self'", "'none'"
-SCRIPTS = ("dom", "charts", "diff", "clusters", "decisions", "rules", "main")
+SCRIPTS = ("dom", "charts", "diff", "clusters", "decisions", "changed", "rules", "main")
 # A parser of HTML ends the element at "</", some take "<!--" for a comment, and JavaScript
 # once took U+2028 for the end of a line.
 UNSAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}

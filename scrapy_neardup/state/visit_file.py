@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sqlite3
 from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.own_files import O_NOFOLLOW, refuse_links, set_aside
@@ -114,6 +115,15 @@ class Change(NamedTuple):
     url: str
     target: str | None
     what: str | None
+
+    @property
+    def told(self) -> dict[str, object]:
+        """In what a page is CHANGED: fields, lines added, number of lines removed."""
+        try:
+            found = json.loads(self.what or "{}")
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
 
 class Run(NamedTuple):
@@ -233,11 +243,23 @@ def changes(db: sqlite3.Connection, since: int) -> Iterator[Change]:
         "UNION ALL SELECT run, time, status, url, target, what FROM change WHERE run >= :since "
         "ORDER BY run, status, url"
     )
-    for run, at, status, url, target, what in db.execute(query, {"since": since}):
-        is_sound = isinstance(run, int) and status in tuple(Status) and is_time(at)
-        if not (is_sound and _are_texts(url, target or "", what or "")):
-            raise StateError(MADE_UP.format(f"what happened in run {run}"))
-        yield Change(run, at, Status(status), url, target, what)
+    return map(_sound, db.execute(query, {"since": since}))
+
+
+def newest_changes(db: sqlite3.Connection, limit: int) -> tuple[int, list[Change]]:
+    """How often pages were CHANGED, and the last of these, newest first. Raises StateError."""
+    where = "FROM change WHERE status = ?"
+    (n,) = db.execute(f"SELECT count(*) {where}", (Status.CHANGED,)).fetchone()
+    query = f"SELECT run, time, status, url, target, what {where} ORDER BY id DESC LIMIT ?"
+    return n, [*map(_sound, db.execute(query, (Status.CHANGED, limit)))]
+
+
+def _sound(row: tuple[Any, ...]) -> Change:
+    run, at, status, url, target, what = row
+    is_sound = isinstance(run, int) and status in tuple(Status) and is_time(at)
+    if not (is_sound and _are_texts(url, target or "", what or "")):
+        raise StateError(MADE_UP.format(f"what happened in run {run}"))
+    return Change(run, at, Status(status), url, target, what)
 
 
 def _are_texts(*values: object) -> bool:

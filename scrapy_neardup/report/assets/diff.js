@@ -88,10 +88,10 @@ function cells(row) {
 }
 
 // The whole comparison; long runs of equal lines are folded and open at a click.
-function sideBySide(left, right) {
+function sideBySide(left, right, heads = ["original", "page"]) {
   const rows = alignedRows(left, right);
-  const pair = element("div", { class: "pair", role: "group", "aria-label": "Original and page side by side" },
-    element("div", { class: "pair-head" }, "original"), element("div", { class: "pair-head" }, "page"));
+  const pair = element("div", { class: "pair", role: "group", "aria-label": `${heads[0]} and ${heads[1]} side by side` },
+    ...heads.map((head) => element("div", { class: "pair-head" }, head)));
   for (let i = 0; i < rows.length;) {
     let end = i;
     while (end < rows.length && rows[end].same != null) end++;

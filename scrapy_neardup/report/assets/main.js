@@ -44,6 +44,7 @@ function drawAll() {
   groupTable("patterns", data.patterns, data.n_patterns, "pattern", searchFor);
   drawTable();
   drawRules();
+  drawChanged();
   const rules = Object.entries(data.rules).map(([name, value]) => `${name}=${value}`).join("  ");
   byId("foot").textContent = `Made ${day(data.made)} ${clock(data.made)} UTC. Times are UTC. ${rules ? `Rules of the newest run: ${rules}` : ""}`;
 }
