@@ -14,7 +14,7 @@ from mock_site import MockSite
 from scrapy import Request
 from scrapy.http import Response
 
-from scrapy_neardup.report.metrics import lines
+from scrapy_neardup.report.metrics import Metrics, lines
 
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)\{((?:[a-z]+="(?:[^"\\\n]|\\.)*",?)*)\} (\S+)')
 
@@ -54,6 +54,27 @@ def test_each_number_among_the_stats_is_a_sample() -> None:
     }
     assert text.count("# TYPE neardup_urls_exempt gauge") == 1
     assert "# HELP neardup_urls_asked requests looked up" in text
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "status"),
+    [
+        ("127.0.0.1", "127.0.0.1:9", 200),
+        ("127.0.0.1", "localhost", 200),
+        ("127.0.0.1", "rebound.example", 403),
+        ("127.0.0.1", "[", 403),
+        ("127.0.0.1", "", 403),
+        ("0.0.0.0", "crawler.example:9410", 200),  # noqa: S104 - as a user may set it
+    ],
+)
+def test_metrics_on_this_machine_answer_no_other_host_name(
+    host: str, name: str, status: int
+) -> None:
+    metrics = Metrics(lambda: {"neardup/urls/asked": 5}, "s", host, 0)
+    try:
+        assert metrics.answer("/metrics", name)[0] == status
+    finally:
+        metrics.close()
 
 
 class Scraped(PagesSpider):

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from scrapy_neardup.report.live import SILENT_S, Server
+from scrapy_neardup.report.live import HOSTS, SILENT_S, Server, is_this_machine
 from scrapy_neardup.stats import DOCS
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"
@@ -20,12 +20,14 @@ PATTERNS = {doc.removesuffix("/{}"): doc for doc in DOCS if doc.endswith("/{}")}
 class Metrics:
     """Serves what `read` gives at http://HOST:PORT/metrics from a thread, until closed.
 
-    Port 0 takes a free one. Raises OSError where the port is taken.
+    Port 0 takes a free one. Raises OSError where the port is taken. On this machine's own address
+    it answers to that machine's names only, as a web page elsewhere could ask by another.
     """
 
     def __init__(self, read: Callable[[], Mapping[str, Any]], spider: str, host: str, port: int):
         """read: the stats, called by another thread."""
         self._read, self._spider = read, spider
+        self._is_private = host in HOSTS
         self._server = Server(port, self._handler(), host)
         self.url = f"http://{host}:{self._server.server_port}/metrics"
         serve = self._server.serve_forever
@@ -43,10 +45,9 @@ class Metrics:
             timeout = SILENT_S
 
             def do_GET(self) -> None:
-                is_here = self.path.partition("?")[0] == "/metrics"
-                text = metrics.text() if is_here else "not here: /metrics\n"
+                status, text = metrics.answer(self.path, self.headers.get("Host", ""))
                 body = text.encode("utf-8", "replace")
-                self.send_response(200 if is_here else 404)
+                self.send_response(status)
                 self.send_header("Content-Type", KIND)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -56,6 +57,14 @@ class Metrics:
                 """Log no requests: they do not belong in the crawl's log."""
 
         return Handler
+
+    def answer(self, path: str, host: str) -> tuple[int, str]:
+        """Status and text for a GET."""
+        if self._is_private and not is_this_machine(host):
+            return 403, "ask for 127.0.0.1\n"
+        if path.partition("?")[0] != "/metrics":
+            return 404, "not here: /metrics\n"
+        return 200, self.text()
 
     def text(self) -> str:
         """All numbers among the stats, as gauges: a stat can be set as well as counted."""
