@@ -130,7 +130,8 @@ PAGES_TOO_LONG = key(
 PAGES_OVER_BUDGET = key(
     "pages/over_budget",
     "pages kept because reading them would take more than any page may: too many tags, too many "
-    "attributes in a tag, nested too deeply, or of characters that stand for many others",
+    "attributes in a tag, nested too deeply, too much JSON in a script, long names in front of "
+    "many values, or characters that stand for many others",
 )
 PAGES_FORGOTTEN = key("pages/forgotten", "new pages forgotten because none of their items was kept")
 PAGES_READ_AGAIN = key(

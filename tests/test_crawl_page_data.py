@@ -7,9 +7,18 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from lxml import html
 
-from scrapy_neardup.crawl.page_data import PageData, attribute_lines, page_data
+from scrapy_neardup.crawl.literals import literals
+from scrapy_neardup.crawl.page_data import (
+    PageData,
+    attribute_lines,
+    names_of_the_visit,
+    page_data,
+    squeezed,
+)
 from scrapy_neardup.errors import OverBudget
 
 URL = "https://shop.example/p/12?size=M"
@@ -175,9 +184,9 @@ def test_a_hostile_script_is_cut_in_linear_time(begins: str) -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        "=[" * 200_000,
-        '=["' * 200_000,
-        "=" + "[" * 200_000,
+        "=[" * 90_000,
+        '=["' * 90_000,
+        "=" + "[" * 90_000,
         "a" * 400_000,
         "=[1" * 100_000,
         "=" + '{"a":' * 100_000,
@@ -193,7 +202,11 @@ def test_a_hostile_script_takes_no_quadratic_time(script: str) -> None:
 @pytest.mark.parametrize(
     ("markup", "reason"),
     [
-        ("<script type=application/json>[" + "1," * 1_100_000 + "1]</script>", "JSON of 2200003"),
+        ("<script type=application/json>[" + "1 " * 1_100_000 + "1]</script>", "JSON of 2200003"),
+        ("<script>go([" + "1," * 100_000 + "1])</script>", "at most 2097152 and 100000 values"),
+        ('<script>a={"' + "k" * 300 + '":[' + "1," * 9_000 + "1]}</script>", "names in front of"),
+        (f"<{'x' * 9_000} {' '.join(f'a{n}=1' for n in range(900))}>", "names in front of"),
+        (f"<i name={'x' * 9_000} {'value=1 ' * 900}>", "names in front of"),
         ("<head><title>" + "a " * 33_000 + "</title>", "a title of 66000"),
         ("<h1>" + "a " * 33_000 + "</h1>", "a h1 of 66000"),
     ],
@@ -201,6 +214,48 @@ def test_a_hostile_script_takes_no_quadratic_time(script: str) -> None:
 def test_what_one_call_would_read_for_long_is_over_budget(markup: str, reason: str) -> None:
     with pytest.raises(OverBudget, match=reason):
         page_data(html.document_fromstring(markup), "http://h.example/", markup.encode())
+
+
+def test_a_heading_in_a_heading_is_read_once() -> None:
+    markup = "<h1><b>one " * 500 + "two " * 5_000
+    (head,) = read(markup).heads
+    assert head.split() == ["one"] * 500 + ["two"] * 5_000
+
+
+@pytest.mark.parametrize(("n_letters", "n_looked_at"), [(200, 1), (100_000, 0)])
+def test_the_name_of_a_list_is_looked_at_once(n_letters: int, n_looked_at: int) -> None:
+    names_of_the_visit.cache_clear()
+    name = "k" * n_letters
+    assert len(read(f'<script>a={{"{name}": {[1] * 1_000}}}</script>').lines) == 1_000
+    assert names_of_the_visit.cache_info().misses == n_looked_at
+
+
+@given(st.lists(st.sampled_from(["a", "bc", " ", "\n", "\u3000", "\x1c"]), max_size=30))
+def test_text_squeezed_in_pieces_is_that_squeezed_at_once(pieces: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scrapy_neardup.crawl.page_data.AT_ONCE", 3)
+        assert squeezed("".join(pieces)) == " ".join("".join(pieces).split())
+
+
+@pytest.mark.parametrize("n_before", range(12))
+def test_json_is_found_wherever_a_script_is_parted(
+    n_before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrapy_neardup.crawl.page_data.AT_ONCE", 5)
+    monkeypatch.setattr("scrapy_neardup.crawl.page_data.KEYS_AT_ONCE", 2)
+    found = read(
+        "<script>" + "." * n_before + ' a =\n{"c": 1, "a": 2, "e": 3, "b": 4, "d": 5};</script>'
+    )
+    assert found.lines == ["a.a 2", "a.b 4", "a.c 1", "a.d 5", "a.e 3"]
+
+
+def test_literals_of_a_long_script_are_those_of_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "".join(f"show{n}('a b {n}');\n" for n in range(50))
+    whole = literals(script)
+    monkeypatch.setattr("scrapy_neardup.crawl.literals.AT_ONCE", 100)
+    monkeypatch.setattr("scrapy_neardup.crawl.literals.MAX_CACHED", 0)
+    assert literals(script) == whole
+    assert len(whole) == 50
 
 
 def test_a_long_script_without_json_is_read_in_passing() -> None:

@@ -12,7 +12,7 @@ from scrapy.http import HtmlResponse, JsonResponse, Response, TextResponse, XmlR
 
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.crawl.item_fields import fields_of
-from scrapy_neardup.crawl.page_data import attribute_lines, page_data
+from scrapy_neardup.crawl.page_data import attribute_lines, page_data, squeezed
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.errors import OverBudget
 
@@ -54,7 +54,7 @@ def _is_data(response: TextResponse) -> bool:
 
 def _document(response: TextResponse) -> str:
     """A whole response as a line of data, whitespace apart."""
-    return f"document {' '.join(response.text.split())}"
+    return f"document {squeezed(response.text)}"
 
 
 def visible_text(response: Response) -> str | None:

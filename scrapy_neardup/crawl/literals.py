@@ -7,9 +7,11 @@ whose literals are not are different pages.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 MAX_CACHED = 1 << 14  # characters of a script that is remembered: most are the same on every page
+AT_ONCE = 1 << 17  # characters that one call reads, holding Python's lock
 
 # No alternative is given up once it has begun: each character is read once, whatever the script is.
 _STRING = r"""(?:"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?|`(?:[^`\\]|\\.)*+`?)"""
@@ -43,13 +45,26 @@ def _remembered(code: str) -> tuple[Literal, ...]:
 
 
 def _found(code: str) -> list[Literal]:
-    if OF_THE_VISIT.search(code):
+    parts = list(_parts(code))
+    if any(OF_THE_VISIT.search(part) for part in parts):
         return []
     return [
         (_undrawn(_bare(name)), _bare(value) if name else _undrawn(_bare(alone)))
-        for name, value, alone in TOKEN.findall(code)
+        for part in parts
+        for name, value, alone in TOKEN.findall(part)
         if value or alone
     ]
+
+
+def _parts(code: str) -> Iterator[str]:
+    """A script in parts of at most AT_ONCE characters, which end with a line where they can."""
+    at = 0
+    while at < len(code):
+        end = at + AT_ONCE
+        if end < len(code):
+            end = code.rfind("\n", at, end) + 1 or end
+        yield code[at:end]
+        at = end
 
 
 def _undrawn(text: str) -> str:

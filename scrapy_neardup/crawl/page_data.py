@@ -11,7 +11,10 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
+from heapq import merge
+from itertools import islice
+from math import inf
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -36,11 +39,20 @@ ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0"
 GIVEN_NAME = re.compile(r"([\w$.]*)\s*\Z")
 MAX_NAME = 64  # characters
 MAX_PATH = 200  # characters, the last ones: a page could repeat a long key in front of each value
+# Characters of paths in front of all values, for each byte of the page, and what is always allowed:
+# a page writes a path once, and a value in two characters.
+PATHS_GROWTH, PATHS_FREE = 16, 1 << 16
+MAX_KEY = 256  # characters; a longer one is none of the names below
 # For each error the json module counts the lines before it. Characters so counted in a script,
 # about 50 ms; what comes after them is not read.
 MAX_RESCANNED = 1 << 27
-# Characters that one call looks at, holding Python's lock: about 50 ms of JSON.
-MAX_SCRIPT, MAX_HEAD = 1 << 21, 1 << 16
+# What one call reads, holding Python's lock: about 50 ms of JSON. Its values are counted by their
+# commas and brackets: Python's collector looks at each list in lists several times.
+MAX_SCRIPT, MAX_VALUES, MAX_HEAD = 1 << 21, 100_000, 1 << 16
+AT_ONCE = 1 << 17  # characters that a pattern is searched in, or that are split
+KEYS_AT_ONCE = 1 << 14  # keys sorted in one call
+MAX_TOKEN = 1 << 20  # characters; longer values are what the page says, whatever they look like
+MAX_BEGIN = 1 << 12  # characters between a name and its JSON
 JSON_TYPE = re.compile(r"json\b", re.IGNORECASE)
 SCRIPT_TYPE = re.compile(r"(?:module|(?:text|application)/(?:java|ecma)script\b.*+)?")
 # Meta tags that say how to show or index a page, or when it was made; not what it says.
@@ -67,6 +79,7 @@ AN_HOUR_S, A_MINUTE_S = 3600.0, 60.0
 # What is made anew for each visit even if it is short.
 SECRET = re.compile(r".*(?:nonce|csrf|xsrf)(?:[-_]?(?:token|middlewaretoken))?", re.IGNORECASE)
 SHORT_DRAWN = re.compile(r"[\w+/=.:-]{8,}")
+ANYTHING = re.compile(".*+", re.DOTALL)
 VALUES_OF_ITEMPROP = ("content", "datetime", "href", "src", "value")
 UNSHOWN = frozenset({"script", "style", "link", "meta", "base", "head"})
 # Attributes by which elements find each other: often drawn, and they say nothing.
@@ -112,11 +125,12 @@ class PageData(NamedTuple):
 def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
     """The data of a page: its tree, its URL, and the page as it came. O(nodes + characters).
 
-    Raises OverBudget for JSON in a script of more than MAX_SCRIPT characters, and for a title or
-    heading of more than MAX_HEAD.
+    Raises OverBudget for JSON in a script of more than MAX_SCRIPT characters or MAX_VALUES values,
+    for a title or heading of more than MAX_HEAD, and for paths of many times the page's bytes.
     """
     heads: list[str] = []
-    lines, details = _Lines(url), _Lines(url)
+    room = PATHS_FREE + PATHS_GROWTH * len(body)
+    lines, details = _Lines(url, room), _Lines(url, room)
     nested: set[etree._Element] = set()
     unread_chars = 0
     for element in root.iter("script", "meta", "title", "h1", *HIDDEN):
@@ -126,12 +140,17 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
             case "meta":
                 _add_meta(lines, element)
             case "h1":
-                heads.append(_head(element))
+                if element not in nested:  # else its text is that of the one around it, too
+                    for inner in element.iterdescendants("h1"):
+                        nested.add(inner)
+                    heads.append(_head(element))
             case "style":
                 details.found.append(f"style {element.text}")
             case tag if tag in HIDDEN:
                 if element not in nested:  # else it was read with the one around it
-                    nested.update(element.iterdescendants(*HIDDEN))
+                    # Not set(): in one call over all of them it would hold Python's lock.
+                    for inner in element.iterdescendants(*HIDDEN):
+                        nested.add(inner)
                     details.add(tag, tag, "".join(element.itertext()))
             case _ if element.getparent() is not None and element.getparent().tag == "head":
                 heads.append(_head(element))
@@ -145,11 +164,12 @@ def _add_details(details: _Lines, body: bytes, url: str) -> None:
     """The attributes by which pages of any length are told apart."""
     here = quote(url, safe="")
     for element, name, value in kernels.markup.details(body):
+        path = f"{element}.{name}"
         if name in LASTING and "/" not in value:
-            details.found.append(f"{element}.{name} {value}")
+            details.append(path, value)
         else:
-            said = UNCACHED.sub("", value).replace(here, "*")  # to share the page
-            details.add(f"{element}.{name}", name, said)
+            said = UNCACHED.sub("", value) if len(value) <= AT_ONCE else value
+            details.add(path, name, said.replace(here, "*"))  # to share the page
 
 
 def attribute_lines(root: etree._Element, url: str) -> list[str]:
@@ -159,6 +179,7 @@ def attribute_lines(root: etree._Element, url: str) -> list[str]:
         tag = element.tag
         if tag in UNSHOWN:
             continue
+        tag = tag[-MAX_PATH:]
         for name, value in element.attrib.items():
             if name not in NAMING:
                 key = element.get("name", name) if name == "value" else name
@@ -170,7 +191,7 @@ def _head(element: etree._Element) -> str:
     text = "".join(element.itertext())
     if len(text) > MAX_HEAD:
         raise OverBudget(f"a {element.tag} of {len(text)} characters, at most {MAX_HEAD}")
-    return _squeezed(text)
+    return squeezed(text)
 
 
 _with_itemprop = etree.XPath("//*[@itemprop]")
@@ -179,9 +200,11 @@ _with_itemprop = etree.XPath("//*[@itemprop]")
 class _Lines:
     """Collects lines, without what echoes the visit: the page's URL, times, drawn tokens."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, room: float = inf) -> None:
+        """room: characters that the paths of all lines may have. Beyond it, OverBudget."""
         self.found: list[str] = []
         self._url = url
+        self._room = room
         self._now = time.time()
 
     @cached_property
@@ -192,16 +215,23 @@ class _Lines:
 
     def add(self, path: str, key: str, value: Any) -> None:
         """Add a value; key: the name by which it may be known as one of the visit."""
-        text = _squeezed(value) if isinstance(value, str) else json.dumps(value)
+        text = squeezed(value) if isinstance(value, str) else json.dumps(value)
         if not self._is_of_the_visit(key, text):
-            self.found.append(f"{path} {text}")
+            self.append(path, text)
+
+    def append(self, path: str, text: str) -> None:
+        """Add a line as it is."""
+        self._room -= len(path)
+        if self._room < 0:
+            raise OverBudget("names in front of values have many times the bytes of the page")
+        self.found.append(f"{path} {text}")
 
     def _is_of_the_visit(self, key: str, text: str) -> bool:
         if "/" in text and _bare(text) in self._echoes:
             return True
-        if MADE.fullmatch(key) or (VOLATILE.fullmatch(key) and DRAWN.fullmatch(text)):
-            return True
-        if SECRET.fullmatch(key) and SHORT_DRAWN.fullmatch(text):
+        if len(text) > MAX_TOKEN:
+            return False
+        if len(key) <= MAX_KEY and (drawn := names_of_the_visit(key)) and drawn.fullmatch(text):
             return True
         return CLOCK.fullmatch(text) is not None and self._is_now(text)
 
@@ -217,19 +247,40 @@ class _Lines:
         return self._now - AN_HOUR_S <= said <= self._now + A_MINUTE_S
 
 
+@lru_cache(maxsize=4096)  # a list has one name for all its values
+def names_of_the_visit(key: str) -> re.Pattern[str] | None:
+    """How a value of this name looks that is made anew for each visit; None for other names."""
+    if MADE.fullmatch(key):
+        return ANYTHING
+    if SECRET.fullmatch(key):
+        return SHORT_DRAWN
+    return DRAWN if VOLATILE.fullmatch(key) else None
+
+
 def _bare(url: str) -> str:
     """A URL without scheme, fragment and final slash."""
     bare = url.partition("#")[0]
     return bare.partition("://")[2].rstrip("/") if "://" in bare else bare.rstrip("/")
 
 
-def _squeezed(text: str) -> str:
-    return " ".join(text.split())
+def squeezed(text: str) -> str:
+    """A text with one space for each run of whitespace, and none at its ends."""
+    if len(text) <= AT_ONCE:
+        return " ".join(text.split())
+    found: list[str] = []
+    is_apart = False
+    for at in range(0, len(text), AT_ONCE):
+        piece = text[at : at + AT_ONCE]
+        is_apart = is_apart or piece[0].isspace()
+        if words := " ".join(piece.split()):
+            found += [" ", words] if found and is_apart else [words]
+            is_apart = piece[-1].isspace()
+    return "".join(found)
 
 
 def _add_script(lines: _Lines, code: _Lines, element: etree._Element) -> int:
     """The JSON of a script, and the literals of the rest; how many characters hold no JSON."""
-    text, kind = element.text or "", element.get("type", "")
+    text, kind = element.text or "", element.get("type", "")[:MAX_KEY]
     is_json = JSON_TYPE.search(kind) is not None
     if not text or not (is_json or SCRIPT_TYPE.fullmatch(kind.strip())):
         return 0
@@ -251,10 +302,14 @@ def _json_values(script: str) -> Iterator[tuple[str, Any, int, int]]:
     pattern = JSON_BEGINS
     if "JSON.parse" not in script and script.lstrip()[:1] not in ("[", "{"):
         pattern = VALUE_BEGINS
-    while rescanned < MAX_RESCANNED and (begins := pattern.search(script, at)):
+    readable = _readable_from(script)
+    while rescanned < MAX_RESCANNED and (begins := _searched(pattern, script, at)):
         start = begins.end()
-        if len(script) - start > MAX_SCRIPT:
-            raise OverBudget(f"JSON of {len(script) - start} characters, at most {MAX_SCRIPT}")
+        if start < readable:
+            raise OverBudget(
+                f"JSON of {len(script) - start} characters, at most {MAX_SCRIPT} and {MAX_VALUES} "
+                f"values"
+            )
         try:
             value, at = _decoded(script, start)
         except (ValueError, RecursionError):
@@ -264,6 +319,28 @@ def _json_values(script: str) -> Iterator[tuple[str, Any, int, int]]:
             before = script[max(0, begins.start() - MAX_NAME) : begins.start()]
             name = GIVEN_NAME.search(before)
             yield name[1] if name else "", value, start, at
+
+
+def _readable_from(script: str) -> int:
+    """From where on nothing in a script can be JSON of too many characters or values. O(n)."""
+    at, n_values = len(script), 0
+    if at <= MAX_VALUES:
+        return 0
+    while at > 0 and len(script) - at < MAX_SCRIPT:
+        begin = max(0, at - AT_ONCE // 16)
+        n_values += sum(script.count(mark, begin, at) for mark in ",[{")
+        if n_values > MAX_VALUES:
+            break
+        at = begin
+    return at
+
+
+def _searched(pattern: re.Pattern[str], script: str, at: int) -> re.Match[str] | None:
+    """Where JSON may begin, looked for in one part of the script after the other."""
+    for start in range(at, len(script), AT_ONCE):
+        if found := pattern.search(script, start, start + AT_ONCE + MAX_BEGIN):
+            return found
+    return None
 
 
 def _decoded(script: str, start: int) -> tuple[Any, int]:
@@ -292,8 +369,7 @@ def _leaves(value: Any, name: str) -> Iterable[tuple[str, str, Any]]:
     while left:
         path, key, value = left.pop()
         if isinstance(value, dict):
-            keys = sorted(value, reverse=True)
-            left += ((f"{path}.{k}"[-MAX_PATH:], k, value[k]) for k in keys)
+            left += ((f"{path}.{k}"[-MAX_PATH:], k, value[k]) for k in _backwards(value))
         elif isinstance(value, list):
             inside = f"{path}[]"[-MAX_PATH:]
             left += ((inside, key, one) for one in reversed(value))
@@ -301,10 +377,22 @@ def _leaves(value: Any, name: str) -> Iterable[tuple[str, str, Any]]:
             yield path, key, value
 
 
+def _backwards(keys: Iterable[str]) -> Iterable[str]:
+    """Keys sorted backwards: of very many a part at a time."""
+    parts = [sorted(part, reverse=True) for part in _batched(keys, KEYS_AT_ONCE)]
+    return parts[0] if len(parts) == 1 else merge(*parts, reverse=True)
+
+
+def _batched(keys: Iterable[str], n: int) -> Iterator[list[str]]:
+    left = iter(keys)
+    while part := list(islice(left, n)):
+        yield part
+
+
 def _add_meta(lines: _Lines, element: etree._Element) -> None:
     name = element.get("property") or element.get("name")
     content = element.get("content")
-    if name and content and not TECHNICAL.fullmatch(name):
+    if name and content and (len(name) > MAX_KEY or not TECHNICAL.fullmatch(name)):
         lines.add(f"meta.{name}", name, content)
 
 
