@@ -1,10 +1,11 @@
 """Searches for pages and URLs that take long: `python -m tests.fuzz_cost [SECONDS] [TARGET …]`.
 
 Repeats pieces put together from atoms of every class (letters, marks, separators, elements,
-attributes, entities, escapes), keeps what took longest for a byte, and changes it further. Prints
-for each target the slowest found: time for a byte, and how much more four times the length takes,
-which is 4 where the cost is linear, and
-the longest hold of Python's lock in a megabyte. What it finds becomes a test that counts work.
+attributes, entities, escapes): all of them in turn, or some of them each by itself, as a long name
+in front of a long list. Keeps what took longest for a byte, and changes it further. Prints for each
+target the slowest found: time for a byte, how much more four times the length takes, which is 4
+where the cost is linear, and the longest hold of Python's lock in a megabyte; pieces in brackets
+are repeated by themselves. What it finds becomes a test that counts work.
 """
 
 import argparse
@@ -122,9 +123,46 @@ RULES = """[{"order": 1, "urlPattern": {"include": ["h.example/*/*/*/list", "h.e
   "processor": "queryRemovalExcept", "args": ["id"]}]"""
 
 
+class Recipe(NamedTuple):
+    """What a text is made of: all pieces, again and again; or once, but for those that are long."""
+
+    pieces: tuple[str, ...] = ()
+    long: frozenset[int] = frozenset()  # which pieces are repeated by themselves
+
+    def text(self, size: int) -> str:
+        """A text of about so many characters."""
+        if not self.long:
+            return repeated("".join(self.pieces), size)
+        share = size // len(self.long)
+        return "".join(
+            repeated(piece, share) if n in self.long else piece
+            for n, piece in enumerate(self.pieces)
+        )
+
+    def __str__(self) -> str:
+        return "".join(f"[{p}]" if n in self.long else p for n, p in enumerate(self.pieces))
+
+
+def repeated(piece: str, size: int) -> str:
+    return piece * (size // len(piece) + 1)
+
+
+# Where a name is written once and read often; what took seconds once is tried again.
+NAMES = (
+    Recipe(('={"', "k", '":[1', ",1", "]}"), frozenset({1, 3})),
+    Recipe(
+        ("</script><script id=", "k", ' type="application/ld+json">[1', ",1", "]"),
+        frozenset({1, 3}),
+    ),
+    Recipe(("</script>", "<h1><b>", "a "), frozenset({1, 2})),
+    Recipe(("</script><x", "x", " a=1" * 900, ">"), frozenset({1})),
+)
+
+
 class Target(NamedTuple):
     run: Callable[[str], object]
     atoms: tuple[str, ...]
+    begins: tuple[Recipe, ...] = ()  # tried first
 
 
 def targets() -> dict[str, Target]:
@@ -155,7 +193,7 @@ def targets() -> dict[str, Target]:
         "exact text and facts": Target(exact_text, text + FACTS),
         "signatures": Target(signatures, text),
         "markup": Target(visible_text_of_html, MARKUP + LETTERS[:3] + SPACES[:2]),
-        "data": Target(data, DATA),
+        "data": Target(data, DATA, NAMES),
         "item": Target(item, LETTERS + MARKS + FACTS + MARKUP + DATA),
         "url key": Target(lambda t: url_key(f"http://h.example{t}", rules), URL + LETTERS[:4]),
         "url host": Target(lambda t: url_key(f"http://{t}", rules), URL),
@@ -165,7 +203,7 @@ def targets() -> dict[str, Target]:
 class Found(NamedTuple):
     ns_a_byte: float
     growth: float  # of the time, for four times the length
-    pieces: tuple[str, ...]
+    recipe: Recipe
 
 
 def main() -> None:
@@ -183,54 +221,66 @@ def main() -> None:
         for what, one in (("slowest", slowest), ("steepest", steepest)):
             print(  # noqa: T201 - its output
                 f"{name}, {what}: {one.ns_a_byte:.0f} ns a byte, {one.growth:.1f} times for four "
-                f"times the length, {1e3 * hold_s(known[name].run, one.pieces):.0f} ms in one hold "
-                f"of Python's lock: {ascii(''.join(one.pieces))[:200]}",
+                f"times the length, {1e3 * hold_s(known[name].run, one.recipe):.0f} ms in one hold "
+                f"of Python's lock: {ascii(str(one.recipe))[:200]}",
                 flush=True,
             )
 
 
 def search(target: Target, seconds: float, chance: random.Random) -> list[Found]:
     """The slowest inputs, and the steepest, that were found in a time."""
-    best: list[Found] = []
+    best = [measured(target.run, recipe) for recipe in target.begins]
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         fresh = not best or chance.random() < 0.3
-        pieces = () if fresh else chance.choice(best).pieces
-        best.append(measured(target.run, changed(pieces, target.atoms, chance)))
+        recipe = Recipe() if fresh else chance.choice(best).recipe
+        best.append(measured(target.run, changed(recipe, target.atoms, chance)))
         slow = sorted(best, key=lambda f: -f.ns_a_byte)[:BEST]
         best = [*slow, *(f for f in sorted(best, key=lambda f: -f.growth)[:BEST] if f not in slow)]
     return best
 
 
-def changed(
-    pieces: tuple[str, ...], atoms: tuple[str, ...], chance: random.Random
-) -> tuple[str, ...]:
-    """Other pieces: one put in, taken out, or all repeated."""
+def changed(recipe: Recipe, atoms: tuple[str, ...], chance: random.Random) -> Recipe:
+    """Another recipe: of other pieces, or with other pieces repeated by themselves."""
+    pieces, long = recipe
+    if not pieces or chance.random() < 0.6:
+        return Recipe(*with_other_pieces(pieces, long, atoms, chance))
+    at = chance.randrange(len(pieces))
+    if chance.random() < 0.3 and at + 1 < len(pieces):  # two pieces become one
+        joined = (*pieces[:at], pieces[at] + pieces[at + 1], *pieces[at + 2 :])
+        return Recipe(joined, frozenset(n - (n > at) for n in long))
+    return Recipe(pieces, long ^ {at})
+
+
+def with_other_pieces(
+    pieces: tuple[str, ...], long: frozenset[int], atoms: tuple[str, ...], chance: random.Random
+) -> tuple[tuple[str, ...], frozenset[int]]:
+    """Pieces of which one was put in, repeated, or taken out, and which of them are long now."""
     one, at = chance.choice(atoms), chance.randint(0, len(pieces))
-    if not pieces or chance.random() < 0.5:
-        return (*pieces[:at], one, *pieces[at:])
-    if chance.random() < 0.3:
-        return (*pieces[:at], *[one] * chance.randint(2, 60), *pieces[at:])[:200]
-    return pieces[:at] + pieces[at + 1 :] or (one,)
+    if pieces and chance.random() < 0.3:
+        left = pieces[:at] + pieces[at + 1 :] or (one,)
+        return left, frozenset(n - (n > at) for n in long if n != at and n - (n > at) < len(left))
+    n_new = chance.randint(2, 60) if pieces and chance.random() < 0.2 else 1
+    more = (*pieces[:at], *[one] * n_new, *pieces[at:])[:200]
+    return more, frozenset(m for n in long if (m := n + n_new * (n >= at)) < len(more))
 
 
-def measured(run: Callable[[str], object], pieces: tuple[str, ...]) -> Found:
-    """The time of a text that repeats the pieces, and of one four times as long."""
-    piece = "".join(pieces)
-    short, long = (piece * (size // len(piece) + 1) for size in (SIZE, 4 * SIZE))
+def measured(run: Callable[[str], object], recipe: Recipe) -> Found:
+    """The time of a text, and of one four times as long."""
+    short, long = (recipe.text(size) for size in (SIZE, 4 * SIZE))
     first, then = (min(seconds(run, text) for _ in range(2)) for text in (short, long))
     n_bytes = len(long.encode("utf-8", "replace"))
-    return Found(1e9 * then / n_bytes, then / max(first, NOISE_S), pieces)
+    return Found(1e9 * then / n_bytes, then / max(first, NOISE_S), recipe)
 
 
-def hold_s(run: Callable[[str], object], pieces: tuple[str, ...]) -> float:
+def hold_s(run: Callable[[str], object], recipe: Recipe) -> float:
     """The longest that one call holds Python's lock, of 1 MB: the least of three attempts.
 
     Counts what the thread's own clock says between two turns of this one, so that other processes
     count only where this one waits for them.
     """
-    piece = "".join(pieces)
-    text = piece * (HOLD_SIZE // len(piece.encode("utf-8", "replace")) + 1)
+    sample = recipe.text(SIZE)
+    text = recipe.text(HOLD_SIZE * len(sample) // len(sample.encode("utf-8", "replace")))
     return min(longest_turn_s(lambda: run(text)) for _ in range(3))
 
 
