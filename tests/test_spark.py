@@ -5,7 +5,7 @@ import io
 import json
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from warcio.warcwriter import WARCWriter  # noqa: E402
 from scrapy_neardup.commands import main  # noqa: E402
 from scrapy_neardup.detect.detector import Detector  # noqa: E402
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, load_engine  # noqa: E402
+from scrapy_neardup.errors import InputError  # noqa: E402
 from scrapy_neardup.index import load_index  # noqa: E402
 from scrapy_neardup.spark import dedup  # noqa: E402
 from scrapy_neardup.spark.candidates import COLUMNS as ROW_COLUMNS  # noqa: E402
@@ -41,6 +42,7 @@ from scrapy_neardup.spark.candidates import (  # noqa: E402
 from scrapy_neardup.spark.components import connected_components  # noqa: E402
 from scrapy_neardup.spark.decisions import first_of_each_text  # noqa: E402
 from scrapy_neardup.spark.signatures import numbered, signed, signer  # noqa: E402
+from scrapy_neardup.spark.storage import file_system, inputs_at  # noqa: E402
 
 SPECS = (FINGERPRINT, SKETCH)
 
@@ -238,6 +240,60 @@ def test_the_command_reads_files_counts_damage_and_writes_parquet(
     clusters = session.read.parquet(str(out / "clusters")).collect()
     assert len({row["cluster"] for row in clusters}) == 7
     assert {path.name for path in out.iterdir()} == {"decisions", "clusters"}
+
+
+@pytest.fixture
+def bucket() -> Iterator[Callable[[str], str]]:
+    """The URL of a path in a bucket, on a server that speaks S3."""
+    server = pytest.importorskip("moto.server", reason="moto is not installed")
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    options = f"scheme=http&endpoint_override=127.0.0.1:{running.get_host_and_port()[1]}"
+    options += "&region=us-east-1&allow_bucket_creation=true"
+    files, _ = file_system(f"s3://name:secret@bucket?{options}")
+    files.create_dir("bucket")
+    yield lambda path: f"s3a://name:secret@bucket/{path}?{options}"
+    running.stop()
+
+
+def test_the_command_reads_and_writes_object_storage(
+    spark: SparkSession,
+    crawled: Path,
+    bucket: Callable[[str], str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    files, folder = file_system(bucket("crawl"))
+    for path in crawled.iterdir():
+        with files.open_output_stream(f"{folder}/day 1/{path.name}", compression=None) as file:
+            file.write(path.read_bytes())
+    assert main(["spark-dedup", bucket("crawl"), bucket("out"), "--json"]) == 0
+    said = capsys.readouterr().out
+    assert json.loads(said) == {
+        "kinds": {"new": 7, "exact": 7},
+        "damaged": 2,
+        "out": "s3a://bucket/out",
+    }
+    decisions = pq.read_table("bucket/out/decisions", filesystem=files).to_pylist()
+    assert {row["id"]: row["original"] for row in decisions}["https://a.example/9"] == (
+        "https://a.example/8"
+    )
+    clusters = pq.read_table("bucket/out/clusters", filesystem=files).to_pylist()
+    assert len({row["cluster"] for row in clusters}) == 7
+    assert files.get_file_info("bucket/out/clusters/_SUCCESS").is_file
+    assert main(["spark-dedup", bucket("crawl"), bucket("out")]) == 2
+    said = capsys.readouterr().err
+    assert "s3a://bucket/out/decisions is there already" in said
+    assert "secret" not in said
+
+
+def test_what_is_not_read_from_storage_is_refused(bucket: Callable[[str], str]) -> None:
+    files, folder = file_system(bucket("crawl"))
+    with files.open_output_stream(f"{folder}/page.html") as file:
+        file.write(b"<p>page</p>")
+    with pytest.raises(InputError, match=r"page\.html is read from disks only"):
+        inputs_at(bucket("crawl"))
+    with pytest.raises(InputError, match="s3a://bucket/nothing: no file of a known format"):
+        inputs_at(bucket("nothing"))
 
 
 def test_the_command_writes_no_clusters_if_none_are_wanted(

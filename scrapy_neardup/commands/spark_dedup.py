@@ -1,6 +1,7 @@
 """Deduplicate files of pages on Spark: JSONL, CSV, WARC, Parquet, folders of HTML.
 
-Writes DIR/decisions and DIR/clusters as Parquet. Decisions are those of `dedup` on records in
+Writes OUT/decisions and OUT/clusters as Parquet. IN and OUT may be on object storage (s3a://, gs://)
+or HDFS (hdfs://). Decisions are those of `dedup` on records in
 the order of their URLs, but templates are not compared. Needs Java 17 and the extras:
 pip install 'scrapy-neardup[spark,dedup]'. On a cluster, start it with spark-submit.
 """
@@ -18,18 +19,19 @@ from scrapy_neardup.commands.columns import add_columns
 from scrapy_neardup.commands.terminal import say, say_json
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 EXAMPLES = """\
   scrapy neardup spark-dedup crawl.jsonl.gz deduped
   scrapy neardup spark-dedup warcs/ deduped --master 'local[8]' --json
+  scrapy neardup spark-dedup 's3a://crawl/warcs?region=eu-west-1' s3a://crawl/deduped
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Inputs, output, columns, master and form."""
-    parser.add_argument("inputs", metavar="IN", type=Path, nargs="+", help="file or folder")
-    parser.add_argument("out", metavar="OUT", type=Path, help="folder to write")
+    parser.add_argument("inputs", metavar="IN", nargs="+", help="file or folder, or its URL")
+    parser.add_argument("out", metavar="OUT", help="folder to write, or its URL")
     add_columns(parser)
     parser.add_argument("--scope", choices=("site", "all"), default="site", help="default: site")
     parser.add_argument("--master", help="Spark's master (default: that of Spark's configuration)")
@@ -45,25 +47,45 @@ def run(options: argparse.Namespace) -> int:
     from scrapy_neardup.spark import dedup
     from scrapy_neardup.spark.records import read_pages
     from scrapy_neardup.spark.session import session
+    from scrapy_neardup.spark.storage import place, shown
 
+    inputs, out = [place(one) for one in options.inputs], place(options.out)
     fields = Fields(options.url, options.text, options.html, not options.no_url)
-    with session(options.master) as spark, checkpoints(spark, options.out):
-        rows = read_pages(spark, options.inputs, fields).persist()
+    with session(options.master) as spark, checkpoints(spark, out):
+        rows = read_pages(spark, inputs, fields).persist()
         pages = rows.where("damage is null").select("url", "text", "markup")
         found = dedup(pages, markup="markup", scope=options.scope)
-        found.decisions.write.mode("errorifexists").parquet(str(options.out / "decisions"))
+        decisions = found.decisions.persist()
+        write(decisions, out, "decisions")
         if options.clusters:
-            found.clusters.write.mode("errorifexists").parquet(str(options.out / "clusters"))
-        decisions = spark.read.parquet(str(options.out / "decisions"))
+            write(found.clusters, out, "clusters")
         kinds = {row["kind"]: row["count"] for row in decisions.groupBy("kind").count().collect()}
         damaged = rows.where("damage is not null").count()
-    tell({"kinds": kinds, "damaged": damaged, "out": str(options.out)}, options.json)
+    where = str(out) if isinstance(out, Path) else shown(out)
+    tell({"kinds": kinds, "damaged": damaged, "out": where}, options.json)
     return 0
 
 
+def write(df: DataFrame, out: Path | str, name: str) -> None:
+    """Write Parquet to a folder of OUT, which must not be there."""
+    from scrapy_neardup.spark import storage
+
+    if isinstance(out, Path):
+        df.write.mode("errorifexists").parquet(str(out / name))
+        return
+    folder, mark, query = out.partition("?")
+    storage.write(df, f"{folder.rstrip('/')}/{name}{mark}{query}")
+
+
 @contextmanager
-def checkpoints(spark: SparkSession, out: Path) -> Iterator[None]:
-    """A folder from which Spark takes up the rounds of the clusters when an executor is lost."""
+def checkpoints(spark: SparkSession, out: Path | str) -> Iterator[None]:
+    """A folder from which Spark takes up the rounds of the clusters when an executor is lost.
+
+    If OUT is a URL, it is that of Spark's configuration (spark.checkpoint.dir).
+    """
+    if not isinstance(out, Path):
+        yield
+        return
     folder = out / "checkpoints"
     spark.sparkContext.setCheckpointDir(str(folder))
     try:

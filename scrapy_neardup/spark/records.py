@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +18,14 @@ from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
 from scrapy_neardup.offline.dedup.reading import content_of
 from scrapy_neardup.offline.dedup.record import Damage, Page
 from scrapy_neardup.spark.signatures import MARKUP
+from scrapy_neardup.spark.storage import inputs_at, local_copy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Batches = Iterator[pa.RecordBatch]
 
-FILES = "path string, kind string, packing string, name string, start long, size long"
+FILES = "store string, path string, kind string, packing string, name string, start long, size long"
 ROWS = f"url string, text string, markup {MARKUP}, damage string"
 Row = tuple[str, str | None, dict[str, Any] | None, str | None]
 BATCH = 256
@@ -46,16 +48,25 @@ SCHEMA = pa.schema(
 )
 
 
-def read_pages(spark: SparkSession, paths: list[Path], fields: Fields) -> DataFrame:
+def read_pages(spark: SparkSession, paths: Sequence[Path | str], fields: Fields) -> DataFrame:
     """The pages of files and folders: url, text, markup, damage; a file is one task's work.
 
     text is null where a page has none, such as a picture; damage says what could not be
     read, with the file's name as url, and is null for a page. Paths are those of a file
-    system that every executor sees. Raises InputError.
+    system that every executor sees, or, as strings, URLs of object storage or HDFS. Raises
+    InputError.
     """
-    files = [source._asdict() | {"path": str(source.path)} for source in find_inputs(paths)]
+    files = [file for path in paths for file in _files(path)]
     spread = spark.createDataFrame(files, FILES).repartition(len(files))
     return spread.mapInArrow(lambda batches: pages_of(batches, fields), ROWS)
+
+
+def _files(path: Path | str) -> Iterator[dict[str, Any]]:
+    """Rows of FILES; store is the URL by which a task finds the path, empty for a disk."""
+    store = "" if isinstance(path, Path) else path
+    found = find_inputs([path]) if isinstance(path, Path) else inputs_at(path)
+    for source in found:
+        yield source._asdict() | {"store": store, "path": str(source.path)}
 
 
 def pages_of(batches: Batches, fields: Fields) -> Batches:
@@ -63,13 +74,24 @@ def pages_of(batches: Batches, fields: Fields) -> Batches:
     rows: list[Row] = []
     for batch in batches:
         for file in batch.to_pylist():
-            source = Input(**file | {"path": Path(file["path"])})
-            for position, record in enumerate(records(source, fields)):
-                rows.append(row_of(record, f"{source.label}#{position}"))
+            store, path = file.pop("store"), Path(file.pop("path"))
+            for position, (label, record) in enumerate(_labelled(store, path, file, fields)):
+                rows.append(row_of(record, f"{label}#{position}"))
                 if len(rows) == BATCH:
                     yield as_batch(rows)
                     rows = []
     yield as_batch(rows)
+
+
+def _labelled(
+    store: str, path: Path, rest: dict[str, Any], fields: Fields
+) -> Iterator[tuple[str, Page | Damage]]:
+    """The records of a row of FILES, each with what the file is called."""
+    label = Input(path, **rest).label
+    label = f"{store.partition('://')[0]}://{label}" if store else label
+    with local_copy(store, str(path)) if store else nullcontext(path) as copy:
+        for record in records(Input(copy, **rest), fields):
+            yield label, record
 
 
 def row_of(record: Page | Damage, place: str) -> Row:

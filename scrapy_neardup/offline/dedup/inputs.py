@@ -76,17 +76,18 @@ def _inputs_of(path: Path) -> Iterator[Input]:
     if path.is_dir():
         for inside in sorted(path.rglob("*")):
             if inside.is_file():
-                yield from _of_file(inside)
+                yield from of_file(inside)
         if next(html_files(path), None):
             yield Input(path, "html", name=path.name)
         return
-    found = list(_of_file(path)) if path.is_file() else []
+    found = list(of_file(path)) if path.is_file() else []
     if not found:
         raise InputError(f"{path}: not a file of a known format: {known()}")
     yield from found
 
 
-def _of_file(path: Path) -> Iterator[Input]:
+def of_file(path: Path) -> Iterator[Input]:
+    """The input that a file is by its name; those in a WACZ; none of an unknown format."""
     if path.suffix.lower() == ".wacz":
         yield from _archives_in(path)
         return
@@ -107,7 +108,7 @@ def _archives_in(path: Path) -> Iterator[Input]:
                 raise InputError(f"{path}: its members are larger together than the file")
             for member in members:
                 name = Path(member.filename).name
-                inner = next(_of_file(Path(name)), None)
+                inner = next(of_file(Path(name)), None)
                 if inner is None or inner.kind != "warc":
                     continue
                 if member.compress_type != zipfile.ZIP_STORED:

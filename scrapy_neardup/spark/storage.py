@@ -1,0 +1,120 @@
+"""Object storage and HDFS by pyarrow's file systems: listed by the driver, copied by the tasks."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet
+
+from scrapy_neardup.errors import InputError
+from scrapy_neardup.offline.dedup.inputs import HTML_SUFFIXES, Input, known, of_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Batches = Iterator[pa.RecordBatch]
+COPIED_AT_ONCE = 1 << 20  # bytes
+ON_DISKS_ONLY = (".wacz", *HTML_SUFFIXES)  # are read in several places, or are many small files
+
+
+def place(text: str) -> Path | str:
+    """A URL of object storage or HDFS as it is, anything else as a path."""
+    return text if "://" in text else Path(text)
+
+
+def shown(url: str) -> str:
+    """A URL without its options, user and password."""
+    scheme, _, rest = url.partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path on it. Raises InputError."""
+    scheme, _, rest = url.partition("://")
+    scheme = "s3" if scheme in ("s3a", "s3n") else scheme
+    try:
+        found: tuple[Any, str] = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{rest}")
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{shown(url)}: {error}") from error
+    return found
+
+
+def inputs_at(url: str) -> list[Input]:
+    """The files of records at a URL or in a folder there, with paths on it. Raises InputError."""
+    try:
+        paths = list(_files_at(url))
+    except OSError as error:
+        raise InputError(f"{shown(url)}: {error}") from error
+    for path in paths:
+        if PurePosixPath(path).suffix.lower() in ON_DISKS_ONLY:
+            raise InputError(
+                f"{shown(url)}: {path} is read from disks only. Copy it there, or name the others"
+            )
+    found = [one for path in paths for one in of_file(Path(path))]
+    if not found:
+        raise InputError(f"{shown(url)}: no file of a known format: {known()}")
+    return found
+
+
+def _files_at(url: str) -> Iterator[str]:
+    files, path = file_system(url)
+    info = files.get_file_info(path)
+    if info.is_file:
+        yield path
+    elif info.type == pyarrow.fs.FileType.Directory:
+        inside = files.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
+        yield from sorted(one.path for one in inside if one.is_file)
+
+
+@contextmanager
+def local_copy(url: str, path: str) -> Iterator[Path]:
+    """A file at a URL as one on this machine's disk, for the block. Raises OSError."""
+    files, _ = file_system(url)
+    with TemporaryDirectory(prefix="neardup-") as folder:
+        copy = Path(folder) / PurePosixPath(path).name
+        with files.open_input_stream(path, compression=None) as source, copy.open("wb") as target:
+            shutil.copyfileobj(source, target, COPIED_AT_ONCE)
+        yield copy
+
+
+def write(df: DataFrame, url: str) -> None:
+    """Write Parquet to a folder, one file for each partition, and _SUCCESS when all are there.
+
+    A task that is carried out twice writes the same file twice. Raises InputError if there is
+    anything already.
+    """
+    files, path = file_system(url)
+    if files.get_file_info(path).type != pyarrow.fs.FileType.NotFound:
+        raise InputError(f"{shown(url)} is there already. Name another folder")
+    df.mapInArrow(partial(_written, url=url), "n long").count()
+    with files.open_output_stream(f"{path}/_SUCCESS"):
+        pass
+
+
+def _written(batches: Batches, url: str) -> Batches:
+    from pyspark import TaskContext
+
+    files, path = file_system(url)
+    context, first = TaskContext.get(), next(batches, None)
+    assert context is not None
+    n = 0
+    if first is not None:
+        files.create_dir(path)
+        name = f"{path}/part-{context.partitionId():05}.parquet"
+        with (
+            files.open_output_stream(name, compression=None) as stream,
+            pyarrow.parquet.ParquetWriter(stream, first.schema) as file,
+        ):
+            for batch in (first, *batches):
+                file.write_batch(batch)
+                n += batch.num_rows
+    yield pa.RecordBatch.from_pydict({"n": pa.array([n], pa.int64())})
