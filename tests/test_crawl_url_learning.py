@@ -10,6 +10,7 @@ from crawls import Outcome, crawl_requests
 from mock_site import MockSite, page, prose
 
 from scrapy_neardup import commands
+from scrapy_neardup.crawl.url_learning import PutAside, Settled
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.learn.rule import Rule
 from scrapy_neardup.learn.stored_rules import FILE, read_rules
@@ -54,6 +55,18 @@ def test_a_crawl_says_what_its_rules_would_have_saved(
     (told,) = (r.getMessage() for r in caplog.records if "learnt rule" in r.getMessage())
     assert f"1 learnt rule would have saved {n_saved} of {outcome.stat('learn/pages')}" in told
     assert f"scrapy neardup rules {tmp_path}" in told
+
+
+def test_pages_wait_to_be_learnt_from_until_their_host_has_a_copy() -> None:
+    aside = PutAside()
+    pages = [
+        Settled(f"http://{host}.example/{i}", None, True, 1) for i in range(9) for host in "ab"
+    ]
+    assert not any(map(aside.add, pages))
+    copy = Settled("http://www.a.example/0", pages[0].url, True, 1)
+    assert [*aside.add(copy), *aside.rest()] == [*pages[::2], copy]
+    another = Settled("http://a.example/9", None, True, 1)
+    assert aside.add(another) == [another]
 
 
 def test_watching_changes_nothing(mock_site: MockSite, items: list[str]) -> None:

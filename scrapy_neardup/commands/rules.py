@@ -211,5 +211,4 @@ def learnt(rules: list[Rule], folder: Path) -> list[Rule]:
         tells = (decided.words or 0) >= settings.min_words
         key = url_key(decided.url, url_rules)
         learner.observe(Judged(decided.url, key, original, tells, decided.size_bytes or 0))
-    learner.catch_up()
     return learner.rules()

@@ -509,7 +509,7 @@ class CrawlSession:
         gauges.warn_of_full_filter(self.urls, self.settings.url_max_mb)
         gauges.warn_of_hot_bucket(self.state.detector.index, self.settings.scan_limit)
         self.recorder.close()
-        self.attempt("learn", self.learning.learner.catch_up)
+        self.attempt("learn", self.learning.catch_up)
         self._exchange_rules()
         self.attempt("learn", self.learning.save)
         self.attempt("learn", self.skipping.sync)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict, deque
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from secrets import randbelow
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
@@ -14,7 +17,8 @@ from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.detect.near import MIN_WORDS
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.factory import make_rules
-from scrapy_neardup.learn.learner import NO_EVIDENCE, Judged, Learner
+from scrapy_neardup.learn.changes import bare_host
+from scrapy_neardup.learn.learner import MAX_HOSTS, NO_EVIDENCE, Judged, Learner
 from scrapy_neardup.learn.rule import Standing
 from scrapy_neardup.learn.stored_rules import FILE
 from scrapy_neardup.own_files import set_aside
@@ -26,9 +30,67 @@ from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
 if TYPE_CHECKING:
     from scrapy_neardup.fleet.worker import FleetWorker
 
+MAX_ASIDE = 16_384  # pages, about 250 bytes each
+AT_ONCE = 8  # pages put aside from which is learnt with each other page
+ONE_IN = 4  # pages are learnt from, drawn at random, where the last ones taught nothing
 EXCHANGE_INTERVAL_S = 5.0  # between messages to a fleet
 
 logger = logging.getLogger(__name__)
+
+
+class Settled(NamedTuple):
+    """A page that was judged, as it is put aside.
+
+    original, tells, size  as in Judged, but the original's URL
+    """
+
+    url: str
+    original: str | None
+    tells: bool
+    size: int
+
+    @property
+    def host(self) -> str:
+        """Its host, without `www.` and the like."""
+        return bare_host(self.url.split("/", 3)[2])
+
+
+class PutAside:
+    """Pages of hosts on which no copy was met: without one there is nothing to learn.
+
+    When one comes, its host's pages are learnt from in their order, a few with each later page.
+    """
+
+    def __init__(self) -> None:
+        self._pages: deque[tuple[str, Settled]] = deque(maxlen=MAX_ASIDE)
+        self._due: OrderedDict[str, deque[Settled]] = OrderedDict()  # by host with copies
+
+    def add(self, page: Settled) -> list[Settled]:
+        """A page was judged; what is to be learnt from now, oldest first."""
+        host = page.host
+        due = self._due.get(host)
+        if due is None:
+            self._pages.append((host, page))
+            if page.original is None:
+                return []
+            due = self._begin(host)
+        else:
+            due.append(page)
+        return [due.popleft() for _ in range(min(AT_ONCE, len(due)))]
+
+    def _begin(self, host: str) -> deque[Settled]:
+        due = self._due[host] = deque(page for its, page in self._pages if its == host)
+        others = ((its, page) for its, page in self._pages if its != host)
+        self._pages = deque(others, maxlen=MAX_ASIDE)
+        if len(self._due) > MAX_HOSTS:
+            self._due.popitem(last=False)
+        return due
+
+    def rest(self) -> Iterator[Settled]:
+        """All pages of hosts with copies that were not learnt from."""
+        for due in self._due.values():
+            while due:
+                yield due.popleft()
 
 
 class UrlLearning:
@@ -52,6 +114,8 @@ class UrlLearning:
         if own_fingerprinter(crawler.request_fingerprinter) is not None:
             self.is_on = False
         self._min_words = max(settings.min_words, MIN_WORDS)
+        self._put_aside = PutAside()
+        self.n_pages = 0  # that could be learnt from
         self._folder = folder
         self._key = key
 
@@ -61,11 +125,30 @@ class UrlLearning:
         """Nothing more can happen to a page's items."""
         if not self.is_on or failed or not is_plain(page.response):
             return
-        judged = self._judged(page)
-        if judged is not None:
-            self.learner.observe(judged)
+        settled = self._settled(page)
+        if settled is None:
+            return
+        due = [settled] if self.learner.acts else self._put_aside.add(settled)
+        self.n_pages += 1
+        for one in due:
+            self._learn_from(one)
 
-    def _judged(self, page: CrawledPage) -> Judged | None:
+    def catch_up(self) -> None:
+        """Learn from what was put aside on hosts with copies, before the rules are looked at."""
+        for settled in self._put_aside.rest():
+            self._learn_from(settled)
+
+    def _learn_from(self, page: Settled) -> None:
+        weight = 1
+        if not self.learner.acts and self.learner.is_quiet(page.host):
+            if randbelow(ONE_IN):
+                return
+            weight = ONE_IN
+        original = None if page.original is None else url_key(page.original, self._rules)
+        key = url_key(page.url, self._rules)
+        self.learner.observe(Judged(page.url, key, original, page.tells, page.size, weight))
+
+    def _settled(self, page: CrawledPage) -> Settled | None:
         """The page as evidence; None for one of which it is not known what it says."""
         decision, url = page.judged, page.response.url
         if decision is None or decision.kind in NO_EVIDENCE or decision.cold:
@@ -76,10 +159,9 @@ class UrlLearning:
         if decision.is_duplicate and not differs:
             if page.decision is None or decision.original is None or not repeats(page):
                 return None
-            original = url_key(decision.original, self._rules)
+            original = decision.original
         tells = decision.words >= self._min_words
-        key = page.key(self._rules)
-        return Judged(url, key, original, tells, len(page.response.body))
+        return Settled(url, original, tells, len(page.response.body))
 
     def exchange(self, fleet: FleetWorker) -> None:
         """Tell the other workers of rules, and hear of theirs."""
@@ -121,7 +203,7 @@ class UrlLearning:
         counted = {stats.LEARN_RULES.format(s.value): standings.count(s) for s in Standing}
         del counted[stats.LEARN_RULES.format(Standing.PROPOSED.value)]
         return counted | {
-            stats.LEARN_OBSERVED: self.learner.n_seen,
+            stats.LEARN_OBSERVED: self.n_pages,
             stats.LEARN_WOULD_SAVE: 0 if self.learner.acts else self.learner.n_saved,
         }
 

@@ -6,7 +6,7 @@ one thing. Two pages that say the same confirm a rule, two that do not contradic
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -26,8 +26,7 @@ MAX_RULES = 1024  # of a host; most of them contradicted
 MAX_SHAPES = 1024  # of a host
 MAX_PLACES = 16  # of a shape: where URLs have had something more than it
 MAX_STEPS = 8  # changes that are taken out of one URL
-MAX_UNREAD = 16_384  # pages of hosts without copies, about 300 bytes each
-CATCH_UP = 8  # of those are learnt from with each page, once there is a copy
+QUIET_AFTER = 2000  # pages of a host in a row that made no difference to a rule
 VERIFIED = 20  # of so many URLs that a rule would skip, about one is downloaded all the same
 
 
@@ -38,6 +37,7 @@ class Judged(NamedTuple):
     original  key of the page that it repeats; None where it says something new
     tells     whether that it repeats a page is evidence: not where it has hardly any words
     size      of its download, bytes
+    weight    how many pages it stands for: itself, and others that were not looked at
     """
 
     url: str
@@ -45,6 +45,7 @@ class Judged(NamedTuple):
     original: bytes | None = None
     tells: bool = True
     size: int = 0
+    weight: int = 1
 
 
 class Form(NamedTuple):
@@ -112,14 +113,13 @@ class Reduced(NamedTuple):
 class Host:
     """What is known of one host, `www.` or not.
 
+    n_quiet  pages since one made a difference to a rule
     places   by shape, where longer URLs had something more: (what, where)
     acting   rules that act, by what they take out
     longer   rules that act, by the shape of what is left when they took out something
-    unread   pages that are still to be learnt from, oldest first
     """
 
-    has_copies: bool = False
-    unread: deque[Judged] = field(default_factory=deque)
+    n_quiet: int = 0
     forms: OrderedDict[str, Form] = field(default_factory=OrderedDict)
     rules: dict[tuple[str, Change], Rule] = field(default_factory=dict)
     places: OrderedDict[str, dict[tuple[str, str], None]] = field(default_factory=OrderedDict)
@@ -141,11 +141,8 @@ class Learner:
     The oldest URLs are forgotten first, and the hosts that were not met for longest. A URL that
     is forgotten is no evidence, and nothing is taken for its copy.
 
-    Where nothing acts, pages of a host are only put aside until one of them is a copy: without
-    copies there is nothing to learn.
-
-    dry              kinds of URLs that have stopped bringing anything new
-    n_seen, n_saved  pages that were observed; how many of them trusted rules would have saved
+    dry      kinds of URLs that have stopped bringing anything new
+    n_saved  downloads that trusted rules saved, or would have
     """
 
     def __init__(self, error: float, acts: bool = False) -> None:
@@ -158,9 +155,7 @@ class Learner:
         self._key = token_bytes(16)  # nobody can tell which downloads are verified
         self._hosts: OrderedDict[str, Host] = OrderedDict()
         self._n_forms = 0
-        self._put_aside: deque[Judged] = deque(maxlen=MAX_UNREAD)
         self.dry = DryKinds()
-        self.n_seen = 0
         self.n_saved = 0
         self.saved_bytes = 0
 
@@ -168,39 +163,11 @@ class Learner:
 
     def observe(self, page: Judged) -> list[Rule]:
         """Learn from a page; the rules that acted until it contradicted them."""
-        self.n_seen += 1
-        host = self._host(host_of(page))
-        if self.acts or host.has_copies:
-            host.unread.append(page)
-        else:
-            self._put_aside.append(page)
-            if page.original is None:
-                return []
-            self._begin_with(host)
-        return self._read(host, CATCH_UP)
-
-    def _begin_with(self, host: Host) -> None:
-        """A host has a copy: learn from its pages."""
-        host.has_copies = True
-        others = deque[Judged](maxlen=MAX_UNREAD)
-        for page in self._put_aside:
-            is_its = self._hosts.get(bare_host(host_of(page))) is host
-            (host.unread if is_its else others).append(page)
-        self._put_aside = others
-
-    def catch_up(self) -> None:
-        """Learn from all pages of hosts that have copies, before rules are looked at."""
-        for host in self._hosts.values():
-            self._read(host, len(host.unread))
-
-    def _read(self, host: Host, n_pages: int) -> list[Rule]:
-        pages = [host.unread.popleft() for _ in range(min(n_pages, len(host.unread)))]
-        return [rule for page in pages for rule in self._learn_from(host, page)]
-
-    def _learn_from(self, host: Host, page: Judged) -> list[Rule]:
         url = cut(page.key)
         if url is None:
             return []
+        host = self._host(url.host)
+        host.n_quiet += 1
         content = self._content(host, page)
         acted = self._judge_prediction(host, url, page, content)
         acted += self._learn(host, Reduced(url), page, content)
@@ -247,18 +214,24 @@ class Learner:
         if twin is None:
             return []
         if twin.url != content:
+            host.n_quiet = 0
             return self._contradict(twin.rules, Pair(page.url, twin.url))
         if not self.acts:
-            self.saved(twin, page.size)
+            self.saved(twin, page.size, page.weight)
         return []
 
-    def saved(self, twin: Twin, size: int) -> None:
-        """A download was saved by rules, or would have been. size: bytes, 0 if not known."""
-        self.n_saved += 1
-        self.saved_bytes += size
+    def saved(self, twin: Twin, size: int, n: int = 1) -> None:
+        """Downloads were saved by rules, or would have been. size: bytes of one, 0 if not known."""
+        self.n_saved += n
+        self.saved_bytes += n * size
         for rule in twin.rules:
-            rule.saved += 1
-            rule.saved_bytes += size
+            rule.saved += n
+            rule.saved_bytes += n * size
+
+    def is_quiet(self, host: str) -> bool:
+        """Whether the last pages of a host, `www.` or not, have taught nothing."""
+        known = self._hosts.get(host)
+        return known is not None and known.n_quiet >= QUIET_AFTER
 
     def not_saved(self, names: Collection[str]) -> None:
         """A download that rules of these names saved is made after all."""
@@ -314,11 +287,15 @@ class Learner:
         if rule is None or not rule.is_open:
             return []
         if not is_same:
+            if rule.standing is not Standing.PROPOSED:
+                host.n_quiet = 0
             return self._contradict([rule], pair)
         if page.tells:
-            acts = rule.acts
+            acts, standing = rule.acts, rule.standing
             rule.confirmed(pair, self._content(host, page), rest, removed, self._needed)
             url.confirm_steps()
+            if rule.standing is not standing:
+                host.n_quiet = 0
             if rule.acts and not acts:
                 self._index_acting(host)
         return []
@@ -500,11 +477,6 @@ class Learner:
                     yield variant.rest, step
                 elif twin.startswith("{") and not variant.value.startswith("{"):
                     yield replaced(url, rule.change), step
-
-
-def host_of(page: Judged) -> str:
-    """The host of a page, by its key."""
-    return page.key.partition(b"/")[0].decode("utf-8", "replace")
 
 
 def replaced(url: UrlParts, change: Change) -> UrlParts:

@@ -38,10 +38,7 @@ class UrlParts(NamedTuple):
 
         A first directory that is a word is part of the shape: on many hosts it is somebody's own.
         """
-        first, last = self.segments[0], self.segments[-1]
-        found = EXTENSION.search(last)
-        end = f"*{found[0]}" if found else "*" if last else ""
-        return shape_of(self.host, first, len(self.segments) - 1, end)
+        return shape_of_url(self)
 
     def values(self) -> Iterator[tuple[str, str]]:
         """What tells URLs of a shape apart: place or name, and value; `?` for all names."""
@@ -54,6 +51,15 @@ class UrlParts(NamedTuple):
             names.append(name)
             yield name, value
         yield "?", "&".join(names)
+
+
+@lru_cache(maxsize=64)  # of one page, and of what is left of it, it is asked several times
+def shape_of_url(url: UrlParts) -> str:
+    """The shape of a URL."""
+    first, last = url.segments[0], url.segments[-1]
+    found = EXTENSION.search(last)
+    end = f"*{found[0]}" if found else "*" if last else ""
+    return shape_of(url.host, first, len(url.segments) - 1, end)
 
 
 @lru_cache(maxsize=4096)
