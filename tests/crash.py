@@ -412,8 +412,8 @@ def refetched(lines: list[str]) -> Counter[str]:
 def check_repeats(lines: list[str]) -> None:
     """An item that two rounds kept was under way, or had left less than LATELY_S ago, at a crash.
 
-    With a frontier: without one, pages are read again to find what waited. What a round kept
-    that could not write is left out.
+    With a frontier: without one, pages are read again to find what waited. Left out are the start
+    page, which each process fetches and keeps, and what a round kept that could not write.
     """
     kept: dict[str, float] = {}  # URL → how long before the end of its round
     here: dict[str, float] = {}
@@ -422,7 +422,7 @@ def check_repeats(lines: list[str]) -> None:
         what, *words = line.split(" ")
         if what in ("kept", "fetched"):
             end = float(words[-1])
-        if what == "kept":
+        if what == "kept" and path_of(words[0]) != "/":
             age_s = kept.get(words[0], 0.0)
             assert age_s <= LATELY_S, f"{words[0]} again, which had left {age_s:.1f} s before"
             here[words[0]] = end
