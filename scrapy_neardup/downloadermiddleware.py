@@ -124,9 +124,8 @@ class SeenUrlMiddleware:
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        """Wait no longer for a request that was dropped on purpose."""
-        session = self.session
-        if isinstance(exception, IgnoreRequest):
-            session.requests.ended(request)
-        elif session.recrawl is not None and is_of_spider(request):
-            session.attempt("recrawl", session.recrawl.failed, request)
+        """Remember under NEARDUP_RECRAWL that a page could not be had."""
+        recrawl = self.session.recrawl
+        if recrawl is None or isinstance(exception, IgnoreRequest) or not is_of_spider(request):
+            return
+        self.session.attempt("recrawl", recrawl.failed, request)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scrapy import signals
+from scrapy.core.engine import ExecutionEngine
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Request
@@ -87,9 +88,13 @@ class LostRequests:
 
 def scheduler_of(crawler: Crawler) -> Any:
     """The scheduler of a crawl whose spider is being opened; None where there is no engine."""
+    slot = getattr(engine_of(crawler), "_slot", None)  # Scrapy 2.19 has engine.scheduler
+    return getattr(slot, "scheduler", None)
+
+
+def engine_of(crawler: Crawler) -> ExecutionEngine | None:
+    """The engine of a crawler, if there is one."""
     try:
-        engine = crawler.engine
+        return crawler.engine
     except RuntimeError:  # from Scrapy 2.19 on, where earlier ones have None
         return None
-    slot = getattr(engine, "_slot", None)  # Scrapy 2.19 has engine.scheduler
-    return getattr(slot, "scheduler", None)

@@ -220,8 +220,7 @@ class CrawledPages:
 
     def item_dropped(self, item: Any, exception: Exception, response: Response | None) -> None:
         """A pipeline dropped an item, ours or another."""
-        fate = getattr(exception, "fate", None)
-        fate = fate if isinstance(fate, Fate) else Fate.DROPPED
+        fate = fate_of(exception)
         self._item_done(response, fate, None if fate is Fate.KEPT else item)
 
     def item_error(self, item: Any, response: Response | None) -> None:
@@ -253,7 +252,9 @@ class CrawledPages:
 
     def _settled(self, id_: int, failed: bool) -> None:
         """Nothing more can happen to a page's items: remember them, and record the page."""
-        page = self._pages.pop(id_)
+        page = self._pages.pop(id_, None)
+        if page is None:  # of an errback
+            return
         del self._by_response[id(page.response)]
         if kept := [offered.data for offered in page.offered]:
             self._delivery.put(self._item_judge.keep, kept)
@@ -280,3 +281,9 @@ class CrawledPages:
 def original_of(decision: Decision | None) -> int | None:
     """The row of what a page repeats, None where it repeats nothing."""
     return decision.original_id if decision is not None and decision.is_duplicate else None
+
+
+def fate_of(exception: Exception) -> Fate:
+    """What became of an item that a pipeline dropped, ours or another."""
+    fate = getattr(exception, "fate", None)
+    return fate if isinstance(fate, Fate) else Fate.DROPPED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -19,17 +19,25 @@ from scrapy_neardup.urls.key import OWN_KEY, USED_KEY
 #
 #     (dont_filter, asked_fleet, state, page)
 #
-# dont_filter  as the spider yielded the request: retries set it
+# dont_filter  as the spider yielded the request: retries set it; 1 for those of errbacks
 # asked_fleet  whether the fleet was asked for the URL, which is to be fetched once
 # state, page  which page of which state's crawls the request was found on, else NO_STATE, NOBODY
 #
 # Requests of others have it only while a queue of ours keeps them on disk, without the first
 # number. The final response's page takes its place: (asked_fleet, page). That is taken out when
-# the callback begins, so that copies of meta repeat nothing.
+# the callback begins, so that copies of meta repeat nothing. While an errback runs after a failed
+# download, its request has only (page,), by which copies of it are known.
 TRACE = "neardup_trace"
 NO_STATE = -1
 
 OF_A_FETCH = ("retry_times", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons")
+
+
+class Failed(NamedTuple):
+    """A download that came to nothing."""
+
+    page: int  # that stands for it
+    dont_filter: int  # as in TRACE
 
 
 class RequestTracker:
@@ -73,6 +81,18 @@ class RequestTracker:
             request.meta[TRACE] = (int(request.dont_filter), 0, self._state_id, page)
         else:
             request.meta[TRACE] = (int(request.dont_filter), 0, NO_STATE, NOBODY)
+
+    def found_by_errback(self, request: Request, failed: Failed) -> bool:
+        """An errback yielded a request; whether that is a copy of the one that failed.
+
+        Any other is made, whatever is known of its URL: an errback that hears of a URL fetched
+        before may ask for it again, and again.
+        """
+        is_copy = request.meta.get(TRACE) == (failed.page,)
+        self.found(request, failed.page)
+        dont_filter = failed.dont_filter if is_copy else 1
+        request.meta[TRACE] = (dont_filter, *request.meta[TRACE][1:])
+        return is_copy
 
     def again(self, request: Request, page: int) -> None:
         """Request a page once more, which goes on waiting until that is done."""
@@ -131,6 +151,16 @@ class RequestTracker:
             return
         page = self._lifecycle.answered(key, self._found_on(request))
         meta[TRACE] = (meta[TRACE][-3], page)
+
+    def failed(self, request: Request) -> Failed:
+        """A download came to nothing: what stands for it while its errback runs.
+
+        The errback may copy the request, its meta and all, to other requests.
+        """
+        page = self._lifecycle.answered(None, self._found_on(request))
+        dont_filter = request.meta[TRACE][0] if is_of_spider(request) else 1
+        request.meta[TRACE] = (page,)
+        return Failed(page, dont_filter)
 
     def _found_on(self, request: Request) -> int | None:
         """The page the request was found on, if a crawl of this state found it."""

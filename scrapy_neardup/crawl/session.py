@@ -28,6 +28,7 @@ from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.disk_queues import COMMIT_INTERVAL_S, DiskQueues
 from scrapy_neardup.crawl.effects import Effects
+from scrapy_neardup.crawl.errbacks import Errbacks
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.feeds import Feeds
 from scrapy_neardup.crawl.item_judge import ItemJudge
@@ -162,6 +163,7 @@ class CrawlSession:
             self._open_resources()
             self._make_collaborators()
             self._lost_requests = LostRequests(self._crawler, self.count)
+            self._errbacks = Errbacks(self._crawler, self.lifecycle, self._effects, self.requests)
             self.state.begin()
         except BaseException:
             self._is_open = False
@@ -237,7 +239,7 @@ class CrawlSession:
         if state.under_way is not None:
             self.lifecycle.restore(state.under_way)
             state.under_way = None  # another crawl that shares the state has no part in it
-        effects = Effects(attempt)
+        effects = self._effects = Effects(attempt)
         self.learning = self._learn()
         self.delivery = delivery = Delivery(attempt)
         self._feeds = self._wait_for_sinks() if state.store or fleet else None
