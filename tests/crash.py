@@ -57,7 +57,7 @@ from example.spiders.demo import DemoSpider
 ROOT = Path(__file__).resolve().parents[1]
 MAX_PAGES = 80  # of a round
 MAX_ROUNDS = 60  # of a campaign; the next one may finish
-PATIENCE_S = 120.0
+PATIENCE_S = 120.0  # without a page
 LATELY_S = 2.0  # a second until what feeds have is recorded, and one until that is committed
 SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_neardup.NearDupAddon": 500},
@@ -166,12 +166,19 @@ class Child:
             beats -= len(heard)
         return False
 
+    def ends(self) -> bool:
+        """Wait for the end while there are beats; whether it came, and no silence before."""
+        while select.select([self._pulse], [], [], PATIENCE_S)[0]:
+            if not os.read(self._pulse, 4096):
+                return True
+        return False
+
     def end(self, how: str) -> bool:
         """Send the signals, and wait until the process is no more; whether it was killed."""
         for name in how.split():
             os.kill(self.pid, signal.Signals[name])
             self.has_ended(0.02)
-        stuck = not self.has_ended(PATIENCE_S)
+        stuck = not self.ends()
         if stuck:
             os.kill(self.pid, signal.SIGKILL)
         os.close(self._pulse)
@@ -243,7 +250,6 @@ class Campaign:
         """Crawl on; let something happen at a single call."""
         fault = faults.chosen(rng)
         child = Child(lambda beat: self.crawl(beat, fault))
-        child.has_ended(PATIENCE_S)
         was_killed = child.end("")
         is_kill = fault[0] in faults.KILLS
         self.was_hindered = not is_kill
@@ -439,7 +445,6 @@ def reference_of(start: str, root: Path, plan: Plan) -> set[str]:
     campaign.settings["NEARDUP_FOLLOW_DUPLICATES"] = True
     campaign.folder.mkdir()
     child = Child(campaign.crawl)
-    child.has_ended(PATIENCE_S)
     child.end("")
     fetched = keys_fetched(campaign.diary.read_text().splitlines())
     return {key for key, path in fetched.items() if path in plan.pages}

@@ -110,7 +110,6 @@ def run(
         check_state(folder / "state")
     for number in range(MAX_ROUNDS):
         child = pair.begun(f"last-{number}")
-        assert child.has_ended(PATIENCE_S), "the crawl does not end"
         child.end("")
         history += ["round", *pair.diary(f"last-{number}")]
         if history[-1] == "closed finished":
