@@ -71,9 +71,14 @@ class LedgerReader:
         clause = "WHERE url_hash = ? AND url = ? ORDER BY id"
         return self._everywhere(clause, url_hash(url), storable(url))
 
-    def duplicates_of(self, url: str) -> list[Decided]:
-        """What was judged a duplicate of a URL, oldest first."""
-        found = self._everywhere(DUPLICATES_OF, url_id(url), url_hash(url), storable(url))
+    def duplicates_of(self, *urls: str) -> list[Decided]:
+        """What was judged a duplicate of a URL, oldest first; of several, each file in turn."""
+        found: list[Decided] = []
+        for path in ledger_files(self.folder):
+            with reading(path) as connection:
+                for url in urls:
+                    wanted = url_id(url), url_hash(url), storable(url)
+                    found += _selected(connection, path, DUPLICATES_OF, *wanted)
         return [decided for decided in found if decided.kind in DUPLICATE_KINDS]
 
     def pages_read(self) -> Iterator[str]:
@@ -137,20 +142,27 @@ class LedgerReader:
 
     @staticmethod
     def _select(path: Path, clause: str, *arguments: int | str) -> Iterator[Decided]:
-        number = int(path.stem)
         with reading(path) as connection:
-            is_old = check_format(connection, path) < DIFFERS_SINCE
-            columns = OLD_COLUMNS if is_old else COLUMNS
-            query = f"SELECT {columns} FROM decisions {clause}"  # noqa: S608 - clauses are ours
-            for row_id, *row in connection.execute(query, arguments):
-                if row[FINGERPRINT] is not None:
-                    row[FINGERPRINT] %= 1 << 64
-                if row[TITLE_DIFFERS] is not None:
-                    row[TITLE_DIFFERS] = bool(row[TITLE_DIFFERS])
-                decided = Decided._make([(number, row_id), *row])
-                if not _is_sound(decided):
-                    raise _made_up(path, f"decision {row_id}")
-                yield decided
+            yield from _selected(connection, path, clause, *arguments)
+
+
+def _selected(
+    connection: sqlite3.Connection, path: Path, clause: str, *arguments: int | str
+) -> Iterator[Decided]:
+    """Decisions of a file that reading() opened. Raises LedgerError for one that no crawl makes."""
+    number = int(path.stem)
+    (format_,) = connection.execute("PRAGMA user_version").fetchone()
+    columns = OLD_COLUMNS if format_ < DIFFERS_SINCE else COLUMNS
+    query = f"SELECT {columns} FROM decisions {clause}"  # noqa: S608 - clauses are ours
+    for row_id, *row in connection.execute(query, arguments):
+        if row[FINGERPRINT] is not None:
+            row[FINGERPRINT] %= 1 << 64
+        if row[TITLE_DIFFERS] is not None:
+            row[TITLE_DIFFERS] = bool(row[TITLE_DIFFERS])
+        decided = Decided._make([(number, row_id), *row])
+        if not _is_sound(decided):
+            raise _made_up(path, f"decision {row_id}")
+        yield decided
 
 
 def verify(path: Path) -> None:

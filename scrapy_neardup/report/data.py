@@ -83,9 +83,9 @@ class Collected:
         """The newest decisions, and older ones that belong to the first clusters."""
         rows = {decided.position: decided for decided in self.newest}
         if len(rows) < self.summary.total.kinds.total():
-            for cluster in clusters[:CLUSTERS_WITH_TEXT]:
-                for decided in self.reader.duplicates_of(cluster.original):
-                    rows.setdefault(decided.position, decided)
+            originals = [cluster.original for cluster in clusters[:CLUSTERS_WITH_TEXT]]
+            for decided in self.reader.duplicates_of(*originals):
+                rows.setdefault(decided.position, decided)
         return [rows[position] for position in sorted(rows)]
 
     def _texts(self, clusters: list[Cluster], rows: Iterable[Decided]) -> dict[str, str]:
