@@ -207,6 +207,17 @@ def test_an_answer_that_got_lost_is_given_again(workers: Workers) -> None:
     assert one.take() == ["2"]
 
 
+def test_a_question_that_comes_late_takes_nothing(workers: Workers) -> None:
+    one = workers()
+    one.push("1", "2", "3")
+    assert one.take(1) == ["1"]
+    assert one.take(1) == ["2"]
+    one.frontier._n_takes = 0
+    assert one.take(1) == []
+    one.frontier._n_takes = 2
+    assert one.take(1) == ["3"]
+
+
 def test_a_request_that_kills_workers_is_not_given_for_ever(workers: Workers) -> None:
     asks = workers()
     asks.push("deadly")

@@ -241,7 +241,10 @@ end
 local function given_before()
   local given = call('HGET', Q .. ':given', worker)
   local at = given and string.find(given, ' ', 1, true)
-  if not at or string.sub(given, 1, at - 1) ~= number then return nil end
+  if not at then return nil end
+  local last = tonumber(string.sub(given, 1, at - 1))
+  if last > tonumber(number) then return {} end -- it was on its way for long: nobody waits for it
+  if last < tonumber(number) then return nil end
   local ids = {}
   for i = at + 1, #given, ID do
     local id = string.sub(given, i, i + ID - 1)
