@@ -12,6 +12,7 @@ from mock_site import prose
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
 from scrapy_neardup.errors import FleetError, SettingsError
+from scrapy_neardup.fleet import worker as module
 
 FLEET = "{neardup}:fleet"
 
@@ -150,6 +151,15 @@ def test_workers_that_bring_their_key_along_take_no_worker_without(server: Runni
         Worker(server.url, key=None)
     with pytest.raises(FleetError, match=r"fingerprint\.key is"):
         Worker(server.url, key=6)
+
+
+def test_a_worker_of_a_version_that_stores_something_else_is_refused(
+    server: RunningServer, workers: list[Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers.append(Worker(server.url))
+    monkeypatch.setattr(module, "LAYOUT", 99)
+    with pytest.raises(FleetError, match="layout is 1 there and 99 here"):
+        Worker(server.url)
 
 
 def test_of_workers_that_begin_at_once_all_have_the_same_secret(server: RunningServer) -> None:

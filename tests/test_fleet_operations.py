@@ -11,6 +11,7 @@ pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
 from scrapy_neardup.commands import main
 from scrapy_neardup.fleet.frontier import SharedFrontier
+from scrapy_neardup.fleet.operations import Status, troubles
 
 
 def frontier(worker: Worker) -> SharedFrontier:
@@ -58,6 +59,14 @@ def test_check_names_what_could_lose_data(
         Worker(durable.url).close()
         assert main(["fleet", "check", durable.url]) == 0
     assert "nothing is wrong" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("what", ["aof_last_write_status", "rdb_last_bgsave_status"])
+def test_check_names_a_server_that_cannot_write_its_file(what: str) -> None:
+    info = {"aof_enabled": 1, what: "err"}
+    assert troubles(Status(True, 1, 0, [], [info])) == [
+        f"{what} is err: what is told now is lost in a restart"
+    ]
 
 
 def test_what_was_exported_is_imported_elsewhere(

@@ -77,7 +77,8 @@ class Membership:
             raise OtherFleet(
                 f"the fleet under NEARDUP_BACKEND_PREFIX={self.prefix!r} has another "
                 f"specification: {differences(json.loads(identity), json.loads(self._identity))}. "
-                f"Give all workers the same settings, or another prefix"
+                f"Give all workers the same settings and the same version of scrapy-neardup, or "
+                f"another prefix"
             )
         if self._epoch not in (None, epoch):
             self._note_loss()

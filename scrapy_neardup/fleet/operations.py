@@ -224,6 +224,9 @@ def troubles(status: Status) -> list[str]:
             found.append(f"maxmemory-policy is {info['maxmemory_policy']}: set noeviction")
         if info.get("maxmemory") and info["used_memory"] > 0.9 * info["maxmemory"]:
             found.append("more than 90 % of maxmemory is used")
+        for what in ("aof_last_write_status", "rdb_last_bgsave_status"):
+            if info.get(what, "ok") != "ok":
+                found.append(f"{what} is {info[what]}: what is told now is lost in a restart")
         if not info.get("aof_enabled"):
             found.append("appendonly is no: a restart loses what came since the last snapshot")
         if info.get("role") == "slave":

@@ -28,6 +28,7 @@ from scrapy_neardup.fleet.learnt_rules import SharedRules
 from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.membership import Membership, OtherFleet
 from scrapy_neardup.fleet.protocol import (
+    LAYOUT,
     WORKER_BYTES,
     Call,
     IndexOptions,
@@ -116,7 +117,7 @@ class FleetWorker:
                 found = self._server.call(fleet(prefix))
             stored, identity, epoch = found[0].decode(), found[1], found[2]
             key = _shared_key(settings, stored)
-            self._membership = Membership(prefix, stored, make_fleet_identity(settings, key))
+            self._membership = Membership(prefix, stored, _identity(settings, key))
             self._membership.found(epoch, identity)
         except failures() + NONSENSE as error:
             if key is None:
@@ -125,14 +126,14 @@ class FleetWorker:
                     f"NEARDUP_KEY the fleet's secret is stored there. Start the server, or set "
                     f"NEARDUP_KEY to the same 64-bit number for all workers"
                 ) from error
-            self._membership = Membership(prefix, stored, make_fleet_identity(settings, key))
+            self._membership = Membership(prefix, stored, _identity(settings, key))
         return key
 
     def _found(self, settings: NearDupSettings) -> None:
         """Begin a fleet, unless another worker does so at the same moment."""
         key = new_key() if settings.key is None else settings.key
         secret = f"{key:016x}" if settings.key is None else ""
-        identity = make_fleet_identity(settings, key)
+        identity = _identity(settings, key)
         with suppress(OtherFleet):
             self._server.call(Membership(settings.backend_prefix, secret, identity).join())
 
@@ -396,6 +397,10 @@ class FleetWorker:
 def _give_back(link: Link, server: Server) -> None:
     link.close(0.0)
     server.close()
+
+
+def _identity(settings: NearDupSettings, key: int) -> dict[str, Any]:
+    return {**make_fleet_identity(settings, key), "layout": LAYOUT}
 
 
 def _shared_key(settings: NearDupSettings, stored: str) -> int:
