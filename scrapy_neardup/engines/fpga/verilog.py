@@ -24,7 +24,8 @@ TOPS: dict[Bus, str] = {
     "serial": "ulx3s",
 }  # fmt: skip
 STREAM_FILES = (
-    "lane_queues.v", "registers.v", "simhash.v", "simhash_stream.v", "stream_in.v", "stream_out.v",
+    "lane_queues.v", "order.sv", "registers.v", "simhash.v", "simhash_stream.v", "stream_in.v",
+    "stream_out.v",
 )  # fmt: skip
 SERIAL_FILES = (
     "Makefile", "crc32.v", "simhash_serial.v", "uart_rx.v", "uart_tx.v", "ulx3s.lpf", "ulx3s.v",

@@ -22,7 +22,17 @@ module values_core #(
     input wire [63:0]        feature
 );
     function [63:0] sdbm(input [63:0] h, input [7:0] c);
-        sdbm = {56'd0, c} + (h << 6) + (h << 16) - h;
+        // Added up as the cores do for two characters: that the sums are equal is proved for one.
+        if (BYTES == 2) sdbm = ((h << 16) | {56'd0, c}) + (h << 6) - h;
+        else sdbm = {56'd0, c} + (h << 6) + (h << 16) - h;
+    endfunction
+    // 65599 * c0 + c1, and two steps at once: 65599**2 * h + 65599 * c0 + c1. sdbm is 65599 * h + c, so
+    // that the two are the same, modulo 2**64, is a matter of multiplying 65599 by itself.
+    function [63:0] pair_sum(input [7:0] c0, input [7:0] c1);
+        pair_sum = ({56'd0, c0} << 16) + ({56'd0, c0} << 6) - {56'd0, c0} + {56'd0, c1};
+    endfunction
+    function [63:0] sdbm_twice(input [63:0] h, input [63:0] sum);
+        sdbm_twice = ((h << 32) | sum) + (h << 23) - (h << 17) + (h << 12) - (h << 7) + h;
     endfunction
     function is_letter(input [7:0] c);
         is_letter = c != 8'd0 & c != 8'd32;
@@ -43,6 +53,7 @@ module values_core #(
     // ---- Words. `due` is what the core has to show: in the next cycle, or with pairs a cycle later.
     (* hierconn *) wire [63:0] \core.hash  ;
     (* hierconn *) wire [7:0] \core.two.first , \core.two.second ;
+    (* hierconn *) wire [63:0] \core.two.both ;
     (* hierconn *) wire \core.in_word , \core.two.valid , \core.two.last ;
     (* hierconn *) wire \core.two.letter0 , \core.two.letter1 ;
     wire [63:0] hash = \core.hash ;
@@ -103,9 +114,9 @@ module values_core #(
                 assert (~due_valid | word_hash == due_hash);
             end
         end else begin : two
-            // The pair before this one is still in the core's registers. Its hash is tested, not
-            // proved: that h * 65599**2 is two steps of sdbm no SAT solver found in ten minutes.
+            // The pair before this one is still in the core's registers.
             reg        before_open = 1'b0, held = 1'b0;
+            reg [63:0] expected = 64'd0, expected_word;
             reg [15:0] pair;
             always @(posedge clk) begin
                 pair <= chars;
@@ -113,14 +124,25 @@ module values_core #(
                 before_open <= ~rst & open;
             end
             wire [7:0] c0 = pair[7:0], c1 = pair[15:8];
+            wire       letter0 = is_letter(c0), letter1 = is_letter(c1) & c0 != 8'd0;
+            // One pair further, with the core's own registers, which are asserted to hold the pair.
+            wire [63:0] c0_more = sdbm(hash, \core.two.first );
+            always @(posedge clk) begin
+                expected_word <= letter0 ? c0_more : hash;
+                expected <= rst ? 64'd0 : !held ? hash : !letter1 ? 64'd0 : !letter0 ? {56'd0, c1}
+                          : sdbm_twice(hash, \core.two.both );
+            end
             always @* if (past) begin
                 assert (\core.two.valid == held);
                 assert (\core.two.last == due_last);
-                assert (~held | \core.two.letter0 == is_letter(c0));
-                assert (~held | \core.two.letter1 == (is_letter(c1) & c0 != 8'd0));
+                assert (~held | (\core.two.letter0 == letter0 & \core.two.letter1 == letter1));
                 assert (~held | (\core.two.first == c0 & \core.two.second == c1));
+                assert (~held | \core.two.both == pair_sum(c0, c1));
+                assert (hash == expected);
+                assert (~shown_valid | word_hash == expected_word);
                 assert (\core.in_word == before_open);
-                assert (held | open == before_open);
+                assert (open == (held ? letter1 : before_open));
+                assert (due_valid == (held & (before_open | letter0) & ~(letter0 & letter1)));
                 assert (word_valid == shown_valid);
                 assert (word_last == shown_last);
             end
