@@ -17,6 +17,7 @@ Then come campaigns of two crawls at once in one folder (crash_pairs.py).
 
 import argparse
 import asyncio
+import faulthandler
 import gc
 import json
 import os
@@ -180,6 +181,8 @@ class Child:
             self.has_ended(0.02)
         stuck = not self.ends()
         if stuck:
+            os.kill(self.pid, signal.SIGUSR1)  # its log tells where it is
+            self.has_ended(1.0)
             os.kill(self.pid, signal.SIGKILL)
         os.close(self._pulse)
         _, status = os.waitpid(self.pid, 0)
@@ -230,6 +233,7 @@ class Campaign:
             faults.arm(self.folder, *fault)
         log = os.open(self.folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.dup2(log, sys.stderr.fileno())
+        faulthandler.register(signal.SIGUSR1)
         where = {} if self.place == "state" else {"JOBDIR": str(self.folder / "job")}
         where |= {} if self.place == "job" else {"NEARDUP_STATE_DIR": str(self.state_folder)}
         feeds = {str(self.feed): {"format": "jsonlines"}} if self.has_feed else {}

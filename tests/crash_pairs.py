@@ -11,6 +11,7 @@ import signal
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from example.site.plan import Plan
@@ -104,8 +105,9 @@ def run(
     for number in range(ROUNDS):
         counts += pair.round(number)
         diaries = [pair.diary(f"{number}-{one}") for one in ("a", "b")]
-        for own in diaries:  # neither knows what the other one handles meanwhile
-            check_seen(history, own)
+        for own, other in (diaries, diaries[::-1]):
+            # Neither knows what the other one handles meanwhile.
+            check_seen([*history, *written_before(other, own)], own)
         history += [line for own in diaries for line in ("round", *own)]
         check_state(folder / "state")
     for number in range(MAX_ROUNDS):
@@ -125,6 +127,18 @@ def run(
         "goes on as a guest" in path.read_text() for path in folder.glob("log-*")
     )
     return counts
+
+
+def written_before(other: list[str], own: list[str]) -> list[str]:
+    """What a diary said when the first page of another one came: that crawl may have begun late."""
+    begin = min(filter(None, map(time_of, own)), default=0.0)
+    return list(takewhile(lambda line: time_of(line) < begin, other))
+
+
+def time_of(line: str) -> float:
+    """When a line of a diary was written; 0 where it does not say."""
+    what, *words = line.split(" ")
+    return float(words[-1]) if what in ("fetched", "kept") else 0.0
 
 
 def check_seen(history: list[str], own: list[str]) -> None:
