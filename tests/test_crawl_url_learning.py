@@ -10,7 +10,7 @@ from crawls import Outcome, crawl_requests
 from mock_site import MockSite, page, prose
 
 from scrapy_neardup import commands
-from scrapy_neardup.crawl.url_learning import PutAside, Settled
+from scrapy_neardup.crawl.url_learning import BATCH, PutAside, Settled
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.learn.rule import Rule
 from scrapy_neardup.learn.stored_rules import FILE, read_rules
@@ -64,9 +64,11 @@ def test_pages_wait_to_be_learnt_from_until_their_host_has_a_copy() -> None:
     ]
     assert not any(map(aside.add, pages))
     copy = Settled("http://www.a.example/0", pages[0].url, True, 1)
-    assert [*aside.add(copy), *aside.rest()] == [*pages[::2], copy]
-    another = Settled("http://a.example/9", None, True, 1)
-    assert aside.add(another) == [another]
+    assert not aside.add(copy)
+    later = [Settled(f"http://a.example/{i}", None, True, 1) for i in range(9, 9 + BATCH)]
+    learnt = [page for one in later for page in aside.add(one)]
+    assert len(learnt) == BATCH
+    assert [*learnt, *aside.rest()] == [*pages[::2], copy, *later]
 
 
 def test_watching_changes_nothing(mock_site: MockSite, items: list[str]) -> None:
