@@ -12,6 +12,8 @@ from scrapy import Spider
 from scrapy.http import Response
 
 from scrapy_neardup import commands
+from scrapy_neardup.crawl.url_deferral import KnownLines
+from scrapy_neardup.detect.text import words_and_blocks
 from scrapy_neardup.learn import dry_kinds
 from scrapy_neardup.learn.dry_kinds import DRY_AFTER, ENDED_AFTER, DryKinds, bound, kind_of
 from scrapy_neardup.learn.url_parts import split
@@ -219,6 +221,14 @@ def test_nobody_ends_a_kind_while_pages_of_others_wait(
         outcome = run(site, **settings)
         assert outcome.stat("urls/deferred") > 0
         assert all(site.gets(path) for path in Sections.good)
+
+
+def test_a_line_that_grows_by_the_same_words_says_nothing_new() -> None:
+    known = KnownLines()
+    assert known.adds(*words_and_blocks(prose("the page") + "\ngrow p=1"))
+    growing = "grow " + "&".join(f"p={i}" for i in range(90))
+    assert not known.adds(*words_and_blocks(f"{prose('the page')}\n{growing}"))
+    assert known.adds(*words_and_blocks(f"{prose('the page')}\n{prose('more of it', 20)}"))
 
 
 @pytest.mark.parametrize(

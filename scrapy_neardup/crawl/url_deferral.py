@@ -24,6 +24,7 @@ from scrapy_neardup.state.skipped import DEFERRED, Reasons
 # Requests of a kind that are made whenever the crawl runs idle: while it is dry, and if not.
 PROBES, AT_ONCE = 10, 100
 MAX_LINES = 131_072
+MIN_DIFFERENT = 5  # words but numbers, of MIN_WORDS that are new
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class UrlDeferral:
             # The months of a calendar without events have but a few.
             return self._known.add(hash(f"{kind} {' '.join(without_numbers(page.words))}"))
         if decision.kind in ("new", "contains"):
-            return page.blocks is None or self._known.new_words(page.blocks) >= MIN_WORDS
+            return page.blocks is None or self._known.adds(page.words, page.blocks)
         return False
 
     def _kind_of_page(self, page: CrawledPage) -> str | None:
@@ -129,7 +130,18 @@ class KnownLines:
             self._lines.popitem(last=False)
         return True
 
-    def new_words(self, blocks: Blocks) -> int:
-        """A page has these lines; how many words those have that are new."""
-        lines = zip(blocks.hashes.tolist(), blocks.n_words.tolist(), strict=True)
-        return sum(n_words for line, n_words in lines if self.add(line))
+    def adds(self, words: bytes, blocks: Blocks) -> bool:
+        """A page has these lines; whether those that are new say something.
+
+        Not where few words come again and again, as in the text of a link that grows: p=1&p=2&….
+        """
+        n_words, begin, new = 0, 0, []
+        columns = (blocks.hashes.tolist(), blocks.n_words.tolist(), blocks.ends.tolist())
+        for line, n, end in zip(*columns, strict=True):
+            if self.add(line):
+                n_words += n
+                new.append(words[begin:end])
+            begin = end
+        if n_words < MIN_WORDS:
+            return False
+        return len(set(without_numbers(b" ".join(new)))) >= MIN_DIFFERENT
