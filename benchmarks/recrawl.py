@@ -1,11 +1,13 @@
 """Crawl the real site in ../shared/data in two versions under the same paths, and count changes.
 
-    python benchmarks/recrawl.py [--noise]
+    python benchmarks/recrawl.py [--noise | --labelled]
 
 Day 1 serves the manual of httpd 2.4.68 at /, day 2 that of 2.4.71, day 3 the same once more.
 --noise adds to every page, at every visit, a date, a counter, an advertisement and "related"
-links. The truth is the text below each page's <body>, read by lxml and compared as it is in the
-files; a file that is in one version only is new, or gone.
+links. --labelled serves instead each of the labelled pages of which there are several versions
+(javadoc of Kafka, documents of SQLAlchemy, the manual of httpd) at one path: day by day its next
+version, and the last one twice. The truth is the text below each page's <body>, read by lxml and
+compared as it is in the files; a file that is in one version only is new, or gone.
 
     found    pages whose text changed that were reported as changed: recall
     wrongly  pages whose text did not that were: share of all that did not
@@ -15,8 +17,11 @@ files; a file that is in one version only is new, or gone.
 
 import argparse
 import asyncio
+import gzip
 import json
 import random
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -37,6 +42,7 @@ from scrapy.linkextractors import LinkExtractor
 
 from scrapy_neardup.state.visit_file import FILE, changes, opened
 
+PAGES = Path(__file__).parents[2] / "shared/data/pairs/pages.jsonl.gz"
 DAYS = ("httpd-2.4.68/en", "httpd/en", "httpd/en")
 OFFERS = [f"Offer {name}: only this week" for name in ("north", "east", "south", "west", "up")]
 CLICKS = count()
@@ -44,18 +50,52 @@ CLICKS = count()
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--noise", action="store_true")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--noise", action="store_true")
+    kind.add_argument("--labelled", action="store_true")
     options = parser.parse_args()
-    with unpacked() as site, TemporaryDirectory() as state:
-        texts = [text_of_pages(site / day) for day in DAYS]
+    with labelled() if options.labelled else manual() as days, TemporaryDirectory() as state:
+        texts = [text_of_pages(day) for day in days]
         print(
             "day  pages  items  changed   found     wrongly  new  gone  minor  unchanged  unread  "
             "304"
         )
-        for number, day in enumerate(DAYS):
-            with served(site / day, options.noise) as root:
+        for number, day in enumerate(days):
+            with served(day, options.noise) as root:
                 read, n_items, counts = asyncio.run(crawled(root, Path(state)))
             tell(number, texts, read, n_items, counts, reported(Path(state), number + 1))
+
+
+@contextmanager
+def manual() -> Iterator[list[Path]]:
+    """The manual of httpd, a folder a day."""
+    with unpacked() as site:
+        yield [site / day for day in DAYS]
+
+
+@contextmanager
+def labelled() -> Iterator[list[Path]]:
+    """The versions of the labelled pages, a folder a day, with an index that links them."""
+    pages = defaultdict(dict)
+    with gzip.open(PAGES, "rt", encoding="utf-8") as file:
+        for page in map(json.loads, file):
+            pages[page["source"], page["group"]][page["version"]] = page["html"]
+    groups = [[of[v] for v in sorted(of, key=numbers)] for of in pages.values() if len(of) > 1]
+    links = "".join(f"<p><a href={n}.html>{n}</a></p>" for n in range(len(groups)))
+    n_days = 1 + max(map(len, groups))
+    with TemporaryDirectory() as folder:
+        days = [Path(folder, str(day)) for day in range(n_days)]
+        for number, day in enumerate(days):
+            day.mkdir()
+            (day / "index.html").write_text(f"<html><body>{links}</body></html>", "utf-8")
+            for n, versions in enumerate(groups):
+                html = versions[min(number, len(versions) - 1)]
+                (day / f"{n}.html").write_text(html, "utf-8", "surrogatepass")
+        yield days
+
+
+def numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", str(version))]
 
 
 def text_of_pages(folder: Path) -> dict[str, str]:

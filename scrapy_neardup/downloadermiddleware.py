@@ -15,6 +15,7 @@ from scrapy_neardup.crawl.conditional import ASKED
 from scrapy_neardup.crawl.recrawl import NOT_DUE, NOT_MODIFIED, Recrawl
 from scrapy_neardup.crawl.request_tracker import is_of_spider, is_only_leased
 from scrapy_neardup.crawl.session import CrawlSession
+from scrapy_neardup.crawl.url_skipping import RequestSkipped
 
 
 class UrlAlreadyFetched(IgnoreRequest):
@@ -26,6 +27,10 @@ class UrlAlreadyFetched(IgnoreRequest):
 
 class StaleRequest(IgnoreRequest):
     """A request of a crawl that crashed: the page it was found on is read again."""
+
+
+# Of these, what the page says is read all the same, or the next crawl reads it.
+OURS = (UrlAlreadyFetched, RequestSkipped, StaleRequest)
 
 
 class SeenUrlMiddleware:
@@ -124,8 +129,9 @@ class SeenUrlMiddleware:
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        """Remember under NEARDUP_RECRAWL that a page could not be had."""
+        """Remember under NEARDUP_RECRAWL that a page could not be had, or was not to be."""
         recrawl = self.session.recrawl
-        if recrawl is None or isinstance(exception, IgnoreRequest) or not is_of_spider(request):
+        if recrawl is None or isinstance(exception, OURS) or not is_of_spider(request):
             return
-        self.session.attempt("recrawl", recrawl.failed, request)
+        is_dropped = isinstance(exception, IgnoreRequest)
+        self.session.attempt("recrawl", recrawl.not_made if is_dropped else recrawl.failed, request)

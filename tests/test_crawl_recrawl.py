@@ -9,10 +9,12 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Request
 from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
@@ -630,3 +632,105 @@ def test_a_page_of_very_many_items_is_compared_as_a_whole() -> None:
     assert not differing(earlier, fields[::-1])
     assert differing(earlier, [*fields[1:], {"n": -1}])
     assert differing(earlier, fields[:3])
+
+
+def test_a_page_that_two_callbacks_read_is_gone_once(mock_site: MockSite, tmp_path: Path) -> None:
+    class Twice(Shop):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield from super().parse(response)
+            if "/p/" in response.url:
+                yield Request(response.url, callback=self.again, dont_filter=True)
+
+        def again(self, response: Response) -> None:
+            pass
+
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path, Twice)
+    mock_site.add("/p/1", "gone", status=404)
+    mock_site.add("/start", page("start", *(f"/p/{i}" for i in range(7))))
+    second = recrawl(mock_site, tmp_path, Twice)
+    assert found(second)["gone"] == 2
+    assert len(events(tmp_path, 2, "gone")) == 2
+    third = recrawl(mock_site, tmp_path, Twice)
+    assert "gone" not in found(third)
+
+
+def test_nothing_is_gone_when_a_page_of_links_is_not_to_be_read(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    mock_site.add("/start", page("start", "/hub", "/p/9"))
+    mock_site.add("/hub", page("hub", *(f"/p/{i}" for i in range(3))))
+    for i in (0, 1, 2, 9):
+        mock_site.add(f"/p/{i}", product(i))
+    recrawl(mock_site, tmp_path)
+    mock_site.add("/robots.txt", "User-agent: *\nDisallow: /hub\n", content_type="text/plain")
+    assert found(recrawl(mock_site, tmp_path)) == {"unchanged": 2}
+    mock_site.add("/robots.txt", "", content_type="text/plain")
+    third = recrawl(mock_site, tmp_path)
+    assert third.items == []
+    assert found(third) == {"unchanged": 6}
+
+
+def test_a_field_that_differs_on_most_pages_is_named(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    views = count()
+
+    class Counting(Shop):
+        def parse(self, response: Response) -> Iterator[Any]:
+            for output in super().parse(response):
+                yield output | {"views": next(views)} if isinstance(output, dict) else output
+
+    add_shop(mock_site, 24)
+    caplog.set_level("INFO")
+    recrawl(mock_site, tmp_path, Counting)
+    assert len(recrawl(mock_site, tmp_path, Counting).items) == 24
+    assert "NEARDUP_IGNORE_FIELDS = ['views']" in caplog.text
+    ignored = {"NEARDUP_IGNORE_FIELDS": ["views"]}
+    recrawl(mock_site, tmp_path, Counting, **ignored)
+    assert recrawl(mock_site, tmp_path, Counting, **ignored).items == []
+
+
+def test_a_jobdir_is_enough_to_crawl_again(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    job = {"NEARDUP_STATE_DIR": None, "JOBDIR": str(tmp_path)}
+    assert len(recrawl(mock_site, tmp_path, **job).items) == 8
+    mock_site.add("/p/2", product(2, "9.00"))
+    second = recrawl(mock_site, tmp_path, **job, CLOSESPIDER_PAGECOUNT=3)
+    assert "gone" not in found(second)
+    rest = recrawl(mock_site, tmp_path, **job)
+    assert second.urls + rest.urls == [mock_site.url("/p/2")]
+    assert found(rest) == {"unchanged": 8, "changed": 1}
+    assert recrawl(mock_site, tmp_path, **job).items == []
+
+
+def test_a_page_that_was_read_longer_ago_than_it_is_remembered_is_new(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    forgetful = {"NEARDUP_TTL": 30}
+    recrawl(mock_site, tmp_path, **forgetful)
+    assert recrawl(mock_site, tmp_path, **forgetful).items == []
+    with closing(opened(tmp_path / FILE)) as db, db:  # the time has no MAC
+        old = "UPDATE page SET time = time - 31 * 86400 WHERE url LIKE '%/p/_'"
+        db.execute(old)
+    third = recrawl(mock_site, tmp_path, **forgetful)
+    assert len(third.items) == 8
+    assert found(third) == {"new": 8, "unchanged": 1}
+    assert recrawl(mock_site, tmp_path, **forgetful).items == []
+
+
+def test_a_link_that_the_depth_hid_makes_no_page_gone(mock_site: MockSite, tmp_path: Path) -> None:
+    mock_site.add("/start", page("start", "/a", "/hub"))
+    mock_site.add("/a", product(1, noise="<a href=/b>b</a>"))
+    mock_site.add("/b", product(2, noise="<a href=/c>c</a>"))
+    mock_site.add("/hub", page("hub", "/c"))
+    mock_site.add("/c", product(3))
+    recrawl(mock_site, tmp_path, DEPTH_LIMIT=2)
+    mock_site.add("/hub", page("hub is empty"))  # now /c is three links away
+    second = recrawl(mock_site, tmp_path, DEPTH_LIMIT=2)
+    assert "moved" not in found(second)
+    assert second.items == []
+    mock_site.add("/hub", page("hub", "/c"))
+    mock_site.add("/c", product(3, "1.00"))
+    assert mock_site.url("/c") in recrawl(mock_site, tmp_path, DEPTH_LIMIT=2).urls

@@ -65,6 +65,7 @@ MAX_EARLY = 1000  # pages that are judged once more when the crawl ends
 MANY_GONE = 4  # known pages from which on most of them are not gone at once
 SAME_TEXT = 0  # stands for a field that repeats the page's text, which is compared by itself
 MIN_TEXT_CHARS = 100  # of such a field
+MANY_CHANGED = 20  # pages that must differ in one field only before it is named
 NOTHING_LEFT = -1
 NOT_MODIFIED = 304
 NOT_DUE = "not due"  # flag of a response that we made
@@ -173,6 +174,7 @@ class Recrawl:
         self._starts: set[bytes] = set()
         self._misses_links = False  # whether a page that may hold links could not be read
         self._early: list[Early] = []
+        self._only_fields: Counter[str] = Counter()  # field → pages on which only that differed
         self._n_compared = 0
         crawler.signals.connect(self._dropped, signal=signals.request_dropped)
         self._targets: Counter[object] = Counter()  # line of a rewritten page → pages that have it
@@ -307,6 +309,13 @@ class Recrawl:
         key = self._key(request)
         known = None if key is None else self._visits.visit(key, _callback(request))
         if known is None or known.links:
+            self._misses_links = True
+
+    def not_made(self, request: Request) -> None:
+        """A request was dropped, as for robots.txt: what its page linked is linked by nobody."""
+        key = self._key(request)
+        known = None if key is None else self._visits.visit(key, _callback(request))
+        if known is not None and known.links and known.status < Status.GONE:
             self._misses_links = True
 
     def is_unread(self, response: Response) -> bool:
@@ -544,6 +553,8 @@ class Recrawl:
         if earlier.run < visit.run:
             self._n_compared += 1
             kept = status
+            if names is not None and len(names) == 1:
+                self._only_fields[names[0]] += 1
         else:  # read again in one run, as after a crash: what the run found first stands
             kept = max(Status(earlier.status), status) if earlier.status else Status.NEW
         if status == Status.CHANGED:
@@ -699,6 +710,18 @@ class Recrawl:
             self._record(departures)
         visits.set_starts(b"".join(sorted(self._starts)))
         visits.end(reason)
+        self._advise()
+
+    def _advise(self) -> None:
+        """Name a field that makes most pages changed: it may differ at every visit."""
+        for name, n in self._only_fields.most_common(1):
+            if name and n >= MANY_CHANGED and 2 * n > self._n_compared:
+                logger.info(
+                    "neardup: of %d known pages %d are changed for their field %r alone. If it "
+                    "differs at every visit, whatever the page says, leave it out: "
+                    "NEARDUP_IGNORE_FIELDS = [%r]",
+                    *(self._n_compared, n, name, name),
+                )
 
     def _depart(self, departures: list[Departure]) -> None:
         """No page is a copy of one that left; where another has its items, of that one."""

@@ -426,10 +426,11 @@ class Visits:
         ]
         if links_tell:
             values = {"spider": self.spider, "run": self.run, "gone": Status.GONE}
-            unlinked = {row[0]: row for row in self._db.execute(_UNLINKED, values)}
+            rows = self._db.execute(_UNLINKED, values).fetchall()  # one of each callback
+            unlinked = {row[0]: row for row in rows}
             if depth_limit:
                 self._keep_told(unlinked, {one.key for one in found}, depth_limit)
-            found += [self._departure(*row[:-1]) for row in unlinked.values()]
+            found += [self._departure(*row[:-1]) for row in rows if row[0] in unlinked]
         return found
 
     def _keep_told(
@@ -496,9 +497,13 @@ class Visits:
     def conclude(self, departures: list[Departure]) -> None:
         """Take what the run found for true: its pages, and which of the known ones left."""
         now = time.time()
-        rows = [(_status_of(one), now, one.key, self.spider, one.callback) for one in departures]
+        rows = [
+            (status_of(one.target), now, one.key, self.spider, one.callback) for one in departures
+        ]
+        targets = {one.url: one.target for one in departures}  # two callbacks may have read it
         changes = [
-            Change(self.run, now, _status_of(one), one.url, one.target, None) for one in departures
+            Change(self.run, now, status_of(target), url, target, None)
+            for url, target in targets.items()
         ]
         inherited = [visit for one in departures for visit in self._inherited(one)]
         with self._db:
@@ -643,8 +648,9 @@ class Departure(NamedTuple):
     heir: bytes | None = None
 
 
-def _status_of(departure: Departure) -> Status:
-    return Status.GONE if departure.target is None else Status.MOVED
+def status_of(target: str | None) -> Status:
+    """What a page is that left its URL. target: the URL it moved to."""
+    return Status.GONE if target is None else Status.MOVED
 
 
 # A page of a status below GONE stands at its URL.
