@@ -160,6 +160,18 @@ def test_a_page_that_took_over_from_another_changes_for_itself(
     assert crawled(mock_site, tmp_path) == ["/a", "/b"]
 
 
+def test_a_page_whose_items_are_compared_by_fields_is_no_copy_for_good(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    fields = {"NEARDUP_ITEM_FIELDS": ["title"]}
+    add_twins(mock_site, "/a", "/b")
+    mock_site.add("/b", product(1, "7.00"))  # another page, of which the title repeats
+    assert crawled(mock_site, tmp_path, **fields) == ["/a"]
+    mock_site.add("/a", product(2))
+    assert sorted(crawled(mock_site, tmp_path, **fields)) == ["/a", "/b"]
+    assert crawled(mock_site, tmp_path, **fields) == []
+
+
 def test_a_page_that_leads_to_a_copy_loses_nothing(mock_site: MockSite, tmp_path: Path) -> None:
     add_twins(mock_site, "/a", "/b")
     crawled(mock_site, tmp_path)

@@ -79,7 +79,8 @@ class Revisit(NamedTuple):
     visit      its row, as it is to be remembered
     status     what it is, also where a crash made this run read it twice
     passes     whether its items pass although it is unchanged
-    stands     whether its items pass although it repeats another page: they did before it changed
+    stands     whether its items pass although it repeats another page: they did before it changed,
+               or those that they repeat are there no longer
     is_another whether it takes the place of an earlier self that said something else
     fields     names of item fields that differ
     added      lines that are new
@@ -169,6 +170,8 @@ class Recrawl:
         self._unread: WeakKeyDictionary[Request, Unread] = WeakKeyDictionary()
         self._prunes = not settings.follow_duplicates
         self._passes_all = settings.recrawl == "all"
+        # Items compared by fields: what those of an original were once is known for good.
+        self._by_fields = bool(settings.item_fields)
         self._ttl_s = ttl_s(settings)
         self._noise = self._stored_noise()
         self._starts: set[bytes] = set()
@@ -563,7 +566,7 @@ class Recrawl:
             return Revisit(row, status, passes, stands, True, names or [], added, n_removed)
         if self._copies.is_orphan(earlier):
             row = visit._replace(first=visit.run, version=new_version())
-            return Revisit(row, Status.NEW, passes, False, True, [], [], 0)
+            return Revisit(row, Status.NEW, passes, self._by_fields, True, [], [], 0)
         row = visit._replace(
             status=kept, version=earlier.version, copy_of=earlier.copy_of, repeats=earlier.repeats
         )
