@@ -6,11 +6,11 @@ Day 1 serves the manual of httpd 2.4.68 at /, day 2 that of 2.4.71, day 3 the sa
 --noise adds to every page, at every visit, a date, a counter, an advertisement and "related"
 links. --labelled serves instead each of the labelled pages of which there are several versions
 (javadoc of Kafka, documents of SQLAlchemy, the manual of httpd) at one path: day by day its next
-version, and the last one twice. The truth is the text below each page's <body>, read by lxml and
-compared as it is in the files; a file that is in one version only is new, or gone.
+version, and the last one twice. The truth is the title and the text below each page's <body>, read
+by lxml and compared as they are in the files; a file that is in one version only is new, or gone.
 
-    found    pages whose text changed that were reported as changed: recall
-    wrongly  pages whose text did not that were: share of all that did not
+    found    pages that changed that were reported as changed: recall
+    wrongly  pages that did not that were: share of all that did not
     unread   pages that were neither read nor, by the word of the server, unchanged
     304      pages that were not downloaded
 """
@@ -19,8 +19,10 @@ import argparse
 import asyncio
 import gzip
 import json
+import os
 import random
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -82,15 +84,18 @@ def labelled() -> Iterator[list[Path]]:
             pages[page["source"], page["group"]][page["version"]] = page["html"]
     groups = [[of[v] for v in sorted(of, key=numbers)] for of in pages.values() if len(of) > 1]
     links = "".join(f"<p><a href={n}.html>{n}</a></p>" for n in range(len(groups)))
-    n_days = 1 + max(map(len, groups))
+    n_days, now = 1 + max(map(len, groups)), time.time()
     with TemporaryDirectory() as folder:
         days = [Path(folder, str(day)) for day in range(n_days)]
         for number, day in enumerate(days):
             day.mkdir()
             (day / "index.html").write_text(f"<html><body>{links}</body></html>", "utf-8")
             for n, versions in enumerate(groups):
-                html = versions[min(number, len(versions) - 1)]
-                (day / f"{n}.html").write_text(html, "utf-8", "surrogatepass")
+                version = min(number, len(versions) - 1)
+                path = day / f"{n}.html"
+                path.write_text(versions[version], "utf-8", "surrogatepass")
+                made = now - 86_400 * (n_days - version)  # Last-Modified tells them apart
+                os.utime(path, (made, made))
         yield days
 
 
@@ -106,10 +111,11 @@ def text_of_pages(folder: Path) -> dict[str, str]:
 
 
 def words(page: bytes) -> str:
-    body = html.fromstring(page).find("body")
-    for script in body.iter("script", "style"):
+    tree = html.fromstring(page)
+    for script in tree.iter("script", "style"):
         script.text = ""
-    return " ".join(" ".join(body.itertext()).split())
+    texts = [tree.findtext(".//title") or "", *tree.find("body").itertext()]
+    return " ".join(" ".join(texts).split())
 
 
 class Handler(SimpleHTTPRequestHandler):
