@@ -26,7 +26,7 @@ from scrapy_neardup.detect.text import exact_text, words_and_blocks
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import NearDupError
 from scrapy_neardup.kernels.numpy_twin import words as words_in_python
-from scrapy_neardup.urls.key import UrlKeyRules, url_key
+from scrapy_neardup.urls.key import MAX_URL, UrlKeyRules, url_key
 from scrapy_neardup.urls.site_rules import read_rules
 
 SIZE = 1 << 15  # characters; then four times as many
@@ -187,6 +187,11 @@ def targets() -> dict[str, Target]:
         )
         text_and_markup_of_html(text)
 
+    def keys(begin: str, text: str) -> None:
+        room = MAX_URL - len(begin)  # a longer URL is not read
+        for at in range(0, len(text), room):
+            url_key(begin + text[at : at + room], rules)
+
     return {
         "words": Target(words_and_blocks, text),
         "words in Python": Target(words_in_python.normalise, text),
@@ -195,8 +200,8 @@ def targets() -> dict[str, Target]:
         "markup": Target(visible_text_of_html, MARKUP + LETTERS[:3] + SPACES[:2]),
         "data": Target(data, DATA, NAMES),
         "item": Target(item, LETTERS + MARKS + FACTS + MARKUP + DATA),
-        "url key": Target(lambda t: url_key(f"http://h.example{t}", rules), URL + LETTERS[:4]),
-        "url host": Target(lambda t: url_key(f"http://{t}", rules), URL),
+        "url key": Target(lambda t: keys("http://h.example", t), URL + LETTERS[:4]),
+        "url host": Target(lambda t: keys("http://", t), URL),
     }
 
 
