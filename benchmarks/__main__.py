@@ -59,14 +59,17 @@ def parsed() -> argparse.Namespace:
 
 def measured(parts: dict[str, Part]) -> Iterator[Row]:
     """The rows of the parts, each printed as soon as it is there; progress goes to stderr."""
-    start = time.monotonic()
+    start, done, left = time.monotonic(), 0.0, sum(part.minutes for part in parts.values())
     for number, (name, part) in enumerate(parts.items(), start=1):
-        so_far = time.monotonic() - start
-        print(f"[{number} of {len(parts)}, {so_far:.0f} s] {name}", file=sys.stderr, flush=True)
+        so_far = (time.monotonic() - start) / 60
+        estimate = left * (so_far / done if done else 1)
+        times = f"{so_far:.1f} min, about {estimate:.1f} left"
+        print(f"[{number} of {len(parts)}, {times}] {name}", file=sys.stderr, flush=True)
         with nullcontext() if part.all_cores else one_core():
             for row in part.rows():
                 print(as_line(row), flush=True)
                 yield row
+        done, left = done + part.minutes, left - part.minutes
 
 
 def machine() -> str:
@@ -86,13 +89,23 @@ def processor() -> str:
 
 
 def as_line(row: Row) -> str:
-    target = "" if row.target is None else f"{'<=' if row.at_most else '>='} {row.target:g}"
-    met = {True: "met", False: "MISSED", None: ""}[row.met]
     peers = "; ".join(
         f"{name} {'not installed' if value is None else f'{value:.3g}'}"
         for name, value in row.peers.items()
     )
-    return f"{row.kernel:<44} {row.value:>9.3g} {row.unit:<8} {target:<9} {met:<7} {peers}".rstrip()
+    return f"{row.kernel:<44} {row.value:>9.3g} {row.unit:<8} {verdict(row):<44} {peers}".rstrip()
+
+
+def verdict(row: Row) -> str:
+    """The target, and whether it is met."""
+    if row.target is None:
+        return ""
+    limit = f"{'<=' if row.at_most else '>='} {row.target:g}"
+    if row.yardstick is not None:
+        ratio = "" if row.held is None else f"{row.held:.2g} "
+        limit = f"{ratio}{limit} x {row.yardstick.name}"
+    met = {True: "met", False: "MISSED", None: "not measured: not installed"}[row.met]
+    return f"{limit}: {met}"
 
 
 main()

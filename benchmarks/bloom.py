@@ -21,7 +21,7 @@ from scrapy import Request
 from scrapy.dupefilters import RFPDupeFilter
 
 from benchmarks.peers import peer
-from benchmarks.rows import SHARED_DATA, Part, Row
+from benchmarks.rows import SHARED_DATA, Part, Row, Yardstick
 from scrapy_neardup.urls.filters.exact import ExactUrlFilter
 from scrapy_neardup.urls.filters.layered import BloomFilter, LayeredBloomFilter
 from scrapy_neardup.urls.key import url_key
@@ -156,43 +156,48 @@ def check_and_add(known: Any) -> Callable[[bytes], bool]:
     return add
 
 
-def speed_rows() -> Iterator[Row]:
-    """At a million URLs: add, look-up of known and unknown ones; bits a URL."""
-    times: dict[str, dict[str, float | None]] = {"add": {}, "known": {}, "new": {}, "bits": {}}
-    for name, make in contenders(MILLION).items():
-        contender = make()
-        figures = dict.fromkeys(times) if contender is None else measured(contender)
-        for what, value in figures.items():
-            times[what][name] = value
-    labels = {
-        "add": "URL filter, check and add, ns",
-        "known": "URL filter, look-up of a known URL, ns",
-        "new": "URL filter, look-up of a new URL, ns",
-        "bits": "URL filter at 1e-6, bits a URL",
-    }
-    for what, label in labels.items():
-        unit = "bits" if what == "bits" else "ns"
-        mine, peers = times[what].pop("layered"), times[what]
-        if what != "bits" and peers["rbloom"]:
-            limit = 1.5 * peers["rbloom"]
-            yield Row(f"{label}; at most 1.5 x rbloom", mine or 0, unit, limit, True, peers)
+def speed_rows(n: int, names: Sequence[str]) -> Iterator[Row]:
+    """With n URLs: add, look-up of known and of new ones; bits a URL."""
+    figures: dict[str, dict[str, float | None]] = {}
+    for name in names:
+        contender = contenders(n)[name]()
+        for what, value in (measured(contender, n) if contender else {}).items():
+            figures.setdefault(what, {})[name] = value
+    for what, by_name in figures.items():
+        peers = {name: by_name.get(name) for name in names}
+        label, mine = f"URL filter, {n // MILLION} M URLs, {what}", peers.pop("layered") or 0.0
+        if what == "bits":
+            yield Row(label, mine, "bits", peers=peers)
         else:
-            yield Row(label, mine or 0, unit, peers=peers)
+            rbloom = Yardstick("rbloom", peers["rbloom"])
+            yield Row(label, mine, "ns", 1.2, True, peers, rbloom)
 
 
-def measured(contender: Contender) -> dict[str, float | None]:
-    n = SLOW_CALLS if contender.slow else MILLION
+def measured(contender: Contender, n: int) -> dict[str, float | None]:
+    """ns a call, bits a URL."""
+    n = SLOW_CALLS if contender.slow else n
     calls = min(n, SINGLE_CALLS)
-    keys = list(stream(n + calls))
-    if contender.as_text:
-        keys = [f"https://{key.decode()}" for key in keys]  # type: ignore[misc]
-    for key in keys[: n - calls]:
-        contender.add(key)
-    add = per_call(contender.add, keys[n - calls : n])
-    bits = contender.bits()
-    known = per_call(contender.has, keys[:calls])
-    new = per_call(contender.has, keys[n:])
-    return {"add": add, "known": known, "new": new, "bits": bits and bits / n}
+    as_key = (lambda key: f"https://{key.decode()}") if contender.as_text else bytes
+    known, last, new = (
+        [as_key(key) for key in itertools.islice(stream(stop), stop - calls, None)]
+        for stop in (calls, n, n + calls)
+    )
+    siblings = [as_key(sibling(key, i)) for i, key in enumerate(stream(calls))]
+    for key in itertools.islice(stream(n), n - calls):
+        contender.add(as_key(key))
+    add, bits = per_call(contender.add, last), contender.bits()
+    return {
+        "check and add": add,
+        "known": per_call(contender.has, known),
+        "new in a known directory": per_call(contender.has, siblings),
+        "new on a new host": per_call(contender.has, new),
+        "bits": bits and bits / n,
+    }
+
+
+def sibling(key: bytes, number: int) -> bytes:
+    """The key of another URL of the same directory."""
+    return key.partition(b"?")[0].rpartition(b"/")[0] + b"/sibling-%d" % number
 
 
 def per_call(call: Callable[[Any], object], keys: Sequence[Any]) -> float:
@@ -262,22 +267,6 @@ def worst_cases(n: int) -> Iterator[bytes]:
             yield from (b"m%d." % i + crossed for i in range(1, mirrors))
 
 
-def large_rows() -> Iterator[Row]:
-    """Single calls at 10 million URLs."""
-    n = 10 * MILLION
-    for name, known in (
-        ("layered", LayeredBloomFilter(n, RATE, seed=1)),
-        ("exact", ExactUrlFilter(n, seed=1)),
-    ):
-        for batch in batches(stream(n - SINGLE_CALLS), 10_000):
-            known.add_many(batch)
-        late = list(itertools.islice(stream(n), n - SINGLE_CALLS, None))
-        early = list(stream(SINGLE_CALLS))
-        add, seen = per_call(known.add, late), per_call(known.__contains__, early)
-        yield Row(f"URL filter {name}, check and add, 10 M URLs", add, "ns", 500, True)
-        yield Row(f"URL filter {name}, look-up, 10 M URLs", seen, "ns", 500, True)
-
-
 def reopen_rows() -> Iterator[Row]:
     """What another process, with another PYTHONHASHSEED, does not find again."""
     n = 100_000
@@ -297,9 +286,9 @@ def reopen_rows() -> Iterator[Row]:
 
 
 PARTS = (  # ns, bits a URL, rates
-    Part("a million URLs beside peers", speed_rows),
-    Part("sizes", size_rows),
-    Part("error rates", rate_rows),
-    Part("10 million URLs", large_rows),
-    Part("another process", reopen_rows),
+    Part("a million URLs beside peers", lambda: speed_rows(MILLION, list(contenders(1))), 1),
+    Part("sizes", size_rows, 1),
+    Part("error rates", rate_rows, 1),
+    Part("10 million URLs", lambda: speed_rows(10 * MILLION, ("layered", "exact", "rbloom")), 1),
+    Part("another process", reopen_rows, 1),
 )

@@ -9,19 +9,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 ROUNDS = 7
+
+
+class Yardstick(NamedTuple):
+    """What a figure is held to: a peer, or work that every machine can do, in the same run.
+
+    value  in the figure's unit; None where the peer is not installed
+    """
+
+    name: str
+    value: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One figure of ours.
 
-    target   None for a figure that is only reported
-    at_most  whether the target is the most it may be (a time) or the least (a rate)
-    peers    name → the peer's figure in the same run and unit; None if it is not there
+    target     None for a figure that is only reported
+    at_most    whether the target is the most it may be (a time) or the least (a rate)
+    peers      name → the peer's figure in the same run and unit; None if it is not there
+    yardstick  the target is a ratio to it, so that it holds on slow and fast machines alike;
+               None where the figure is a ratio or a size itself
     """
 
     kernel: str
@@ -30,18 +42,28 @@ class Row:
     target: float | None = None
     at_most: bool = False
     peers: Mapping[str, float | None] = field(default_factory=dict)
+    yardstick: Yardstick | None = None
+
+    @property
+    def held(self) -> float | None:
+        """What the target is about: a ratio, or a size; None without anything to compare with."""
+        if self.yardstick is None:
+            return self.value
+        return self.value / self.yardstick.value if self.yardstick.value else None
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met; None without one."""
-        if self.target is None:
+        """Whether the target is met; None without one, or without its yardstick."""
+        if self.target is None or self.held is None:
             return None
-        return self.value <= self.target if self.at_most else self.value >= self.target
+        return self.held <= self.target if self.at_most else self.held >= self.target
 
     def as_json(self) -> dict[str, Any]:
-        """kernel, value, unit, target, met, peers."""
+        """kernel, value, unit, yardstick, held, target, met, peers."""
         fields = {name: getattr(self, name) for name in ("kernel", "value", "unit", "target")}
-        return fields | {"met": self.met, "peers": dict(self.peers)}
+        yardstick = self.yardstick and self.yardstick._asdict()
+        judged = {"yardstick": yardstick, "held": self.held, "met": self.met}
+        return fields | judged | {"peers": dict(self.peers)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +72,13 @@ class Part:
 
     name       what `--only` looks for
     rows       measures them
+    minutes    about what they take, by which the time left is estimated
     all_cores  whether it may use more than one core
     """
 
     name: str
     rows: Callable[[], Iterable[Row]]
+    minutes: float
     all_cores: bool = False
 
 
