@@ -396,6 +396,19 @@ def test_a_full_disk_keeps_whole_records_and_a_later_snapshot_saves_all(
     store.close()
 
 
+def test_a_folder_that_cannot_be_read_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path)
+    say(store, 1)
+    store.close()
+    journal = tmp_path / "journal-0"
+    journal.rename(tmp_path / "kept")
+    journal.mkdir()  # whoever reads it gets an OSError, as from a broken disk
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(StateError, match=r"cannot be read .*Is a directory"):
+        opened(tmp_path)
+    assert sorted(tmp_path.iterdir()) == before
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="folders inherit their rights")
 def test_a_folder_that_any_user_may_write_to_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)

@@ -17,7 +17,7 @@ from pathlib import Path
 from secrets import randbits
 from typing import Any
 
-from scrapy_neardup.errors import StateLocked
+from scrapy_neardup.errors import StateError, StateLocked
 from scrapy_neardup.own_files import require_own, sync_folder
 from scrapy_neardup.state.files import TEMPORARY, make_folder
 from scrapy_neardup.state.header import Identity
@@ -104,10 +104,17 @@ class Store:
         """The arrays of the newest snapshot and the records since; then append() is possible.
 
         What is damaged is set aside and counted in `torn_bytes`. Raises SnapshotError and
-        JournalError for files of another version or identity, or under another key.
+        JournalError for files of another version or identity, or under another key; StateError
+        for a folder that cannot be read.
         """
         self._identity, self._key = identity, key
-        found = read_folder(self.folder, identity, key)
+        try:
+            found = read_folder(self.folder, identity, key)
+        except OSError as error:
+            raise StateError(
+                f"State folder {self.folder} cannot be read ({error}): what it remembers is not "
+                "used, and nothing in it was changed. Make it readable, or name another folder"
+            ) from error
         self.crashed = not found.closed
         self.torn_bytes = sum(damage.n_bytes for damage in found.damage)
         self.id = randbits(63) if found.state is None else found.state
