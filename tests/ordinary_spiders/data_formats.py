@@ -196,7 +196,7 @@ class ChainSpider(IndexSpider):
 
     def parse_page(self, response: Any):
         name = response.css("h1::text").get()
-        self.seen[response.url] = name
+        self.seen[name] = response.url
         steps = {"item": {"name": name}, "left": ["size", "colour", "delivery"]}
         yield self.step(response, **steps)
 
@@ -210,4 +210,4 @@ class ChainSpider(IndexSpider):
             yield self.step(response, {**item, left[0]: response.css("h1::text").get()}, left)
         else:
             yield item
-            yield {"first": item["name"] == next(iter(self.seen.values())), "n": len(self.seen)}
+            yield {"product": self.seen[item["name"]]}
