@@ -217,12 +217,12 @@ def test_what_one_call_would_read_for_long_is_over_budget(markup: str, reason: s
 
 
 def test_a_heading_in_a_heading_is_read_once() -> None:
-    markup = "<h1><b>one " * 500 + "two " * 5_000
+    markup = "<h1><b>one " * 100 + "two " * 5_000
     (head,) = read(markup).heads
-    assert head.split() == ["one"] * 500 + ["two"] * 5_000
+    assert head.split() == ["one"] * 100 + ["two"] * 5_000
 
 
-@pytest.mark.parametrize(("n_letters", "n_looked_at"), [(200, 1), (100_000, 0)])
+@pytest.mark.parametrize(("n_letters", "n_looked_at"), [(100, 1), (100_000, 0)])
 def test_the_name_of_a_list_is_looked_at_once(n_letters: int, n_looked_at: int) -> None:
     names_of_the_visit.cache_clear()
     name = "k" * n_letters

@@ -115,12 +115,14 @@ def most_attributes(bytes page) -> int:
     return most
 
 
-def details(bytes page) -> list:
-    """By what a page differs from others that read alike; see the twin."""
+def details(bytes page):
+    """By what a page differs from others that read alike; see the twin.
+
+    A generator, so that Python's lock can pass to another thread between two of them.
+    """
     cdef Tags tags
     cdef Piece name, value
     cdef Kind kind
-    cdef list found = []
     cdef size_t n_cells = 0
     tags.at = page
     tags.end, tags.raw = tags.at + len(page), NULL
@@ -142,10 +144,9 @@ def details(bytes page) -> list:
         if is_mark or values:
             element = lower_text_of(tags.name)
             if is_mark:
-                found.append((element, "", "" if kind == IS_MARK else str(n_cells)))
+                yield element, "", "" if kind == IS_MARK else str(n_cells)
             for key, said in values:
-                found.append((element, own if own and key == "value" else key, said))
-    return found
+                yield element, own if own and key == "value" else key, said
 
 
 cdef bint is_name(Piece piece):

@@ -75,14 +75,13 @@ def most_attributes(page: bytes) -> int:
     return max(tags, default=0)
 
 
-def details(page: bytes) -> list[tuple[str, str, str]]:
+def details(page: bytes) -> Iterator[tuple[str, str, str]]:
     """By what a page in markup differs from others that read alike, tag by tag.
 
     Each is (element, name, value): an attribute that says something; one of MARKS, with "" and "";
     or an empty one of CELLS, with "" and its number, from 1. The name of a `value` is that of its
     element, where it has one. O(len(page)).
     """
-    found: list[tuple[str, str, str]] = []
     n_cells = 0
     for tag in _tags(page):
         name = _text(tag["name"].lower())
@@ -90,9 +89,9 @@ def details(page: bytes) -> list[tuple[str, str, str]]:
             continue
         n_cells += name in CELLS
         if name in MARKS:
-            found.append((name, "", ""))
+            yield name, "", ""
         elif name in CELLS and _ENDS.match(page, tag.end()):
-            found.append((name, "", str(n_cells)))
+            yield name, "", str(n_cells)
         own, values = None, []
         for part in _ATTRIBUTE.finditer(tag["attributes"]):
             value = _text(next(filter(None, part.group("double", "single", "bare")), b""))
@@ -100,8 +99,8 @@ def details(page: bytes) -> list[tuple[str, str, str]]:
             own = value if key == "name" else own
             if _counts(name, key, value):
                 values.append((key, value))
-        found += ((name, own if own and key == "value" else key, value) for key, value in values)
-    return found
+        for key, value in values:
+            yield name, own if own and key == "value" else key, value
 
 
 def _text(piece: bytes) -> str:
