@@ -75,14 +75,14 @@ def calls_of(site: MockSite, make: Callable[[int], Request], n: int) -> int:
 
 @pytest.mark.parametrize(
     ("kind", "bound"),
-    [("new", 985), ("near", 1090), ("copy", 690), ("without items", 160)],
+    [("new", 985), ("near", 1090), ("copy", 690), ("no-items", 192)],
 )
 def test_a_response_takes_no_more_calls_than(mock_site: MockSite, kind: str, bound: int) -> None:
     def request(i: int) -> Request:
         text = prose("one" if kind == "near" else i if kind == "new" else "same")
         text += f" {prose(i, 1)}" if kind == "near" else ""
         body = page(text, *MENU, head=f"<title>{kind}</title>")
-        callback = nothing if kind == "without items" else None
+        callback = nothing if kind == "no-items" else None
         return Request(mock_site.add(f"/{kind}/{i}", body), callback=callback)
 
     assert calls_a_response(mock_site, request) <= bound

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from crawls import Outcome, crawl_requests
 from fleets import RunningServer, Worker, wait_until
 from mock_site import MockSite, page, prose
@@ -9,6 +10,8 @@ from mock_site import MockSite, page, prose
 from scrapy_neardup.learn.changes import Change
 from scrapy_neardup.learn.learner import Learner
 from scrapy_neardup.learn.rule import Pair, Rule, Standing
+
+pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
 ERROR = 0.1
 CHANGE = Change("argument", "print", "1")

@@ -32,6 +32,7 @@ GIVEN: dict[str, tuple[Any, str]] = {
     "EXTRACTOR": ("project.text", "project.text"),
     "MAX_PAGE_BYTES": (1_000, "1000"),
     "ENGINE": ("numpy", "numpy"),
+    "BOARD": ("/dev/ttyUSB0", "/dev/ttyUSB0"),
     "MIX": (False, "false"),
     "SHINGLE": (2, "2"),
     "WEIGHTING": ("set", "set"),

@@ -51,16 +51,16 @@ class Errbacks:
         self._requests = requests
         self._pages: dict[int, int] = {}  # by id() of the failure
         self._failures: dict[int, Failure] = {}  # by page
-        effects.subscribe(Settled, self._settled)
+        self._listens = False
         scraper: Any = getattr(engine_of(crawler), "scraper", None)
         if scraper is not None:
             scraper.call_spider_async = self._calling(scraper.call_spider_async)
 
     def _calling(self, call: Call) -> Call:
-        async def call_spider_async(result: Response | Failure, request: Request) -> Any:
+        def call_spider_async(result: Response | Failure, request: Request) -> Awaitable[Any]:
             if isinstance(result, Failure) and (is_of_spider(request) or is_only_leased(request)):
-                return await self._called(call, result, request)
-            return await call(result, request)
+                return self._called(call, result, request)
+            return call(result, request)
 
         return call_spider_async
 
@@ -80,7 +80,7 @@ class Errbacks:
         return self._followed(as_async_generator(output), failed, is_dropped)
 
     def _begun(self, failure: Failure, request: Request) -> Failed:
-        if not self._pages:
+        if not self._listens:
             self._listen()
         failed = self._requests.failed(request)
         self._pages[id(failure)] = failed.page
@@ -88,7 +88,9 @@ class Errbacks:
         return failed
 
     def _listen(self) -> None:
-        """Hear of items while there are errbacks: a receiver costs 2 us for each item."""
+        """Hear of items once there are errbacks: a receiver costs 2 us for each item."""
+        self._listens = True
+        self._effects.subscribe(Settled, self._settled)
         connect = self._crawler.signals.connect
         connect(self.item_scraped, signal=signals.item_scraped)
         connect(self.item_dropped, signal=signals.item_dropped)
