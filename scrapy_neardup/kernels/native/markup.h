@@ -231,10 +231,14 @@ static int leads_away(Piece link, const Names *pages) {
 static int counts(Kind element, Piece name, Piece value, const Names *attributes,
                   const Names *pages) {
     switch (kind_of_piece(attributes, name)) {
-    case IS_SILENT: return 0;
-    case IS_LOOK: return element == IS_SPAN || element == IS_MARK || element == IS_CELL;
-    case IS_LINK: return leads_away(value, pages);
-    default: return 1;
+    case IS_SILENT:
+        return 0;
+    case IS_LOOK:
+        return element == IS_SPAN || element == IS_MARK || element == IS_CELL;
+    case IS_LINK:
+        return leads_away(value, pages);
+    default:
+        return 1;
     }
 }
 
