@@ -49,8 +49,9 @@ local function grow()
   if n_slices == #slices then return false end
   n_slices, n_keys = n_slices + 1, 0
   -- There is one if the server evicted the hash: with twice the keys its error rate would not hold.
-  redis.call('DEL', KEYS[1] .. ':' .. n_slices)
-  redis.call('SETBIT', KEYS[1] .. ':' .. n_slices, slices[n_slices][1] - 1, 0)
+  local slice = KEYS[1] .. ':' .. n_slices
+  if redis.call('EXISTS', slice) == 1 then redis.call('DEL', slice) end
+  redis.call('SETBIT', slice, slices[n_slices][1] - 1, 0)
   redis.call('HSET', KEYS[1], 'slices', n_slices)
   return true
 end
@@ -99,7 +100,10 @@ local LEVELS = {':b:', ':c:', ':d:'}
 local DEPTH = math.min(BLOCKS, #LEVELS)
 local site, short, fresh = KEYS[1], KEYS[1] .. ':short', KEYS[1] .. ':fresh'
 local undecided = KEYS[1] .. ':open'
-if redis.call('EXISTS', undecided) == 0 then redis.call('DEL', site) end
+-- Only what is there: a full server asks no more for memory in a script that has written.
+if redis.call('EXISTS', undecided) == 0 and redis.call('EXISTS', site) == 1 then
+  redis.call('DEL', site)
+end
 local band, bor, bxor = bit.band, bit.bor, bit.bxor
 local lshift, rshift, sub = bit.lshift, bit.rshift, string.sub
 
