@@ -28,6 +28,7 @@ from scrapy_neardup.state.skipped import (
 N = 60
 NEVER = 10**9
 ACT = {"NEARDUP_LEARN": "act", "NEARDUP_LEARN_ERROR": 0.1}
+IN_TURN = {"SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1}  # no request is under way when a page is judged
 NEEDED = 29 + 5
 
 
@@ -40,8 +41,7 @@ def add_items(site: MockSite, numbers: range, differ: bool = False) -> list[str]
 
 
 def run(site: MockSite, paths: list[str], **settings: Any) -> Outcome:
-    in_turn = {"SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1}  # none is under way when a page is judged
-    return crawl_requests(site, *paths, settings=ACT | in_turn | settings)
+    return crawl_requests(site, *paths, settings=ACT | IN_TURN | settings)
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def crawl_until_killed(root: str, folder: str, paths: list[str]) -> None:
     learner.VERIFIED = NEVER
     made = [Request(root + path, priority=-i) for i, path in enumerate(paths)]
     state = {"NEARDUP_STATE_DIR": folder}
-    crawl(Killed, ACT | state, seed=f"{root}/page/seed", requests=lambda: iter(made))
+    crawl(Killed, ACT | IN_TURN | state, seed=f"{root}/page/seed", requests=lambda: iter(made))
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs a signal that kills at once")
