@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.http import Request
 
-from scrapy_neardup.crawl.request_tracker import OF_A_FETCH
+from scrapy_neardup.crawl.request_tracker import made_again
 from scrapy_neardup.state.visits import DEPARTED, FIRST, UNKNOWN, Original, Visit, Visits
 
 if TYPE_CHECKING:
@@ -112,9 +112,3 @@ class Copies:
         """A page's row is written, its version with it."""
         if self._versions.get(visit.key) == visit.version:
             del self._versions[visit.key]
-
-
-def made_again(request: Request) -> Request:
-    """The request as it was before it was made."""
-    meta = {name: value for name, value in request.meta.items() if name not in OF_A_FETCH}
-    return request.replace(dont_filter=True, meta=meta)

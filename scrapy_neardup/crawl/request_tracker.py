@@ -97,8 +97,7 @@ class RequestTracker:
     def again(self, request: Request, page: int) -> None:
         """Request a page once more, which goes on waiting until that is done."""
         assert self._crawler.engine
-        meta = {name: value for name, value in request.meta.items() if name not in OF_A_FETCH}
-        again = request.replace(dont_filter=True, meta=meta)
+        again = made_again(request)
         waiting = (self._state_id, page) if self._waits else (NO_STATE, NOBODY)
         again.meta[TRACE] = (int(request.dont_filter), 0, *waiting)
         self._crawler.engine.crawl(again)
@@ -229,6 +228,12 @@ def fleet_was_not_asked(request: Request) -> None:
     if is_of_spider(request):
         dont_filter, _, state, page = request.meta[TRACE]
         request.meta[TRACE] = (dont_filter, 0, state, page)
+
+
+def made_again(request: Request) -> Request:
+    """The request as it was before it was made, to be made whatever is known of its URL."""
+    meta = {name: value for name, value in request.meta.items() if name not in OF_A_FETCH}
+    return request.replace(dont_filter=True, meta=meta)
 
 
 def is_transient(status: int) -> bool:
