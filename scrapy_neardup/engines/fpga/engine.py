@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from threading import Lock
 
@@ -59,7 +60,7 @@ class FpgaEngine:
                     self.n_beyond_counters += 1
 
 
-class ComparedEngine(FpgaEngine):
+class ComparedEngine(FpgaEngine, ABC):
     """FpgaEngine that also gives every text to hardware, whose fingerprint has to be the same.
 
     What it returns is always the kernels'. A subclass says in _check what the hardware is.
@@ -91,9 +92,9 @@ class ComparedEngine(FpgaEngine):
         checks = {"checked": self.n_checked, "mismatches": self.n_mismatches}
         return super().report() | checks
 
+    @abstractmethod
     def _check(self, texts: Sequence[bytes], fingerprints: list[int]) -> None:
         """Compare the hardware's fingerprints with the kernels'."""
-        raise NotImplementedError
 
     def _count_checked(self, checked: int, mismatches: int) -> None:
         with self._counting:  # long pages are read in threads
