@@ -213,7 +213,6 @@ def peer_rows(truth: Collection) -> Iterator[Row]:
     if not faiss:
         yield Row("FAISS", 0, "ms", peers={"FAISS": None})
     else:
-        faiss.omp_set_num_threads(1)
         yield from faiss_rows(faiss, truth)
     small = Collection(truth.signatures[:100_000], truth.queries, None, None)
     exact = SliceIndex(1024, width_for(len(small.signatures)))
@@ -231,12 +230,14 @@ def peer_rows(truth: Collection) -> Iterator[Row]:
 def flat_ms(truth: Collection) -> float | None:
     """Milliseconds a query of FAISS's exhaustive search, on one core."""
     faiss = peer("faiss")
-    if not faiss:
-        return None
+    return flat_row(faiss, truth).value if faiss else None
+
+
+def flat_row(faiss: Any, truth: Collection) -> Row:
     faiss.omp_set_num_threads(1)
     flat = faiss.IndexBinaryFlat(1024)
     flat.add(truth.signatures.view(np.uint8))
-    return faiss_search("BinaryFlat", flat, truth).value
+    return faiss_search("BinaryFlat", flat, truth)
 
 
 def faiss_search(name: str, index: Any, truth: Collection) -> Row:
@@ -254,9 +255,7 @@ def faiss_search(name: str, index: Any, truth: Collection) -> Row:
 
 def faiss_rows(faiss: Any, truth: Collection) -> Iterator[Row]:
     data = truth.signatures.view(np.uint8)
-    flat = faiss.IndexBinaryFlat(1024)
-    flat.add(data)
-    yield faiss_search("BinaryFlat", flat, truth)
+    yield flat_row(faiss, truth)
     quantizer = faiss.IndexBinaryFlat(1024)
     ivf = faiss.IndexBinaryIVF(quantizer, 1024, 1024)
     training = once(lambda: ivf.train(data[:50_000]))
