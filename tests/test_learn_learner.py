@@ -301,6 +301,13 @@ def test_a_page_may_stand_for_others_that_were_not_looked_at(site: Site, learner
     assert learner.n_saved == before + 4
 
 
+def test_a_share_below_one_in_a_billion_verifies_none_of_5000_urls(
+    learner: Learner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner_module, "VERIFIED", 10**12)
+    assert not any(learner.is_verified(b"a.example/%d" % i) for i in range(5000))
+
+
 def test_memory_is_bounded(site: Site, learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("MAX_FORMS", 500), ("MAX_HOSTS", 20), ("MAX_RULES", 3)):
         monkeypatch.setattr(learner_module, name, value)

@@ -412,7 +412,8 @@ class Learner:
 
     def is_verified(self, key: bytes) -> bool:
         """Whether a URL is downloaded although it has a twin; drawn anew in each crawl."""
-        return blake2b(key, digest_size=1, key=self._key).digest()[0] * VERIFIED < 256
+        drawn = int.from_bytes(blake2b(key, digest_size=8, key=self._key).digest())
+        return drawn * VERIFIED < 1 << 64
 
     def _twin(self, host: Host, url: UrlParts) -> Twin | None:
         if not host.acting:
