@@ -194,7 +194,9 @@ def live_rows() -> Iterator[Row]:
     """A memtable that holds everything, and inserts one by one with background compaction."""
     n, stored, index = MILLION, uniform(MILLION), PermutedIndex()
     queries = queries_for(stored, LOOK_UPS, uniform(LOOK_UPS, 3))[:, None]
-    memtable = kernels.hamming.Memtable(index._tables, n, index.layout.directory_bits(n))
+    memtable = kernels.hamming.Memtable(
+        index.layout.kernel_tables, n, index.layout.directory_bits(n)
+    )
     ids = np.arange(n, dtype=np.uint32)
     insert = once(lambda: memtable.add_many(stored[:, None], ids))
     yield insert_row("memtable: insert", insert, stored)

@@ -8,6 +8,7 @@ from typing import Any
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, Engine, FingerprintSpec, load_engine
 from scrapy_neardup.index import index_class, load_index
+from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.settings import PREFIX, NearDupSettings
 from scrapy_neardup.state import StateFactory
 from scrapy_neardup.state.header import Identity
@@ -103,7 +104,7 @@ def make_detector(settings: NearDupSettings, key: int) -> Detector:
     distance = settings.distance
     options: dict[Any, dict[str, int]] = {
         "permuted": {
-            "blocks": settings.blocks or distance + 1,
+            "blocks": blocks_of(settings),
             "distance": distance,
             "scan_limit": settings.scan_limit,
         },
@@ -121,7 +122,14 @@ def restored_detector(settings: NearDupSettings, key: int, arrays: dict[str, Any
     detector = Detector.from_arrays(arrays, engine, index, **detector_options(settings))
     if hasattr(detector.index, "scan_limit"):
         detector.index.scan_limit = settings.scan_limit
+    if isinstance(detector.index, PermutedIndex):
+        detector.index.re_lay(blocks_of(settings))
     return detector
+
+
+def blocks_of(settings: NearDupSettings) -> int:
+    """Into how many blocks the permuted index, and a fleet's server, cut a fingerprint."""
+    return settings.blocks or settings.distance + 1
 
 
 def detector_options(settings: NearDupSettings) -> dict[str, Any]:
@@ -153,7 +161,6 @@ def make_identity(settings: NearDupSettings, key: int) -> Identity:
         "url_filter": str(settings.url_filter),
         "index": str(settings.index),
         "distance": settings.distance,
-        "blocks": settings.blocks or settings.distance + 1,
         "scope": settings.scope,
         "exact": EXACT,
         "facts": settings.facts,
@@ -168,6 +175,7 @@ def make_fleet_identity(settings: NearDupSettings, key: int) -> Identity:
     """
     return {
         **make_identity(settings, key),
+        "blocks": blocks_of(settings),
         **{name: _described(getattr(settings, name)) for name in SAME_IN_A_FLEET},
     }
 

@@ -19,6 +19,7 @@ from scrapy_neardup.errors import (
     SpecError,
 )
 from scrapy_neardup.index import index_class, load_index
+from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.scan import ScanIndex
 
@@ -178,6 +179,51 @@ def test_snapshot_with_arrays_of_another_shape_is_refused():
         PermutedIndex.from_arrays({**arrays, "layout": arrays["layout"] * 0})
 
 
+def of_an_earlier_release(index):
+    """Its arrays as releases wrote them whose directories held leading bits only."""
+    rows, ids = index.pairs()
+    tables, bits = index.layout.kernel_tables, index.layout.leading_bits(0)
+    built = kernels.hamming.build(tables, rows, ids, bits)
+    return {**index.arrays(), **built._asdict()}
+
+
+def test_narrow_directories_of_an_earlier_release_are_used_and_then_replaced():
+    stored, oracle = skewed_rows(60_000), ScanIndex()
+    index = PermutedIndex(blocks=13, distance=12)
+    index.add_many(stored, np.arange(60_000))
+    oracle.add_many(stored, np.arange(60_000))
+    index.compact()
+    again = PermutedIndex.from_arrays(of_an_earlier_release(index))
+    queries = flipped(stored[::3000], np.arange(20) % 14)
+    assert again._store.segment.bits < index._store.segment.bits
+    assert_same_answers(again, oracle, queries, 12)
+    again.add(1, 60_000)
+    oracle.add(1, 60_000)
+    assert_same_answers(again, oracle, queries, 12)
+    again._store._adopt(wait=True)
+    assert again._store.segment.bits == index._store.segment.bits
+    assert_same_answers(again, oracle, queries, 12)
+    again.check()
+
+
+def test_directories_of_more_bits_than_a_layout_has_are_refused():
+    index = PermutedIndex(blocks=8, distance=6)
+    index.add_many(random_rows(100), np.arange(100))
+    index.compact()
+    arrays = index.arrays()
+    offsets = np.zeros((28, 2**17 + 1), dtype=np.uint32)
+    with pytest.raises(SnapshotError, match="directories of 17 bits, not of 1 to 16"):
+        PermutedIndex.from_arrays({**arrays, "offsets": offsets})
+
+
+def test_buckets_shrink_as_pages_are_added():
+    layout = Layout(7, 6)
+    assert layout.directory_bits(10**6) < layout.directory_bits(10**8)
+    assert layout.scanned(10**8) < 10 * layout.scanned(10**6)
+    assert layout.lookup_ns(10**8) < 10 * layout.lookup_ns(10**6)
+    assert layout.nbytes(10**8) < 63 * 10**8
+
+
 def test_damaged_tables_are_noticed():
     index = PermutedIndex()
     index.add_many(random_rows(5000), np.arange(5000))
@@ -327,6 +373,10 @@ class Against(RuleBasedStateMachine):
     @rule()
     def compact(self):
         self.index.compact()
+
+    @rule(blocks=st.integers(3, 6))
+    def re_lay(self, blocks):
+        self.index.re_lay(blocks)
 
     @rule()
     def reopen(self):

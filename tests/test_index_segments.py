@@ -37,7 +37,7 @@ class SmallMemtables(PermutedIndex):
         self._store = SegmentStore(kernels.hamming, segment, freeze, self._make_memtable)
 
     def _make_memtable(self, n_frozen: int):
-        tables, bits = self._tables, self.layout.directory_bits(N_IN_A_MEMTABLE)
+        tables, bits = self.layout.kernel_tables, self.layout.directory_bits(N_IN_A_MEMTABLE)
         return kernels.hamming.Memtable(tables, N_IN_A_MEMTABLE, bits)
 
 
@@ -147,6 +147,39 @@ def test_arrays_bring_back_every_pair(make: Callable):
     assert pairs_in(again) == pairs_in(index)
 
 
+@pytest.fixture
+def relaid():
+    """An index of 2 blocks that a thread is laying anew in 4, until the test opens the gate."""
+    index = SmallMemtables()
+    index.add_many(array(*range(10)), np.arange(10))
+    index.gate.clear()
+    index.re_lay(4)
+    index.add(10, 10)
+    yield index
+    index.gate.set()
+
+
+def test_an_index_answers_exactly_while_it_is_laid_anew(relaid):
+    relaid.discard_many(array(3, 10), np.array([3, 10]))
+    relaid.add(11, 11)
+    for adopted in (False, True):
+        near = [id for id in (*range(3), *range(4, 10), 11) if (id ^ 2).bit_count() <= 1]
+        assert relaid.all_within(2, 1).ids.tolist() == near
+        assert [relaid.first_within(n, 0) for n in (3, 10, 11)] == [None, None, 11]
+        relaid.check()
+        if not adopted:
+            relaid.gate.set()
+            relaid._store._adopt(wait=True)
+    assert len(relaid._store.segment.tables.masks) == 4
+
+
+def test_what_is_written_while_an_index_is_laid_anew_is_of_the_layout_it_had(relaid):
+    again = PermutedIndex.from_arrays(relaid.arrays())
+    assert again.layout.blocks == 2
+    assert pairs_in(again) == Counter({(n, n): 1 for n in range(11)})
+    again.check()
+
+
 class Segments(RuleBasedStateMachine):
     """A store whose freezing threads are held up and let go, against a plain multiset."""
 
@@ -159,7 +192,8 @@ class Segments(RuleBasedStateMachine):
     @rule(number=numbers)
     def add(self, number: int) -> None:
         # A rotation waits for the thread before it: with the gate closed nobody would let it go.
-        if len(self.index._store.memtable) == N_IN_A_MEMTABLE:
+        store = self.index._store
+        if len(store.memtable) == N_IN_A_MEMTABLE or store._is_outdated:
             self.index.gate.set()
         self.index.add(number, number)
         self.model[number, number] += 1
@@ -188,6 +222,15 @@ class Segments(RuleBasedStateMachine):
     @rule()
     def let_it_go_on(self) -> None:
         self.index.gate.set()
+
+    @rule(blocks=st.integers(2, 5))
+    def re_lay(self, blocks: int) -> None:
+        self.index.re_lay(blocks)
+
+    @rule(number=numbers)
+    def look_up(self, number: int) -> None:
+        near = [id for n, id in self.model if (n ^ number).bit_count() <= 1]
+        assert self.index.all_within(number, 1).ids.tolist() == sorted(set(near))
 
     @rule()
     def compact(self) -> None:

@@ -86,6 +86,88 @@ def test_segments_answer_like_their_twins(native, n, n_frozen, words, blocks, bi
     assert made[native] == made[twin]
 
 
+def in_a_circle(distance):
+    """A layout whose directories can be wider than a block."""
+    return Layout(distance + 1, distance)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.integers(1, 300),
+    n_frozen=st.integers(0, 300),
+    distance=st.integers(0, 9),
+    bits=st.integers(1, 16),
+    limit=st.one_of(st.just(NO_LIMIT), st.integers(0, 100)),
+    seed=st.integers(0, 1000),
+)
+def test_directories_wider_than_a_block_answer_like_their_twins(
+    native, n, n_frozen, distance, bits, limit, seed
+):
+    layout, rows = in_a_circle(distance), near_rows(n, 1, seed)
+    ids = np.random.default_rng(seed).integers(0, 50, n).astype(np.uint32)
+    queries = np.concatenate([rows[::3], near_rows(5, 1, seed + 1)])
+    made = {}
+    for hamming in (native, twin):
+        segments, removed = segments_of(hamming, layout, rows, ids, n_frozen, bits)
+        made[hamming] = removed, answers(hamming, segments, queries, distance, limit)
+    assert made[native] == made[twin]
+
+
+@settings(max_examples=40, deadline=None)
+@given(distance=st.integers(0, 20), bits=st.integers(1, 20), seed=st.integers(0, 1000))
+def test_directories_wider_than_a_block_miss_nothing(native, distance, bits, seed):
+    rng = np.random.default_rng(seed)
+    layout, rows = in_a_circle(distance), rng.integers(0, 2**64, (100, 1), dtype=np.uint64)
+    queries, ids = rows.copy(), np.arange(100, dtype=np.uint32)
+    for query in queries:
+        places = rng.choice(64, rng.integers(0, distance + 1), replace=False).astype(np.uint64)
+        query ^= np.bitwise_or.reduce(np.uint64(1) << places, initial=np.uint64(0))
+    memtable = native.Memtable(layout.kernel_tables, 100, bits)
+    memtable.add_many(rows, ids)
+    frozen = native.Segment(
+        layout.kernel_tables, native.build(layout.kernel_tables, rows, ids, bits)
+    )
+    for segment in (memtable, frozen):
+        counts, found, _ = native.all_many([segment], queries, distance, NO_LIMIT)
+        owners = np.repeat(ids, counts)
+        expected = np.bitwise_count(queries ^ rows.T) <= distance
+        assert {*zip(owners.tolist(), found.tolist(), strict=True)} == {
+            *zip(*(axis.tolist() for axis in np.nonzero(expected)), strict=True)
+        }
+
+
+@pytest.mark.parametrize("distance", [0, 1, 3, 6, 12])
+def test_the_buckets_asked_are_all_that_are_in_reach(distance):
+    layout = in_a_circle(distance)
+    for bits in (1, 9, 12, 15):
+        every, n = np.arange(1 << bits), 0
+        for table in range(distance + 1):
+            asked = twin.probes(layout.kernel_tables, table, bits)
+            reached = twin.in_reach(layout.kernel_tables, table, every, bits)
+            assert sorted(asked.tolist()) == np.flatnonzero(reached).tolist()
+            n += len(asked)
+        assert n == layout.n_buckets_asked(bits)
+
+
+def test_segments_of_different_layouts_answer_together(native):
+    rows, ids = near_rows(600, 1, 5), np.arange(600, dtype=np.uint32)
+    found = {}
+    for hamming in (native, twin):
+        segments = []
+        for layout, bits, part in (
+            (Layout(7, 6), 12, slice(0, 200)),
+            (Layout(8, 6), 5, slice(200, 400)),
+            (Layout(7, 6), 4, slice(400, 600)),
+        ):
+            tables = layout.kernel_tables
+            arrays = hamming.build(tables, rows[part], ids[part], bits)
+            segments.append(hamming.Segment(tables, arrays))
+        found[hamming] = answers(hamming, segments, rows[::5].copy(), 6, NO_LIMIT)
+    assert found[native] == found[twin]
+    near = np.bitwise_count(rows[::5] ^ rows.T) <= 6
+    assert found[native][1] == near.sum(axis=1).tolist()
+
+
 @pytest.mark.parametrize("words", [1, 2])
 def test_every_simd_level_finds_the_same(native, level, words):
     layout, rows = Layout(4, 3, 64 * words), near_rows(3000, words, 1)

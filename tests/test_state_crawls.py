@@ -66,6 +66,20 @@ def test_a_copy_of_an_earlier_crawls_page_is_dropped(mock_site: MockSite, tmp_pa
     assert outcome.stat("pages/exact") == 1
 
 
+@pytest.mark.parametrize(("before", "now"), [(7, 8), (8, 7), (9, None)])
+def test_a_state_opens_under_any_number_of_blocks(
+    mock_site: MockSite, tmp_path: Path, before: int, now: int | None
+) -> None:
+    where = {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_BOILERPLATE": "keep"}
+    crawl_requests(mock_site, "/page/1", settings=where | {"NEARDUP_BLOCKS": before})
+    now_where = where | {"NEARDUP_BLOCKS": now}
+    outcome = crawl_requests(mock_site, "/near/1", "/page/2", settings=now_where)
+    assert outcome.stat("pages/near") == 1
+    assert outcome.stat("pages/new") == 1
+    again = crawl_requests(mock_site, "/near/2", settings=now_where)
+    assert again.stat("pages/near") == 1
+
+
 def test_a_crawl_that_ends_early_leaves_the_rest_to_the_next(
     mock_site: MockSite, tmp_path: Path
 ) -> None:

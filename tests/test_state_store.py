@@ -334,6 +334,16 @@ def test_what_is_set_aside_twice_is_kept_twice(tmp_path: Path) -> None:
     assert asides == [b"first", b"second"]
 
 
+def test_a_state_of_a_release_whose_identity_named_the_blocks_opens(tmp_path: Path) -> None:
+    store = Store(tmp_path, fsync="no")
+    store.load(IDENTITY | {"blocks": 8})
+    say(store, 7)
+    store.close()
+    store, numbers = opened(tmp_path)
+    store.close()
+    assert numbers == [7]
+
+
 def test_another_identity_is_refused(tmp_path: Path) -> None:
     store, _ = opened(tmp_path)
     store.close()

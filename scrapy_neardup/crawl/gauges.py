@@ -92,8 +92,8 @@ def warn_of_hot_bucket(index: Index, scan_limit: int) -> None:
     if index.largest_bucket > scan_limit // 10:
         logger.warning(
             "neardup: %d fingerprints share the bits they are found by. Look-ups slow down; "
-            "beyond NEARDUP_SCAN_LIMIT=%d pages are kept undecided. Raise NEARDUP_BLOCKS, or "
-            "NEARDUP_SHINGLE for more telling fingerprints",
+            "beyond NEARDUP_SCAN_LIMIT=%d pages are kept undecided. Raise NEARDUP_SHINGLE for more "
+            "telling fingerprints",
             index.largest_bucket,
             scan_limit,
         )

@@ -20,7 +20,7 @@ from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.errors import FleetError, SettingsError
-from scrapy_neardup.factory import make_fleet_identity, url_error_rate_each
+from scrapy_neardup.factory import blocks_of, make_fleet_identity, url_error_rate_each
 from scrapy_neardup.fleet.client import Server, failures
 from scrapy_neardup.fleet.frontier import SharedFrontier
 from scrapy_neardup.fleet.futures import answer_of, pause
@@ -72,7 +72,7 @@ class FleetWorker:
                 f"NEARDUP_TTL={settings.ttl}: a fleet forgets nothing by age. Unset it, or "
                 f"change NEARDUP_BACKEND_PREFIX to fetch everything again"
             )
-        blocks = settings.blocks or settings.distance + 1
+        blocks = blocks_of(settings)
         self._server = Server(settings.backend)
         self._stats = stats_
         self._worker, self._numbers = token_bytes(WORKER_BYTES), count()

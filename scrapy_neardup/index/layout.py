@@ -18,6 +18,7 @@ from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN
 
 MAX_TABLES = 1024
 MAX_DIRECTORY_BITS = 26
+BUCKET_NS, ENTRY_NS = 50, 0.9  # a look-up's time for each bucket and for each of its entries
 WINDOW = 32  # bits of a signature that a table entry repeats
 BUCKET_BITS = 4  # a directory is sized for buckets of 16 to 32 entries: one or two vectors
 
@@ -32,7 +33,15 @@ class Layout:
     most one bit where `blocks` does not divide `bits`.
 
     The bits of one leading block index the directory themselves; several leading blocks are
-    hashed, because only their equality matters. Raises SpecError.
+    hashed, because only their equality matters.
+
+    With distance + 1 blocks, each leading one table, a directory can be wider than the leading
+    block: it goes on with the bits of the blocks that follow, in a circle. At most `distance`
+    bits differ in distance + 1 blocks, so there is a block from which on the first block has none
+    of them, the first two have one at most, the first three two, and so on (the cycle lemma;
+    Dvoretzky, Motzkin 1947). A look-up asks, in each table, the buckets that differ from its own
+    by so few bits. So the tables keep their size while the buckets shrink as n grows. Raises
+    SpecError.
     """
 
     blocks: int
@@ -127,15 +136,41 @@ class Layout:
         )
 
     @cached_property
+    def widths(self) -> I64Array:
+        """Bits of each block from a table's leading one on, in a circle; shape (tables, blocks).
+
+        Shape (tables, 0) where a directory holds leading bits only.
+        """
+        if self.blocks != self.distance + 1 or self.bits != 64:
+            return np.zeros((len(self.tables), 0), dtype=np.int64)
+        own = -np.diff(self.edges)
+        return np.array([np.roll(own, -leading) for (leading,) in self.tables], dtype=np.int64)
+
+    @cached_property
     def kernel_tables(self) -> Tables:
-        """The masks, multipliers and windows, as the kernels take them."""
-        return Tables(self.masks, self.multipliers, self.windows)
+        """The masks, multipliers, windows and widths, as the kernels take them."""
+        return Tables(self.masks, self.multipliers, self.windows, self.widths)
+
+    @cached_property
+    def most_directory_bits(self) -> int:
+        """Bits that a directory can have."""
+        return min(MAX_DIRECTORY_BITS, self.bits if self.widths.size else self._narrowest)
+
+    @cached_property
+    def _narrowest(self) -> int:
+        return min(self.leading_bits(table) for table in range(len(self.tables)))
 
     def directory_bits(self, n: int) -> int:
-        """Bits of a table's directory for n signatures."""
+        """Bits of a table's directory for n signatures: those of the fastest look-up."""
         wanted = max(1, n.bit_length() - 1 - BUCKET_BITS)
-        narrowest = min(self.leading_bits(table) for table in range(len(self.tables)))
-        return min(wanted, narrowest, MAX_DIRECTORY_BITS)
+        most = min(wanted, self.most_directory_bits)
+        return min(
+            range(min(most, self._narrowest), most + 1), key=lambda bits: self._lookup_ns(n, bits)
+        )
+
+    def n_buckets_asked(self, bits: int) -> int:
+        """Buckets that a look-up asks in directories of so many bits."""
+        return sum(_n_within(widths, bits) for widths in self.widths.tolist())
 
     def nbytes(self, n: int) -> int:
         """Bytes of the frozen tables of n signatures; exact."""
@@ -145,9 +180,30 @@ class Layout:
 
     def scanned(self, n: int) -> float:
         """Average number of entries that a query compares among n random fingerprints."""
-        directory = self.directory_bits(n)
-        leading = (self.leading_bits(table) for table in range(len(self.tables)))
-        return sum(n / (1 << min(bits, directory)) for bits in leading)
+        bits = self.directory_bits(n)
+        return self.n_buckets_asked(bits) * n / (1 << bits)
+
+    def lookup_ns(self, n: int) -> float:
+        """Time of a look-up among n random fingerprints, by what buckets and entries take."""
+        return self._lookup_ns(n, self.directory_bits(n))
+
+    def _lookup_ns(self, n: int, bits: int) -> float:
+        return self.n_buckets_asked(bits) * (BUCKET_NS + ENTRY_NS * n / (1 << bits))
+
+
+def _n_within(widths: list[int], bits: int) -> int:
+    """How many numbers of so many bits have at most k set in their first k + 1 blocks, all k."""
+    counts = [1]  # by how many bits are set
+    for k, width in enumerate(widths):
+        own = min(width, bits)
+        bits -= own
+        counts = [
+            sum(n * comb(own, total - before) for before, n in enumerate(counts[: total + 1]))
+            for total in range(k + 1)
+        ]
+        if not bits:
+            break
+    return sum(counts)
 
 
 class Proposal(NamedTuple):
@@ -173,7 +229,7 @@ def propose_blocks(n: int, distance: int, memory_bytes: int, bits: int = 64) -> 
             f"memory_bytes={memory_bytes}: {n} fingerprints within {distance} bits need at least "
             f"{least.nbytes(n)}, with {least.blocks} blocks; shard them, or lower the distance"
         )
-    best = min(fitting, key=lambda layout: _lookup_ns(layout, n))
+    best = min(fitting, key=lambda layout: layout.lookup_ns(n))
     reason = (
         f"{best.blocks} blocks: {len(best.tables)} tables, {best.nbytes(n)} bytes for {n} "
         f"fingerprints, about {best.scanned(n):.0f} of them compared in a look-up; the fastest "
@@ -189,11 +245,6 @@ def _possible(distance: int, bits: int) -> list[int]:
         for blocks in range(distance + 1, min(bits, distance + 16) + 1)
         if comb(blocks, distance) <= MAX_TABLES
     ]
-
-
-def _lookup_ns(layout: Layout, n: int) -> float:
-    """Time of a look-up among n random fingerprints: cache misses and comparisons, as measured."""
-    return 50 * len(layout.tables) + 0.9 * layout.scanned(n)
 
 
 def _rotated(word: int, places: int) -> int:

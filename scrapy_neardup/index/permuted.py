@@ -37,7 +37,8 @@ class PermutedIndex(SegmentedIndex):
 
     add is O(tables); a look-up O(tables x bucket). Frozen pairs take Layout.nbytes, those of a
     memtable about twice that. Source: Manku, Jain, Das Sarma 2007, section 3; departure: buckets
-    behind a direct directory of the leading blocks instead of sorted tables and search in them.
+    behind a direct directory of the leading blocks instead of sorted tables and search in them;
+    with distance + 1 blocks, the directory grows with the number of pairs (see Layout).
     """
 
     def __init__(
@@ -58,9 +59,9 @@ class PermutedIndex(SegmentedIndex):
 
     def _assume(self, layout: Layout, scan_limit: int | None) -> None:
         self.layout = layout
+        self._layouts = [layout]  # that of the segment is among them
         self.bits, self.max_distance = layout.bits, layout.distance
         self.scan_limit = scan_limit
-        self._tables = layout.kernel_tables
         self._remedy = (
             f"lower it, or build with a distance above {layout.distance} (and more blocks)"
         )
@@ -69,14 +70,26 @@ class PermutedIndex(SegmentedIndex):
         self._store = SegmentStore(kernels.hamming, segment, self._freeze, self._make_memtable)
 
     def _freeze(self, rows: U64Array, ids: U32Array, deal: Deal = in_turn) -> Any:
-        bits = self.layout.directory_bits(len(rows))
-        arrays = kernels.hamming.build(self._tables, rows, ids, bits, deal)
-        return kernels.hamming.Segment(self._tables, arrays)
+        layout = self.layout  # once: a thread freezes, and re_lay() may come meanwhile
+        tables, bits = layout.kernel_tables, layout.directory_bits(len(rows))
+        return kernels.hamming.Segment(tables, kernels.hamming.build(tables, rows, ids, bits, deal))
 
     def _make_memtable(self, n_frozen: int) -> Any:
         capacity = kernels.hamming.memtable_capacity(n_frozen)
         bits = self.layout.directory_bits(capacity)
-        return kernels.hamming.Memtable(self._tables, capacity, bits)
+        return kernels.hamming.Memtable(self.layout.kernel_tables, capacity, bits)
+
+    def re_lay(self, blocks: int) -> None:
+        """Cut signatures into so many blocks from now on.
+
+        The next change starts a thread that freezes what is there anew; until a later change
+        adopts the result, look-ups ask the tables as they are. Raises SpecError.
+        """
+        layout = Layout(blocks, self.max_distance, self.bits)
+        if layout != self.layout:
+            self.layout = layout
+            self._layouts.append(layout)
+            self._store.freeze_soon()
 
     def shards(self, n: int) -> list[Shard]:
         """The pairs as n shards, which can live in n processes under a ShardedIndex.
@@ -134,12 +147,12 @@ class PermutedIndex(SegmentedIndex):
     def _too_many(self) -> ScanLimitReached:
         return ScanLimitReached(
             f"more than scan_limit={self.scan_limit} entries share a look-up's leading blocks "
-            f"(fullest bucket: {self.largest_bucket}): raise the limit or use more blocks than "
-            f"{self.layout.blocks}"
+            f"(fullest bucket: {self.largest_bucket}): raise the limit"
         )
 
     def _identity(self) -> I64Array:
-        layout = self.layout
+        tables = self._store.segment.tables
+        layout = next(layout for layout in self._layouts if layout.kernel_tables is tables)
         blocks = [block for leading in layout.tables for block in leading]
         return np.array([VERSION, layout.bits, layout.blocks, layout.distance, *blocks])
 
@@ -148,22 +161,35 @@ class PermutedIndex(SegmentedIndex):
         """The index that arrays() described. O(n): places are checked. Raises SnapshotError."""
         check_arrays(WHAT, arrays, {"layout": (np.int64, (None,))})
         index = cls.of_layout(_layout_of(arrays["layout"]))
-        index._check(arrays)
+        bits = index._check(arrays)
         own = SegmentArrays(*(whole(arrays[name]) for name in SegmentArrays._fields))
-        index._open(kernels.hamming.Segment(index._tables, own), arrays)
+        index._open(kernels.hamming.Segment(index.layout.kernel_tables, own), arrays)
+        if bits != index.layout.directory_bits(len(own.ids)):
+            index._store.freeze_soon()
         return index
 
-    def _check(self, arrays: dict[str, Any]) -> None:
-        n_tables, n_words = self._tables.masks.shape
-        n = n_stored(WHAT, arrays, n_words)
+    def _check(self, arrays: dict[str, Any]) -> int:
+        """The bits of the directories, of which earlier releases chose fewer."""
+        n_tables, n_words = self.layout.masks.shape
+        n, bits = n_stored(WHAT, arrays, n_words), _directory_bits(arrays)
+        if not 0 < bits <= self.layout.most_directory_bits:
+            raise SnapshotError(
+                f"{WHAT}: directories of {bits} bits, not of 1 to {self.layout.most_directory_bits}"
+            )
         expected = {
-            "offsets": (np.uint32, (n_tables, 2 ** self.layout.directory_bits(n) + 1)),
+            "offsets": (np.uint32, (n_tables, 2**bits + 1)),
             "windows": (np.uint32, (n_tables - 1, n)),
             "slots": (np.uint32, (n_tables - 1, n)),
         }
         check_arrays(WHAT, arrays, expected)
         check_starts(f"{WHAT}, offsets", whole(arrays["offsets"]), n)
         check_below(f"{WHAT}, slots", whole(arrays["slots"]), n)
+        return bits
+
+
+def _directory_bits(arrays: dict[str, Any]) -> int:
+    check_arrays(WHAT, arrays, {"offsets": (np.uint32, (None, None))})
+    return int(arrays["offsets"].shape[1] - 1).bit_length() - 1
 
 
 def _layout_of(identity: I64Array) -> Layout:

@@ -49,6 +49,7 @@ class SegmentStore:
         self.kernel, self._freeze, self._make_memtable = kernel, freeze, make_memtable
         self._freezing: Future[Any] | None = None
         self._removals: list[Callable[[Any], int]] = []  # made while a thread was freezing
+        self._is_outdated = False  # the next change is to start a thread that freezes
         self._start(segment)
 
     def _start(self, segment: Any) -> None:
@@ -62,7 +63,7 @@ class SegmentStore:
         """Append one pair; O(tables), now and then the start of a thread."""
         if self._freezing:
             self._adopt()
-        if len(self.memtable) == self.memtable.capacity:
+        if self._is_outdated or len(self.memtable) == self.memtable.capacity:
             self._rotate()
         self.memtable.add(signature, id)
         self._n += 1
@@ -74,6 +75,8 @@ class SegmentStore:
             self._restart(np.concatenate([here.rows, rows]), np.concatenate([here.ids, ids]))
             return
         self._adopt()
+        if self._is_outdated:
+            self._rotate()
         room = self.memtable.capacity - len(self.memtable)
         self.memtable.add_many(rows[:room], ids[:room])
         if room < len(rows):
@@ -104,9 +107,14 @@ class SegmentStore:
         self._n -= n
         return n
 
+    def freeze_soon(self) -> None:
+        """Freeze everything anew at the next change, in a thread, however few pairs are new."""
+        self._is_outdated = True
+
     def _rotate(self) -> None:
         """Start a new memtable, and a thread that freezes the full one."""
         self._adopt(wait=True)  # never two immutable memtables: memory stays bounded
+        self._is_outdated = False
         old = [self.segment, self.memtable]
         self.memtable = self._make_memtable(sum(len(segment) for segment in old))
         self.all = [*old, self.memtable]
@@ -129,7 +137,7 @@ class SegmentStore:
         """Freeze these pairs, which are all there are, in place of what is held."""
         if self._freezing:
             self._freezing.result()  # let it end; its result is not needed
-        self._freezing, self._removals = None, []
+        self._freezing, self._removals, self._is_outdated = None, [], False
         self._start(self._freeze(rows, ids, on_all_cores))
 
     def compact(self) -> None:

@@ -128,7 +128,8 @@ class NearDupSettings:
     blocks: int | None = setting(
         None,
         optional(whole(1, 64)),
-        "Blocks into which the permuted index cuts a fingerprint. None: NEARDUP_DISTANCE + 1.",
+        "Blocks into which the permuted index cuts a fingerprint. None: NEARDUP_DISTANCE + 1, with "
+        "buckets that shrink as pages are added. May change from run to run.",
     )
     scan_limit: int = setting(
         1_000_000,

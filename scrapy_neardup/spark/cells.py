@@ -66,7 +66,10 @@ class Choice(NamedTuple):
 def choices(distance: int) -> tuple[Choice, ...]:
     """Ways to cut a site: not at all, then by ever more blocks, up to 2**TABLE_BITS tables."""
     everything = Tables(
-        np.zeros((1, 1), np.uint64), np.ones((1, 1), np.uint64), np.zeros((1, 2), np.int64)
+        np.zeros((1, 1), np.uint64),
+        np.ones((1, 1), np.uint64),
+        np.zeros((1, 2), np.int64),
+        np.zeros((1, 0), np.int64),
     )
     found, start, blocks = [Choice(everything, 0, (0,))], 1, distance + 1
     while start + comb(blocks, distance) <= 1 << TABLE_BITS and blocks <= 64:

@@ -13,15 +13,18 @@
 enum { LINE = 16, MOST_LINES = 64, PIECE = 256, GROUP = 16 };
 
 typedef struct {
-    int n_tables, n_words;
+    int n_tables, n_words, n_widths;
     const uint64_t *masks, *multipliers; /* n_tables x n_words */
     const int64_t *places;               /* n_tables x 2: word and rotation of the window */
+    const int64_t *widths;               /* n_tables x n_widths */
 } Tables;
 
 typedef struct {
     Segment base;
     Tables tables;
     int shift;                                 /* 64 - directory bits */
+    const uint32_t *probes;                    /* of one table after the other */
+    const int64_t *probes_end;                 /* n_tables: where those of a table end */
     const uint32_t *offsets, *windows, *slots; /* frozen */
     uint32_t *heads, *arena;                   /* of a memtable; NULL where frozen */
     uint64_t lines, room;                      /* of the arena: used, allocated */
@@ -31,7 +34,15 @@ typedef struct {
     uint64_t start, length; /* frozen: entries of a bucket; in a memtable: first chunk */
 } Span;
 
+INLINE uint64_t turned(const Tables *tables, int table, const uint64_t *row) {
+    const int64_t *place = tables->places + 2 * table;
+    const uint64_t word = row[place[0]];
+    const int turn = (int)place[1];
+    return turn ? word >> turn | word << (64 - turn) : word;
+}
+
 INLINE uint64_t bucket_of(const Buckets *segment, int table, const uint64_t *row) {
+    if (segment->tables.n_widths) return turned(&segment->tables, table, row) >> segment->shift;
     const int n_words = segment->base.n_words;
     const uint64_t *mask = segment->tables.masks + table * n_words;
     const uint64_t *multiplier = segment->tables.multipliers + table * n_words;
@@ -41,10 +52,7 @@ INLINE uint64_t bucket_of(const Buckets *segment, int table, const uint64_t *row
 }
 
 INLINE uint32_t window_of(const Tables *tables, int table, const uint64_t *row) {
-    const int64_t *place = tables->places + 2 * table;
-    const uint64_t word = row[place[0]];
-    const int turn = (int)place[1];
-    return (uint32_t)(turn ? word >> turn | word << (64 - turn) : word);
+    return (uint32_t)turned(tables, table, row);
 }
 
 INLINE uint64_t n_buckets(const Buckets *segment) { return (uint64_t)1 << (64 - segment->shift); }
@@ -162,6 +170,28 @@ INLINE int first_found_by(const Tables *tables, int table, const uint64_t *a, co
     return leads_equal(tables, table, a, b);
 }
 
+/* Whether a look-up for one row asks the bucket of the other in a table. */
+INLINE int in_reach(const Buckets *segment, int table, const uint64_t *a, const uint64_t *b) {
+    const Tables *tables = &segment->tables;
+    const int64_t *widths = tables->widths + table * tables->n_widths;
+    const uint64_t differing = turned(tables, table, a) ^ turned(tables, table, b);
+    const int bits = 64 - segment->shift;
+    for (int k = 0, end = 0; end < bits; k++) {
+        end = end + (int)widths[k] < bits ? end + (int)widths[k] : bits;
+        if (popcount(differing >> (64 - end)) > k) return 0;
+    }
+    return 1;
+}
+
+/* The same for the first of the tables that find the row. */
+INLINE int first_reached_by(const Buckets *segment, int table, const uint64_t *a,
+                            const uint64_t *b) {
+    if (!segment->tables.n_widths) return first_found_by(&segment->tables, table, a, b);
+    for (int t = 0; t < table; t++)
+        if (in_reach(segment, t, a, b)) return 0;
+    return 1;
+}
+
 /* Take a row if it is near and there. 0 if memory ran out. */
 INLINE int confirm(const Buckets *segment, int table, uint64_t slot, Query *query) {
     const uint64_t *row = row_at(&segment->base, slot);
@@ -171,7 +201,7 @@ INLINE int confirm(const Buckets *segment, int table, uint64_t slot, Query *quer
         if (segment->base.ids[slot] < query->first) query->first = segment->base.ids[slot];
         return 1;
     }
-    if (!first_found_by(&segment->tables, table, row, query->row)) return 1;
+    if (!first_reached_by(segment, table, row, query->row)) return 1;
     return push(query->matches, (uint64_t)segment->base.ids[slot] << 32 | (unsigned)bits);
 }
 
@@ -234,12 +264,28 @@ INLINE int scan_bucket(const Buckets *segment, int table, Span span, Query *quer
 
 /* --- many queries over several segments ------------------------------------------------------ */
 
-INLINE void find_bucket(const Buckets *segment, int table, const uint64_t *row, Span *span) {
-    span->start = bucket_of(segment, table, row);
-    if (segment->heads)
-        PREFETCH(segment->heads + table * n_buckets(segment) + span->start);
-    else
-        PREFETCH(segment->offsets + table * (n_buckets(segment) + 1) + span->start);
+/* How many buckets a look-up asks in the first tables. */
+INLINE int64_t n_asked(const Buckets *segment, int tables) {
+    return tables ? segment->probes_end[tables - 1] : 0;
+}
+
+INLINE int64_t n_asked_of_all(Buckets *const *segments, int n_segments) {
+    int64_t n = 0;
+    for (int i = 0; i < n_segments; i++) n += n_asked(segments[i], segments[i]->tables.n_tables);
+    return n;
+}
+
+INLINE void find_buckets(const Buckets *segment, const uint64_t *row, Span *spans) {
+    for (int t = 0; t < segment->tables.n_tables; t++) {
+        const uint64_t own = bucket_of(segment, t, row);
+        for (int64_t p = n_asked(segment, t); p < segment->probes_end[t]; p++) {
+            const uint64_t bucket = spans[p].start = own ^ segment->probes[p];
+            if (segment->heads)
+                PREFETCH(segment->heads + t * n_buckets(segment) + bucket);
+            else
+                PREFETCH(segment->offsets + t * (n_buckets(segment) + 1) + bucket);
+        }
+    }
 }
 
 INLINE void find_entries(const Buckets *segment, int table, Span *span) {
@@ -259,21 +305,37 @@ INLINE void find_entries(const Buckets *segment, int table, Span *span) {
     PREFETCH(window), PREFETCH(window + 16);
 }
 
+INLINE void find_all_entries(const Buckets *segment, Span *spans) {
+    for (int t = 0; t < segment->tables.n_tables; t++)
+        for (int64_t p = n_asked(segment, t); p < segment->probes_end[t]; p++)
+            find_entries(segment, t, spans + p);
+}
+
+/* 1 done, 0 out of memory, -1 limit reached. */
+INLINE int scan_segment(const Buckets *segment, const Span *spans, Query *query, Scans scans) {
+    for (int t = 0; t < segment->tables.n_tables; t++)
+        for (int64_t p = n_asked(segment, t); p < segment->probes_end[t]; p++) {
+            const int state = scan_bucket(segment, t, spans[p], query, scans);
+            if (state <= 0) return state;
+        }
+    return 1;
+}
+
 /* 1 done, 0 out of memory. */
 INLINE int answer(Buckets *const *segments, int n_segments, const Span *spans, Query *query,
                   int64_t *out, Scans scans) {
     const size_t before = query->matches->n;
     query->first = UINT64_MAX;
-    for (int i = 0; i < n_segments; i++)
-        for (int t = 0; t < segments[i]->tables.n_tables; t++) {
-            const int state = scan_bucket(segments[i], t, *spans++, query, scans);
-            if (!state) return 0;
-            if (state < 0) {
-                query->matches->n = before;
-                *out = OVER_LIMIT;
-                return 1;
-            }
+    for (int i = 0; i < n_segments; i++) {
+        const int state = scan_segment(segments[i], spans, query, scans);
+        if (!state) return 0;
+        if (state < 0) {
+            query->matches->n = before;
+            *out = OVER_LIMIT;
+            return 1;
         }
+        spans += n_asked(segments[i], segments[i]->tables.n_tables);
+    }
     if (!query->every) {
         *out = query->first == UINT64_MAX ? NOBODY : (int64_t)query->first;
         return 1;
@@ -286,18 +348,18 @@ INLINE int answer(Buckets *const *segments, int n_segments, const Span *spans, Q
 /* Answers in groups, so that the misses of many queries overlap. spans: room for GROUP queries. */
 INLINE int look_up_with(Buckets *const *segments, int n_segments, const uint64_t *rows, int64_t n,
                         Query query, Span *spans, int64_t *out, Scans scans) {
-    const int n_tables = segments[0]->tables.n_tables, n_words = segments[0]->base.n_words;
-    const int each = n_segments * n_tables;
-    const int64_t limit = query.limit;
+    const int n_words = segments[0]->base.n_words;
+    const int64_t each = n_asked_of_all(segments, n_segments), limit = query.limit;
     for (int64_t at = 0; at < n; at += GROUP) {
         const int size = n - at < GROUP ? (int)(n - at) : GROUP;
+        Span *own = spans;
         for (int q = 0; q < size; q++)
-            for (int i = 0; i < each; i++)
-                find_bucket(segments[i / n_tables], i % n_tables, rows + (at + q) * n_words,
-                            spans + q * each + i);
+            for (int i = 0; i < n_segments; own += n_asked_of_all(segments + i++, 1))
+                find_buckets(segments[i], rows + (at + q) * n_words, own);
+        own = spans;
         for (int q = 0; q < size; q++)
-            for (int i = 0; i < each; i++)
-                find_entries(segments[i / n_tables], i % n_tables, spans + q * each + i);
+            for (int i = 0; i < n_segments; own += n_asked_of_all(segments + i++, 1))
+                find_all_entries(segments[i], own);
         for (int q = 0; q < size; q++) {
             query.row = rows + (at + q) * n_words, query.limit = limit;
             if (!answer(segments, n_segments, spans + q * each, &query, out + at + q, scans))
@@ -335,7 +397,7 @@ TARGET_AVX512 static int look_up_avx512(Buckets *const *segments, int n_segments
 static int look_up(int simd_level, Buckets *const *segments, int n_segments, const uint64_t *rows,
                    int64_t n, Query query, int64_t *out) {
     Span few[64];
-    const size_t each = (size_t)n_segments * segments[0]->tables.n_tables;
+    const size_t each = (size_t)n_asked_of_all(segments, n_segments);
     const size_t needed = each * (n < GROUP ? (size_t)n : GROUP);
     Span *spans = needed <= 64 ? few : malloc(needed * sizeof *spans);
     LookUpAt run = look_up_portable;

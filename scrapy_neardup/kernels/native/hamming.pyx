@@ -25,14 +25,17 @@ cdef extern from "hamming.h":
         uint32_t *ids
         uint8_t *tombstones
     ctypedef struct tables_t "Tables":
-        int n_tables, n_words
+        int n_tables, n_words, n_widths
         const uint64_t *masks
         const uint64_t *multipliers
         const int64_t *places
+        const int64_t *widths
     ctypedef struct segment_t "Buckets":
         base_t base
         tables_t tables
         int shift
+        const uint32_t *probes
+        const int64_t *probes_end
         const uint32_t *offsets
         const uint32_t *windows
         const uint32_t *slots
@@ -68,8 +71,10 @@ cdef object empty = np.empty, i64 = np.dtype(np.int64)
 cdef tables_t tables_of(tables):
     """Pointers into arrays that the caller keeps alive."""
     cdef tables_t found
-    cdef const int64_t[:, ::1] places = tables.windows
+    cdef const int64_t[:, ::1] places = tables.windows, widths = tables.widths
     found.n_tables, found.n_words = tables.masks.shape
+    found.n_widths = tables.widths.shape[1]
+    found.widths = &widths[0, 0] if found.n_widths else NULL
     found.masks = words_at(tables.masks)
     found.multipliers = words_at(tables.multipliers)
     found.places = &places[0, 0]
@@ -130,22 +135,44 @@ def build_table(tables, arrays, int table):
                     <uint32_t *>segment.slots + from_entry)
 
 
+cdef class Probes:
+    """Which buckets a look-up asks in a directory of 2**bits."""
+
+    cdef object masks, ends
+
+    def __init__(self, tables, int bits):
+        each = [twin.probes(tables, table, bits) for table in range(len(tables.masks))]
+        self.masks = np.concatenate(each)
+        self.ends = np.cumsum([len(own) for own in each], dtype=np.int64)
+
+    cdef give(self, segment_t *segment):
+        cdef const int64_t[::1] ends = self.ends
+        segment.probes = numbers_at(self.masks)
+        segment.probes_end = &ends[0]
+
+
 cdef class Segment(Frozen):
     """Contiguous buckets behind a direct directory; the arrays may be read-only maps."""
 
     cdef readonly object tables, windows, slots
     cdef readonly int bits
+    cdef Probes probes
+    cdef object _largest
 
     def __init__(self, tables, arrays):
         self.take(arrays)
         self.tables, self.windows, self.slots = tables, arrays.windows, arrays.slots
         self.bits = (self.offsets.shape[1] - 1).bit_length() - 1
         self.c = segment_of(tables, arrays)
+        self.probes = Probes(tables, self.bits)
+        self.probes.give(&self.c)
 
     @property
     def largest_bucket(self):
         """Entries of the fullest bucket of any table."""
-        return int(np.diff(self.offsets.astype(np.int64), axis=1).max())
+        if self._largest is None:
+            self._largest = max(int(np.diff(starts).max()) for starts in self.offsets)
+        return self._largest
 
 
 def memtable_capacity(n_frozen):
@@ -159,6 +186,7 @@ cdef class Memtable(Growing):
     cdef object _heads
     cdef readonly object tables
     cdef readonly int bits
+    cdef Probes probes
 
     def __init__(self, tables, capacity, int bits):
         self.make_room(capacity, tables.masks.shape[1])
@@ -167,6 +195,8 @@ cdef class Memtable(Growing):
         self.c.tables = tables_of(tables)
         self.c.shift = 64 - bits
         self.c.heads = <uint32_t *>table_at(self._heads)
+        self.probes = Probes(tables, bits)
+        self.probes.give(&self.c)
         self.c.lines = 1  # line 0 ends chains
 
     def __dealloc__(self):

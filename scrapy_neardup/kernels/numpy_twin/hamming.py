@@ -1,7 +1,9 @@
 """Signatures → those within a Hamming distance: look-ups in tables of buckets, whole-array.
 
 Pairs (signature, id) are found by `tables`: each masks a signature, multiplies its words, and
-takes the high bits of the sum as the bucket (index/layout.py chooses masks and multipliers).
+takes the high bits of the sum as the bucket (index/layout.py chooses masks and multipliers). Where
+tables have widths, the bucket is the leading block and as many bits of those behind it as the
+directory has room for; a look-up then asks every bucket within reach of its own.
 Buckets are the posting lists of segments.py, whose words are used here. Matches of a query are
 sorted by id; an id is given once, at its smallest distance.
 """
@@ -9,6 +11,7 @@ sorted by id; an id is given once, at its smallest distance.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +46,7 @@ class Tables(NamedTuple):
     masks: U64Array  # shape (tables, words)
     multipliers: U64Array  # shape (tables, words)
     windows: I64Array  # shape (tables, 2): word, rotation to the right
+    widths: I64Array  # shape (tables, blocks or 0): bits of the blocks from the leading one on
 
 
 class SegmentArrays(NamedTuple):
@@ -57,23 +61,64 @@ class SegmentArrays(NamedTuple):
 
 def buckets(tables: Tables, table: int, rows: U64Array, bits: int) -> I64Array:
     """The bucket of each row in a directory of 2**bits; bits from 1 to 32."""
-    own: I64Array = (sort_keys(tables, table, rows) >> np.uint64(64 - bits)).astype(np.int64)
+    keys = turned if tables.widths.size else sort_keys
+    own: I64Array = (keys(tables, table, rows) >> np.uint64(64 - bits)).astype(np.int64)
     return own
+
+
+def turned(tables: Tables, table: int, rows: U64Array) -> U64Array:
+    """A word of each row with the window at its low end; a single leading block is on top."""
+    word, turn = (int(x) for x in tables.windows[table])
+    column = rows[:, word]
+    high = column << np.uint64(64 - turn) if turn else np.uint64(0)
+    found: U64Array = column >> np.uint64(turn) | high
+    return found
 
 
 def windows(tables: Tables, table: int, rows: U64Array) -> U32Array:
     """The 32 bits of each row that entries of the table repeat."""
-    word, turn = (int(x) for x in tables.windows[table])
-    column = rows[:, word]
-    high = column << np.uint64(64 - turn) if turn else np.uint64(0)
-    return (column >> np.uint64(turn) | high).astype(np.uint32)
+    return turned(tables, table, rows).astype(np.uint32)
 
 
-def first_table(tables: Tables, differing: U64Array) -> I64Array:
-    """The first table whose leading bits are all equal; as many as there are tables if none."""
+def probes(tables: Tables, table: int, bits: int) -> U32Array:
+    """What tells the buckets that a look-up asks from its own: all bits that may differ.
+
+    At most k are set in the first k + 1 blocks, for every k; 0, the own bucket, is the first.
+    """
+    found, left = np.zeros(1, dtype=np.uint32), bits
+    for k, width in enumerate(tables.widths[table].tolist()):
+        for place in range(left - 1, max(left - width, 0) - 1, -1):
+            fewer = found[np.bitwise_count(found) < k]
+            found = np.concatenate([found, fewer | np.uint32(1 << place)])
+        left -= width
+        if left <= 0:
+            break
+    return found
+
+
+def in_reach(tables: Tables, table: int, differing: I64Array, bits: int) -> BoolArray:
+    """Whether each of some numbers is one of the probes."""
+    reached: BoolArray = np.ones(differing.shape, dtype=bool)
+    ends = np.minimum(np.cumsum(tables.widths[table]), bits).tolist() or [bits]
+    for k, end in enumerate(ends):
+        reached &= np.bitwise_count(differing >> (bits - end)) <= k
+        if end == bits:
+            break
+    return reached
+
+
+def first_table(tables: Tables, differing: U64Array, bits: int = 0) -> I64Array:
+    """The first table that brings rows together which differ so; as many as tables if none does.
+
+    bits: of a directory whose buckets in reach bring them together; 0: equal leading bits do.
+    """
     found = np.full(len(differing), len(tables.masks), dtype=np.int64)
     for table in reversed(range(len(tables.masks))):
-        found[~(differing & tables.masks[table]).any(axis=1)] = table
+        if bits and tables.widths.size:
+            together = in_reach(tables, table, buckets(tables, table, differing, bits), bits)
+        else:
+            together = ~(differing & tables.masks[table]).any(axis=1)
+        found[together] = table
     return found
 
 
@@ -130,15 +175,16 @@ class Segment(Bucketed, Frozen):
         self.tables = tables
         self.offsets, self.windows, self.slots = arrays[2:]
         self.bits = (self.offsets.shape[1] - 1).bit_length() - 1
+        self._probes = [probes(tables, table, self.bits) for table in range(len(tables.masks))]
 
-    @property
+    @cached_property
     def largest_bucket(self) -> int:
         """Entries of the fullest bucket of any table."""
-        return int(np.diff(self.offsets.astype(np.int64), axis=1).max())
+        return max(int(np.diff(starts).max()) for starts in self.offsets)  # they ascend
 
     def spans(self, table: int, queries: U64Array) -> tuple[I64Array, I64Array]:
-        """Start and length of each query's bucket."""
-        own = buckets(self.tables, table, queries, self.bits)
+        """Start and length of the buckets that each query asks; shape (queries, probes)."""
+        own = buckets(self.tables, table, queries, self.bits)[:, None] ^ self._probes[table]
         starts = self.offsets[table][own].astype(np.int64)
         return starts, self.offsets[table][own + 1] - starts
 
@@ -146,7 +192,7 @@ class Segment(Bucketed, Frozen):
         """How many entries each query is compared with."""
         total = np.zeros(len(queries), dtype=np.int64)
         for table in range(len(self.tables.masks)):
-            total += self.spans(table, queries)[1]
+            total += self.spans(table, queries)[1].sum(axis=1)
         return total
 
     def matches(self, queries: U64Array, distance: int) -> Iterator[tuple[I64Array, ...]]:
@@ -162,7 +208,9 @@ class Segment(Bucketed, Frozen):
     def _candidates(
         self, table: int, queries: U64Array, distance: int
     ) -> tuple[I64Array, I64Array]:
-        place, query = ranges(*self.spans(table, queries))
+        starts, lengths = self.spans(table, queries)
+        place, asked = ranges(starts.ravel(), lengths.ravel())
+        query = asked // starts.shape[1]
         if not table:
             differing = np.bitwise_count(self.rows[place, 0] ^ queries[query, 0])
         else:
@@ -201,9 +249,8 @@ class Memtable(Bucketed, Growing):
         return total
 
     def _in_bucket(self, table: int, queries: U64Array) -> BoolArray:
-        own = buckets(self.tables, table, queries, self.bits).astype(np.uint32)
-        same: BoolArray = self.lists[table] == own[:, None]
-        return same
+        own = buckets(self.tables, table, queries, self.bits)
+        return in_reach(self.tables, table, self.lists[table] ^ own[:, None], self.bits)
 
     def matches(self, queries: U64Array, distance: int) -> Iterator[tuple[I64Array, ...]]:
         """(query, slot, distance) of pairs within the distance, in pieces, each pair once."""
@@ -225,7 +272,7 @@ def confirmed(
     """Which candidates of a table are near, there, and not found by an earlier table."""
     differing = segment.rows[slots] ^ queries
     bits = np.bitwise_count(differing).sum(axis=1, dtype=np.int64)
-    near = (bits <= distance) & (first_table(segment.tables, differing) == table)
+    near = (bits <= distance) & (first_table(segment.tables, differing, segment.bits) == table)
     if segment.tombstones is not None:
         near &= segment.tombstones[slots] == 0
     return np.flatnonzero(near), bits[near]
