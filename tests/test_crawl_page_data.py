@@ -47,6 +47,10 @@ def read(body: str) -> PageData:
             ["application/ld+json[].@type Store"],
         ),
         (
+            """<script type="text/x-magento-init">{"*": {"price": 9}}</script>""",
+            ["text/x-magento-init.*.price 9"],
+        ),
+        (
             r"""<script>window.d = JSON.parse('{"a": "it\'s \x41\u0042", "b": [1.50]}')</script>""",
             ["window.d.a it's AB", "window.d.b[] 1.50"],
         ),
@@ -277,6 +281,12 @@ def test_a_long_script_without_json_is_read_in_passing() -> None:
         ("<template><noscript>12</noscript></template>", ["template 12"]),
         ("<svg><text>12</text></svg><style>p {}</style>", ["text 12", "style p {}"]),
         ("<li class=active><a href=/p/13 id=a>13</a>", []),
+        ("<li class='sold-out menu-item-9 is-active current_page_item'>", ["li.class sold-out"]),
+        ("<svg><title>Sold out</title></svg>", ["title Sold out"]),
+        ("<script type='math/tex'>x^2</script>", ["script x^2"]),
+        ("<script type='text/template'><b>4</b> left</script>", ["script <b>4</b> left"]),
+        ("<script type='5e42-text/javascript'>a=4,'ad-5e42f18d3d64c'</script>", ["a 4", " ad-*"]),
+        ("<script type=importmap>{'imports': {'a': '/a.4f.js'}}</script>", []),
     ],
 )  # fmt: skip
 def test_details_are_what_tells_long_pages_apart(body: str, details: list[str]) -> None:

@@ -54,7 +54,9 @@ KEYS_AT_ONCE = 1 << 14  # keys sorted in one call
 MAX_TOKEN = 1 << 20  # characters; longer values are what the page says, whatever they look like
 MAX_BEGIN = 1 << 12  # characters between a name and its JSON
 JSON_TYPE = re.compile(r"json\b", re.IGNORECASE)
-SCRIPT_TYPE = re.compile(r"(?:module|(?:text|application)/(?:java|ecma)script\b.*+)?")
+# Code, also where a consent banner or a cache has it wait. What has another type is read by it.
+SCRIPT_TYPE = re.compile(r"(?:module|text/(?:plain|babel|jsx)|.*script\b.*+)?", re.IGNORECASE)
+RULES_OF_BROWSERS = frozenset({"importmap", "speculationrules"})
 # Meta tags that say how to show or index a page, or when it was made; not what it says.
 TECHNICAL = re.compile(
     r"viewport|charset|generator|robots|googlebot|bingbot|referrer|theme-color|color-scheme|"
@@ -97,6 +99,11 @@ LASTING = frozenset(
         *("", "alt", "aria-label", "checked", "class", "coords", "d", "href", "lang", "points"),
         *("poster", "selected", "src", "srcset", "style", "title", "transform"),
     )
+)
+# Classes of entries of a menu that say where the reader is.
+WHERE_YOU_ARE = re.compile(
+    r"(?:.*[-_])?(?:active|current|here|trail|open(?:ed)?|expanded)(?:[-_]\w+)*|(?:menu|nav)[-_].*",
+    re.IGNORECASE,
 )
 # Arguments that only keep a file from being taken out of a cache.
 UNCACHED = re.compile(
@@ -154,6 +161,8 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
                     details.add(tag, tag, "".join(element.itertext()))
             case _ if element.getparent() is not None and element.getparent().tag == "head":
                 heads.append(_head(element))
+            case _:  # of an image
+                details.add("title", "title", "".join(element.itertext()))
     for element in _with_itemprop(root) if b"itemprop" in body else ():
         _add_itemprop(lines, element)
     _add_details(details, body, url)
@@ -165,7 +174,10 @@ def _add_details(details: _Lines, body: bytes, url: str) -> None:
     here = quote(url, safe="")
     for element, name, value in kernels.markup.details(body):
         path = f"{element}.{name}"
-        if name in LASTING and "/" not in value:
+        if element == "li" and name == "class":
+            if lasting := lasting_classes(value):
+                details.append(path, lasting)
+        elif name in LASTING and "/" not in value:
             details.append(path, value)
         else:
             said = UNCACHED.sub("", value) if len(value) <= AT_ONCE else value
@@ -247,6 +259,12 @@ class _Lines:
         return self._now - AN_HOUR_S <= said <= self._now + A_MINUTE_S
 
 
+@lru_cache(maxsize=1024)  # the entries of a list have the same ones
+def lasting_classes(names: str) -> str:
+    """The classes of an entry of a list, without those that say where in a menu the reader is."""
+    return " ".join(name for name in names.split() if not WHERE_YOU_ARE.fullmatch(name))
+
+
 @lru_cache(maxsize=4096)  # a list has one name for all its values
 def names_of_the_visit(key: str) -> re.Pattern[str] | None:
     """How a value of this name looks that is made anew for each visit; None for other names."""
@@ -281,8 +299,14 @@ def squeezed(text: str) -> str:
 def _add_script(lines: _Lines, code: _Lines, element: etree._Element) -> int:
     """The JSON of a script, and the literals of the rest; how many characters hold no JSON."""
     text, kind = element.text or "", element.get("type", "")[:MAX_KEY]
-    is_json = JSON_TYPE.search(kind) is not None
-    if not text or not (is_json or SCRIPT_TYPE.fullmatch(kind.strip())):
+    is_code = SCRIPT_TYPE.fullmatch(kind.strip()) is not None
+    is_json = JSON_TYPE.search(kind) is not None or (
+        not is_code and text.lstrip()[:1] in ("{", "[")
+    )
+    if not text or kind.strip().lower() in RULES_OF_BROWSERS:
+        return 0
+    if not (is_json or is_code):  # a template, a formula: whatever reads it may read all of it
+        code.add("script", kind, text)
         return 0
     at, rest = 0, []
     for name, value, start, end in _json_values(text):

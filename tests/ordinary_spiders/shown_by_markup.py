@@ -53,6 +53,36 @@ DETAILS = {
     "chart": ("<svg><path d='M 0 {n} L 9 {n}'/></svg>", "//@d"),
     "formula": ("<math><{root}><mi>x</mi></{root}></math>", "name(//math/*)"),
     "style-sheet": ("<style>.hero {{background: url(/{letter}.jpg)}}</style>", "//style/text()"),
+    "rating": ("<p class='star-rating {word}'><i></i><i></i></p>", "//main/p[@class]/@class"),
+    "feature": ("<ul><li class='{sign}'>Lift</ul>", "//main//li/@class"),
+    "row": ("<table><tr class='{sign}'><td>Lift</table>", "//tr/@class"),
+    "backdrop": ("<div style='background-image: url(/{letter}.jpg)'></div>", "//main/div/@style"),
+    "unseen": ("{notices}", "//main/div/@style"),
+    "hidden": ("{labels}", "//main/p[@hidden]/text()"),
+    "disabled": ("{buttons}", "//button[@disabled]/text()"),
+    "start": ("<ol start={n}><li>Clause</ol>", "//ol/@start"),
+    "rows-high": ("<table><tr><td rowspan={n}>Maths<td>8:00</table>", "//@rowspan"),
+    "svg-title": ("<svg><title>Grade {letter}</title><path d='M 0 0'/></svg>", "//svg/title"),
+    "svg-bars": ("<svg><rect x=0 y=0 width={n}0 height=5 /></svg>", "//rect/@width"),
+    "embedded-page": ("<iframe srcdoc='&lt;b>{letter}&lt;/b>'></iframe>", "//@srcdoc"),
+    "colour": ("<font color='#{n}00'>Level</font>", "//font/@color"),
+    "cell-colour": ("<table><tr><td bgcolor='#{n}00'>Level</table>", "//@bgcolor"),
+    "inline-image": ("<img src='data:image/png;base64,iVBORw0KGgo{n}AAAA'>", "//img/@src"),
+    "formula-in-script": ("<script type='math/tex'>x^{n}</script>", "//script/text()"),
+    "magento": (
+        '<script type=\'text/x-magento-init\'>{{"*": {{"price": {n}9}}}}</script>',
+        "//script/text()",
+    ),
+    "script-template": ("<script type='text/template'><b>{n} left</b></script>", "//script/text()"),
+    "nuxt": (
+        "<script>window.__NUXT__=(function(a,b){{return {{price:a,name:b}}}}({n},'x'))</script>",
+        "//script/text()",
+    ),
+    "apollo": (
+        '<script>window.__APOLLO_STATE__={{"P:1":{{"stock":{n}}}}};</script>',
+        "//script/text()",
+    ),
+    "data-island": ("<xml><stock>{n}</stock></xml>", "//stock/text()"),
     "comment": ("<!-- stock: {n} -->", "//main/comment()"),
 }
 OF_PAGES = [kind for kind in DETAILS if kind != "comment"]  # those often tell how a page was made
@@ -63,6 +93,10 @@ def detail(kind: str, variant: int) -> str:
     """What tells a page of a kind from its other variants."""
     checkboxes = (f"<input type=checkbox name=b{i}{' checked' * (i == variant)}>" for i in range(4))
     options = (f"<option{' selected' * (i == variant)}>Size {i}" for i in range(4))
+    labels = "".join(f"<p class=l{i}{' hidden' * (i == variant)}>Label {i}</p>" for i in range(4))
+    shown = ("block" if i == variant else "none" for i in range(4))
+    notices = "".join(f"<div style='display: {one}'>Sold out</div>" for one in shown)
+    buttons = "".join(f"<button{' disabled' * (i == variant)}>Size {i}</button>" for i in range(4))
     cells = "".join(f"<td>{'5.00' * (i == variant)}</td>" for i in range(4))
     return DETAILS[kind][0].format(
         n=variant + 1,
@@ -72,6 +106,10 @@ def detail(kind: str, variant: int) -> str:
         tag=("del", "ins", "s", "sup")[variant],
         power=("2", "<sup>2</sup>", "<sub>2</sub>", "<sup><sup>2</sup></sup>")[variant],
         root=("msqrt", "mrow", "mover", "mphantom")[variant],
+        word=("One", "Two", "Three", "Four")[variant],
+        notices=notices,
+        labels=labels,
+        buttons=buttons,
         checkboxes="".join(checkboxes),
         options="".join(options),
         cells=cells,

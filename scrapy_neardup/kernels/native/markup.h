@@ -227,6 +227,17 @@ static int leads_away(Piece link, const Names *pages) {
     return !kind_of_piece(pages, (Piece){dot, end});
 }
 
+/* Whether a look is a style that shows an image, sets a variable or hides something. */
+static int is_showing(Piece name, Piece value) {
+    if (name.end - name.start != 5 || (*name.start | 0x20) != 's') return 0; /* style, not class */
+    for (const uint8_t *at = value.start; value.end - at >= 2; at++) {
+        if (at[0] == '-' && at[1] == '-') return 1;
+        if (value.end - at >= 4 && memcmp(at, "url(", 4) == 0) return 1;
+        if (value.end - at >= 7 && memcmp(at, "display", 7) == 0) return 1;
+    }
+    return 0;
+}
+
 /* Whether an attribute says something beside the text. */
 static int counts(Kind element, Piece name, Piece value, const Names *attributes,
                   const Names *pages) {
@@ -234,7 +245,8 @@ static int counts(Kind element, Piece name, Piece value, const Names *attributes
     case IS_SILENT:
         return 0;
     case IS_LOOK:
-        return element == IS_SPAN || element == IS_MARK || element == IS_CELL;
+        return element == IS_SPAN || element == IS_MARK || element == IS_CELL ||
+               is_showing(name, value);
     case IS_LINK:
         return leads_away(value, pages);
     default:

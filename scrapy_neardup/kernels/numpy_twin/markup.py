@@ -17,27 +17,29 @@ BLOCKS = (
     *("tfoot", "th", "thead", "tr", "ul"),
 )
 # What tells pages apart that read alike: all attributes but SILENT ones, which name, link, size or
-# script elements; of LOOKS those of the short elements SPANS; of LINKS those to no page. And each
-# of MARKS, elements that change what is read in them or may be chosen, and empty CELLS.
+# script elements; of LOOKS those of the small elements SPANS, and any style with one of SHOWING; of
+# LINKS those to no page. And each of MARKS, elements that change what is read in them or may be
+# chosen, and empty CELLS.
 UNSHOWN = ("base", "head", "html", "link", "meta", "script", "style")
-SPANS = ("b", "em", "i", "small", "span", "strong", "use")
+SPANS = (*("b", "dd", "dt", "em", "i", "li", "p", "rect", "small", "span", "strong", "tr", "use"),)
 CELLS = ("td", "th")
 MARKS = (
-    *("del", "ins", "input", "option", "s", "strike", "sub", "sup"),
+    *("button", "del", "ins", "input", "option", "s", "strike", "sub", "sup"),
     *("menclose", "mfrac", "mover", "mphantom", "mroot", "mrow", "msqrt", "msub", "msup", "munder"),
 )
-LOOKS = ("class", "style")
+LOOKS = ("class", "height", "style", "width")
+SHOWING = ("url(", "--", "display")  # an image, a variable such as a rating, what is hidden
 LINKS = ("href",)
 SILENT = (
     *("action", "align", "allow", "allowfullscreen", "aria-controls", "aria-describedby"),
     *("aria-expanded", "aria-hidden", "aria-labelledby", "aria-owns", "async", "autocomplete"),
-    *("border", "cellpadding", "cellspacing", "charset", "colspan", "cols", "crossorigin"),
+    *("border", "cellpadding", "cellspacing", "charset", "cols", "crossorigin"),
     *("decoding", "defer", "dir", "draggable", "enctype", "fetchpriority", "fill", "focusable"),
-    *("for", "form", "frameborder", "headers", "height", "hreflang", "id", "integrity"),
+    *("for", "form", "frameborder", "headers", "hreflang", "id", "integrity"),
     *("itemid", "itemprop", "itemscope", "itemtype", "list", "loading", "maxlength", "media"),
-    *("method", "name", "nonce", "onclick", "onload", "property", "rel", "role", "rowspan", "rows"),
+    *("method", "name", "nonce", "onclick", "onload", "property", "rel", "role", "rows"),
     *("scope", "size", "sizes", "stroke", "stroke-width", "summary", "tabindex", "target"),
-    *("type", "typeof", "valign", "viewbox", "width", "xmlns", "xml:space"),
+    *("type", "typeof", "valign", "viewbox", "xmlns", "xml:space"),
 )
 PAGES = ("asp", "aspx", "cfm", "cgi", "do", "htm", "html", "jsp", "jspx", "php", "phtml", "shtml")
 STYLESHEET = f"""
@@ -110,7 +112,8 @@ def _text(piece: bytes) -> str:
 def _counts(element: str, name: str, value: str) -> bool:
     """Whether an attribute says something beside the text."""
     if name in LOOKS:
-        return element in SPANS or element in MARKS or element in CELLS
+        is_small = element in SPANS or element in MARKS or element in CELLS
+        return is_small or (name == "style" and any(sign in value for sign in SHOWING))
     return _leads_away(value) if name in LINKS else name not in SILENT
 
 
