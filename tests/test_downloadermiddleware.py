@@ -1,12 +1,14 @@
 """The URL question: what was fetched is not fetched again, and no request is lost by it."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from crawls import PagesSpider, crawl, crawl_requests
 from mock_site import MockSite
 from scrapy import Request, Spider
+from scrapy.dupefilters import BaseDupeFilter
 from scrapy.http import FormRequest, Response
 
 from scrapy_neardup.urls.filters.layered import LayeredBloomFilter
@@ -19,7 +21,14 @@ class TinyFilter(LayeredBloomFilter):
         super().__init__(capacity, error_rate, max_bytes=2_000)
 
 
-SEEN_AGAIN = {"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"}
+class LetsPass(BaseDupeFilter):
+    """Lets each request come to the middleware, and does not say that it is to be made again."""
+
+    def request_seen(self, request: Request) -> bool:
+        return False
+
+
+SEEN_AGAIN = {"DUPEFILTER_CLASS": LetsPass}
 
 
 def test_a_url_fetched_before_is_not_fetched_again(mock_site: MockSite) -> None:
@@ -27,6 +36,20 @@ def test_a_url_fetched_before_is_not_fetched_again(mock_site: MockSite) -> None:
     assert mock_site.gets("/page/1") == 1
     assert outcome.urls == [mock_site.url("/page/1"), mock_site.url("/page/2")]
     assert outcome.stat("urls/dropped") == 1
+
+
+def test_where_scrapy_is_to_filter_nothing_a_url_is_fetched_again_in_the_same_run(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    unfiltered = {
+        "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",
+        "NEARDUP_STATE_DIR": str(tmp_path),
+    }
+    outcome = crawl_requests(mock_site, "/page/1", "/page/1", "/page/1", settings=unfiltered)
+    assert mock_site.gets("/page/1") == 3
+    assert outcome.stat("urls/exempt/unfiltered") == 2
+    crawl_requests(mock_site, "/page/1", "/page/1", settings=unfiltered)
+    assert mock_site.gets("/page/1") == 3, "known of an earlier crawl"
 
 
 def test_session_ids_and_tracking_do_not_make_a_new_url(mock_site: MockSite) -> None:

@@ -203,9 +203,14 @@ def test_a_session_id_is_one_only_where_it_looks_like_one() -> None:
         f"http://h.example/list?sid={session}",
         "http://h.example/list;jsessionid=12?PHPSESSID=3",
         f"http://h.example/(S({session}))/list",
+        f"http://h.example/list;sid={session}",
+        "http://h.example/list?scid=550e8400-e29b-41d4-a716-446655440000",
     ):
         assert url_key(same) == page
-    for other in ("?sid=12", "?sid=opening-keynote-hall", "?sid=1234567890123456", ";v=2"):
+    for other in (
+        *("?sid=12", "?sid=opening-keynote-hall", "?sid=1234567890123456", ";v=2", ";sid=12"),
+        *("?session=2026-07-14-morning-room-a", "?sid=KeynoteSession12A", "?scid=14"),
+    ):
         assert url_key("http://h.example/list" + other) != page
 
 

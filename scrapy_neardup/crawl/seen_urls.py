@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from scrapy.crawler import Crawler
+from scrapy.dupefilters import BaseDupeFilter
 from scrapy.http import Request
 from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.misc import load_object
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.delivery import Delivery
@@ -46,8 +48,9 @@ class SeenUrls:
 
     Fetched are URLs of earlier crawls and of this one: the state's filter, and the pages under
     way. Queued are those that a dupefilter asked for: a filter of this run only, so that what
-    was queued and not fetched when a crawl died is asked for again. With the filter of the
-    fleet's server they share NEARDUP_URL_ERROR_RATE.
+    was queued and not fetched when a crawl died is asked for again. Where Scrapy is told to filter
+    nothing, it has those that were fetched in this run, to be fetched as often as the spider asks.
+    With the filter of the fleet's server they share NEARDUP_URL_ERROR_RATE.
 
     Any drop is counted once and recorded once, whoever asked. A URL that was queued in this run
     already is only counted: it is fetched, so nothing is to be explained.
@@ -82,6 +85,7 @@ class SeenUrls:
         self._attempt = attempt
         self._count = count
         self._is_inspection = is_inspection(crawler)
+        self._is_unfiltered = filters_nothing(crawler)
         self._queued = make_queued_urls(settings)
         self._forgets = settings.ttl is not None
         self._starts: dict[bytes, str] = {}  # key of a start URL fetched in this run → callback
@@ -205,7 +209,10 @@ class SeenUrls:
         if request.meta.get("neardup_skip"):
             return None
         if not had_dont_filter(request):
-            return self.key(request)
+            key = self.key(request)
+            if key is not None and self._is_unfiltered:
+                self._attempt("filter", self._queued.add, key)
+            return key
         if request.meta.get("is_start_request"):
             self._remember_start(request)
         return None
@@ -254,7 +261,14 @@ class SeenUrls:
             return "dont_filter" if request.dont_filter else "inline"
         if request.dont_filter or had_dont_filter(request):
             return "dont_filter"
+        if self._is_unfiltered and self._was_answered(request):
+            return "unfiltered"
         return "redirect" if self._returns_to_its_chain(request) else None
+
+    def _was_answered(self, request: Request) -> bool:
+        """Whether this run has fetched a request's URL, where Scrapy is told to filter nothing."""
+        key = self.key(request)
+        return key is not None and bool(self._attempt("filter", self._queued.__contains__, key))
 
     def _returns_to_its_chain(self, request: Request) -> bool:
         """Whether a redirect leads back to a URL it came through, as cookie walls do."""
@@ -271,6 +285,12 @@ def parser_of(request: Request) -> str | None:
         return "parse"
     name = callback_of(request)
     return name if name is not None and name.isidentifier() else None
+
+
+def filters_nothing(crawler: Crawler) -> bool:
+    """Whether Scrapy is told to make requests again: by the dupefilter that filters none."""
+    dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
+    return getattr(dupefilter, "request_seen", None) is BaseDupeFilter.request_seen
 
 
 def is_inspection(crawler: Crawler) -> bool:

@@ -34,7 +34,7 @@ TRACKING = frozenset(
         # advertising networks mark the click
         *("gclid", "gclsrc", "dclid", "gbraid", "wbraid", "gad_source", "srsltid", "s_kwcid"),
         *("fbclid", "igsh", "igshid", "msclkid", "twclid", "ttclid", "li_fat_id", "epik"),
-        *("yclid", "ysclid", "_openstat", "ef_id", "irclickid", "rb_clickid", "scid"),
+        *("yclid", "ysclid", "_openstat", "ef_id", "irclickid", "rb_clickid"),
         # web analytics carry the visitor from host to host
         *("_ga", "_gac", "_gid", "_gl", "_branch_match_id", "sc_campaign"),
         *("pk_campaign", "pk_content", "pk_keyword", "pk_kwd", "pk_medium", "pk_source"),
@@ -48,13 +48,20 @@ TRACKING_PREFIXES = ("utm_", "mtm_", "matomo_", "piwik_", "hsa_")
 
 SESSIONS = frozenset({"cfid", "cftoken", "jsessionid", "oscsid", "phpsessid", "zenid"})
 SESSION_PREFIXES = ("aspsessionid",)
+# These name pages on some sites; what looks drawn names none.
 MAYBE_SESSIONS = frozenset({"session", "session_id", "sessionid", "sid"})
-# 16 characters or more, letters and digits mixed: `sid=12` may be a page, this is not one.
-TOKEN = re.compile(r"(?=[^0-9]*[0-9])(?=[^a-zA-Z]*[a-zA-Z])[0-9A-Za-z_-]{16,}")
+MAYBE_TRACKING = frozenset({"scid"})  # a click on an advertisement, or a subcategory
+# 16 characters or more, hexadecimal or such that letters and digits take turns TURNS times:
+# `sid=12` may be a page, and so may `2026-07-14-morning` or `KeynoteSession12`.
+TOKEN = re.compile(r"[0-9A-Za-z_-]{16,}")
+HEXADECIMAL = re.compile(r"(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]+", re.IGNORECASE)
+TURN = re.compile(r"(?<=[0-9])[A-Za-z]|(?<=[A-Za-z])[0-9]|(?<=[a-z])[A-Z]")
+TURNS = 4
 SESSION_IN_PATH = re.compile(
-    r";(?:jsessionid|phpsessid|sid)=[^/?;]*|/\((?:[A-Z]\([^()/]*\))*S\([^()/]*\)\)(?=/)",
+    r";(?:jsessionid|phpsessid)=[^/?;]*|/\((?:[A-Z]\([^()/]*\))*S\([^()/]*\)\)(?=/)",
     re.IGNORECASE,
 )
+MAYBE_SESSION_IN_PATH = re.compile(r";sid=([^/?;]*)", re.IGNORECASE)
 INDEX_FILE = re.compile(r"/(?:index\.(?:html?|php|asp|aspx|jsp)|default\.(?:html?|aspx?))$")
 SLASHES = re.compile("//+")
 DEFAULT_PORTS = {"http": ":80", "https": ":443"}
@@ -258,6 +265,7 @@ def clean_host(host: str, scheme: str, rules: UrlKeyRules) -> str:
 def clean_path(path: str, rules: UrlKeyRules) -> str:
     if rules.drop_sessions and (";" in path or "(" in path):
         path = SESSION_IN_PATH.sub("", path)
+        path = MAYBE_SESSION_IN_PATH.sub(lambda sid: "" if is_token(sid[1]) else sid[0], path)
     if rules.collapse_slashes:
         path = SLASHES.sub("/", path)
     if rules.strip_index:
@@ -279,16 +287,29 @@ def is_noise(pair: str, rules: UrlKeyRules) -> bool:
     name, _, value = pair.partition("=")
     name = name.lower()
     return (
-        (rules.drop_tracking and (name in TRACKING or name.startswith(TRACKING_PREFIXES)))
+        (rules.drop_tracking and is_tracking(name, value))
         or (rules.drop_sessions and is_session(name, value))
         or any(matches(name, pattern) for pattern in rules.ignore_params)
     )
 
 
+def is_tracking(name: str, value: str) -> bool:
+    if name in TRACKING or name.startswith(TRACKING_PREFIXES):
+        return True
+    return name in MAYBE_TRACKING and is_token(value)
+
+
 def is_session(name: str, value: str) -> bool:
     if name in SESSIONS or name.startswith(SESSION_PREFIXES):
         return True
-    return name in MAYBE_SESSIONS and TOKEN.fullmatch(value) is not None
+    return name in MAYBE_SESSIONS and is_token(value)
+
+
+def is_token(value: str) -> bool:
+    """Whether a value looks drawn, and names no page."""
+    if TOKEN.fullmatch(value) is None:
+        return False
+    return HEXADECIMAL.fullmatch(value) is not None or len(TURN.findall(value)) >= TURNS
 
 
 def matches(name: str, pattern: str) -> bool:
