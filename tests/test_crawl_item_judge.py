@@ -1,7 +1,7 @@
 """scrapy_neardup/crawl/item_judge.py: an item is dropped only if its own data repeat, too."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from scrapy_neardup.ledger.reader import LedgerReader
 
 
 class Products(PagesSpider):
-    """Every page says the same; what differs is in the request."""
+    """Makes its items of what is in the request."""
 
     data: dict[str, Any]
 
@@ -24,10 +24,19 @@ class Products(PagesSpider):
         yield {"url": response.url, **data}
 
 
-def products(site: MockSite, *data: dict[str, Any], **settings: Any) -> Outcome:
-    """Crawl equal pages, one after the other; each yields its URL and one of `data`."""
-    for n in range(len(data)):
-        site.add(f"/product/{n}", page(prose("a product")))
+PAGE = prose("a product")
+NEAR = PAGE.rpartition(" ")[0] + " edited"
+
+
+def products(
+    site: MockSite, *data: dict[str, Any], texts: Sequence[str] = (), **settings: Any
+) -> Outcome:
+    """Crawl pages, one after the other; each yields its URL and one of `data`.
+
+    texts: of the pages, PAGE for all if there are none.
+    """
+    for n, text in enumerate(texts or [PAGE] * len(data)):
+        site.add(f"/product/{n}", page(text))
     requests = [
         Request(site.url(f"/product/{n}"), cb_kwargs=one, priority=-n) for n, one in enumerate(data)
     ]
@@ -90,8 +99,16 @@ TEXT = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(200)
     ids=["the same", "one word in 200", "another text", "a price more"],
 )
 def test_long_text_is_compared_as_pages_are(mock_site: MockSite, other: str, n_kept: int) -> None:
-    outcome = products(mock_site, {"text": TEXT}, {"text": other})
+    outcome = products(mock_site, {"text": TEXT}, {"text": other}, texts=[PAGE, NEAR])
+    assert outcome.stat("pages/near") == 1
     assert len(outcome.items) == n_kept
+
+
+def test_long_text_of_pages_that_say_the_same_comes_from_elsewhere(mock_site: MockSite) -> None:
+    texts = [TEXT, TEXT.replace("wordbb", "another"), TEXT.replace(" ", "\n")]
+    outcome = products(mock_site, *({"text": text} for text in texts))
+    assert [item["text"] for item in outcome.items] == texts[:2]
+    assert outcome.stat("pages/exact") == 2
 
 
 def test_the_next_crawl_knows_the_data_of_kept_items(mock_site: MockSite, tmp_path: Path) -> None:

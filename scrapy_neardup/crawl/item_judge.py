@@ -24,6 +24,7 @@ from scrapy_neardup.state import State
 if TYPE_CHECKING:
     from scrapy_neardup.fleet.worker import FleetWorker
 
+EQUAL = -1  # no sketch is nearer: long texts have to be equal
 MAX_CLUSTERS = 4096  # whose first item's fields are remembered, to name a field that differs
 
 
@@ -101,7 +102,7 @@ class ItemJudge:
         if not data.fields:  # nothing to compare: a doubt
             return True
         repeats = page.decision is not None and page.decision.is_duplicate
-        if repeats and self._is_known(kept):
+        if repeats and self._is_known(kept, self._within_of(page)):
             return False
         if repeats:
             self._count(stats.ITEMS_KEPT_BY_DATA)
@@ -160,11 +161,19 @@ class ItemJudge:
             return item
         return item._replace(sketch=reading.signatures.sketch)
 
-    def _is_known(self, item: KeptItem) -> bool:
-        if self._state.items.has_near(item, self._within):
+    def _within_of(self, page: CrawledPage) -> int:
+        """How far long texts may be apart in items of a page that repeats another.
+
+        Of pages with equal text, what differs in their items' texts comes from elsewhere.
+        """
+        assert page.decision is not None
+        return EQUAL if page.decision.kind == "exact" else self._within
+
+    def _is_known(self, item: KeptItem, within: int) -> bool:
+        if self._state.items.has_near(item, within):
             return True
         under_way = self._offered.get(item[:2], ())
-        return any(says_the_same(other, item, self._within) for other in under_way)
+        return any(says_the_same(other, item, within) for other in under_way)
 
     # --- what becomes of the items
 
