@@ -1,11 +1,14 @@
 """Spiders as people write them, and the site they crawl; CASES has all of them by name."""
 
 from . import (
+    addresses,
     data_formats,
     embedded_data,
+    in_pipelines,
     item_types,
     look_alikes,
     media,
+    reading_matter,
     repeats,
     several_requests,
     shown_by_markup,
@@ -18,11 +21,14 @@ from .cases import CASES
 
 __all__ = [
     "CASES",
+    "addresses",
     "data_formats",
     "embedded_data",
+    "in_pipelines",
     "item_types",
     "look_alikes",
     "media",
+    "reading_matter",
     "repeats",
     "several_requests",
     "shown_by_markup",

@@ -1,0 +1,266 @@
+"""Requests that look alike, and pages of which the address or the request says what they are."""
+
+from itertools import cycle
+from typing import Any, ClassVar
+
+import scrapy
+from mock_site import Reply, prose
+from scrapy import Request
+from scrapy.downloadermiddlewares.retry import get_retry_request
+from scrapy.http import FormRequest, JsonRequest
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import SitemapSpider
+
+from .cases import IndexSpider, Local, case
+from .site import Ask, OrdinarySite, blurb, json_reply, template
+
+N_PAGES = 10
+
+
+def arguments(name: str, values: list[str]) -> Any:
+    """Builds pages told apart by an argument of their address; each has a word of its own."""
+
+    def build(site: OrdinarySite, root: str) -> None:
+        bodies = {
+            f"show?{name}={value}": template("Programme", f"<b>{prose(value, 3)}</b>{blurb(60)}")
+            for value in values
+        }
+        site.add_all(root, bodies)
+
+    return build
+
+
+class WordSpider(IndexSpider):
+    def parse_page(self, response: Any):
+        yield {"word": response.css("b::text").get()}
+
+
+@case(arguments("session", [f"2026-07-{n}-morning-room-a" for n in range(10, 40)]))
+class ConferenceSpider(WordSpider):
+    name = "sessions-of-a-conference"
+
+
+@case(arguments("sid", [f"KeynoteSession{n}A" for n in range(10, 40)]))
+class StorySpider(WordSpider):
+    name = "sid-that-is-a-story"
+
+
+@case(arguments("cid=3&scid", [f"{n}" for n in range(30)]))
+class SubcategorySpider(WordSpider):
+    name = "subcategories"
+
+
+@case(arguments("ref", [f"isbn-{n}" for n in range(30)]))
+class ReferenceSpider(WordSpider):
+    name = "arguments-that-sound-like-tracking"
+
+
+def matrix(site: OrdinarySite, root: str) -> None:
+    site.add_all(root, {f"hall;sid={n}": template("Hall", f"<b>{n} seats</b>") for n in range(30)})
+
+
+@case(matrix)
+class MatrixSpider(WordSpider):
+    name = "matrix-parameters"
+
+
+def departures(site: OrdinarySite, root: str) -> None:
+    """A board that shows another train each time it is asked, seven in all."""
+    shown = cycle(range(7))
+    site.routes[f"{root}/board"] = lambda ask: Reply(
+        template("Departures", f"<b>Platform {next(shown)}</b>{blurb(40)}").encode()
+    )
+
+
+class Board(Local, scrapy.Spider):
+    def parse(self, response: Any, left: int = 6):
+        yield {"platform": response.css("b::text").get()}
+        if left:
+            yield self.ask(left - 1)
+
+    async def start(self):
+        yield self.ask(6)
+
+    def ask(self, left: int) -> Request:
+        return Request(f"{self.root}/board", cb_kwargs={"left": left})
+
+
+@case(departures)
+class UnfilteredSpider(Board):
+    """Asks for one URL again and again, with Scrapy's filter for that switched off."""
+
+    name = "no-dupefilter"
+    custom_settings: ClassVar = {"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"}
+
+
+class ByStep:
+    """A fingerprinter that tells requests apart by what the spider passes on."""
+
+    def fingerprint(self, request: Request) -> bytes:
+        return f"{request.url} {request.cb_kwargs}".encode()
+
+
+@case(departures)
+class FingerprintSpider(Board):
+    name = "own-fingerprinter"
+    custom_settings: ClassVar = {"REQUEST_FINGERPRINTER_CLASS": ByStep}
+
+
+@case(departures)
+class DontFilterSpider(Board):
+    name = "dont-filter"
+
+    def ask(self, left: int) -> Request:
+        return Request(f"{self.root}/board", cb_kwargs={"left": left}, dont_filter=True)
+
+
+def accounts(site: OrdinarySite, root: str) -> None:
+    """Each user logs in by a form of one URL, and sees a page of one URL."""
+
+    def login(ask: Ask) -> Reply:
+        return Reply(b"ok", headers={"Set-Cookie": f"user={ask.form['user']}; Path=/"})
+
+    def balance(ask: Ask) -> Reply:
+        user = ask.cookie.partition("user=")[2][:1]
+        return Reply(template("Your account", f"<b>{ord(user)} euros</b>{blurb(80)}").encode())
+
+    site.routes[f"{root}/login"], site.routes[f"{root}/balance"] = login, balance
+
+
+@case(accounts)
+class AccountsSpider(Local, scrapy.Spider):
+    """One cookie jar a user."""
+
+    name = "accounts"
+
+    async def start(self):
+        for user in "abcdefgh":
+            data = {"user": user}
+            yield FormRequest(f"{self.root}/login", formdata=data, meta={"cookiejar": user})
+
+    def parse(self, response: Any):
+        jar = {"cookiejar": response.meta["cookiejar"]}
+        yield response.follow("balance", self.parse_balance, meta=jar, dont_filter=True)
+
+    def parse_balance(self, response: Any):
+        yield {"balance": response.css("b::text").get()}
+
+
+def alternates(site: OrdinarySite, root: str) -> None:
+    """A sitemap that names each page in four languages; only the heading is translated."""
+    entries = ""
+    for n in range(5):
+        links = ""
+        for language in ("de", "he", "th", "zh"):
+            path = f"{root}/{language}/{n}"
+            head = f"<html lang={language}><head><link rel=canonical href='{root}/de/{n}'></head>"
+            site.add(path, f"{head}<h1>{prose(f'{n}{language}', 1)}</h1>{blurb(90)}")
+            links += f'<x:link rel="alternate" hreflang="{language}" href="{site.url(path)}"/>'
+        entries += f"<url><loc>{site.url(f'{root}/de/{n}')}</loc>{links}</url>"
+    space = "http://www.sitemaps.org/schemas/sitemap/0.9"
+    spaces = f'xmlns="{space}" xmlns:x="http://www.w3.org/1999/xhtml"'
+    body = f"<?xml version='1.0'?><urlset {spaces}>{entries}</urlset>"
+    site.add(f"{root}/sitemap.xml", body, content_type="application/xml")
+
+
+@case(alternates)
+class AlternateSpider(Local, SitemapSpider):
+    name = "sitemap-with-alternates"
+    sitemap_alternate_links = True
+
+    def parse(self, response: Any):
+        yield {"language": response.xpath("//html/@lang").get(), "url": response.url}
+        yield {"title": response.css("h1::text").get()}
+
+
+def one_shell(site: OrdinarySite, root: str) -> None:
+    """An application: each URL has the same bytes, and names the home page as its canonical URL."""
+    shell = f"<html><head><link rel=canonical href='{root}/'></head><body>{blurb(30)}</body></html>"
+    for n in range(N_PAGES):
+        site.add(f"{root}/app/{n}", shell)
+        site.pages[f"{root}/api/{n}"] = json_reply({"name": prose(n, 2), "open": n % 2 == 0})
+    site.index(f"{root}/", [f"{root}/app/{n}" for n in range(N_PAGES)])
+
+
+@case(one_shell)
+class ShellSpider(IndexSpider):
+    """Asks the interface behind the shell, and waits for the answer."""
+
+    name = "shell-and-awaited-answer"
+
+    async def parse_page(self, response: Any):
+        api = Request(response.url.replace("/app/", "/api/"))
+        answer = await self.crawler.engine.download_async(api)
+        yield {"shop": answer.json()["name"]}
+        yield {"html": response.text, "of": answer.json()["name"]}
+
+
+@case(one_shell)
+class LinkSpider(Local, scrapy.Spider):
+    """Finds its pages by a LinkExtractor and numbers them."""
+
+    name = "links-by-number"
+
+    def parse(self, response: Any):
+        links = LinkExtractor(allow="/app/").extract_links(response)
+        requests = response.follow_all(links, self.parse_page)
+        for place, request in enumerate(requests):
+            request.cb_kwargs["place"] = place
+            yield request
+
+    def parse_page(self, response: Any, place: int):
+        yield {"place": place, "seconds": 0}
+
+
+def availability(site: OrdinarySite, root: str) -> None:
+    def answer(ask: Ask) -> Reply:
+        if ask.method == "POST":
+            day = ask.json["day"] if ask.body[:1] == b"{" else int(ask.form["day"])
+            return json_reply({"free": day % 2 == 0, "currency": "EUR", "note": prose("note", 60)})
+        return json_reply({"free": None})
+
+    site.routes[f"{root}/api"] = answer
+
+
+@case(availability)
+class AvailabilitySpider(Local, scrapy.Spider):
+    """Posts forms and JSON to one URL; what it asked for is in the request only."""
+
+    name = "posted-days"
+
+    async def start(self):
+        for day in range(N_PAGES):
+            data, meta = {"day": day}, {"day": day}
+            yield JsonRequest(f"{self.root}/api", data=data, meta=meta, callback=self.parse)
+            form = {"day": str(day)}
+            yield FormRequest(f"{self.root}/api", formdata=form, meta=meta, callback=self.parse)
+
+    def parse(self, response: Any):
+        kind = response.request.headers["Content-Type"].decode()
+        yield {"day": response.meta["day"], "asked by": kind, **response.json()}
+
+
+def busy(site: OrdinarySite, root: str) -> None:
+    """Every page is "busy" twice, with status 200, before it says what it says."""
+    asked: dict[str, int] = {}
+
+    def show(ask: Ask) -> Reply:
+        n = ask.query["n"]
+        asked[n] = asked.get(n, 0) + 1
+        if asked[n] % 3:
+            return Reply(template("Busy", "<i>Please wait</i>").encode())
+        return Reply(template("Offer", f"<b>{n} left</b>{blurb(60)}").encode())
+
+    site.routes[f"{root}/offer"] = show
+    site.index(f"{root}/", [f"{root}/offer?n={n}" for n in range(N_PAGES)])
+
+
+@case(busy)
+class BusySpider(IndexSpider):
+    name = "busy-with-status-200"
+
+    def parse_page(self, response: Any):
+        if response.css("i"):
+            yield get_retry_request(response.request, spider=self, reason="busy")
+        else:
+            yield {"left": response.css("b::text").get()}
