@@ -29,7 +29,7 @@ def test_what_is_held_and_all_behind_it_waits(
     delivery, done, _ = new_delivery()
     delivery.is_buffered = is_buffered
     held: dict[int | None, set[int]] = {}  # batch → actions put since it was held
-    n_put = 0
+    n_put = n_flushed = 0
     for step, batch in steps:
         n_done = len(done)
         if step == "put":
@@ -44,14 +44,36 @@ def test_what_is_held_and_all_behind_it_waits(
             held.pop(batch, None)
             delivery.stored(batch)
         else:
+            n_flushed = n_put
             delivery.release()
         free = min((min(actions) for actions in held.values() if actions), default=n_put)
+        stored = n_flushed if is_buffered else n_put
         assert done == list(range(len(done)))  # in order, each once
-        if len(done) > n_done:
-            assert len(done) <= free
-        if step == "release" or not is_buffered:
-            assert len(done) == max(n_done, free)
+        assert len(done) == max(n_done, min(free, stored))
         assert len(delivery) == n_put - len(done)
+
+
+def test_what_was_flushed_while_it_was_held_waits_for_no_other_flush() -> None:
+    delivery, done, _ = new_delivery()
+    delivery.is_buffered = True
+    delivery.hold("a commit")
+    delivery.put(done.append, 1)
+    delivery.release()
+    delivery.put(done.append, 2)
+    delivery.stored("a commit")
+    assert done == [1]
+
+
+def test_what_an_action_puts_comes_behind_those_that_wait() -> None:
+    delivery, done, _ = new_delivery()
+    delivery.is_buffered = True
+    delivery.put(lambda: delivery.put(done.append, 3))
+    delivery.put(done.append, 1)
+    delivery.put(done.append, 2)
+    delivery.release()
+    assert done == [1, 2]
+    delivery.release()
+    assert done == [1, 2, 3]
 
 
 def test_without_sinks_that_hold_back_nothing_waits() -> None:

@@ -26,6 +26,7 @@ class Delivery:
         self._held_from: dict[Hashable, int] = {}  # batch → actions put before it was held
         # Whether actions wait for release(), which is called when buffers have been flushed.
         self.is_buffered = False
+        self._n_flushed = 0  # actions put before that was last called
 
     def put(self, action: Action, *args: object) -> None:
         """Carry out an action when all items that left the pipelines so far are stored."""
@@ -34,8 +35,7 @@ class Delivery:
             self._attempt("state", action, *args)
             return
         self._waiting.append((action, args))
-        if not self.is_buffered:
-            self.release()
+        self._carry_out()
 
     def after(self, action: Action) -> Action:
         """The action as one that waits when it is called."""
@@ -52,19 +52,27 @@ class Delivery:
     def stored(self, batch: Hashable) -> None:
         """All items of a batch are stored."""
         self._held_from.pop(batch, None)
-        if not self.is_buffered:
-            self.release()
+        self._carry_out()
 
     def hold_for_good(self) -> None:
         """Items were lost: carry out nothing more, so that the next crawl fetches them again."""
         self._held_from.setdefault(FAILED_FEED, 0)
 
     def release(self) -> None:
-        """Carry out what no batch holds."""
-        n_done = self._n_put - len(self._waiting)
-        for _ in range(min(self._held_from.values(), default=self._n_put) - n_done):
+        """Buffers hold nothing of what was put so far: carry out what no batch holds."""
+        self._n_flushed = self._n_put
+        self._carry_out()
+
+    def _carry_out(self) -> None:
+        while self._waiting and self._n_put - len(self._waiting) < self._n_free:
             action, args = self._waiting.popleft()
             self._attempt("state", action, *args)
+
+    @property
+    def _n_free(self) -> int:
+        """How many of the actions put so far need not wait."""
+        n_stored = self._n_flushed if self.is_buffered else self._n_put
+        return min([n_stored, *self._held_from.values()])
 
     def __len__(self) -> int:
         """Actions that wait."""

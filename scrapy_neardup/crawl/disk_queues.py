@@ -88,6 +88,8 @@ class DiskQueues:
 
     def commit(self) -> None:
         """To be called every COMMIT_INTERVAL_S seconds."""
+        # First what lets pages be done: so these go with the commit that begins now.
+        self._committed(self.frontier.ended())
         self._committed(self.frontier.commit())
 
     def flush(self) -> None:

@@ -191,13 +191,17 @@ class Frontier:
 
         Never waits for the disk.
         """
-        committed: list[int] = []
-        if self._writing is not None and self._writing[1].done():
-            committed = self._ended(*self._writing)
+        committed = self.ended()
         if self._writing is None and self._batch and time.monotonic() >= self._retry_at:
             batch, self._batch = self._batch, _Batch([self.batch + 1])
             self._writing = batch, self._thread.submit(self._write, batch)
         return committed
+
+    def ended(self) -> list[int]:
+        """Which commits have succeeded since this, or commit(), was last called."""
+        if self._writing is None or not self._writing[1].done():
+            return []
+        return self._ended(*self._writing)
 
     def flush(self) -> list[int]:
         """Commit everything and wait for it; which commits have succeeded."""
