@@ -36,6 +36,14 @@ class Unchanged(DropItem):
         self.fate = fate
 
 
+class PutOutBefore(DropItem):
+    """An item that left the pipelines in an earlier run, which was cut off; names its page."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(f"put out by an earlier run, which was cut off: {url}", log_level="DEBUG")
+        self.fate = Fate.KEPT
+
+
 def describe(decision: Decision) -> str:
     """The decision in words, for a log line."""
     if decision.kind == "claimed":
@@ -91,6 +99,9 @@ class NearDuplicatePipeline:
         revisit = page.revisit if page is not None else None
         if page is not None and revisit is not None and revisit.says_nothing_new:
             return self.act_on_unchanged(item, page, revisit, reading)
+        if self.reads_data and self.session.pages.was_put_out(item, page, reading):
+            self.session.count(stats.ITEMS_PUT_OUT_BEFORE)
+            raise PutOutBefore(page.response.url if page is not None else "")
         decision = self.verdict(item, page, reading)
         if decision is not None and self.session.pages.is_spared(page, decision):
             decision = None

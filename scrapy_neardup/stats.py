@@ -145,6 +145,11 @@ PAGES_FIRST_WITH_ITEM = key(
 PAGES_UNDONE = key("pages/kept_by_undo", "duplicates kept because a person undid the decision")
 
 ITEMS_DROPPED = key("items/dropped", "items dropped")
+ITEMS_PUT_OUT_BEFORE = key(
+    "items/put_out_before",
+    "items dropped of pages that were read again to find what waited when the crawl before this "
+    "one was cut off: it had put them out",
+)
 ITEMS_TAGGED = key("items/tagged", "items let through with a `neardup` field")
 ITEMS_UNTAGGABLE = key(
     "items/untaggable",

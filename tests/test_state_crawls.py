@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from scrapy import Request
@@ -103,6 +103,60 @@ def test_a_page_that_could_not_be_had_is_asked_for_again(
         last = follow(mock_site, tmp_path, RETRY_TIMES=0)
     assert mock_site.url("/flaky") in last.urls
     assert mock_site.gets("/page/1") == 1
+
+
+class Titled(Follower):
+    """Follows links with a request of its own making, and takes an item with data of each page."""
+
+    meta: ClassVar[dict[str, Any]] = {}
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "words": response.css("p::text").get("").split()[:3]}
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link, meta=self.meta)
+
+
+def read_hub_twice(
+    site: MockSite, folder: Path, hub: str = "hub", meta: Any = None, **settings: Any
+) -> Outcome:
+    """What a crawl gives that reads /hub again, because /flaky failed when it was read first.
+
+    hub: what it says then. meta: of that crawl's requests.
+    """
+    settings = {"NEARDUP_STATE_DIR": str(folder), "RETRY_TIMES": 0} | settings
+    site.add("/start", page(prose("start"), "/hub"))
+    site.add("/hub", page(prose("hub"), "/flaky"))
+    first = crawl(Titled, settings, seed=site.url("/start"))
+    assert site.url("/hub") in first.urls
+    site.add("/hub", page(prose(hub), "/flaky"))
+    second = crawl(type("Again", (Titled,), {"meta": meta}), settings, seed=site.url("/start"))
+    assert site.gets("/hub") == 2
+    return second
+
+
+def test_an_item_put_out_before_a_crawl_was_cut_off_does_not_come_again(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    second = read_hub_twice(mock_site, tmp_path)
+    assert mock_site.url("/hub") not in second.urls
+    assert second.stat("items/put_out_before") == 1
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"hub": "another hub"},
+        {"meta": {"neardup_refresh": True}},
+        {"NEARDUP_ACTION": "tag"},
+        {"NEARDUP_TTL": 30},
+    ],
+)
+def test_it_comes_again_where_its_page_changed_or_somebody_asks_for_it(
+    mock_site: MockSite, tmp_path: Path, how: dict[str, Any]
+) -> None:
+    second = read_hub_twice(mock_site, tmp_path, **how)
+    assert mock_site.url("/hub") in second.urls
+    assert not second.stat("items/put_out_before")
 
 
 def test_links_that_lead_nowhere_hold_nothing_up(mock_site: MockSite, tmp_path: Path) -> None:

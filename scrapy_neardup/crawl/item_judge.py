@@ -113,6 +113,14 @@ class ItemJudge:
         page.offered.append(OfferedItem(item, kept))
         return True
 
+    def was_kept(self, item: Any, page: CrawledPage, reading: ItemReading | None = None) -> bool:
+        """Whether an item with the same data was kept of the page; see is_new() for `reading`."""
+        name = self._name(page)
+        found = (self._read(item, page) if reading is None else reading).found
+        if name is None or found is None or not found[0].fields:
+            return False
+        return self._state.items.has(found[1]._replace(page=name))
+
     def fields_of(self, item: Any, page: CrawledPage) -> dict[str, int] | None:
         """A digest of each of an item's fields; None, counted, where they cannot be read."""
         read = self._attempt("item_data", self._read_data, item, page, stable=True)

@@ -52,6 +52,7 @@ class CrawledPage:
     decision: Decision | None = None  # what is done about it
     is_new: bool = False  # whether the page is remembered from now on
     is_read: bool = False  # whether it was judged, or could not be
+    is_reread: bool = False  # whether an earlier run, which was cut off, put out what it says
     handed: list[int] = field(default_factory=list)  # id() of items the pipeline has not seen
     visit: Visit | None = None  # what its items may echo, made with the first of them
     offered: list[OfferedItem] = field(default_factory=list)

@@ -15,6 +15,7 @@ from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.recorder import Recorder
+from scrapy_neardup.crawl.request_tracker import TRACE, had_dont_filter
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision, DecisionKind
 from scrapy_neardup.detect.near import FEW_WORDS
@@ -63,6 +64,9 @@ class PageJudge:
         self._bodies = BodyCache()
         # Another extractor may look at the URL, and a fleet must hear of each page.
         reads_bodies = self._extractor is extract.page_content
+        # Elsewhere somebody waits for items of a page that is read again.
+        once = settings.action == "drop" and settings.ttl is None and settings.recrawl == "new"
+        self._puts_out_once = once and fleet is None
         self._copies_tell = HASH_TELLS and reads_bodies and fleet is None
 
     async def judge(self, page: CrawledPage) -> None:
@@ -78,6 +82,22 @@ class PageJudge:
             judged = await self._decision(reading, page)
         if judged is not None:
             page.judged, page.decision = judged, self.spare(page.response.url, judged)
+            page.is_reread = self._puts_out_once and self._is_reread(page, judged)
+
+    def _is_reread(self, page: CrawledPage, judged: Decision) -> bool:
+        """Whether a page is what it was for an earlier run, which read it and was cut off.
+
+        Only to find what waited then is it read again: nobody asked for it.
+        """
+        row, meta = judged.page_id, page.response.meta
+        if judged.is_duplicate or page.is_new or row is None or row >= self._state.n_restored:
+            return False
+        if meta.get("neardup_refresh") or meta.get("is_start_request"):
+            return False
+        request = page.response.request
+        assert request is not None  # it has meta
+        on_purpose = request.dont_filter or (TRACE in meta and had_dont_filter(request))
+        return not (on_purpose or self._recorder.wanted(page.response))
 
     def forget(self, url: str) -> None:
         """What the page of a URL said is there no longer."""

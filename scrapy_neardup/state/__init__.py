@@ -65,6 +65,7 @@ class State:
 
     id         a number that stays with the state's folder, and that no other state has
     crashed    whether the crawl before this one ended without close()
+    n_restored  page rows that were there when it was opened; the others came since
     under_way  what the crawl before this one gave to close(), None where it crashed or gave none
     """
 
@@ -86,6 +87,7 @@ class State:
         self.store = store
         self.id = randbits(63) if store is None else store.id
         self.crashed = store is not None and store.crashed
+        self.n_restored = 0
         self.under_way: Arrays | None = None
         self._ttl_s = ttl_s
         self._clock = clock
@@ -133,6 +135,7 @@ class State:
             with _refused_if_made_up(folder):
                 state._replay(journalled)
             state.expire()
+            state.n_restored = detector.pages.n_rows
         return state
 
     @property
