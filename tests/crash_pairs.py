@@ -16,24 +16,18 @@ from pathlib import Path
 
 from example.site.plan import Plan
 
-from tests.crash import (
-    MAX_PAGES,
-    MAX_ROUNDS,
-    PATIENCE_S,
-    ROOT,
-    Child,
-    check_diary,
-    check_state,
-    keys_fetched,
-    lost_contents,
-    urls_in,
-)
+from tests.crash import MAX_PAGES, MAX_ROUNDS
+from tests.crash_crawl import SILENCE_S, Child
+from tests.crash_oracle import check_diary, check_state, keys_fetched, lost_contents, urls_in
+
+ROOT = Path(__file__).resolve().parents[1]
 
 ROUNDS = 4  # of two crawls; then one goes on alone
 SETTINGS = f"""
-import sys
+import faulthandler, signal, sys
+faulthandler.register(signal.SIGUSR1)
 sys.path[:0] = {[str(ROOT), str(ROOT / "example_project")]!r}
-from tests.crash import SETTINGS
+from tests.crash_crawl import SETTINGS
 globals().update(SETTINGS)
 SPIDER_MODULES = ["example.spiders"]
 NEARDUP_STATE_DIR = "state"
@@ -54,19 +48,9 @@ class Pair:
         (self.folder / "settings.py").write_text(SETTINGS)
         (self.folder / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
 
-    def crawl(self, name: str, beat: int) -> None:
-        """In a process of its own: `scrapy crawl`, which writes diary-NAME and NAME.jsonl."""
-        os.chdir(self.folder)
-        os.set_inheritable(beat, True)
-        log = os.open(f"log-{name}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.dup2(log, sys.stderr.fileno())
-        settings = {"DIARY": f"diary-{name}", "BEAT": beat}
-        given = [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
-        command = ["crawl", "demo", "-a", f"start={self.start}", "-o", f"{name}.jsonl", *given]
-        os.execv(sys.executable, [sys.executable, "-m", "scrapy", *command])  # noqa: S606
-
     def begun(self, name: str) -> Child:
-        return Child(lambda beat: self.crawl(name, beat))
+        """A process that crawls, and writes diary-NAME and NAME.jsonl."""
+        return Child(self.folder / f"log-{name}", scrapy_crawl, self.folder, name, self.start)
 
     def diary(self, name: str) -> list[str]:
         path = self.folder / f"diary-{name}"
@@ -79,9 +63,9 @@ class Pair:
     def end(self, child: Child) -> bool:
         """Kill a crawl after some of its pages, or let it end; whether it was killed."""
         pages = self.rng.uniform(0, MAX_PAGES) if self.rng.random() < 0.8 else float("inf")
-        child.has_ended(PATIENCE_S, pages)
+        child.has_ended(SILENCE_S, pages)
         if pages < float("inf"):
-            os.kill(child.pid, signal.SIGKILL)
+            child.send(signal.SIGKILL)
         return child.end("")
 
     def round(self, number: int) -> Counter[str]:
@@ -89,6 +73,16 @@ class Pair:
         children = [self.begun(f"{number}-{one}") for one in ("a", "b")]
         self.rng.shuffle(children)
         return Counter("killed" if self.end(child) else "finished" for child in children)
+
+
+def scrapy_crawl(beat: int, folder: Path, name: str, start: str) -> None:
+    """Become `scrapy crawl` in a project's folder."""
+    os.chdir(folder)
+    os.set_inheritable(beat, True)
+    settings = {"DIARY": f"diary-{name}", "BEAT": beat, "TICKED": f"ticks-{name}"}
+    given = [word for key, value in settings.items() for word in ("-s", f"{key}={value}")]
+    command = ["crawl", "demo", "-a", f"start={start}", "-o", f"{name}.jsonl", *given]
+    os.execv(sys.executable, [sys.executable, "-m", "scrapy", *command])  # noqa: S606
 
 
 def run(
@@ -138,7 +132,7 @@ def written_before(other: list[str], own: list[str]) -> list[str]:
 def time_of(line: str) -> float:
     """When a line of a diary was written; 0 where it does not say."""
     what, *words = line.split(" ")
-    return float(words[-1]) if what in ("fetched", "kept") else 0.0
+    return float(words[-1]) if what in ("fetched", "kept", "copy", "again") else 0.0
 
 
 def check_seen(history: list[str], own: list[str]) -> None:
@@ -151,7 +145,7 @@ def check_seen(history: list[str], own: list[str]) -> None:
         elif what == "fetched":
             keys[words[1]] = words[0]
             fetched.add(words[0])
-        elif what in ("kept", "copy"):
+        elif what in ("kept", "copy", "again"):
             handled.add(keys[words[0]])
         elif what == "seen":
             assert words[0] in fetched | handled, f"{words[0]} was dropped and never handled"

@@ -12,6 +12,7 @@ class SiteServer(ThreadingHTTPServer):
     """The site on a port, 0 for any free one. It answers from threads: any loop may crawl it."""
 
     daemon_threads = True
+    request_queue_size = 128  # Python's 5 are too few for crawls: more wait, and are dropped
     block_on_close = False  # a crawler may hold connections open after its last page
 
     def __init__(self, plan: Plan, port: int = 0) -> None:
