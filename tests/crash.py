@@ -44,7 +44,7 @@ MAX_PAGES = 80  # of a round
 MAX_ROUNDS = 60  # of a campaign; the next one may finish
 ENDS = {"SIGKILL": 8, "SIGTERM": 1, "SIGINT SIGINT": 1}  # the signals, how often each
 PLACES = ("job", "state", "both")
-TOLD = ("fetched", "refetched", "refetched_old", "repeated", "again")
+TOLD = ("fetched", "refetched", "refetched_old", "repeated", "doubled")
 
 
 @dataclass

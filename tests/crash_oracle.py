@@ -107,8 +107,8 @@ def check_feed(feed: Path, plan: Plan) -> Counter[str]:
     n_lines, urls = len(feed.read_bytes().splitlines()), urls_in(feed)
     lost = lost_contents(set(urls), plan)
     assert not lost, f"not in the feed: {lost}"
-    again = len(urls) - len(set(urls))
-    return Counter(lines=n_lines, torn=n_lines - len(urls), again=again)
+    doubled = len(urls) - len(set(urls))
+    return Counter(lines=n_lines, torn=n_lines - len(urls), doubled=doubled)
 
 
 def urls_in(feed: Path) -> list[str]:
