@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import scrapy_neardup.kernels as kernels
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.facts import (
+    BRIEF,
     FACT_WORDS,
+    ONE_PLACE,
     REASONS,
     SWAPPED,
     differences,
@@ -27,11 +30,17 @@ FAR = 100.0  # shingles that differ
 
 
 def row(text: str, *heads: str) -> U64Array:
-    return packed(exact_text_and_facts(text, heads)[1], words_and_blocks(text)[1].lines)
+    words, blocks = words_and_blocks(text)
+    n_words, spelt = (
+        int(blocks.n_words.sum()),
+        kernels.facts.spelling(words, blocks.ends, blocks.n_words <= BRIEF),
+    )
+    return packed(exact_text_and_facts(text, heads)[1], blocks.lines, n_words, spelt)
 
 
 def difference(one: U64Array, other: U64Array, n_differing: float = FAR) -> str | None:
-    (found,) = differences(one, other.reshape(1, -1), np.array([n_differing])).tolist()
+    differing = np.array([n_differing])
+    (found,) = differences(one, other.reshape(1, -1), differing, differing).tolist()
     return (None, *REASONS)[found]
 
 
@@ -106,6 +115,42 @@ def test_a_negation_is_told_by_the_word_after_it() -> None:
     )
     assert difference(one, row("that is why nobody may not call it now\nand it holds"), 16) is None
     assert difference(one, row("you may call it\nand it may not hold"), 16) == "negation"
+
+
+TEXT = "a text of so many words that nobody would take this line of it for a label"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Colour: red", "Colour: blue"),
+        ("Weight: ten kg", "Weight: ten lb"),
+        ("Chapter IV", "Chapter VI"),
+        ("Sold out", "In stock"),
+        ("музей открыт", "музей закрыт"),
+    ],
+)
+def test_another_word_in_a_brief_line_is_a_difference(one: str, other: str) -> None:
+    one, other = f"{TEXT}\n{one}\n{TEXT}", f"{TEXT}\n{other}\n{TEXT}"
+    assert difference(row(one), row(other), ONE_PLACE) == "word"
+    assert difference(row(one), row(other), ONE_PLACE + 1) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("authorizers", "authorizors"),
+        ("provide a usename", "provide a username"),
+        ("modularised", "modularized"),
+        ("so it is new", "so it is as new"),
+        (f"{TEXT} is red today", f"{TEXT} is blue today"),
+    ],
+)
+def test_other_spellings_added_words_and_other_words_of_a_text_are_none(
+    one: str, other: str
+) -> None:
+    one, other = f"{TEXT}\n{one}\n{TEXT}", f"{TEXT}\n{other}\n{TEXT}"
+    assert difference(row(one), row(other), ONE_PLACE) is None
 
 
 def test_heads_differ_where_each_has_what_the_other_lacks() -> None:

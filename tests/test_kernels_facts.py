@@ -54,6 +54,21 @@ def test_any_text_reads_as_the_twin_reads_it(
     assert same([b"", kernel.table(*columns)], [b"", twin.table(*columns)])
 
 
+LETTERS = st.text(st.sampled_from("abé博館𠀀"), min_size=1, max_size=5)
+BLOCKS = st.lists(st.tuples(st.lists(LETTERS, min_size=1, max_size=4), st.booleans()), max_size=6)
+
+
+@given(BLOCKS)
+@example([])
+def test_words_are_spelt_as_the_twin_spells_them(
+    kernel: ModuleType, blocks: list[tuple[list[str], bool]]
+) -> None:
+    texts = [" ".join(words).encode() for words, _ in blocks]
+    ends = np.cumsum([len(text) + 1 for text in texts], dtype=np.int64) - 1
+    columns = b" ".join(texts), ends, np.array([wanted for _, wanted in blocks], bool)
+    assert kernel.spelling(*columns) == twin.spelling(*columns)
+
+
 @pytest.mark.parametrize("company", ["{}", "a{} b", "5{}", "e{}\u0301", "\u1100{}"])
 def test_every_character_in_company_reads_as_the_twin_reads_it(
     kernel: ModuleType, company: str

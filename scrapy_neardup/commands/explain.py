@@ -48,6 +48,7 @@ DIFFERS = {
     "heading": "its first headings",
     "number or symbol": "a number or symbol, among equal words",
     "negation": "a negation, among equal words",
+    "word": "another word in a brief line, all others being equal",
 }
 ACTION_COLOURS = {"dropped": "red", "kept": "green", "tagged": "yellow", "counted": "yellow"}
 

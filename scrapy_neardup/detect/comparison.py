@@ -84,12 +84,6 @@ class Comparison:
         n_differing = odd_sketch.n_differing(rows.whole, reading.odd_row, measured.similarity)
         return say_the_same(reading.data, rows.data, n_differing)
 
-    def _n_differing(self, page: OwnPart, rows: PageRows, measured: Measured) -> F64Array:
-        """Shingles that one page has and the other has not, by whichever view says fewer."""
-        whole = odd_sketch.n_differing(rows.whole, page.reading.odd_row, measured.similarity)
-        own = odd_sketch.n_differing(rows.own, page.odd_row, measured.own_similarity)
-        return np.minimum(whole, own)
-
     def differing_facts(self, page: OwnPart, rows: PageRows, measured: Measured) -> I64Array:
         """In what facts a page differs from others: as facts.differences; shape (n,).
 
@@ -98,12 +92,15 @@ class Comparison:
         found = np.zeros(len(rows.data), dtype=np.int64)
         if not self.compare_facts or not len(found):
             return found
-        n_differing = self._n_differing(page, rows, measured)
+        whole = odd_sketch.n_differing(rows.whole, page.reading.odd_row, measured.similarity)
+        own = odd_sketch.n_differing(rows.own, page.odd_row, measured.own_similarity)
+        fewest = np.minimum(whole, own)
         plain = rows.have_no_own_part
         if not plain.all():
-            found = differences(page.facts, rows.facts, n_differing)
+            found = differences(page.facts, rows.facts, fewest, own)
         if plain.any():
-            found[plain] = differences(page.all_facts, rows.facts[plain], n_differing[plain])
+            facts = page.all_facts, rows.facts[plain]
+            found[plain] = differences(*facts, fewest[plain], whole[plain])
         return found
 
     def rest_similarity(self, page: OwnPart, rows: PageRows) -> F64Array:

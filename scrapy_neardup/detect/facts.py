@@ -9,6 +9,9 @@ more than the other is no such difference: it is left to similarity, but for pag
 otherwise all but equal (ONE_SIDED, ONE_SIDED_NEGATION). Nor are the same facts in another order,
 but for pages that differ in hardly more than the two that changed places (SWAPPED).
 
+In a brief line, a label and a value, any other word is a fact: between pages that are the same but
+for one place (ONE_PLACE), unless it is only spelt in another way there (OTHER_WORD).
+
 A page's facts are stored in FACT_WORDS words of 64 bits:
 
     words  what
@@ -17,6 +20,8 @@ A page's facts are stored in FACT_WORDS words of 64 bits:
     2      title and first headings: four 16-bit hashes each
     1      sum of hashes of the facts that are in no template, each with its place among them
     1      the same of its negations, each with the word after it
+    1      how many words are in no template
+    1      how those in brief lines are spelt
 
 A cell whose entries are equally many and whose sums differ holds a fact that was replaced. Where
 the numbers differ, facts were added or are gone, or a template was learnt meanwhile.
@@ -37,15 +42,21 @@ from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64
 from scrapy_neardup.kernels.numpy_twin.facts import CELLS
 
 TABLE_WORDS = CELLS // 4
-FACT_WORDS = TABLE_WORDS + 4
+FACT_WORDS = TABLE_WORDS + 6
 ONE_SIDED = 2  # shingles that differ, at most, where a fact that only one page has counts
 SWAPPED = 24  # the same where the facts are equal and their order is not: two change ten each
+ONE_PLACE = 14  # the same where one to three words were replaced in one place
+# Bits of spelling that differ, at least, where one word stands for another: of red and blue all do,
+# of authorizer and authorizor four.
+OTHER_WORD = 9
+BRIEF = 8  # words, at most, of a line that is a label and a value, and no part of a text
 ONE_SIDED_NEGATION = 16  # the same of "not" and its like: it changes five shingles and adds one
 
 TITLE_PARTS = re.compile(r"(?<!\s)\s++[-–—|·:]\s++|[|–—·»:()]")
 
 _TITLE, _HEADING = 0x7469746C65, 0x6831
-REASONS = ("title", "heading", "number or symbol", "negation")
+REASONS = ("title", "heading", "number or symbol", "negation", "word")
+_SUM, _NEGATIONS, _N_WORDS, _SPELLING = range(TABLE_WORDS + 2, FACT_WORDS)
 
 
 class Facts(NamedTuple):
@@ -85,31 +96,40 @@ def _hash_of(word: str) -> int:
     return mmh3.hash64(word.encode("utf-8", "surrogatepass"), signed=False)[0]
 
 
-def packed(facts: Facts, own_lines: I64Array) -> U64Array:
+def packed(facts: Facts, own_lines: I64Array, n_words: int, spelling: int) -> U64Array:
     """The facts of a page as it is stored; shape (FACT_WORDS,).
 
     facts: those with titles and headings of no template. own_lines: those of the page that are
     of none, ascending. Facts between the first of them and the last count: a template line
-    there may be one of the values that vary, such as a rating.
+    there may be one of the values that vary, such as a rating. n_words: of own lines. spelling: of
+    those of them that are brief.
     """
-    row: U64Array = kernels.facts.table(*facts, own_lines)
-    return row
+    table = kernels.facts.table(*facts, own_lines)
+    return np.concatenate([table, np.array([n_words, spelling], dtype=np.uint64)])
 
 
-def differences(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
+def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64Array) -> I64Array:
     """In what a page differs from others: 0 in nothing, else 1 + the place in REASONS.
 
     row: shape (FACT_WORDS,); rows: (n, FACT_WORDS). n_differing: shingles that one of the two
-    pages has and the other has not, shape (n,). O(n).
+    pages has and the other has not, shape (n,). n_own: the same of what is in no template. O(n).
     """
     found = np.zeros(len(rows), dtype=np.int64)
-    found[(row[-1] != rows[:, -1]) & (n_differing <= ONE_SIDED_NEGATION)] = 4
-    found[(row[-2] != rows[:, -2]) & (n_differing <= ONE_SIDED)] = 3
-    found[(row[-2] != rows[:, -2]) & _equal(row, rows) & (n_differing <= SWAPPED)] = 3
+    one_place = (n_own <= ONE_PLACE) & (rows[:, _N_WORDS] == row[_N_WORDS])
+    found[one_place & _other_word(row, rows)] = 5
+    found[(row[_NEGATIONS] != rows[:, _NEGATIONS]) & (n_differing <= ONE_SIDED_NEGATION)] = 4
+    found[(row[_SUM] != rows[:, _SUM]) & (n_differing <= ONE_SIDED)] = 3
+    found[(row[_SUM] != rows[:, _SUM]) & _equal(row, rows) & (n_differing <= SWAPPED)] = 3
     found[_replaced(row, rows)] = 3
     for reason, column in ((2, TABLE_WORDS + 1), (1, TABLE_WORDS)):
         found[_exchanged(row[column], rows[:, column])] = reason
     return found
+
+
+def _other_word(row: U64Array, rows: U64Array) -> BoolArray:
+    """Which rows have another word in a brief line, not only another spelling of it."""
+    other: BoolArray = np.bitwise_count(rows[:, _SPELLING] ^ row[_SPELLING]) >= OTHER_WORD
+    return other
 
 
 def _equal(row: U64Array, rows: U64Array) -> BoolArray:

@@ -11,7 +11,7 @@ import numpy as np
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.content import no_lines
-from scrapy_neardup.detect.facts import NO_FACTS, Facts, packed
+from scrapy_neardup.detect.facts import BRIEF, NO_FACTS, Facts, packed
 from scrapy_neardup.detect.page_row import attribute_bits
 from scrapy_neardup.detect.page_table import digest_of
 from scrapy_neardup.detect.templates import NOTHING, Host, located
@@ -213,12 +213,25 @@ class OwnPart:
         own_heads = self._are_own[len(blocks.hashes) :]
         titles, headings = own_heads[:n_titles], own_heads[n_titles:]
         own = facts._replace(titles=facts.titles[titles], headings=facts.headings[headings])
-        return packed(own, self._with_brief_facts(blocks.lines[self._is_own]))
+        lines = self._with_brief_facts(blocks.lines[self._is_own])
+        return packed(own, lines, self.n_words, self._spelling(self._is_own))
 
     @lazy
     def all_facts(self) -> U64Array:
         """The page's facts as if no template were known; shape (FACT_WORDS,)."""
-        return packed(self.reading.facts, self._with_brief_facts(self.reading.blocks.lines))
+        page = self.reading
+        every = np.ones(len(page.blocks.hashes), dtype=bool)
+        lines = self._with_brief_facts(page.blocks.lines)
+        return packed(page.facts, lines, page.n_words, self._spelling(every))
+
+    def _spelling(self, wanted: BoolArray) -> int:
+        """How the words of those of some blocks that are brief are spelt."""
+        page = self.reading
+        if page.facts is NO_FACTS:
+            return 0
+        brief = wanted & (page.blocks.n_words <= BRIEF)
+        spelt: int = kernels.facts.spelling(page.words, page.blocks.ends, brief)
+        return spelt
 
     def _with_brief_facts(self, lines: I64Array) -> I64Array:
         """Some lines of the page and those that are hardly more than a fact, ascending.

@@ -194,7 +194,8 @@ def what_differs(
         row, odd_rows = rows["odd_rows"][later], others["odd_rows"][them]
         n_differing = odd_sketch.n_differing(odd_rows, row, similar[at])
         same[at] = say_the_same(rows["data"][later], others["data"][them], n_differing)
-        found[at] = differences(rows["facts"][later], others["facts"][them], n_differing)
+        facts = rows["facts"][later], others["facts"][them]
+        found[at] = differences(*facts, n_differing, n_differing)
     return same, found
 
 

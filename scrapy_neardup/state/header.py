@@ -19,7 +19,8 @@ Identity = Mapping[str, "int | float | str | bool"]
 # 3: a page's row has its own part's fingerprint first, the names of its data, wider odd sketches.
 # 4: headers and records have a MAC under the folder's key, arrays a digest instead of a CRC.
 # 5: id tables are in parts, forgotten pages marked; rows that grow are in files of their own.
-VERSION = 5
+# 6: a page's facts end with how many words it has and how they are spelt.
+VERSION = 6
 NO_LONGER = frozenset({"blocks"})  # in identities of earlier releases; states may differ in it
 ALIGNMENT = 64
 MAX_FIELDS_BYTES = 1 << 24

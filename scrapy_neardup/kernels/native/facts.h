@@ -35,6 +35,8 @@ enum {
 
 #define CELLS 64
 #define SPARE 16
+/* Bytes that a short word has at most, and bits of words: see the twin. */
+enum { SHORT = 3, SHORT_BITS = 8, FIRST_BITS = 2 };
 #define N_NEGATIONS 256 /* places; a power of two, twice as many as there are and more */
 
 typedef enum { DONE, NEEDS_ROOM, NEEDS_PAGE, NEEDS_PYTHON } Status;
@@ -381,6 +383,44 @@ static uint64_t sum_of_own(const int64_t *lines, const uint64_t *hashes, size_t 
         if (own[place] == lines[i]) sum += hashes[i];
     }
     return sum;
+}
+
+/* The bits of a word that is known by `hash`: n of 64. */
+INLINE uint64_t bits_of(uint64_t hash, int n) {
+    uint64_t bits = 0;
+    for (hash = fmix64(hash); n--; hash >>= 6) bits |= (uint64_t)1 << hash % 64;
+    return bits;
+}
+
+/* How a word is spelt. */
+INLINE uint64_t spelling_of(const uint8_t *word, size_t n) {
+    uint64_t first = word[0], bits;
+    if (n > 1 && (n <= SHORT || first > 0x7F)) first |= (uint64_t)word[1] << 8;
+    if (n > 2 && (n <= SHORT || first > 0x7F)) first |= (uint64_t)word[2] << 16;
+    if (n <= SHORT) return bits_of(first, SHORT_BITS);
+    bits = bits_of(first, FIRST_BITS);
+    for (size_t i = 0; i <= n; i++) {
+        uint64_t pair = (uint64_t)(i ? word[i - 1] : ' ') << 8 | (i < n ? word[i] : ' ');
+        bits ^= (uint64_t)1 << (pair * GOLDEN >> 58);
+    }
+    return bits;
+}
+
+/* How the words of some of a page's blocks are spelt. */
+static uint64_t spelling_of_some(const uint8_t *words, const int64_t *ends, const uint8_t *is_wanted,
+                                 size_t n) {
+    uint64_t bits = 0;
+    size_t start = 0;
+    for (size_t i = 0; i < n; start = (size_t)ends[i++] + 1) {
+        size_t word = start, end = (size_t)ends[i];
+        if (!is_wanted[i]) continue;
+        for (size_t at = start; at <= end; at++) {
+            if (at < end && words[at] != ' ') continue;
+            if (at > word) bits ^= spelling_of(words + word, at - word);
+            word = at + 1;
+        }
+    }
+    return bits;
 }
 
 #endif

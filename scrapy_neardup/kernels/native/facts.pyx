@@ -58,6 +58,8 @@ cdef extern from "facts.h":
                     size_t n, const int64_t *own, size_t n_own, uint64_t *row)
     uint64_t sum_of_own(const int64_t *lines, const uint64_t *hashes, size_t n,
                         const int64_t *own, size_t n_own)
+    uint64_t spelling_of_some(const uint8_t *words, const int64_t *ends, const uint8_t *is_wanted,
+                              size_t n)
 
 cdef extern from "string.h":
     void *memset(void *memory, int byte, size_t n)
@@ -161,6 +163,12 @@ def table(lines, masks, values, negation_lines, negations, titles, headings, own
         value = <const uint64_t *>readable(negations)
         words[CELLS // 4 + 3] = sum_of_own(line, value, len(negations), own, n_own)
     return row
+
+
+def spelling(bytes words, ends, is_wanted):
+    """How the words of some blocks are spelt; see the twin."""
+    return spelling_of_some(<const uint8_t *><const char *>words, <const int64_t *>readable(ends),
+                            <const uint8_t *>readable(is_wanted), len(ends))
 
 
 cdef make_page(uint32_t number):

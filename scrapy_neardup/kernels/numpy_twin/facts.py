@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ NEGATIONS = frozenset(
     }
 )
 CELLS = 64
+SHORT = 3  # bytes of a word, at most, that is known as a whole
+SHORT_BITS, FIRST_BITS = 8, 2  # of such a word; of the first letter of another one
 
 # Bits of what a character is; above them stands the character as it is compared.
 CODE_SHIFT = 11
@@ -98,6 +101,39 @@ def table(
     row[-2] = fmix64(masks[own] + fmix64(values[own]) + places).sum(dtype=np.uint64)
     row[-1] = negations[_among(negation_lines, own_lines)].sum(dtype=np.uint64)
     return row
+
+
+def spelling(words: bytes, ends: I64Array, is_wanted: BoolArray) -> int:
+    """How the words of some of a page's blocks are spelt: 64 bits.
+
+    Of each bit, whether an odd number of what the words are made of falls on it: pairs of letters,
+    first letters, and words of SHORT bytes at most. So the bits in which two pages differ are those
+    of the words in which they do. ends: as in templates.own_words(). O(words).
+    """
+    bits, start = 0, 0
+    for end, wanted in zip(ends.tolist(), is_wanted.tolist(), strict=True):
+        for word in words[start:end].split() if wanted else ():
+            bits ^= _spelling_of(word)
+        start = end + 1
+    return bits
+
+
+def _spelling_of(word: bytes) -> int:
+    if len(word) <= SHORT:
+        return _bits_of(word, SHORT_BITS)
+    bits = _bits_of(word[: 1 if word.isascii() or word[0] < 0x80 else 3], FIRST_BITS)
+    for pair in pairwise(b" %b " % word):
+        bits ^= 1 << ((pair[0] << 8 | pair[1]) * GOLDEN % 2**64 >> 58)
+    return bits
+
+
+def _bits_of(letters: bytes, n: int) -> int:
+    """The bits of up to three bytes: n of 64."""
+    hash, bits = fmix64(int.from_bytes(letters, "little")), 0
+    for _ in range(n):
+        bits |= 1 << hash % 64
+        hash >>= 6
+    return bits
 
 
 def _four(hashes: U64Array) -> int:
