@@ -53,6 +53,7 @@ def difference(one: U64Array, other: U64Array, n_differing: float = FAR) -> str 
         ("978-0-00-1", "979-1-23-4"),
         ("★", "★★★"),
         ("written in C by hand", "written in C++ by hand"),
+        ("if x < y: pass", "if x > y: pass"),
         ("T-shirt, size M", "T-shirt, size L"),
         ("from 5 to 7 km", "from 7 to 5 km"),
         ("an area of 5 m²", "an area of 5 m2"),
@@ -127,6 +128,8 @@ TEXT = "a text of so many words that nobody would take this line of it for a lab
         ("Weight: ten kg", "Weight: ten lb"),
         ("Chapter IV", "Chapter VI"),
         ("Sold out", "In stock"),
+        ("It seats five people", "It seats four people"),
+        ("Colour: #00ff00", "Colour: #0000ff"),
         ("музей открыт", "музей закрыт"),
     ],
 )
@@ -151,6 +154,11 @@ def test_other_spellings_added_words_and_other_words_of_a_text_are_none(
 ) -> None:
     one, other = f"{TEXT}\n{one}\n{TEXT}", f"{TEXT}\n{other}\n{TEXT}"
     assert difference(row(one), row(other), ONE_PLACE) is None
+
+
+def test_a_title_spelt_apart_is_the_same() -> None:
+    assert difference(row("", "On Red Hat systems"), row("", "On RedHat systems")) is None
+    assert difference(row("", "Part 1 2"), row("", "Part 12")) == "title"
 
 
 def test_heads_differ_where_each_has_what_the_other_lacks() -> None:

@@ -48,10 +48,11 @@ SWAPPED = 24  # the same where the facts are equal and their order is not: two c
 ONE_PLACE = 14  # the same where one to three words were replaced in one place
 # Bits of spelling that differ, at least, where one word stands for another: of red and blue all do,
 # of authorizer and authorizor four.
-OTHER_WORD = 9
+OTHER_WORD = 7
 BRIEF = 8  # words, at most, of a line that is a label and a value, and no part of a text
 ONE_SIDED_NEGATION = 16  # the same of "not" and its like: it changes five shingles and adds one
 
+SPELT_APART = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")  # "red hat" is "redhat"
 TITLE_PARTS = re.compile(r"(?<!\s)\s++[-–—|·:]\s++|[|–—·»:()]")
 
 _TITLE, _HEADING = 0x7469746C65, 0x6831
@@ -87,7 +88,7 @@ def exact_text_and_facts(text: str, heads: Sequence[str] = ()) -> tuple[bytes, F
 
 
 def _hashed(parts: Sequence[str], kind: int) -> U64Array:
-    words = (" ".join(part.casefold().split()) for part in parts)
+    words = (SPELT_APART.sub("", " ".join(part.casefold().split())) for part in parts)
     hashes = [_hash_of(word) ^ kind for word in words if word]
     return np.array(hashes, dtype=np.uint64)
 

@@ -28,7 +28,7 @@ enum {
     FORMAT = 128,
     HIDDEN = 256,
     CONTEXT = 512,
-    LETTER = 1024,
+    ALONE = 1024,
     CODE_SHIFT = 11
 };
 #define CODE(entry) ((entry) >> CODE_SHIFT)
@@ -36,7 +36,7 @@ enum {
 #define CELLS 64
 #define SPARE 16
 /* Bytes that a short word has at most, and bits of words: see the twin. */
-enum { SHORT = 3, SHORT_BITS = 8, FIRST_BITS = 2 };
+enum { SHORT = 4, WHOLE_BITS = 8, FIRST_BITS = 2 };
 #define N_NEGATIONS 256 /* places; a power of two, twice as many as there are and more */
 
 typedef enum { DONE, NEEDS_ROOM, NEEDS_PAGE, NEEDS_PYTHON } Status;
@@ -228,7 +228,7 @@ static int end_token(Reader *r, const Token *token, size_t end) {
         r->n_exact += end - token->start;
     }
     if (token->kinds & DIGIT || (token->first | token->last) & SYMBOL ||
-        (token->is_single && token->first & LETTER))
+        (token->is_single && token->first & ALONE))
         add_fact(r, token->core, token->core_end);
     else if (token->kinds & WORD)
         add_words(r, token->core, token->core_end);
@@ -385,20 +385,21 @@ static uint64_t sum_of_own(const int64_t *lines, const uint64_t *hashes, size_t 
     return sum;
 }
 
-/* The bits of a word that is known by `hash`: n of 64. */
-INLINE uint64_t bits_of(uint64_t hash, int n) {
-    uint64_t bits = 0;
+/* The bits of some letters: n of 64. */
+INLINE uint64_t bits_of(const uint8_t *letters, size_t length, int n) {
+    uint64_t hash = 0, bits = 0;
+    for (size_t i = 0; i < length; i++) hash = (hash + letters[i] + 1) * GOLDEN;
     for (hash = fmix64(hash); n--; hash >>= 6) bits |= (uint64_t)1 << hash % 64;
     return bits;
 }
 
 /* How a word is spelt. */
 INLINE uint64_t spelling_of(const uint8_t *word, size_t n) {
-    uint64_t first = word[0], bits;
-    if (n > 1 && (n <= SHORT || first > 0x7F)) first |= (uint64_t)word[1] << 8;
-    if (n > 2 && (n <= SHORT || first > 0x7F)) first |= (uint64_t)word[2] << 16;
-    if (n <= SHORT) return bits_of(first, SHORT_BITS);
-    bits = bits_of(first, FIRST_BITS);
+    uint64_t bits = 0;
+    int has_digit = 0;
+    for (size_t i = 0; i < n; i++) has_digit |= (uint8_t)(word[i] - '0') < 10;
+    if (n <= SHORT || has_digit) return bits_of(word, n, WHOLE_BITS);
+    bits = bits_of(word, word[0] > 0x7F ? 3 : 1, FIRST_BITS);
     for (size_t i = 0; i <= n; i++) {
         uint64_t pair = (uint64_t)(i ? word[i - 1] : ' ') << 8 | (i < n ? word[i] : ' ');
         bits ^= (uint64_t)1 << (pair * GOLDEN >> 58);
@@ -407,8 +408,8 @@ INLINE uint64_t spelling_of(const uint8_t *word, size_t n) {
 }
 
 /* How the words of some of a page's blocks are spelt. */
-static uint64_t spelling_of_some(const uint8_t *words, const int64_t *ends, const uint8_t *is_wanted,
-                                 size_t n) {
+static uint64_t spelling_of_some(const uint8_t *words, const int64_t *ends,
+                                 const uint8_t *is_wanted, size_t n) {
     uint64_t bits = 0;
     size_t start = 0;
     for (size_t i = 0; i < n; start = (size_t)ends[i++] + 1) {

@@ -1,7 +1,7 @@
 """Visible text → what exact copies share, and the sentences that state facts; in NumPy.
 
 A fact is a token between spaces, without EDGE punctuation around it, that has a number, has a
-symbol at one of its ends, or is one of LONE_LETTERS. A sentence is a line, or the part of one up
+symbol at one of its ends, or is one of FACTS_ALONE. A sentence is a line, or the part of one up
 to a character of ENDERS that a space follows.
 """
 
@@ -22,9 +22,9 @@ from scrapy_neardup.kernels.numpy_twin.words import WORD_CATEGORIES, composing, 
 EDGE = frozenset(".,;:!?¡¿\"'`´‘’“”„«»‹›()[]{}…·•–—|¶")  # punctuation around a word
 ENDERS = frozenset(".!?;:…。！？")  # of sentences, where a space follows
 ASCII_SYMBOLS = frozenset("#%&@*+=^~-−/\\")
-# Letters that are facts where they stand alone: C (or C++), size M, vitamin D. The others are words
-# of some language: a, i, e, y, Polish w and z, Czech k and v.
-LONE_LETTERS = frozenset("bcdfghjlmnpqrstx")
+# What is a fact where it stands alone: C (or C++), size M, vitamin D, a < b. The other letters are
+# words of some language: a, i, e, y, Polish w and z, Czech k and v.
+FACTS_ALONE = frozenset("bcdfghjlmnpqrstx<>")
 SYMBOL_CATEGORIES = frozenset({"Sc", "Sm", "So"})
 NO_SYMBOLS = frozenset("<>|")  # "Map<K, V>" says the same wherever its line is broken
 NUMBER_CATEGORIES = frozenset({"Nd", "Nl", "No"})  # 5, Ⅷ and ²
@@ -40,12 +40,12 @@ NEGATIONS = frozenset(
     }
 )
 CELLS = 64
-SHORT = 3  # bytes of a word, at most, that is known as a whole
-SHORT_BITS, FIRST_BITS = 8, 2  # of such a word; of the first letter of another one
+SHORT = 4  # bytes of a word, at most, that is known as a whole, as is one with a digit
+WHOLE_BITS, FIRST_BITS = 8, 2  # of such a word; of the first letter of another one
 
 # Bits of what a character is; above them stands the character as it is compared.
 CODE_SHIFT = 11
-SPACE, FEED, WORD, DIGIT, SYMBOL, EDGES, ENDS, FORMAT, HIDDEN, CONTEXT, LETTER = (
+SPACE, FEED, WORD, DIGIT, SYMBOL, EDGES, ENDS, FORMAT, HIDDEN, CONTEXT, ALONE = (
     1 << i for i in range(CODE_SHIFT)
 )
 
@@ -106,9 +106,10 @@ def table(
 def spelling(words: bytes, ends: I64Array, is_wanted: BoolArray) -> int:
     """How the words of some of a page's blocks are spelt: 64 bits.
 
-    Of each bit, whether an odd number of what the words are made of falls on it: pairs of letters,
-    first letters, and words of SHORT bytes at most. So the bits in which two pages differ are those
-    of the words in which they do. ends: as in templates.own_words(). O(words).
+    Of each bit, whether an odd number of what the words are made of falls on it: pairs of letters
+    and first letters, or the whole word if it has SHORT bytes at most or a digit. So the bits in
+    which two pages differ are those of the words in which they do. ends: as in
+    templates.own_words(). O(words).
     """
     bits, start = 0, 0
     for end, wanted in zip(ends.tolist(), is_wanted.tolist(), strict=True):
@@ -119,17 +120,20 @@ def spelling(words: bytes, ends: I64Array, is_wanted: BoolArray) -> int:
 
 
 def _spelling_of(word: bytes) -> int:
-    if len(word) <= SHORT:
-        return _bits_of(word, SHORT_BITS)
-    bits = _bits_of(word[: 1 if word.isascii() or word[0] < 0x80 else 3], FIRST_BITS)
+    if len(word) <= SHORT or re.search(rb"[0-9]", word):
+        return _bits_of(word, WHOLE_BITS)
+    bits = _bits_of(word[: 1 if word[0] < 0x80 else 3], FIRST_BITS)
     for pair in pairwise(b" %b " % word):
         bits ^= 1 << ((pair[0] << 8 | pair[1]) * GOLDEN % 2**64 >> 58)
     return bits
 
 
 def _bits_of(letters: bytes, n: int) -> int:
-    """The bits of up to three bytes: n of 64."""
-    hash, bits = fmix64(int.from_bytes(letters, "little")), 0
+    """The bits of some letters: n of 64."""
+    hash, bits = 0, 0
+    for letter in letters:
+        hash = (hash + letter + 1) * GOLDEN % 2**64
+    hash = fmix64(hash)
     for _ in range(n):
         bits |= 1 << hash % 64
         hash >>= 6
@@ -166,7 +170,7 @@ def entry(char: str) -> int:
     narrow = _narrow(char)
     folded = narrow.casefold()
     code = ord(folded) if len(folded) == 1 else ord(narrow)
-    own_kind |= LETTER if folded in LONE_LETTERS else 0
+    own_kind |= ALONE if folded in FACTS_ALONE else 0
     return own_kind | _kind(narrow) | code << CODE_SHIFT
 
 
@@ -237,7 +241,7 @@ def _sentences(entries: U32Array) -> Sentences:
     is_fact = _any_within(kinds & DIGIT != 0, starts, ends) | (
         ((kinds[starts] | kinds[ends - 1]) & SYMBOL) != 0
     )
-    is_fact |= (ends - starts == 1) & (kinds[starts] & LETTER != 0)
+    is_fact |= (ends - starts == 1) & (kinds[starts] & ALONE != 0)
     starts, ends = starts[is_fact], ends[is_fact]
 
     words = _runs(kinds & (WORD | DIGIT) != 0)
