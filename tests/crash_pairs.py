@@ -102,7 +102,8 @@ def run(
         for own, other in (diaries, diaries[::-1]):
             # Neither knows what the other one handles meanwhile.
             check_seen([*history, *written_before(other, own)], own)
-        history += [line for own in diaries for line in ("round", *own)]
+        # The one that began later, whichever it is, knows what the other one handled before.
+        history += [line for own in sorted(diaries, key=begin_of) for line in ("round", *own)]
         check_state(folder / "state")
     for number in range(MAX_ROUNDS):
         child = pair.begun(f"last-{number}")
@@ -125,8 +126,12 @@ def run(
 
 def written_before(other: list[str], own: list[str]) -> list[str]:
     """What a diary said when the first page of another one came: that crawl may have begun late."""
-    begin = min(filter(None, map(time_of, own)), default=0.0)
-    return list(takewhile(lambda line: time_of(line) < begin, other))
+    return list(takewhile(lambda line: time_of(line) < begin_of(own), other))
+
+
+def begin_of(diary: list[str]) -> float:
+    """When the first page of a diary came."""
+    return min(filter(None, map(time_of, diary)), default=float("inf"))
 
 
 def time_of(line: str) -> float:
