@@ -3,7 +3,7 @@
     python -m benchmarks.spark --docs 1000000 [--scope site] [--json FILE] [PART ...]
 
 Pages are made with planted duplicates (planted.py), Spark runs as local[2]. Parts: stages (ours),
-broadcast (the same pairs by an index sent to everyone), sql (the same fingerprints by explode and
+sql (the same fingerprints by explode and
 join), local (scrapy neardup dedup), random (pairs of random fingerprints at 3 bits, by SQL, by
 broadcast and by shuffle). Of each stage: wall seconds, CPU seconds of all processes, bytes that
 Spark shuffled (its event log), and the most memory that the JVM and that Python had meanwhile
@@ -40,7 +40,7 @@ from scrapy_neardup.spark.candidates import SLIM, Reach
 from scrapy_neardup.spark.decisions import first_of_each_text
 from scrapy_neardup.spark.signatures import numbered, signed
 
-PARTS = ("stages", "broadcast", "sql", "local", "random")
+PARTS = ("stages", "sql", "local", "random")
 TICKS = os.sysconf("SC_CLK_TCK")
 SAMPLE_S = 0.5
 DRIVER_MEMORY = "3g"
@@ -79,7 +79,7 @@ def measured(
     with spark_session(scratch) as spark:
         meter = Meter(spark)
         spark.range(1).mapInArrow(lambda batches: batches, "id long").count()  # starts workers
-        if {"stages", "broadcast", "sql"} & set(options.parts):
+        if {"stages", "sql"} & set(options.parts):
             report["found"] = on_spark(spark, meter, options, planted, corpus, scratch)
             print(json.dumps(report["found"]), flush=True)
         if "random" in options.parts:
@@ -205,7 +205,7 @@ def on_spark(
 ) -> dict[str, Any]:
     """Ours stage by stage, and what it found of what was planted."""
     pages = spark.read.parquet(str(corpus))
-    reach = Reach(DISTANCE, CONFIRM_DISTANCE, SIMILARITY, 0)
+    reach = Reach(DISTANCE, CONFIRM_DISTANCE, SIMILARITY)
     found: dict[str, Any] = {}
     with meter.stage("signatures"):
         signatures = numbered(
@@ -221,19 +221,16 @@ def on_spark(
             near = candidates.candidate_pairs(slim, reach).persist()
             found["candidates"] = near.count()
         with meter.stage("confirmation"):
-            pairs = candidates.confirmed_of(near, signatures, reach).persist()
+            met = near.where("later > earlier")
+            pairs = candidates.confirmed_of(met, signatures, reach).persist()
             found["pairs"] = pairs.count()
-        near.unpersist()
-        result = Deduplicated(rows, pairs, MIN_WORDS)
+        left_out = near.where("later = earlier").selectExpr("later AS n").distinct()
+        result = Deduplicated(rows, pairs, left_out, MIN_WORDS)
         with meter.stage("decisions"):
             result.decisions.write.parquet(str(scratch / "decisions"))
         with meter.stage("clusters"):
             found["clustered"] = result.clusters.count()
         found |= judged(planted, *decided(scratch / "decisions"))
-    if "broadcast" in options.parts:
-        with meter.stage("pairs by broadcast"):
-            kept = signatures.join(slim.select("n"), "n", "left_semi")
-            found["pairs by broadcast"] = candidates.by_broadcast(kept, reach).count()
     if "sql" in options.parts:
         with meter.stage("candidates by SQL"):
             layout = Layout(DISTANCE + 2, DISTANCE)
@@ -272,7 +269,7 @@ def on_random(spark: SparkSession, meter: Meter, n_rows: int) -> None:
     )
     slim = spark.createDataFrame(table).persist()
     slim.count()
-    reach = Reach(RANDOM_DISTANCE, 256, 0, 0)
+    reach = Reach(RANDOM_DISTANCE, 256, 0)
     with meter.stage("random by SQL"):
         joined_by_sql(slim, Layout(RANDOM_DISTANCE + 1, RANDOM_DISTANCE)).count()
     with meter.stage("random by shuffle"):

@@ -142,7 +142,7 @@ def main() -> int:
         killer = Killer(spark, options.every)
         killer.start()
         frame = spark.createDataFrame(rows, "url string, text string").repartition(4)
-        found = dedup(frame, broadcast_bytes=0)  # by shuffle, which has more stages
+        found = dedup(frame)
         decisions = found.decisions.select("id", "kind", "original").collect()
         clusters = {row["id"]: row["cluster"] for row in found.clusters.collect()}
         killer.end()

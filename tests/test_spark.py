@@ -30,18 +30,16 @@ from scrapy_neardup.detect.detector import Detector  # noqa: E402
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, load_engine  # noqa: E402
 from scrapy_neardup.errors import InputError  # noqa: E402
 from scrapy_neardup.index import load_index  # noqa: E402
-from scrapy_neardup.spark import dedup  # noqa: E402
-from scrapy_neardup.spark.candidates import COLUMNS as ROW_COLUMNS  # noqa: E402
+from scrapy_neardup.spark import candidates, dedup  # noqa: E402
 from scrapy_neardup.spark.candidates import (  # noqa: E402
     SLIM,
     Reach,
-    by_shuffle,
-    index_bytes,
-    scan,
+    candidate_pairs,
+    confirmed_of,
 )
 from scrapy_neardup.spark.components import connected_components  # noqa: E402
 from scrapy_neardup.spark.decisions import first_of_each_text  # noqa: E402
-from scrapy_neardup.spark.signatures import numbered, signed, signer  # noqa: E402
+from scrapy_neardup.spark.signatures import numbered, signed  # noqa: E402
 from scrapy_neardup.spark.storage import file_system, inputs_at  # noqa: E402
 
 SPECS = (FINGERPRINT, SKETCH)
@@ -106,14 +104,11 @@ COLUMNS = (*("kind", "original", "distance", "sketch_distance", "similarity", "w
 
 
 @pytest.mark.parametrize("partitions", [1, 7])
-@pytest.mark.parametrize("broadcast_bytes", [0, 1 << 30], ids=["shuffle", "broadcast"])
-def test_decisions_are_the_local_detectors(
-    spark: SparkSession, partitions: int, broadcast_bytes: int
-) -> None:
+def test_decisions_are_the_local_detectors(spark: SparkSession, partitions: int) -> None:
     rows = corpus(400, seed=5)
     random.Random(partitions).shuffle(rows)
     df = spark.createDataFrame(rows, "url string, text string").repartition(partitions)
-    found = dedup(df, distance=4, broadcast_bytes=broadcast_bytes).decisions.collect()
+    found = dedup(df, distance=4).decisions.collect()
     decisions = {row["id"]: tuple(row[name] for name in COLUMNS) for row in found}
     expected = local_decisions(rows)
     assert len(found) == len(rows)
@@ -168,13 +163,56 @@ def test_a_hot_slice_that_is_cut_gives_the_same_pairs(spark: SparkSession) -> No
     df = spark.createDataFrame(rows, "url string, text string")
     signatures = numbered(signed(df, "text", "url", None, "site", *SPECS))
     slim = first_of_each_text(signatures).select(*SLIM)
-    reaches = [Reach(3, 36, 0.88, 0, cell_rows) for cell_rows in (1_000, 7)]
+    reaches = [Reach(3, 36, 0.88, cell_rows) for cell_rows in (1_000, 7)]
     whole, cut = (
-        sorted(tuple(row) for row in by_shuffle(slim, signatures, reach).collect())
+        sorted(map(tuple, confirmed_of(candidate_pairs(slim, reach), signatures, reach).collect()))
         for reach in reaches
     )
     assert len(whole) > 1_000
     assert cut == whole
+
+
+def planted_crowd(n: int) -> list[tuple[str, str | None]]:
+    """Pages that say all but the same, beside a few that do not."""
+    words = prose("crowd").split()
+    rows = [(f"https://a.example/{i:05}", " ".join([*words, name(i)])) for i in range(n)]
+    return [*rows, *((f"https://a.example/other{i}", prose(f"other {i}")) for i in range(20))]
+
+
+def name(i: int) -> str:
+    """A word of letters for each number."""
+    return "".join("abcdefghij"[int(digit)] for digit in f"{i:05}")
+
+
+def test_a_crowd_of_near_pages_makes_few_pairs_and_one_page_is_kept(spark: SparkSession) -> None:
+    rows = planted_crowd(600)
+    found = dedup(spark.createDataFrame(rows, "url string, text string"))
+    kinds = {row["id"]: (row["kind"], row["original"]) for row in found.decisions.collect()}
+    first = "https://a.example/00000"
+    assert found.pairs.count() < 40 * 600
+    near = sorted(url for url, (kind, _) in kinds.items() if kind == "near")
+    assert near == [url for url, _ in rows[1:600]]
+    assert {original for kind, original in kinds.values() if kind == "near"} == {first}
+    assert sum(kind == "new" for kind, _ in kinds.values()) == 21
+    assert found.clusters.where(f"cluster = '{first}'").count() == 600
+
+
+def test_a_crowd_that_differs_in_facts_is_kept_and_counted_as_undecided(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "TURNS", 2)
+    text = prose("calendar")
+    rows = {f"{i:03}": f"{text}. Day {i // 2}. Called {name(i % 2)}" for i in range(400)}
+    pages = [(f"https://a.example/{n}", text) for n, text in rows.items()]
+    found = dedup(spark.createDataFrame(pages, "url string, text string"))
+    kinds = {row["id"][-3:]: (row["kind"], row["original"]) for row in found.decisions.collect()}
+    dropped = {n: original[-3:] for n, (kind, original) in kinds.items() if kind == "near"}
+    assert {n: int(n) // 2 for n in dropped} == {n: int(o) // 2 for n, o in dropped.items()}
+    kept = {kind for n, (kind, _) in kinds.items() if n not in dropped}
+    assert "undecided" in kept
+    assert kept <= {"new", "near-but-differs", "undecided"}
+    assert len(dropped) > 20
+    assert found.pairs.count() < 400 * 40
 
 
 def test_clusters_follow_chains_to_their_first_page(spark: SparkSession) -> None:
@@ -338,15 +376,3 @@ def test_the_command_compares_titles_and_data_of_html(
         **dict.fromkeys("56", ("too-short", None)),
         **dict.fromkeys("78", ("undecided", None)),
     }
-
-
-def test_a_scan_of_arrow_batches_needs_no_spark() -> None:
-    texts = [prose("same"), prose("same") + " more", prose("other")]
-    rows = {"id": [f"https://a.example/{i}" for i in range(3)], "rank": [0] * 3, "text": texts}
-    signed_rows = next(signer("site", *SPECS)(iter([pa.RecordBatch.from_pydict(rows)])))
-    numbers = pa.array(range(3), pa.int64())
-    batch = signed_rows.append_column("n", numbers).select(list(ROW_COLUMNS))
-    index = index_bytes(pa.Table.from_batches([batch]), distance=6)
-    (pairs,) = scan(iter([batch]), index, Reach(6, 44, 0.88, 0))
-    assert pairs.column("n").to_pylist() == [1]
-    assert pairs.column("earlier").to_pylist() == [0]

@@ -106,3 +106,47 @@ def test_more_rows_are_cut_into_more_blocks() -> None:
 
 def test_entries_are_as_many_bytes_as_the_documents_say() -> None:
     assert ENTRY.itemsize == 40
+
+
+def crowd(n: int) -> tuple[U64Array, U64Array]:
+    """Fingerprints and checks of pages that all are near each other, behind as many random ones."""
+    rng = np.random.default_rng(5)
+    random = rng.integers(0, 2**64, (n, 3), dtype=np.uint64)
+    near = np.tile(rng.integers(0, 2**64, 3, dtype=np.uint64), (n, 1))
+    near[:, :1] ^= np.uint64(1) << rng.integers(60, 64, (n, 1), dtype=np.uint64)
+    near[:, 1:] ^= np.uint64(1) << rng.integers(0, 64, (n, 2), dtype=np.uint64)
+    rows = np.concatenate([random, near])
+    return rows[:, 0].copy(), rows[:, 1:]
+
+
+@pytest.mark.parametrize("cell_rows", [10**6, 500], ids=["whole", "in parts"])
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_a_crowd_is_linked_by_few_pairs_that_are_not_all(cut: int, cell_rows: int) -> None:
+    fps, checks = crowd(2_000)
+    sites, n = np.zeros(len(fps), np.int64), 2_000
+    plan = CellPlan(DISTANCE, 3, np.zeros(1, np.uint64), np.array([cut]), NONE.view("u8"), NONE)
+    batch = batch_of(fps, sites, checks)
+    plan = with_hot_cells(plan, batch, cell_rows)
+    found = pairs(plan, batch)
+    incomplete = {later for later, earlier, _ in found if later == earlier}
+    assert {*range(n, 2 * n)} <= incomplete
+    linked = [(later, earlier) for later, earlier, _ in found if later != earlier]
+    assert len(linked) == len(set(linked))
+    assert {later for later, _ in linked} == {*range(n + 1, 2 * n)}
+    assert len(linked) < 100 * n
+
+
+def test_each_turn_compares_a_crowd_in_another_order() -> None:
+    fps, checks = crowd(1_000)
+    batch = batch_of(fps, np.zeros(len(fps), np.int64), checks)
+    plan = CellPlan(DISTANCE, 1, NONE.view("u8"), NONE, NONE.view("u8"), NONE)
+    one, other = (
+        {
+            tuple(row.values())[:2]
+            for part in cells.candidates(iter(tasks(plan, batch)), DISTANCE, 44, turn)
+            for row in part.to_pylist()
+        }
+        for turn in (0, 1)
+    )
+    assert len(one - other) > 500
+    assert len(other - one) > 500

@@ -21,7 +21,7 @@ from scrapy_neardup.index.layout import Layout, propose_blocks
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.hamming import Tables, sort_keys
 
-COMPARED_AT_ONCE = 1 << 24
+COMPARED_AT_ONCE = 1 << 22  # of 24 bytes each, where all of them are near
 MEMORY_BYTES = 1 << 28
 
 
@@ -67,7 +67,7 @@ def all_pairs(
             with TemporaryDirectory(prefix="neardup-pairs-", dir=folder) as scratch:
                 runs = list(_runs(fingerprints, bits, tables, table, memory_bytes, Path(scratch)))
                 for stretch in _stretches(runs, memory_bytes):
-                    yield from joined(stretch, tables, table, distance)
+                    yield from joined(stretch, ends_of(stretch["key"]), tables, table, distance)
                     advance(len(stretch))
                 runs.clear()  # Windows deletes only files that nobody maps.
 
@@ -111,15 +111,18 @@ def _stretches(runs: Sequence[SortedRun], memory_bytes: int) -> Iterator[SortedR
     yield from _stretches([run[cut:] for run, cut in zip(runs, cuts, strict=True)], memory_bytes)
 
 
-def joined(stretch: SortedRun, tables: Tables, table: int, distance: int) -> Iterator[PairBatch]:
-    """Near pairs among rows of equal keys, less those that an earlier table reports, in pieces.
-
-    stretch: sorted by key.
-    """
-    keys, words = stretch["key"], np.ascontiguousarray(stretch["words"])
+def ends_of(keys: U64Array) -> I64Array:
+    """Where the stretch of equal keys ends that each of some sorted keys is in."""
     edges = np.flatnonzero(np.diff(keys, append=~keys[-1:]))
-    ends = np.repeat(edges + 1, np.diff(edges, prepend=-1))
-    for start, stop in _pieces(ends - np.arange(len(keys))):
+    return np.repeat(edges + 1, np.diff(edges, prepend=-1))
+
+
+def joined(
+    stretch: SortedRun, ends: I64Array, tables: Tables, table: int, distance: int
+) -> Iterator[PairBatch]:
+    """Near pairs of rows i < j < ends[i], less those that an earlier table reports, in pieces."""
+    words = np.ascontiguousarray(stretch["words"])
+    for start, stop in _pieces(ends - np.arange(len(words))):
         one, other, bits = kernels.hamming.join(tables, table, words, ends, start, stop, distance)
         if len(bits):
             a, b = stretch["row"][one], stretch["row"][other]

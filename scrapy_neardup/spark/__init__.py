@@ -18,15 +18,19 @@ from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BROADCAST_BYTES = 1 << 26  # an index up to this size is sent to every executor
-
 
 @dataclass(frozen=True)
 class Deduplicated:
-    """What dedup found: every page's signatures, and all near pairs."""
+    """What dedup found: every page, near pairs, and the pages not compared with all others.
+
+    pairs: of k pages that are all near each other, stars and small buckets instead of k**2 / 2
+    pairs, where k is in the hundreds or more. left_out: pages of which such a crowd hides with
+    which others they are near; "undecided" unless they are dropped.
+    """
 
     rows: DataFrame
     pairs: DataFrame
+    left_out: DataFrame
     min_words: int
 
     @cached_property
@@ -36,7 +40,7 @@ class Deduplicated:
         """
         from scrapy_neardup.spark.decisions import decided
 
-        return decided(self.rows, self.pairs, self.min_words)
+        return decided(self.rows, self.pairs, self.left_out, self.min_words)
 
     @cached_property
     def clusters(self) -> DataFrame:
@@ -65,7 +69,6 @@ def dedup(
     markup: str | None = None,
     spec: FingerprintSpec = FINGERPRINT,
     sketch_spec: FingerprintSpec = SKETCH,
-    broadcast_bytes: int = BROADCAST_BYTES,
 ) -> Deduplicated:
     """Decide for every row whether an earlier one says the same.
 
@@ -78,8 +81,7 @@ def dedup(
     spark.signatures.MARKUP as spark.records.read_pages makes it; without it, only texts are
     compared, and pages of equal texts are copies.
 
-    If the index takes at most `broadcast_bytes`, it is sent to every executor; otherwise
-    slices are shuffled. No text is shuffled.
+    No text is shuffled.
     """
     from scrapy_neardup.spark.candidates import Reach, confirmed_pairs
     from scrapy_neardup.spark.decisions import first_of_each_text
@@ -87,6 +89,5 @@ def dedup(
 
     signatures = numbered(signed(df, text, id, order, scope, spec, sketch_spec, min_words, markup))
     rows = first_of_each_text(signatures).persist()
-    reach = Reach(distance, confirm_distance, similarity, broadcast_bytes, facts=facts)
-    pairs = confirmed_pairs(rows, signatures, min_words, reach).persist()
-    return Deduplicated(rows, pairs, min_words)
+    reach = Reach(distance, confirm_distance, similarity, facts=facts)
+    return Deduplicated(rows, *confirmed_pairs(rows, signatures, min_words, reach), min_words)

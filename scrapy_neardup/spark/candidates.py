@@ -1,4 +1,4 @@
-"""Rows of signatures → near pairs: by an index sent to every executor, or by a shuffle."""
+"""Rows of signatures → near pairs: fingerprints meet in cells (cells.py), sketches confirm."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from scrapy_neardup.detect.facts import FACT_WORDS, differences
 from scrapy_neardup.detect.near import Limits, Measured, near
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_row import DATA_WORDS, say_the_same
-from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 from scrapy_neardup.spark import cells
 from scrapy_neardup.spark.cells import CellPlan
 from scrapy_neardup.spark.columns import Batches, fingerprints_of, numbers_of, words_of
+from scrapy_neardup.spark.components import cut_off
+from scrapy_neardup.spark.decisions import near_a_kept_page
 from scrapy_neardup.spark.signatures import BESIDE
 
 if TYPE_CHECKING:
@@ -32,20 +33,18 @@ PAIRS = (
     "site long, n long, earlier long, distance long, sketch_distance long, similarity double, "
     "differs long"
 )
-INDEXED = ("n", "site", "fingerprint", "data", "sketch", "level", "odd_row", "facts")
-COLUMNS = (*INDEXED, "beside")
 MEASURED = ("site", "data", "sketch", "level", "odd_row", "facts", "beside")
-INDEX_BYTES_A_ROW = 450  # at distance 6: seven table entries, and what confirms a match
 SLIM = ("n", "site", "fingerprint", "check")
 SAMPLED = 100  # rows that the sample has of a cell of cell_rows rows
 SAMPLE = 1 << 14  # rows from which the sizes of cells are estimated
+TURNS = 8  # in which crowds are compared, at most
+SETTLED = 0.01  # share of a crowd that a turn has to settle for another one to follow
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
     """How different two near pages may be, and how much one machine handles at once.
 
-    broadcast_bytes  an index up to this size is sent to every executor
     cell_rows        rows that are compared all with all; larger cells are split
     facts            "compare" says in which fact near pages differ, "ignore" does not
     """
@@ -53,7 +52,6 @@ class Reach:
     distance: int
     confirm_distance: int
     similarity: float
-    broadcast_bytes: int
     cell_rows: int = 20_000
     facts: FactRule = "compare"
 
@@ -65,10 +63,13 @@ class Reach:
 
 def confirmed_pairs(
     rows: DataFrame, signatures: DataFrame, min_words: int, reach: Reach
-) -> DataFrame:
-    """Every two near rows of a site: PAIRS, by their places n.
+) -> tuple[DataFrame, DataFrame]:
+    """Near rows of a site: PAIRS, by their places n; and the n of those not compared with all.
 
-    Only first rows of a text that has `min_words` words or more take part.
+    Only first rows of a text that has `min_words` words or more take part. Every two near rows
+    are a pair, unless they are in a crowd (cells.py). Of a crowd, what the pairs found so far
+    leave standing is compared in further turns, until no crowd is left or turns settle nothing
+    more. Whatever pairs are missing, a page is dropped only for one that is kept.
     """
     from pyspark.sql import functions as fn
 
@@ -78,62 +79,36 @@ def confirmed_pairs(
         & ~fn.col("mostly_script")
     )
     slim = taking_part.select(*SLIM)
-    if slim.count() * INDEX_BYTES_A_ROW > reach.broadcast_bytes:
-        return by_shuffle(slim, signatures, reach)
-    return by_broadcast(signatures.join(slim.select("n"), "n", "left_semi"), reach)
+    crowd, pairs = one_turn(slim, signatures, reach, 0)
+    if crowd.isEmpty():
+        return pairs, crowd
+    # Computed in each turn, and cut off: a plan that held those of all turns would not end.
+    crowded, active = crowd, slim.select("n")
+    pairs, n_before = cut_off(pairs), crowd.count()
+    for turn in range(1, TURNS + 1):
+        dropped = near_a_kept_page(pairs).where("differs = 0").selectExpr("first_n AS n")
+        standing = cut_off(crowded.join(dropped, "n", "left_anti"))
+        # A row whose original was dropped later stands again, and was not compared this time.
+        compared = active.join(crowd, "n", "left_anti")
+        left_out = cut_off(standing.join(compared, "n", "left_anti"))
+        n_left = left_out.count()
+        if n_left == 0 or turn == TURNS or n_left > (1 - SETTLED) * n_before:
+            break
+        active, n_before = standing, n_left
+        crowd, more = one_turn(slim.join(active, "n", "left_semi"), signatures, reach, turn)
+        crowd = cut_off(crowd)
+        crowded = cut_off(crowded.union(crowd).distinct())
+        pairs = cut_off(pairs.union(more).dropDuplicates(["n", "earlier"]))
+    return pairs, left_out
 
 
-def by_broadcast(signatures: DataFrame, reach: Reach) -> DataFrame:
-    """Send one index to every executor and look up the rows in it in place: no shuffle."""
-    index = index_bytes(signatures.select(*INDEXED).toArrow(), reach.distance)
-    sent = signatures.sparkSession.sparkContext.broadcast(index)
-    rows = signatures.select(*COLUMNS)
-    return rows.mapInArrow(lambda batches: scan(batches, sent.value, reach), PAIRS)
-
-
-def index_bytes(table: pa.Table, distance: int) -> bytes:
-    """An index of a table's fingerprints with what confirms a match, serialised.
-
-    table: the columns INDEXED; others are ignored. index_arrays reads it without a copy.
-    """
-    known = {"ns": numbers_of(table, "n"), **measures_of(table.select(list(INDEXED)))}
-    index = PermutedIndex(blocks=distance + 1, distance=distance)
-    index.add_many(fingerprints_of(table), np.arange(len(table), dtype=np.int64))
-    index.compact()
-    arrays = known | {f"index.{name}": array for name, array in index.arrays().items()}
-    names = pa.array(arrays)
-    target = pa.BufferOutputStream()
-    with pa.ipc.new_stream(target, pa.schema([("name", names.type)])) as stream:
-        stream.write_batch(pa.record_batch([names], ["name"]))
-    for array in arrays.values():
-        pa.ipc.write_tensor(pa.Tensor.from_numpy(np.ascontiguousarray(array)), target)
-    found: bytes = target.getvalue().to_pybytes()
-    return found
-
-
-def index_arrays(index: bytes) -> Columns:
-    """The arrays of index_bytes, read-only views."""
-    source = pa.BufferReader(index)
-    names = pa.ipc.open_stream(source).read_all().column("name").to_pylist()
-    return {name: pa.ipc.read_tensor(source).to_numpy() for name in names}
-
-
-def scan(batches: Batches, index: bytes, reach: Reach) -> Batches:
-    """Batches of rows → batches of their pairs with earlier rows of the index.
-
-    Independent of Spark: anything that has Arrow batches can call it.
-    """
-    known = index_arrays(index)
-    finder = PermutedIndex.from_arrays(
-        {name[6:]: array for name, array in known.items() if name.startswith("index.")}
-    )
-    for batch in batches:
-        ns, rows = numbers_of(batch, "n"), measures_of(batch)
-        found = finder.all_within_many(fingerprints_of(batch), reach.distance)
-        i = np.repeat(np.arange(len(ns)), np.diff(found.offsets))
-        before = known["ns"][found.ids] < ns[i]
-        i, j, distances = i[before], found.ids[before], found.distances[before]
-        yield pairs_batch(ns[i], known["ns"][j], distances, (rows, i), (known, j), reach)
+def one_turn(
+    slim: DataFrame, signatures: DataFrame, reach: Reach, turn: int
+) -> tuple[DataFrame, DataFrame]:
+    """The n of rows (SLIM) that are in crowds, and PAIRS of all rows."""
+    found = candidate_pairs(slim, reach, turn).persist()
+    crowd = found.where("later = earlier").selectExpr("later AS n").distinct().persist()
+    return crowd, confirmed_of(found.where("later > earlier"), signatures, reach).persist()
 
 
 def confirmed(batches: Batches, reach: Reach) -> Batches:
@@ -219,16 +194,8 @@ def measures_of(table: pa.Table | pa.RecordBatch, prefix: str = "") -> Columns:
     return measures
 
 
-def by_shuffle(slim: DataFrame, signatures: DataFrame, reach: Reach) -> DataFrame:
-    """Bring together fingerprints that may be near (cells.py), then confirm the near pairs.
-
-    Only fingerprints and places go to every cell of a row; sketches are joined to pairs only.
-    """
-    return confirmed_of(candidate_pairs(slim, reach), signatures, reach)
-
-
 def confirmed_of(found: DataFrame, signatures: DataFrame, reach: Reach) -> DataFrame:
-    """The confirmed ones of CANDIDATES, as PAIRS."""
+    """The confirmed ones of CANDIDATES, as PAIRS. Sketches are joined to pairs only."""
     from pyspark.sql import functions as fn
 
     later = signatures.select(fn.col("n").alias("later"), *named(MEASURED, "later_"))
@@ -244,12 +211,12 @@ def named(columns: Sequence[str], prefix: str) -> list[Column]:
     return [fn.col(name).alias(f"{prefix}{name}") for name in columns]
 
 
-def candidate_pairs(slim: DataFrame, reach: Reach) -> DataFrame:
-    """CANDIDATES among rows (SLIM)."""
-    plan, bits = plan_of(slim, reach), (reach.distance, reach.confirm_distance)
+def candidate_pairs(slim: DataFrame, reach: Reach, turn: int = 0) -> DataFrame:
+    """CANDIDATES among rows (SLIM): only fingerprints and places go to every cell of a row."""
+    plan, how = plan_of(slim, reach), (reach.distance, reach.confirm_distance, turn)
     sent = slim.mapInArrow(lambda batches: cells.packed(batches, plan), cells.PACKED)
     together = sent.repartition(plan.n_tasks, "task").sortWithinPartitions("task")
-    return together.mapInArrow(lambda batches: cells.candidates(batches, *bits), cells.CANDIDATES)
+    return together.mapInArrow(lambda batches: cells.candidates(batches, *how), cells.CANDIDATES)
 
 
 def plan_of(slim: DataFrame, reach: Reach) -> CellPlan:

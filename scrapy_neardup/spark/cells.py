@@ -5,6 +5,10 @@ with equal leading blocks, as in index/pairs.py; the more rows, the more blocks.
 than are compared at once is split into parts, and every two parts meet in a cell of their own. An
 entry is a row in a cell. It carries the beginning of the row's sketch, which rejects most pairs
 that are near by fingerprint only. Many entries are packed into one row of Spark's.
+
+k rows that are all near each other would make k**2 / 2 pairs. In a crowded cell only stars and
+small buckets are compared: each row with the first rows of the crowd, and with its neighbours in
+an order by sketch. Of these rows it is said that not all was compared (candidates.py).
 """
 
 from __future__ import annotations
@@ -19,14 +23,15 @@ import numpy as np
 import pyarrow as pa
 
 from scrapy_neardup.index.layout import Layout
-from scrapy_neardup.index.pairs import PairBatch, joined, keyed_row
-from scrapy_neardup.kernels.numpy_twin import F64Array, I64Array, U64Array
+from scrapy_neardup.index.pairs import PairBatch, ends_of, joined, keyed_row
+from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.hamming import Tables
 from scrapy_neardup.kernels.numpy_twin.mix import fmix64
 from scrapy_neardup.spark.columns import Batches, fingerprints_of, numbers_of, words_of
 
 PACKED = "task long, entries binary"
 COUNTED = "cell long, n long"
+# earlier = later: this row was in a crowded cell, so that not all of its pairs are there.
 CANDIDATES = "later long, earlier long, distance long"
 
 CHECK_WORDS = 2  # of the sketch: different texts differ in 64 bits of 128, with a deviation of 6
@@ -40,6 +45,13 @@ SMALL_SITE = 1_000  # rows; smaller ones are never cut
 # Costs by which a layout is chosen, on one core: making, packing, sorting and copying an entry,
 # without Spark's own part; comparing a pair in the compiled kernel.
 ENTRY_NS, PAIR_NS = 600, 0.4
+
+# A cell is crowded if a row of it has more near pairs than this on average, by a sample of rows.
+NEAR_A_ROW = 32
+CROWD_SAMPLE = 64  # rows
+SMALL_CELL = 128  # rows; smaller ones are never crowded
+FIRST_ROWS, NEIGHBOURS = 2, 4  # of a crowd, that each row of a crowded cell is compared with
+TURN_BITS = 16  # of the sketch, by which the orders of two turns differ
 
 # A cell's key: the number of its table among those of all layouts, then bits of a hash.
 TABLE_BITS = 10
@@ -234,15 +246,18 @@ def counted(batches: Batches, plan: CellPlan) -> Batches:
         yield pa.RecordBatch.from_arrays(columns, ["cell", "n"])
 
 
-def candidates(batches: Batches, distance: int, confirm_distance: int) -> Batches:
+def candidates(batches: Batches, distance: int, confirm_distance: int, turn: int = 0) -> Batches:
     """Batches of PACKED, tasks one after the other → batches of CANDIDATES, each pair once.
 
-    Only pairs within the distance whose checks do not already differ by too much.
+    Only pairs within the distance whose checks do not already differ by too much. Rows of crowded
+    cells are reported as pairs with themselves. turn: each has other neighbours.
     """
     for entries in unpacked(batches):
-        entries = entries[np.argsort(entries["key"])]
+        entries, ends, crowded = arranged(entries, distance, confirm_distance, turn)
         rows, checks = entries["row"].copy(), entries["check"].copy()
-        for found in pairs_of(entries, distance):
+        incomplete = np.unique(rows[crowded] >> PART_BITS)
+        yield candidate_batch(incomplete, incomplete, np.zeros(len(incomplete), np.int64))
+        for found in pairs_of(entries, ends, distance):
             one, other = rows[found.left], rows[found.right]
             differ = np.bitwise_count(checks[found.left] ^ checks[found.right]).sum(axis=1)
             # Rows of different parts meet in one cell only. Rows of the same part meet in every
@@ -251,9 +266,68 @@ def candidates(batches: Batches, distance: int, confirm_distance: int) -> Batche
             wanted = (part == WHOLE) | (part != other & PART_MASK)
             wanted &= differ <= confirm_distance
             a, b = one[wanted] >> PART_BITS, other[wanted] >> PART_BITS
-            columns = (np.maximum(a, b), np.minimum(a, b), found.distances[wanted])
-            arrays = [pa.array(column) for column in columns]
-            yield pa.RecordBatch.from_arrays(arrays, ["later", "earlier", "distance"])
+            yield candidate_batch(np.maximum(a, b), np.minimum(a, b), found.distances[wanted])
+
+
+def candidate_batch(later: I64Array, earlier: I64Array, distances: I64Array) -> pa.RecordBatch:
+    """Pairs as a batch of CANDIDATES."""
+    arrays = [pa.array(column) for column in (later, earlier, distances)]
+    return pa.RecordBatch.from_arrays(arrays, ["later", "earlier", "distance"])
+
+
+def arranged(
+    entries: Entries, distance: int, confirm_distance: int, turn: int
+) -> tuple[Entries, I64Array, BoolArray]:
+    """Entries sorted by key, where the rows end that each is compared with, and which are crowded.
+
+    Each is compared up to the end of its cell, or, in a crowded cell, with NEIGHBOURS. There the
+    first rows of the crowd come first, which are compared with all.
+    """
+    entries = entries[np.lexsort((entries["row"], entries["key"]))]
+    ends, crowded = ends_of(entries["key"]), np.zeros(len(entries), bool)
+    last = np.unique(ends)
+    sizes = np.diff(last, prepend=0)
+    for end, size in zip(last[sizes > SMALL_CELL], sizes[sizes > SMALL_CELL], strict=True):
+        cell = entries[end - size : end]
+        first = first_of_crowd(cell, distance, confirm_distance)
+        if len(first):
+            rest = by_sketch(np.delete(cell, first), turn)
+            cell[:] = np.concatenate([cell[first], rest])
+            near = np.arange(end - len(rest), end) + NEIGHBOURS + 1
+            ends[end - len(rest) : end] = np.minimum(near, end)
+            crowded[end - size : end] = True
+    return entries, ends, crowded
+
+
+def first_of_crowd(cell: Entries, distance: int, confirm_distance: int) -> I64Array:
+    """Places of the first rows near the row that most of a sample are near to.
+
+    None if the cell is not crowded by this sample.
+    """
+    sample = cell[:: len(cell) // CROWD_SAMPLE][:CROWD_SAMPLE]
+    near = near_by_entries(sample[:, None], sample, distance, confirm_distance)
+    share = (near.sum() - len(sample)) / (len(sample) * (len(sample) - 1))
+    if share * len(cell) / 2 <= NEAR_A_ROW:
+        return np.zeros(0, np.int64)
+    middle = sample[near.sum(axis=1).argmax()]
+    return np.flatnonzero(near_by_entries(cell, middle, distance, confirm_distance))[:FIRST_ROWS]
+
+
+def near_by_entries(
+    one: Entries, other: Entries, distance: int, confirm_distance: int
+) -> BoolArray:
+    """Which entries may be near by all that they carry."""
+    bits = np.bitwise_count(one["words"] ^ other["words"]).sum(axis=-1)
+    differ = np.bitwise_count(one["check"] ^ other["check"]).sum(axis=-1)
+    near: BoolArray = (bits <= distance) & (differ <= confirm_distance)
+    return near
+
+
+def by_sketch(cell: Entries, turn: int) -> Entries:
+    """Rows in an order in which near ones tend to be neighbours; another one each turn."""
+    bits = np.unpackbits(cell["check"].copy().view(np.uint8), axis=1)
+    turned = np.packbits(np.roll(bits, -TURN_BITS * turn, axis=1), axis=1).view(">u8")
+    return cell[np.lexsort((cell["row"], turned[:, 1], turned[:, 0]))]
 
 
 def unpacked(batches: Batches) -> Iterator[Entries]:
@@ -271,8 +345,8 @@ def unpacked(batches: Batches) -> Iterator[Entries]:
         yield np.concatenate(held)
 
 
-def pairs_of(entries: Entries, distance: int) -> Iterator[PairBatch]:
-    """Pairs within the distance in the cells of entries sorted by key, by their places there."""
+def pairs_of(entries: Entries, ends: I64Array, distance: int) -> Iterator[PairBatch]:
+    """Pairs i < j < ends[i] within the distance of entries sorted by table, by their places."""
     placed = np.empty(len(entries), PLACED)
     placed["key"], placed["words"] = entries["key"], entries["words"]
     placed["row"] = np.arange(len(entries))
@@ -281,4 +355,5 @@ def pairs_of(entries: Entries, distance: int) -> Iterator[PairBatch]:
         for table in range(len(way.leading_bits)):
             start, end = np.searchsorted(tables, [way.start + table, way.start + table + 1])
             if end - start > 1:
-                yield from joined(placed[start:end], way.tables, table, distance)
+                own = ends[start:end] - start
+                yield from joined(placed[start:end], own, way.tables, table, distance)

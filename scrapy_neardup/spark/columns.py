@@ -24,6 +24,8 @@ def fingerprints_of(table: pa.Table | pa.RecordBatch) -> U64Array:
 
 
 def words_of(table: pa.Table | pa.RecordBatch, name: str, *shape: int) -> U64Array:
-    """A column of bytes as words; rows of this shape."""
+    """A column of bytes as words; rows of this shape. No rows have no words."""
+    if not table.num_rows:
+        return np.zeros((0, *(max(0, size) for size in shape)), np.uint64)
     words = np.frombuffer(b"".join(table.column(name).to_pylist()), np.uint64)
     return words.reshape(table.num_rows, *shape)

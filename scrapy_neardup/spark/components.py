@@ -31,14 +31,14 @@ def connected_components(edges: DataFrame) -> DataFrame:
     raise RuntimeError(f"components: not found in {MAX_ROUNDS} rounds")
 
 
-def cut_off(edges: DataFrame) -> DataFrame:
-    """The same edges, computed now: each star reads them several times.
+def cut_off(rows: DataFrame) -> DataFrame:
+    """The same rows, computed now: what is done in rounds reads them several times.
 
     They are written to Spark's checkpoint folder if it has one, as in the command; else they lie on
     the executors, and the loss of one ends the job.
     """
-    has_folder = edges.sparkSession.sparkContext.getCheckpointDir() is not None
-    return edges.checkpoint() if has_folder else edges.localCheckpoint()
+    has_folder = rows.sparkSession.sparkContext.getCheckpointDir() is not None
+    return rows.checkpoint() if has_folder else rows.localCheckpoint()
 
 
 def large_star(edges: DataFrame) -> DataFrame:

@@ -45,7 +45,7 @@ def first_of_each_text(signatures: DataFrame) -> DataFrame:
     return slim.withColumn("first_n", first).drop("digest")
 
 
-def decided(rows: DataFrame, pairs: DataFrame, min_words: int) -> DataFrame:
+def decided(rows: DataFrame, pairs: DataFrame, left_out: DataFrame, min_words: int) -> DataFrame:
     """The decisions of all rows, see Deduplicated."""
     from pyspark.sql import functions as fn
 
@@ -53,17 +53,22 @@ def decided(rows: DataFrame, pairs: DataFrame, min_words: int) -> DataFrame:
     kind = (
         fn.when(fn.col("differs") == 0, "near")
         .when(repeats, "exact")
+        .when(fn.col("left_out"), "undecided")
         .when(fn.col("differs") > 0, "near-but-differs")
         .when(fn.col("mostly_script"), "undecided")
         .when(fn.col("words") < min_words, "too-short")
         .otherwise("new")
     )
-    joined = rows.join(near_a_kept_page(pairs), "first_n", "left").withColumn("kind", kind)
+    unsure = left_out.select(fn.col("n").alias("first_n"), fn.lit(True).alias("left_out"))
+    joined = rows.join(near_a_kept_page(pairs), "first_n", "left").join(unsure, "first_n", "left")
+    joined = joined.withColumn("kind", kind)
     exact = fn.col("kind") == "exact"
     reasons = fn.array(*(fn.lit(reason) for reason in REASONS))
     found = joined.select(
         *("id", "kind", "words"),
-        fn.when(exact, fn.col("first_n")).otherwise(fn.col("original_n")).alias("original_n"),
+        fn.when(exact, fn.col("first_n"))
+        .when(fn.col("kind") != "undecided", fn.col("original_n"))
+        .alias("original_n"),
         fn.when(exact, 0).otherwise(fn.col("distance")).alias("distance"),
         fn.when(exact, 0).otherwise(fn.col("sketch_distance")).alias("sketch_distance"),
         fn.when(exact, 1.0).otherwise(fn.col("similarity")).alias("similarity"),

@@ -1,0 +1,79 @@
+"""Near-duplicate pairs of a corpus on Dask, with the same functions as on Spark.
+
+    pip install 'scrapy-neardup[spark]' dask
+    python docs/examples/dask_dedup.py PAGES.parquet ...
+
+PAGES have the columns url and text. Prints every pair of near pages: the later page, the earlier
+one, their similarity. Signatures and comparisons are tasks of Dask's; the signatures (700 bytes a
+page) come together in the process that starts it.
+"""
+
+import sys
+
+import dask
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from scrapy_neardup.detect.near import CONFIRM_DISTANCE, DISTANCE, SIMILARITY
+from scrapy_neardup.engines import FINGERPRINT, SKETCH
+from scrapy_neardup.spark.candidates import MEASURED, Reach, confirmed
+from scrapy_neardup.spark.cells import CHECK_WORDS, SMALL_SITE, CellPlan, candidates, packed
+from scrapy_neardup.spark.columns import fingerprints_of, numbers_of
+from scrapy_neardup.spark.signatures import signer
+
+REACH = Reach(DISTANCE, CONFIRM_DISTANCE, SIMILARITY)
+ROWS_A_TASK = 10_000
+
+
+def signed(path: str) -> pa.Table:
+    """Signatures of a file's pages."""
+    pages = pq.read_table(path, columns=["url", "text"]).rename_columns(["id", "text"])
+    pages = pages.append_column("rank", pa.array([0] * len(pages)))
+    return pa.Table.from_batches(signer("site", FINGERPRINT, SKETCH)(iter(pages.to_batches())))
+
+
+def plan_of(rows: pa.Table) -> CellPlan:
+    """How fingerprints come together: small sites as they are, larger ones by leading bits."""
+    sites, sizes = np.unique(numbers_of(rows, "site").view(np.uint64), return_counts=True)
+    large, sample = sizes > SMALL_SITE, fingerprints_of(rows)[:10_000]
+    return CellPlan.of_sites(DISTANCE, REACH.cell_rows, sites[large], sizes[large], sample)
+
+
+def entries(slim: pa.Table, plan: CellPlan) -> list[pa.RecordBatch]:
+    """What of some rows has to come together."""
+    return list(packed(iter(slim.to_batches()), plan))
+
+
+def near(found: pa.RecordBatch, rows: pa.Table) -> list[dict[str, float]]:
+    """Those of the candidates that sketches confirm."""
+    found = found.filter(pc.not_equal(found["later"], found["earlier"]))
+    columns = {name: found[name] for name in ("later", "earlier", "distance")}
+    for side in ("later", "earlier"):
+        measured = rows.take(found[side])
+        columns |= {f"{side}_{name}": measured[name].combine_chunks() for name in MEASURED}
+    (pairs,) = confirmed(iter([pa.RecordBatch.from_pydict(columns)]), REACH)
+    return [pair for pair in pairs.to_pylist() if pair["differs"] == 0]
+
+
+def main(paths: list[str]) -> None:
+    """Print the pairs of some Parquet files."""
+    rows = pa.concat_tables(dask.compute(*(dask.delayed(signed)(path) for path in paths)))
+    rows = rows.sort_by("id")
+    rows = rows.append_column("n", pa.array(np.arange(len(rows))))
+    check = pc.binary_slice(rows["sketch"], 0, 8 * CHECK_WORDS)
+    slim = rows.select(["n", "site", "fingerprint"]).append_column("check", check)
+    plan, starts = plan_of(rows), range(0, len(rows), ROWS_A_TASK)
+    parts = (dask.delayed(entries)(slim.slice(start, ROWS_A_TASK), plan) for start in starts)
+    sent = pa.Table.from_batches(batch for part in dask.compute(*parts) for batch in part)
+    met = candidates(iter(sent.sort_by("task").to_batches()), DISTANCE, CONFIRM_DISTANCE)
+    pairs = dask.compute(*(dask.delayed(near)(batch, rows) for batch in met))
+    urls = rows["id"].to_pylist()
+    for pair in (pair for some in pairs for pair in some):
+        later, earlier = urls[pair["n"]], urls[pair["earlier"]]
+        sys.stdout.write(f"{later}\t{earlier}\t{pair['similarity']:.3f}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
