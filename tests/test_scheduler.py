@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from crawls import Outcome, crawl
 from fleets import RunningServer, running_server, wait_until
-from mock_site import MockSite, page, prose
+from mock_site import MockSite, Reply, page, prose, running_site
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
+from scrapy_neardup.crawl.request_tracker import TRACE
 from scrapy_neardup.errors import SettingsError
 
 SCHEDULER = "scrapy_neardup.scheduler.FleetScheduler"
@@ -235,9 +236,28 @@ def work(url: str, root: str, gate: Any, answers: Any) -> None:
     answers.put(outcome.urls)
 
 
+class Holding(MockSite):
+    """Gives its hub when three workers are at work: the run may be over soon after that."""
+
+    server: RunningServer
+
+    def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
+        if path == "/hub":
+            wait_until(lambda: self.server.command("ZCARD", "{neardup}:q:workers") == ":3\r\n")
+        return super().reply(method, path, cookie, body)
+
+
+@pytest.fixture
+def holding_site(server: RunningServer) -> Iterator[Holding]:
+    with running_site(Holding) as site:
+        site.server = server
+        yield site
+
+
 def test_workers_share_the_work_and_make_the_start_requests_once(
-    server: RunningServer, mock_site: MockSite
+    server: RunningServer, holding_site: Holding
 ) -> None:
+    mock_site = holding_site
     pages = [f"/page/{n}" for n in range(20)]
     root = hub(mock_site, *pages)
     context = get_context("spawn")
@@ -343,3 +363,47 @@ def test_a_spider_may_go_on_when_it_is_idle(server: RunningServer, mock_site: Mo
 
     outcome = run(server, hub(mock_site, "/page/1"), More)
     assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
+
+
+class Watching(Links):
+    """Notes how many requests are with the downloader."""
+
+    most = 0
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield from super().parse(response)
+        assert self.crawler.engine
+        type(self).most = max(self.most, len(self.crawler.engine.downloader.active))
+
+
+def test_requests_taken_ahead_do_not_crowd_the_downloader(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    pages = [f"/page/{n}" for n in range(40)]
+    outcome = run(server, hub(mock_site, *pages), Watching, CONCURRENT_REQUESTS_PER_DOMAIN=2)
+    assert kept(outcome, mock_site) == Counter(["/hub", *pages])
+    assert Watching.most <= 2
+
+
+class AskingAhead(Links):
+    """Asks about a URL, and wants the answer when the server is gone."""
+
+    server: RunningServer
+
+    async def parse(self, response: Response, **kwargs: Any) -> AsyncIterator[Any]:
+        urls = self.crawler._neardup_session.urls  # type: ignore[attr-defined]
+        request = response.follow("/page/1", meta={TRACE: (0, 0, 0, 0)})
+        urls.ask_ahead(request)
+        _, asked = urls._asked_ahead[request]
+        assert asked.result(5) == 1
+        self.server.kill()
+        yield {"url": request.url, "known": await urls.was_fetched(request)}
+
+
+def test_what_was_asked_ahead_is_not_asked_again(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    run(server, hub(mock_site, "/page/1"))
+    settings = {"NEARDUP_BACKEND": server.url}
+    outcome = crawl(AskingAhead, settings, root=mock_site.url("/hub"), server=server)
+    assert [item["known"] for item in outcome.items] == [True]

@@ -1,8 +1,10 @@
 """The queue of requests that the workers of a fleet share, as Scrapy's scheduler sees it.
 
 A request found here waits in `_unsent` until the server has it; only then need its page wait for
-it no more. One that the server gave waits in `_taken` until the engine asks for it. It is leased:
-the server gives it to another worker if this one dies before its page is completed.
+it no more. One that the server gave waits in `_taken` until the engine asks for it and its host
+has room. Meanwhile the server is asked whether its URL was seen, so that no download waits for that
+answer, nor for the next requests. It is leased: the server gives it to another worker if this one
+dies before its page is completed.
 """
 
 from __future__ import annotations
@@ -35,11 +37,13 @@ logger = logging.getLogger(__name__)
 
 POLL_S = 0.25  # between questions for requests while there are none
 PUSHED_AT_ONCE, PUSHES = 64, 16  # requests in a call, calls in a round
+AHEAD_OF_A_HOST = 2  # times as many of a host in hand as are downloaded at once
 DEFAULT_AHEAD = 16  # requests taken ahead, where CONCURRENT_REQUESTS is 0
 CLOSING_S = 5.0  # to push what was found last
 STARTED_ALREADY, ASK_AGAIN, STARTER = 2, 3, 1  # what START answers
 
 Unsent = tuple[QueuedRequest, Request]
+Taken = tuple[QueuedRequest, Request | None]  # None: it cannot be read
 
 
 class FleetQueue:
@@ -75,7 +79,7 @@ class FleetQueue:
         self._rest_s = settings.getfloat("DOWNLOAD_DELAY")
         self._unsent: deque[Unsent] = deque()
         self._sending: list[Unsent] = []
-        self._taken: deque[QueuedRequest] = deque()
+        self._taken: deque[Taken] = deque()
         self._leases: dict[int, bytes] = {}  # number in the lifecycle → id on the server
         self._numbers = count()
         self._owned: set[str] = set()  # hosts of which the server gave us requests
@@ -130,21 +134,30 @@ class FleetQueue:
         return self._frontier.queued(request_to_json(fields), host, key, request.priority, order)
 
     def pop(self) -> Request | None:
-        """The next request that the server gave; None if there is none yet."""
-        while self._taken:
-            row = self._taken.popleft()
-            number = next(self._numbers)
-            self._leases[number] = row.id
-            request = self._attempt("frontier", self._unpacked, row)
-            if request is not None:
-                self._requests.leased(request, number)
-                self._look()
-                return request  # else it stays leased, for the next run
+        """The next request that the server gave and whose host has room; None if there is none."""
+        self._look()
+        busy = self._downloading()
+        for at, (row, _) in enumerate(self._taken):
+            if busy[row.host] < self._per_host:
+                return self._popped(at)
         return None
 
-    def _unpacked(self, row: QueuedRequest) -> Request:
+    def _popped(self, at: int) -> Request | None:
+        row, request = self._taken[at]
+        del self._taken[at]
+        number = next(self._numbers)
+        self._leases[number] = row.id
+        if request is None:  # it stays leased, for the next run
+            return self.pop()
+        self._requests.leased(request, number)
+        return request
+
+    def _ready(self, row: QueuedRequest) -> Request:
+        """A request that was given, about whose URL the server is asked."""
         assert self._crawler.spider
-        return request_from_json(row.payload, self._crawler.spider)
+        request = request_from_json(row.payload, self._crawler.spider)
+        self._urls.ask_ahead(request)
+        return request
 
     def __len__(self) -> int:
         return len(self._taken) + len(self._unsent) + len(self._sending)
@@ -165,7 +178,7 @@ class FleetQueue:
         if self._timer.running:
             self._timer.stop()
         self._count(stats.FRONTIER_UNSENT, len(self._unsent) + len(self._sending))
-        self._frontier.give_back([row.id for row in self._taken])
+        self._frontier.give_back([row.id for row, _ in self._taken])
         self._taken.clear()
 
     # --- called by the session
@@ -243,10 +256,11 @@ class FleetQueue:
         asked_for = self._ahead - len(self._taken)
         in_hand = self._in_hand()
         released = self._owned - in_hand.keys()
-        rooms = {host: max(0, self._per_host - n) for host, n in in_hand.items()}
+        most = AHEAD_OF_A_HOST * self._per_host
+        rooms = {host: max(0, most - n) for host, n in in_hand.items()}
         take = self._frontier.take(
             asked_for,
-            self._per_host,
+            most,
             rooms,
             released,
             is_idle=self._is_idle,
@@ -316,7 +330,9 @@ class FleetQueue:
 
     def _given(self, given: Given, was_idle: bool) -> None:
         self._frontier.taken()
-        self._taken.extend(given.requests)
+        self._taken.extend(
+            (row, self._attempt("frontier", self._ready, row)) for row in given.requests
+        )
         self._owned.update(row.host for row in given.requests)
         self._count(stats.FRONTIER_TAKEN, len(given.requests))
         self._count(stats.FRONTIER_RETURNED, given.n_returned)
@@ -329,11 +345,12 @@ class FleetQueue:
 
     def _in_hand(self) -> Counter[str]:
         """Requests by host that are to be downloaded, or are being so."""
+        return self._downloading() + Counter(row.host for row, _ in self._taken)
+
+    def _downloading(self) -> Counter[str]:
         assert self._crawler.engine
         downloader = self._crawler.engine.downloader
-        hosts = Counter(row.host for row in self._taken)
-        hosts.update(downloader.get_slot_key(request) for request in downloader.active)
-        return hosts
+        return Counter(downloader.get_slot_key(request) for request in downloader.active)
 
     @property
     def _is_idle(self) -> bool:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from concurrent.futures import Future
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from scrapy.crawler import Crawler
@@ -40,6 +43,7 @@ NOT_MADE = b""  # no key is empty
 # What a URL is new in, by the first layer of the filter that had not seen it.
 NOVELTY = {1: stats.URLS_NEW_HOST, 2: stats.URLS_NEW_DIRECTORY}
 
+AHEAD_S = 2.0  # for which an answer counts: another worker may fetch the URL meanwhile
 MAX_STARTS = 2**16  # start URLs that are remembered; links back to further ones are fetched
 
 
@@ -90,6 +94,8 @@ class SeenUrls:
         self._forgets = settings.ttl is not None
         self._starts: dict[bytes, str] = {}  # key of a start URL fetched in this run → callback
         self._keys: WeakKeyDictionary[Request, bytes | None] = WeakKeyDictionary()
+        self._asked_ahead: WeakKeyDictionary[Request, tuple[float, Future[Any]]]
+        self._asked_ahead = WeakKeyDictionary()
 
     @property
     def filters(self) -> tuple[RotatingUrlFilter, RotatingUrlFilter]:
@@ -132,9 +138,17 @@ class SeenUrls:
         self._count(stats.URLS_NEW)
         return False
 
+    def ask_ahead(self, request: Request) -> None:
+        """Ask the fleet about a request that is to be made soon."""
+        key = self.key_to_be_queued_once(request)
+        if self._fleet is not None and key is not None and not self._knows(request, key):
+            self._asked_ahead[request] = monotonic(), self._fleet.ask_seen(key)
+
     async def _fleet_fetched(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
         fleet_was_asked(request)
-        if not await fleet.seen(key):
+        asked_at, asked = self._asked_ahead.pop(request, (-inf, None))
+        is_recent = monotonic() - asked_at < AHEAD_S
+        if not await fleet.seen(key, asked if is_recent else None):
             self._count(stats.URLS_NEW)
             return False
         self._count(stats.BACKEND_SEEN)

@@ -156,9 +156,16 @@ class FleetWorker:
         """The server has forgotten something: tell it what is known here with the next pages."""
         self._membership.lost_data = True
 
-    async def seen(self, key: bytes) -> bool:
-        """Whether any worker has handled a URL; False if the server does not answer."""
-        return bool(await self._ask(self._questions.seen(key)))
+    def ask_seen(self, key: bytes) -> Future[Any]:
+        """Ask ahead whether any worker has handled a URL: for seen()."""
+        return self._link.ask(self._questions.seen(key))
+
+    async def seen(self, key: bytes, asked: Future[Any] | None = None) -> bool:
+        """Whether any worker has handled a URL; False if the server does not answer.
+
+        asked: the question, if it was asked ahead.
+        """
+        return bool(await self._answer(asked or self.ask_seen(key)))
 
     def mark(self, key: bytes) -> None:
         """This worker has handled a URL."""
