@@ -235,6 +235,13 @@ def test_attributes_tell_pages_of_few_words_of_their_own_apart(
     assert kinds_of(known, among) == [kind.replace("too-short", "new") for kind in kinds]
 
 
+def test_a_copy_of_a_host_s_first_page_without_attributes_is_exact() -> None:
+    known, page = detector(), text(100, 1)
+    assert decide(known, "http://a.example/", page).kind == "new"
+    introduced(known)
+    assert decide(known, "http://a.example/copy", page).kind == "exact"
+
+
 def test_attributes_tell_the_first_pages_of_a_host_apart() -> None:
     pages = [with_links(text(300, 1), n % 2) for n in range(3)]
     assert kinds_of(detector(), pages) == ["new", "new", "exact"]

@@ -23,6 +23,7 @@ from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import columns_of, csv_rows, format_of, records
 from scrapy_neardup.offline.dedup.formats.rows import distinct
 from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.reading import text_of
 from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
 
 zstandard = pytest.importorskip("zstandard", reason="the extra [dedup] is not installed")
@@ -324,6 +325,23 @@ def test_text_in_wide_characters_is_refused_by_name(tmp_path: Path, kind: str, c
     (source,) = find_inputs([path])
     with pytest.raises(InputError, match=rf"UTF-{coding[4:6]}.*iconv -f UTF-{coding[4:6]}"):
         columns_of(source, Fields(), LIMITS)
+
+
+def test_lists_of_item_loaders_are_read_as_what_is_in_them(tmp_path: Path) -> None:
+    rows = [
+        {"url": ["http://a.example/1"], "text": ["one", "two"]},
+        {"url": ["http://a.example/2", "http://b.example/"], "text": ["one"]},
+        {"url": "http://a.example/3", "text": ["one", 2]},
+        {"url": "http://a.example/4", "html": ["<p>one", "<p>two"]},
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (source,) = find_inputs([file_of(tmp_path, "jsonl", "", lines.encode())])
+    pages = [page for page in records(source, Fields()) if isinstance(page, Page)]
+    assert [page.url for page in pages] == [
+        f"http://a.example/{n}" if n - 2 else "" for n in (1, 2, 3, 4)
+    ]
+    said = [(text_of(page) or "").split() for page in pages]
+    assert said == [["one", "two"], ["one"], [], ["one", "two"]]
 
 
 @pytest.mark.parametrize("array", [True, False])

@@ -12,7 +12,7 @@ import scrapy_neardup.kernels as kernels
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.content import no_lines
 from scrapy_neardup.detect.facts import BRIEF, NO_FACTS, Facts, packed
-from scrapy_neardup.detect.page_row import attribute_bits
+from scrapy_neardup.detect.page_row import NO_ATTRIBUTES, attribute_bits
 from scrapy_neardup.detect.page_table import digest_of
 from scrapy_neardup.detect.templates import NOTHING, Host, located
 from scrapy_neardup.detect.text import Blocks
@@ -84,8 +84,11 @@ class PageReading:
         return bool(int(self.data[-1]) >> 32)
 
     def digest_with(self, attributes: bool) -> bytes:
-        """The digest with or without attributes; where they count already, always with them."""
-        if self.counts_attributes or not attributes:
+        """The digest with or without attributes; where they count already, always with them.
+
+        Where there are none it is the same: a host's first page, of which they count, and a copy.
+        """
+        if self.counts_attributes or not attributes or self.attribute_bits == NO_ATTRIBUTES:
             return self.digest
         return digest_of(self.digest + self.attribute_bits.to_bytes(8, "little"))
 

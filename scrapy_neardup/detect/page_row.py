@@ -30,6 +30,7 @@ TITLE = -(FACT_WORDS - TABLE_WORDS)  # the word of facts, and of a row, that is 
 LONGEST_PATH = 200  # characters of a data line's path; what a longer one begins with is not known
 MARKUP = ("meta.", "itemprop.")  # what paths begin with that are names as they are
 EVERY_NAME = 2**64 - 1
+NO_ATTRIBUTES = 1 << 63  # attribute_bits of none
 LOWER_HALF, HALF = 2**32 - 1, np.uint64(32)
 
 
@@ -91,7 +92,9 @@ def data_row(lines: list[str], details: list[str], key: int) -> U64Array:
 
 def attribute_bits(lines: list[str], key: int) -> int:
     """Lines of attributes as they are stored: the upper half of a word, never 0."""
-    return _hash("\n".join(lines), key, b"neardup-attribs") & ~LOWER_HALF | 1 << 63
+    if not lines:
+        return NO_ATTRIBUTES
+    return _hash("\n".join(lines), key, b"neardup-attribs") & ~LOWER_HALF | NO_ATTRIBUTES
 
 
 def attributes_count(row: U64Array) -> bool:

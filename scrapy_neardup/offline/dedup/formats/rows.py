@@ -17,17 +17,33 @@ WITHOUT_SCHEME = re.compile(r"([\w-]+\.)+[a-z]{2,}(:\d+)?/", re.IGNORECASE)
 
 
 def page_of(row: dict[str, Any], columns: Columns) -> Page:
-    """The page of a row: its text or, where it has none, its HTML."""
+    """The page of a row: its text or, where it has none, its HTML.
+
+    Item loaders make a list of each value: one URL in it is the URL, and strings are one text, of
+    which no lines can be removed.
+    """
     url = "" if columns.url is None else url_of(value_at(row, columns.url))
     has_site = columns.url is None or bool(host_of(url))
     text = _first(row, columns.text)
     if isinstance(text, str):
         return Page(url, distinct(text), has_site=has_site, row=row)
+    if strings := strings_in(text):
+        body = distinct("\n".join(strings)).encode("utf-8")
+        return Page(url, None, body, "text/plain; charset=utf-8", has_site, row)
     html = _first(row, columns.html) if text is None else text
+    if strings := strings_in(html):
+        html = "".join(strings)
     if isinstance(html, str):
         body = distinct(html).encode("utf-8")
         return Page(url, None, body, "text/html; charset=utf-8", has_site, row)
     return Page(url, None, html if isinstance(html, bytes) else None, "text/html", has_site, row)
+
+
+def strings_in(value: Any) -> list[str]:
+    """The strings of a list that holds nothing else; none of anything else."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return value
+    return []
 
 
 def text_column(row: dict[str, Any], columns: Columns) -> str:
@@ -42,7 +58,9 @@ def distinct(text: str) -> str:
 
 
 def url_of(value: Any) -> str:
-    """A URL with its scheme, "" where there is none."""
+    """A URL with its scheme, "" where there is none or where there are several."""
+    if len(strings := strings_in(value)) == 1:
+        value = strings[0]
     if not isinstance(value, str) or len(value) > MAX_URL_CHARS:
         return ""
     url = value.strip().removeprefix("<").removesuffix(">")
