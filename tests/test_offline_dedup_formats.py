@@ -327,6 +327,15 @@ def test_text_in_wide_characters_is_refused_by_name(tmp_path: Path, kind: str, c
         columns_of(source, Fields(), LIMITS)
 
 
+@pytest.mark.parametrize("packing", [".gz", ".bz2", ".xz", ".zst"])
+def test_a_packed_file_under_another_name_is_refused_by_name(tmp_path: Path, packing: str) -> None:
+    pack, _ = PACKED[packing]
+    path = file_of(tmp_path, "jsonl", "", pack(b'{"url": "http://a/", "text": "b"}\n'))
+    (source,) = find_inputs([path])
+    with pytest.raises(InputError, match=rf"is packed; name it {path.name}{packing}"):
+        columns_of(source, Fields(), LIMITS)
+
+
 def test_lists_of_item_loaders_are_read_as_what_is_in_them(tmp_path: Path) -> None:
     rows = [
         {"url": ["http://a.example/1"], "text": ["one", "two"]},

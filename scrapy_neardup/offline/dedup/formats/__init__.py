@@ -70,17 +70,16 @@ def records(source: Input, fields: Fields, limits: Limits | None = None) -> Iter
 
 
 def columns_of(source: Input, fields: Fields, limits: Limits) -> Columns:
-    """The columns of an input. Raises InputError where one is missing, and for text in wide
-    characters. Of a file that cannot be read there are none: it will be listed as damaged."""
+    """The columns of an input. Raises InputError where one is missing, for text in wide characters
+    and for a packed file under another name. Of a file that cannot be read there are none: it will
+    be listed as damaged."""
     nothing = Columns(None, (), ())
     form = format_of(source, nothing, limits)
     try:
-        coding = form.wide_coding() if isinstance(form, TextStream) else ""
-        names = None if coding else form.names()
+        remedy = form.remedy() if isinstance(form, TextStream) else ""
+        names = None if remedy else form.names()
     except (OSError, ValueError, EOFError, RuntimeError):
         return nothing
-    if coding:
-        raise InputError(
-            f"{source.label}: is in {coding}; convert it first: iconv -f {coding} -t UTF-8"
-        )
+    if remedy:
+        raise InputError(f"{source.label}: {remedy}")
     return columns_among(names, fields, source.label) if names else nothing

@@ -11,7 +11,7 @@ from typing import Any
 from scrapy_neardup.offline.dedup.columns import Columns
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.lines import Surplus
-from scrapy_neardup.offline.dedup.packing import Unpacked, packed
+from scrapy_neardup.offline.dedup.packing import Unpacked, packed, packing_of
 from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, MIB, Chunk, Frame, Limits
 
 # Beginnings, with a byte-order mark or without: the zeros among the first four bytes.
@@ -39,13 +39,17 @@ class TextStream:
         """The file, unpacked."""
         return Unpacked(self.source.path, self.source.packing, self.limits)
 
-    def wide_coding(self) -> str:
-        """The coding of a file whose characters take two bytes or four, by its beginning, which is
-        ASCII in all formats of text; else ""."""
+    def remedy(self) -> str:
+        """What to do with a file that is no text of bytes, by its beginning, which is ASCII in all
+        formats of text: one in characters of two bytes or four, or packed. "" for any other."""
         with self.opened() as stream:
-            head = stream.block(4)
-        zeros = "".join("0" if byte == 0 else "a" for byte in head)
-        return WIDE.get(head[:4]) or WIDE.get(head[:2]) or UNMARKED.get(zeros, "")
+            head = stream.block(8)
+        zeros = "".join("0" if byte == 0 else "a" for byte in head[:4])
+        coding = WIDE.get(head[:4]) or WIDE.get(head[:2]) or UNMARKED.get(zeros, "")
+        if coding:
+            return f"is in {coding}; convert it first: iconv -f {coding} -t UTF-8"
+        packing = packing_of(head)
+        return f"is packed; name it {self.source.name}{packing}" if packing else ""
 
     def frames(self, chunk: Chunk) -> Iterator[Frame]:
         """The frames of a chunk, cut where the reader found them to end."""
