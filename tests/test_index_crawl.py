@@ -50,4 +50,4 @@ def test_pages_beyond_the_scan_limit_are_kept_undecided(
     assert mock_site.url("/near/2") in outcome.urls
     assert outcome.stat("pages/undecided") > 0
     assert outcome.stat("index/largest_bucket") >= 1
-    assert "Raise NEARDUP_BLOCKS" in caplog.text
+    assert "Raise NEARDUP_SHINGLE" in caplog.text
