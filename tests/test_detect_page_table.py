@@ -183,3 +183,37 @@ class PageTableMachine(RuleBasedStateMachine):
 
 TestPageTable = PageTableMachine.TestCase
 TestPageTable.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+
+
+def test_rows_that_a_file_holds_leave_memory_and_stay_what_they_are(monkeypatch):
+    monkeypatch.setattr("scrapy_neardup.detect.page_table.CHUNK_BYTES", 1)  # 64 rows a chunk
+    monkeypatch.setattr("scrapy_neardup.detect.page_table.PART_BYTES", 2400)  # 100 rows
+    rows = np.arange(3 * 2000).reshape(2000, 3).astype("<u8")
+    rng, column, n_saved = np.random.default_rng(1), Column("<u8", 3), 0
+    for n in (10, 150, 151, 500, 1400, 1999):
+        column.extend(rows[len(column) : n])
+        column.stored(None)
+        file = rows[n_saved:n].copy()
+        column.append(rows[n])  # while the file was written
+        column.rest_on(n_saved, file)
+        if n - n_saved >= 64:
+            assert any(np.shares_memory(part, file) for part in column._parts())
+        in_memory = [p for p in column._parts() if not np.shares_memory(p, file)]
+        a_part_before, not_yet_one = 100, 64
+        assert sum(map(len, in_memory)) <= n_saved + a_part_before + not_yet_one + 1
+        n_saved = n if rng.integers(2) else n_saved  # else the next file replaces this one
+        np.testing.assert_array_equal(column.rows(), rows[: n + 1])
+        for id in rng.integers(0, n + 1, 20).tolist():
+            np.testing.assert_array_equal(column[id], rows[id])
+        ids = rng.integers(0, n + 1, 50)
+        np.testing.assert_array_equal(column.take(ids), rows[ids])
+
+
+def test_rows_of_a_file_that_is_out_of_date_are_not_taken():
+    table = PageTable(4)
+    for number in range(70_000):
+        table.times.append(float(number))
+    stored = table.arrays()["times"]
+    table.limit_times(10.0)
+    table.rest_on(stored.grows, "times", 0, np.array(stored))
+    assert table.times[69_999] == 10.0

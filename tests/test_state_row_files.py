@@ -1,10 +1,13 @@
 """Files of rows: written once, shared by snapshots, found damaged, and removed when not needed."""
 
+import mmap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from scrapy_neardup.detect import page_table
 from scrapy_neardup.errors import DamagedFile
 from scrapy_neardup.state import State, row_files
 from scrapy_neardup.state.recovery import read_fallback, read_folder
@@ -53,6 +56,65 @@ def test_a_snapshot_writes_the_rows_that_are_new(tmp_path: Path) -> None:
     again = opened(tmp_path, "no")
     assert all(knows(again, number) for number in range(55))
     again.check()
+    give_up(again)
+
+
+def is_mapped(array: Any) -> bool:
+    """Whether an array's numbers are in a file."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap)
+
+
+def test_rows_leave_memory_once_a_file_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunk = 64  # rows
+    monkeypatch.setattr(page_table, "CHUNK_BYTES", 1)
+    state, n = opened(tmp_path, "no"), 0
+    for more in (70, 3, 200, 70):
+        add(state, n, more)
+        n += more
+    add(state, n, 1)
+    parts = state.detector.pages.sketches._parts()
+    assert sum(len(part) for part in parts if is_mapped(part)) >= n - 2 * chunk
+    assert sum(len(part) for part in parts) == n + 1
+    assert all(knows(state, number) for number in range(0, n, 20))
+    state.check()
+    state.close()
+    again = opened(tmp_path, "no")
+    assert not again.crashed
+    assert all(knows(again, number) for number in range(0, n, 20))
+    again.check()
+    give_up(again)
+
+
+def test_a_file_of_rows_that_does_not_hold_what_was_written_makes_no_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = opened(tmp_path, "no")
+    add(state, 0, 12)
+    assert state.store is not None
+    write_rows = state.store._write_rows
+
+    def torn(name: str, arrays: Any) -> str:
+        mac = write_rows(name, arrays)
+        path = tmp_path / name
+        data = bytearray(path.read_bytes())
+        data[-100] ^= 1
+        path.write_bytes(data)
+        return mac
+
+    monkeypatch.setattr(state.store, "_write_rows", torn)
+    for number in range(12, 40):
+        keep(state, number)
+    state.snapshot()
+    assert state._writing is not None
+    assert not state._writing.result()
+    assert state.store.errors == 1
+    give_up(state)
+    again = opened(tmp_path, "no")
+    assert all(knows(again, number) for number in range(40))
     give_up(again)
 
 

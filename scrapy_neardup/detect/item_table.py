@@ -111,6 +111,11 @@ class ItemTable:
             if int(self._pages[id]) == item.page and int(self._values[id]) == item.values
         ]
 
+    def rest_on(self, grows: object, name: str, start: int, rows: Any) -> None:
+        """Rows of a column of arrays() are in a file now; see PageTable."""
+        if grows is self._grows and name in self._columns():
+            self._columns()[name].rest_on(start, rows)
+
     def _columns(self) -> dict[str, Column]:
         return {
             "pages": self._pages,

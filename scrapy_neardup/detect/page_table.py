@@ -23,6 +23,7 @@ from scrapy_neardup.stored_arrays import (
 )
 
 CHUNK_BYTES = 4 << 20  # of a column, copied in about 2 ms: the most that growth copies
+PART_BYTES = 64 << 20  # of a column: the most that is in memory because a file has its half only
 MAX_PAGES = 2**32 - 1
 
 
@@ -56,8 +57,9 @@ class Column:
     """A growing array whose first rows may be a read-only, memory-mapped array.
 
     Rows are appended and read, changed only by limit(). They are in parts: what was mapped, then
-    live ones, each as long as all before it. So growth copies nothing but the first CHUNK_BYTES,
-    and there are few parts.
+    live ones, each as long as all before it, up to PART_BYTES. So growth copies nothing but the
+    first CHUNK_BYTES, and there are few parts. What a snapshot has written is mapped from then on
+    (rest_on), so that it needs no memory.
     """
 
     def __init__(self, dtype: str, *shape: int) -> None:
@@ -66,7 +68,9 @@ class Column:
         self._full: list[Any] = []  # the others
         self._starts = np.zeros(1, np.int64)  # the first row of each part
         self._start = 0  # that of the last part
-        self._chunk_rows = max(64, CHUNK_BYTES // (self._live.itemsize * max(1, prod(shape))))
+        row_bytes = self._live.itemsize * max(1, prod(shape))
+        self._chunk_rows = max(64, CHUNK_BYTES // row_bytes)
+        self._most_rows = max(64, PART_BYTES // row_bytes)
 
     def map(self, rows: Any) -> None:
         """Start over from an array, or several that are Joined, which are kept as they are."""
@@ -74,12 +78,24 @@ class Column:
         self._n_live = len(self._live)
         self._begin_part(0)
 
+    def rest_on(self, start: int, rows: Any) -> None:
+        """Rows from one on are these, which are in a file: give up the memory of theirs.
+
+        rows: equal to what is there. Parts that do not lie within them stay.
+        """
+        ends = self._starts[1:]
+        within = np.flatnonzero((self._starts[:-1] >= start) & (ends <= start + len(rows)))
+        if len(within):
+            first, last = int(within[0]), int(within[-1])
+            low, high = int(self._starts[first]) - start, int(ends[last]) - start
+            self._full[first : last + 1] = [rows[low:high]]
+            self._starts = np.cumsum([0, *map(len, self._full)])
+
     def _begin_part(self, n_rows: int) -> None:
         """Do with the last part, and begin another one with room for so many rows."""
         if self._n_live:
             self._full.append(self._live[: self._n_live])
-        lengths = [len(part) for part in self._full]
-        self._starts = np.cumsum([0, *lengths])
+        self._starts = np.cumsum([0, *map(len, self._full)])
         self._start = int(self._starts[-1])
         self._live, self._n_live = np.empty((n_rows, *self.shape), self.dtype), 0
 
@@ -121,7 +137,11 @@ class Column:
             grown[: self._n_live] = self._live
             self._live = grown
         else:
-            self._begin_part(max(len(self), self._chunk_rows))  # no page of it is touched yet
+            self._begin_large_part()
+
+    def _begin_large_part(self) -> None:
+        # No page of it is touched yet.
+        self._begin_part(min(max(len(self), self._chunk_rows), self._most_rows))
 
     def take(self, rows: Any) -> Any:
         """The rows of an int array; shape (len(rows), ...)."""
@@ -172,6 +192,8 @@ class Column:
 
     def stored(self, grows: object) -> Joined:
         """What rows() says, for a file and without a copy; see Joined for `grows`."""
+        if self._n_live >= self._chunk_rows:
+            self._begin_large_part()  # so that a part ends where the file will: see rest_on
         parts = tuple(part[:] for part in self._parts() if len(part)) or (self.rows(),)
         for part in parts:
             part.flags.writeable = False
@@ -353,6 +375,14 @@ class PageTable:
     def ids(self) -> I64Array:
         """The ids of all pages that are not forgotten, ascending."""
         return np.flatnonzero(self._is_alive[: self.n_rows])
+
+    def rest_on(self, grows: object, name: str, start: int, rows: Any) -> None:
+        """Rows of a column of arrays() are in a file now; see Column.
+
+        grows: with what the column grew when it was stored; nothing happens if that has changed.
+        """
+        if grows is self._grows and name in self._columns():
+            self._columns()[name].rest_on(start, rows)
 
     def _columns(self) -> dict[str, Column]:
         return {

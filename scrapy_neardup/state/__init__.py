@@ -23,6 +23,7 @@ from scrapy_neardup.detect.decision import INDEXED, Decision
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.item_table import ItemTable, KeptItem
 from scrapy_neardup.detect.page_reading import PageReading
+from scrapy_neardup.detect.page_table import PageTable
 from scrapy_neardup.errors import BrokenInvariant, JournalError, SnapshotError, StateLocked
 from scrapy_neardup.state import records
 from scrapy_neardup.state.guest import GuestStore
@@ -265,12 +266,22 @@ class State:
         """Save everything without stopping the crawl.
 
         Copies here what may change, and writes and syncs in a thread; nothing while the last
-        snapshot is still being written.
+        snapshot is still being written. What that one put into files of rows leaves memory.
         """
         if self.store is None or self.is_guest:
             return
         if self._writing is None or self._writing.done():
+            self._rest_on_files(self.store)
             self._begin_writing(self._frozen())
+
+    def _rest_on_files(self, store: Store) -> None:
+        tables: dict[str, PageTable | ItemTable]
+        tables = {"detector.pages.": self.detector.pages, "items.": self.items}
+        mapped, store.newly_mapped = store.newly_mapped, []
+        for name, grows, start, rows in mapped:
+            for prefix, table in tables.items():
+                if name.startswith(prefix):
+                    table.rest_on(grows, name.removeprefix(prefix), start, rows)
 
     def close(self, under_way: Arrays | None = None, cleanly: bool = True) -> None:
         """Save everything and give the folder back.

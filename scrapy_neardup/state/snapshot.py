@@ -128,6 +128,18 @@ def open_snapshot(path: Path, identity: Identity | None, key: int | None = 0) ->
     return Snapshot(fields["state"], fields["identity"], arrays, rows)
 
 
+def map_rows(path: Path, identity: Identity, key: int) -> dict[str, Array]:
+    """The arrays of a file of rows, mapped and verified; none of its pages is in memory yet.
+
+    Raises DamagedFile and OSError.
+    """
+    data = _mapped(path)
+    _, arrays, _ = _read(data, path, identity, key)
+    if isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        data.obj.madvise(mmap.MADV_DONTNEED)  # what verifying has read
+    return arrays
+
+
 def row_files(folder: Path) -> list[Path]:
     """The files of rows in a folder, whether a snapshot needs them or not."""
     return [path for path in folder.glob("rows-*") if ROW_FILE.fullmatch(path.name)]
@@ -187,7 +199,12 @@ def _open(
     path: Path, identity: Identity | None, key: int | None
 ) -> tuple[dict[str, Any], dict[str, Array], str]:
     """The header's fields, the arrays, and the header's MAC."""
-    data = _mapped(path)
+    return _read(_mapped(path), path, identity, key)
+
+
+def _read(
+    data: memoryview, path: Path, identity: Identity | None, key: int | None
+) -> tuple[dict[str, Any], dict[str, Array], str]:
     fields, at = read_header(data, MAGIC, identity, path, SnapshotError, key)
     mac = data[at - MAC_BYTES : at].hex()
     entries, arrays = fields.get("arrays"), {}

@@ -11,13 +11,14 @@ journal-N       what came after; kept as long as a snapshot before it
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from secrets import randbits
-from typing import Any
+from typing import Any, NamedTuple
 
-from scrapy_neardup.errors import StateError, StateLocked
+from scrapy_neardup.errors import DamagedFile, StateError, StateLocked
 from scrapy_neardup.own_files import require_own, sync_folder
 from scrapy_neardup.state.files import TEMPORARY, make_folder
 from scrapy_neardup.state.header import Identity
@@ -39,9 +40,24 @@ from scrapy_neardup.state.recovery import (
 )
 from scrapy_neardup.state.row_files import save_rows
 from scrapy_neardup.state.secret import kept_key, new_key
-from scrapy_neardup.state.snapshot import RowFiles, named_rows, row_files, write_snapshot
+from scrapy_neardup.state.snapshot import (
+    RowFiles,
+    map_rows,
+    named_rows,
+    row_files,
+    write_snapshot,
+)
 
 logger = logging.getLogger(__name__)
+
+
+class MappedRows(NamedTuple):
+    """Rows of an array that a snapshot has put into a file of rows."""
+
+    name: str  # of the array
+    grows: object  # see Joined
+    start: int  # the first row
+    rows: Any
 
 
 class Store:
@@ -82,6 +98,7 @@ class Store:
         self._fsync = fsync
         self._number = 0
         self._rows: RowFiles = {}  # what the newest snapshot needs
+        self.newly_mapped: list[MappedRows] = []  # by the last write()
         self._lock = None
         self._journal: Journal | None = None
         self._spare: Journal | None = None  # of the next number, made ahead
@@ -240,12 +257,26 @@ class Store:
             left, rows = save_rows(number, arrays, self._rows, self._write_rows)
             path = self._snapshot_path(number)
             write_snapshot(path, self._identity, left, self.id, self._key, rows.values())
+            self.newly_mapped = self._mapped(rows)
             self._rows = rows
             self._remove_before(number)
-        except OSError as error:
+        except (OSError, DamagedFile) as error:
             self._failed(error)
             return False
         return True
+
+    def _mapped(self, rows: RowFiles) -> list[MappedRows]:
+        """What the files hold that the snapshot before did not have, read back."""
+        before = {file.name for files in self._rows.values() for file in files}
+        found = []
+        for grows, files in rows.items():
+            starts = Counter[str]()
+            for file in files:
+                if file.name not in before:
+                    arrays = map_rows(self.folder / file.name, self._identity, self._key)
+                    found += [MappedRows(n, grows, starts[n], a) for n, a in arrays.items()]
+                starts.update(file.n_rows)
+        return found
 
     def _write_rows(self, name: str, arrays: Mapping[str, Any]) -> str:
         return write_snapshot(self.folder / name, self._identity, arrays, self.id, self._key)
@@ -311,7 +342,7 @@ class Store:
         except OSError as error:
             self._failed(error)
 
-    def _failed(self, error: OSError) -> None:
+    def _failed(self, error: OSError | DamagedFile) -> None:
         self.errors += 1
         if not self._said:
             self._said = True
