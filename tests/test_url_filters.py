@@ -17,6 +17,7 @@ from scrapy_neardup.errors import BrokenInvariant, SettingsError, SpecError
 from scrapy_neardup.urls.filters import UrlFilter, load_filter
 from scrapy_neardup.urls.filters.exact import ExactUrlFilter
 from scrapy_neardup.urls.filters.layered import BloomFilter, LayeredBloomFilter
+from scrapy_neardup.urls.filters.scalable import Chain, share_of
 from scrapy_neardup.urls.filters.sizing import classic_bits, shape_for
 from scrapy_neardup.urls.key import url_key
 
@@ -513,3 +514,19 @@ def test_a_damaged_snapshot_is_refused(name: str, value: np.ndarray) -> None:
     arrays = LayeredBloomFilter(100, seed=1).arrays() | {name: value}
     with pytest.raises(BrokenInvariant):
         LayeredBloomFilter.from_arrays(arrays)
+
+
+@pytest.mark.parametrize("n_slices", range(1, 10))
+def test_a_chain_grown_from_ten_thousand_takes_at_most_a_quarter_more_bits(n_slices):
+    grown = Chain(10_000, 1e-6)
+    for _ in range(n_slices):
+        grown.grow()
+    right = Chain(sum(one.capacity for one in grown.slices), 1e-6)
+    right.grow()
+    assert grown.nbytes <= 1.25 * right.nbytes
+
+
+def test_the_shares_of_all_slices_are_the_whole_error_rate():
+    shares = [share_of(n) for n in range(100)]
+    assert sum(shares) == pytest.approx(1.0)
+    assert sum(shares) <= 1.0

@@ -45,8 +45,8 @@ class LayeredBloomFilter(GrowingFilter):
 
     No false negative, ever. A key whose directory was never seen is new at once. The layer of
     whole URLs alone keeps the error rate; the others can only lower it. A full layer opens a
-    slice of twice the size with half of the error rate that is left, so that the sum stays below
-    the promise. add: O(segments + slices). Not for two threads at once.
+    slice of twice the size with a share of the error rate (scalable.py), so that the sum stays
+    below the promise. add: O(segments + slices). Not for two threads at once.
 
     After a merge the promise is the sum of both filters' error rates.
 
