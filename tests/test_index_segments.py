@@ -16,7 +16,7 @@ from scrapy_neardup.errors import BrokenInvariant, SpecError
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.segments import SegmentStore, pairs_of
 from scrapy_neardup.index.slices import SliceIndex
-from scrapy_neardup.stored_arrays import is_frozen
+from scrapy_neardup.stored_arrays import Joined, grown_with, is_frozen, whole
 
 N_IN_A_MEMTABLE = 4
 
@@ -145,6 +145,32 @@ def test_arrays_bring_back_every_pair(make: Callable):
     again = type(index).from_arrays(index.arrays())
     again.check()
     assert pairs_in(again) == pairs_in(index)
+
+
+@pytest.mark.parametrize("make", [lambda: PermutedIndex(4, 3), SliceIndex])
+def test_what_a_file_holds_of_an_index_need_not_be_written_again(make: Callable):
+    index = make()
+    rows = np.random.default_rng(1).integers(0, 2**64, 3_000, dtype=np.uint64)
+    index.add_many(rows[:-2], np.arange(2_998))
+    index.add(int(rows[-2]), 2_998)
+    stored = index.arrays()
+    again = type(index).from_arrays(stored)
+    again.add(int(rows[-1]), 2_999)
+    now = again.arrays()
+    assert grown_with(now) is grown_with(stored)
+    for name, array in stored.items():
+        if isinstance(array, Joined):
+            assert (whole(now[name])[: len(array)] == whole(array)).all()
+
+
+def test_an_index_that_leaves_out_what_was_removed_is_written_again():
+    index = PermutedIndex(4, 3)
+    index.add(1, 1)
+    index.add(2, 2)
+    index.discard(1, 1)
+    stored = index.arrays()
+    again = PermutedIndex.from_arrays(stored)
+    assert grown_with(again.arrays()) is not grown_with(stored)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from scrapy_neardup.index.inputs import checked_id, ids_of, rows_of, signature_b
 from scrapy_neardup.index.parallel import on_all_cores
 from scrapy_neardup.index.removal import Removal
 from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
-from scrapy_neardup.stored_arrays import Joined, whole
+from scrapy_neardup.stored_arrays import Joined, grown_with, whole
 
 Freeze = Callable[..., Any]  # of rows and ids, and perhaps of how to deal out work
 MakeMemtable = Callable[[int], Any]  # of how many pairs are frozen
@@ -148,6 +148,10 @@ class SegmentStore:
         """Every pair that is there; fresh arrays, order unspecified."""
         return pairs_of(self.all)
 
+    def grows_with(self, told: object) -> None:
+        """The segment is that of a file, of whose arrays `told` tells; see Joined."""
+        self._version = told
+
     def arrays(self) -> dict[str, Any]:
         """Everything, for a file; without a copy but of tombstones.
 
@@ -270,6 +274,8 @@ class SegmentedIndex(Removal, Protocol):
             segment.tombstones = arrays["removed"]
         self._start(segment)
         kept = arrays["live_removed"] == 0
+        if kept.all():  # all pairs stand where they stood: what a file holds of them is as it was
+            self._store.grows_with(grown_with(arrays))
         self._store.add_many(whole(arrays["live_rows"])[kept], whole(arrays["live_ids"])[kept])
 
     def _start(self, segment: Any) -> None: ...
