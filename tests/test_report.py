@@ -13,7 +13,7 @@ from ledgers import HOSTILE_TEXT, HOSTILE_URL, near, page, shop, write
 
 from scrapy_neardup.commands import main
 from scrapy_neardup.report.data import Collected
-from scrapy_neardup.report.page import as_json_in_html, render, write_report
+from scrapy_neardup.report.page import PART_ITEMS, as_json_in_html, json_parts, render, write_report
 
 DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 
@@ -30,6 +30,14 @@ def test_any_data_comes_back_out_of_the_page_and_holds_no_markup(value: object) 
     text = as_json_in_html(value)
     assert not set(text) & set("<>&\u2028\u2029")
     assert json.loads(text) == value
+
+
+@pytest.mark.parametrize("n", [PART_ITEMS, PART_ITEMS + 1, 3 * PART_ITEMS])
+def test_long_lists_become_json_in_parts_that_take_no_long_hold_of_pythons_lock(n: int) -> None:
+    rows = {"url": [f"<{number}>" for number in range(n)], "differs": dict.fromkeys(range(n), 1)}
+    assert json.loads(as_json_in_html(rows))["url"] == rows["url"]
+    assert as_json_in_html(rows) == as_json_in_html(json.loads(as_json_in_html(rows)))
+    assert max(part.count(",") for part in json_parts(rows)) <= PART_ITEMS
 
 
 def test_a_hostile_page_adds_no_element(tmp_path: Path) -> None:
