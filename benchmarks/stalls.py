@@ -3,7 +3,8 @@
     python -m benchmarks.stalls [--pages N] [--frontier N]
 
 Fills a state with N pages and saves it. Then opens it and remembers pages one by one, at the
-pace of a fast crawl, while snapshots are written; times each call on the loop's thread, and tells
+pace of a fast crawl, while snapshots are written. Times each call on the loop's thread, by the
+clock and by what that thread ran, which other work on the machine does not lengthen, and tells
 how many bytes each snapshot wrote. Then pushes requests into a frontier and takes them again,
 beside Scrapy's own disk queue and queuelib's queue in SQLite. With --folder, a state that is there
 is not filled.
@@ -13,7 +14,7 @@ import argparse
 import pickle
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,14 @@ def main() -> None:
         if not any(folder.glob("snapshot-*")):
             fill(folder, options.pages)
         for name, calls in timed_calls(folder).items():
-            slowest = ", ".join(f"{1000 * s:.1f}" for s in sorted(calls)[-3:])
-            print(f"{name:<12}{len(calls):>10,} calls, the slowest: {slowest} ms")
+            wall, cpu = (slowest(times) for times in zip(*calls, strict=True))
+            print(f"{name:<12}{len(calls):>10,} calls, the slowest: {wall} ms; CPU {cpu} ms")
     for name, rate in queues(options.frontier).items():
         print(f"{name:<28}{rate[0]:>9,.0f} pushes/s{rate[1]:>9,.0f} pops/s")
+
+
+def slowest(times: Iterable[float]) -> str:
+    return ", ".join(f"{1000 * s:.1f}" for s in sorted(times)[-3:])
 
 
 def opened(folder: Path) -> State:
@@ -106,30 +111,29 @@ def made_rows(rng: np.random.Generator, urls: list[str], n_words: int) -> dict[s
     }
 
 
-def timed_calls(folder: Path) -> dict[str, list[float]]:
-    """Seconds of each call that remembers a page, adds a URL, or begins a snapshot."""
+def timed_calls(folder: Path) -> dict[str, list[tuple[float, float]]]:
+    """Seconds of each call that remembers a page, adds a URL, or begins a snapshot; and of CPU."""
     begin = time.perf_counter(), time.process_time()
     state = opened(folder)
     wall_s, cpu_s = time.perf_counter() - begin[0], time.process_time() - begin[1]
     print(f"opened in {wall_s:.1f} s, {cpu_s:.1f} s CPU")
     state.begin()
     done(state)
-    calls: dict[str, list[float]] = {"page": [], "URL": [], "snapshot": []}
+    calls: dict[str, list[tuple[float, float]]] = {"page": [], "URL": [], "snapshot": []}
     rng, n_words = np.random.default_rng(2), state.detector.pages.sketch_words
     for number in range(SNAPSHOTS * PAGES_BETWEEN):
         sketch, url = rng.integers(0, 2**64, n_words, dtype=np.uint64), url_of(10**9 + number)
         page = Page(int(sketch[0]), sketch, rng.bytes(16), number % 999, url, time.time())
-        took = seconds(lambda page=page: state.detector.restore(page, indexed=True))
-        calls["page"].append(took)
-        calls["URL"].append(seconds(lambda url=url: state.url_done(url.encode())))
+        calls["page"].append(both(lambda page=page: state.detector.restore(page, indexed=True)))
+        calls["URL"].append(both(lambda url=url: state.url_done(url.encode())))
         if number % PAGES_BETWEEN == 0:
             n_pages, before = len(state.detector), files_in(folder)
-            calls["snapshot"].append(seconds(state.snapshot))
+            calls["snapshot"].append(both(state.snapshot))
         elif number % PAGES_BETWEEN == PAGES_BETWEEN - 1:
             done(state)
             written = dict(files_in(folder).items() - before.items())
             print(f"snapshot of {n_pages:,} pages: {sum(written.values()) / 1e6:,.0f} MB written")
-        time.sleep(max(0.0, 1 / PAGES_A_SECOND - took))
+        time.sleep(max(0.0, 1 / PAGES_A_SECOND - calls["page"][-1][0]))
     state.release()
     return calls
 
@@ -146,10 +150,11 @@ def files_in(folder: Path) -> dict[tuple[str, int], int]:
     return {(path.name, path.stat().st_ino): path.stat().st_size for path in paths}
 
 
-def seconds(action: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
+def both(action: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds by the clock, and of them those that this thread ran."""
+    begin, cpu = time.perf_counter(), time.thread_time()
     action()
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin, time.thread_time() - cpu
 
 
 def queues(n: int) -> dict[str, tuple[float, float]]:
@@ -174,18 +179,20 @@ def queues(n: int) -> dict[str, tuple[float, float]]:
                 frontier.commit()
 
         rates = {
-            "Scrapy's pickle queue": both(n, lambda _: scrapys.push(data), lambda _: scrapys.pop()),
-            "queuelib's SQLite queue": both(
+            "Scrapy's pickle queue": rates_of(
+                n, lambda _: scrapys.push(data), lambda _: scrapys.pop()
+            ),
+            "queuelib's SQLite queue": rates_of(
                 min(n, SLOW), lambda _: sqlite.push(data), lambda _: sqlite.pop()
             ),
-            "the frontier": both(n, push, pop),
+            "the frontier": rates_of(n, push, pop),
         }
         frontier.close()
     return rates
 
 
-def both(n: int, push: Callable[[int], Any], pop: Callable[[int], Any]) -> tuple[float, float]:
-    times = [seconds(lambda action=action: each(n, action)) for action in (push, pop)]
+def rates_of(n: int, push: Callable[[int], Any], pop: Callable[[int], Any]) -> tuple[float, float]:
+    times = [both(lambda action=action: each(n, action))[0] for action in (push, pop)]
     return n / times[0], n / times[1]
 
 
