@@ -4,6 +4,7 @@ What a spider has to bring is never written down here: it is what it brings with
 less the copies that its site has planted (see ordinary_spiders/).
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -14,9 +15,10 @@ from crawls import ADDONS
 from mock_site import running_site
 from ordinary_spiders import CASES
 from ordinary_spiders.compare import count_groups, lost_items
-from ordinary_spiders.crawl import Crawl, run
+from ordinary_spiders.crawl import SETTINGS, Crawl, run
 from ordinary_spiders.repeats import news
 from ordinary_spiders.site import OrdinarySite
+from scrapy.crawler import AsyncCrawlerRunner
 
 pytestmark = pytest.mark.filterwarnings("ignore:FormRequest.from_response")
 REPEATING = [name for name, case in CASES.items() if case.repeats]
@@ -100,3 +102,35 @@ def test_of_five_print_versions_four_are_dropped(name, site, crawls) -> None:
     n_groups, kept_twice = count_groups(site, *crawls(name), planted=site.print_versions)
     assert n_groups
     assert kept_twice <= n_groups / 5
+
+
+def test_spiders_of_one_process_write_the_same_feeds_with_the_plugin(
+    site: OrdinarySite, tmp_path: Path
+) -> None:
+    names = ["item-attrs", "two-requests-cb-kwargs", "gathered-answers", "several-items-a-page"]
+    for name in names:
+        CASES[name].build(site, f"/{name}")
+    for folder, addons in (("without", {}), ("with", ADDONS)):
+        asyncio.run(crawl_together(names, site, tmp_path / folder, addons))
+    without, with_plugin = (feeds(tmp_path / folder) for folder in ("without", "with"))
+    assert len(without) == 2 * len(names), "two feeds a spider"
+    assert with_plugin == without
+
+
+async def crawl_together(
+    names: list[str], site: OrdinarySite, folder: Path, addons: dict[str, int]
+) -> None:
+    """Run spiders at the same time in this process, each with feeds of its own."""
+    exporters = {"lines": "scrapy.exporters.PprintItemExporter"}
+    written = {str(folder / "%(name)s.csv"): "csv", str(folder / "%(name)s.lines"): "lines"}
+    own = {"FEED_EXPORTERS": exporters, "ADDONS": addons}
+    own["FEEDS"] = {path: {"format": kind} for path, kind in written.items()}
+    runner = AsyncCrawlerRunner(SETTINGS | own)
+    for name in names:
+        runner.crawl(CASES[name].spider, root=site.url(f"/{name}"))
+    await runner.join()
+
+
+def feeds(folder: Path) -> dict[str, list[bytes]]:
+    """The lines of each feed, in any order."""
+    return {path.name: sorted(path.read_bytes().splitlines()) for path in folder.iterdir()}
