@@ -88,6 +88,19 @@ def test_explain_tells_of_an_original_what_repeats_it(
             {"NEARDUP_COMPARE": "item", "NEARDUP_EXTRACTOR": "shop.main_text"},
             ["kept because their data differ in price", "shop.main_text"],
         ),
+        (
+            near(COPY, ORIGINAL, 0, kind="exact", action="kept", data_differ="price, rank"),
+            {"NEARDUP_COMPARE": "item", "NEARDUP_IGNORE_FIELDS": ["seen"]},
+            ["NEARDUP_IGNORE_FIELDS=['seen', 'price', 'rank'] or NEARDUP_COMPARE='page'"],
+        ),
+        (
+            near(COPY, ORIGINAL, 48, similarity=0.97),
+            {},
+            [
+                "48 bits apart as wholes; near in what the site's templates leave of both",
+                "otherwise by           NEARDUP_SIMILARITY=0.971 or NEARDUP_BOILERPLATE='keep'",
+            ],
+        ),
         (near(COPY, ORIGINAL), {"NEARDUP_COMPARE": "page"}, ["NEARDUP_COMPARE=page"]),
         (
             near(

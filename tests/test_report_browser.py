@@ -17,6 +17,7 @@ WIDTH = "place => place.clientWidth"
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 ORIGINAL = "https://shop.example/item/1"
+SHELL = "https://app.example/shell"
 NEWS = HOSTILE_TEXT + "\nIt costs twelve now"
 CHAIR = "A chair of oak\nIt costs ten euros\n" + "\n".join(f"Fact {i}" for i in range(20))
 
@@ -40,6 +41,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
         page(HOSTILE_URL + "#", text=HOSTILE_TEXT),
         near(HOSTILE_URL, HOSTILE_URL + "#", 35, text=HOSTILE_TEXT.replace("words", "terms")),
         near("javascript:window.owned=1", ORIGINAL, 1),
+        page(SHELL, text=CHAIR),
+        near(SHELL + "#2", SHELL, 0, kind="exact", action="kept", data_differ="price, rank"),
+        near(SHELL + "#3", SHELL, 48, text=CHAIR),
         *shop(2_000),
     ]
     write(state, entries, keep_text=True)
@@ -99,6 +103,27 @@ def test_a_cluster_opens_into_members_and_a_diff(browser: Any, report: str) -> N
         )
 
 
+def test_a_member_kept_by_its_data_names_their_fields_and_has_nothing_to_undo(
+    browser: Any, report: str
+) -> None:
+    with opened(browser, report) as view:
+        assert "of 1 the items were kept, because their data differ" in view.inner_text("#sentence")
+        view.locator(f'.cluster[data-original="{SHELL}"]').click()
+        view.get_by_role("button", name="#2").click()
+        assert "items differ in\nprice, rank" in view.inner_text("#compare")
+        assert view.locator(".undo").count() == 0
+        view.get_by_role("button", name="#3").click()
+        assert view.locator(".undo").count() == 1
+        assert "bits of whole pages\n48" in view.inner_text("#compare")
+
+
+def test_settings_of_the_run_are_shown_on_request(browser: Any, report: str) -> None:
+    with opened(browser, report) as view:
+        assert not view.locator("#rules-list").is_visible()
+        view.get_by_text("Settings of the newest run").click()
+        assert "NEARDUP_SIMILARITY=0.88" in view.inner_text("#rules-list")
+
+
 def test_everything_can_be_done_by_keyboard(browser: Any, report: str) -> None:
     with opened(browser, report) as view:
         view.keyboard.press("c")
@@ -130,7 +155,7 @@ def test_decisions_are_searched_filtered_and_sorted(browser: Any, report: str) -
         view.get_by_role("button", name="near-duplicate", exact=True).click()
         assert set(view.locator("#table-rows .kind").all_inner_texts()) == {"near-duplicate"}
         view.locator("#table-head").get_by_role("button", name="sketch").click()
-        assert view.locator("#table-rows .row").first.inner_text().count("44") >= 1
+        assert view.locator("#table-rows .row").first.inner_text().count("48") >= 1
         view.locator("#patterns button.url").first.click()
         assert "{n}" in view.input_value("#search")
         assert view.locator("#table-rows .row").count() > 1

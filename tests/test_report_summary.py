@@ -84,6 +84,7 @@ def test_pages_that_were_only_tagged_are_not_counted_as_dropped(tmp_path: Path) 
         (RULES, 0.5),
         (RULES | {"NEARDUP_SIMILARITY": 0.925}, 0.8),
         (RULES | {"NEARDUP_CONFIRM_DISTANCE": 22}, 1.0),
+        (RULES | {"NEARDUP_CONFIRM_DISTANCE": 21}, 0.5),  # decided by the similarity
         (RULES | {"NEARDUP_CONFIRM_DISTANCE": None, "NEARDUP_DISTANCE": 8}, 0.25),
         ({}, 0.0),
     ],

@@ -68,8 +68,9 @@ def run(options: argparse.Namespace) -> int:
     if not decisions and not duplicates:
         complain(
             f"{options.url}: no decision is recorded. With NEARDUP_LEDGER='duplicates' kept pages "
-            "leave no trace; nor do pages that were not compared, being over budget, too long or "
-            "without text (stats under neardup/pages); the URL must be written as it was crawled"
+            "leave no trace; nor do pages that were not compared, having no items, over budget, "
+            "too long or without text (stats under neardup/pages); the URL must be written as it "
+            "was crawled"
         )
         return 1
     if options.json:
@@ -88,6 +89,8 @@ def otherwise(decided: Decided, rules: Mapping[str, object], first: str | None) 
     For a near-duplicate this holds for this original only: another page may be as near. `first`
     is the URL whose fetch made this one a seen URL; None if it was not recorded.
     """
+    if decided.data_differ is not None and decided.action == "kept":
+        return list(_what_drops(decided.data_differ, rules))
     if decided.kind == "near":
         return list(_stricter_limits(decided, rules))
     if decided.kind == "near-but-differs":
@@ -99,12 +102,29 @@ def otherwise(decided: Decided, rules: Mapping[str, object], first: str | None) 
     return _rules_that_merge(decided.url, first, rules) if first else []
 
 
+def _what_drops(differ: str, rules: Mapping[str, object]) -> Iterator[str]:
+    """What would drop items that were kept because their data differ, in the named fields."""
+    ignored = rules.get("NEARDUP_IGNORE_FIELDS")
+    if differ:
+        names = [*(ignored if isinstance(ignored, list) else []), *differ.split(", ")]
+        yield f"NEARDUP_IGNORE_FIELDS={names}"
+    yield "NEARDUP_COMPARE='page'"
+
+
+def _is_near_as_a_whole(decided: Decided, rules: Mapping[str, object]) -> bool:
+    """Whether the sketches confirmed it; else what templates leave of both pages is near."""
+    limit = rules.get("NEARDUP_CONFIRM_DISTANCE")
+    return not isinstance(limit, int) or (decided.sketch_distance or 0) <= limit
+
+
 def _stricter_limits(decided: Decided, rules: Mapping[str, object]) -> Iterator[str]:
     confirmed = rules.get("NEARDUP_CONFIRM_DISTANCE") is not None
     if confirmed and decided.similarity is not None and decided.similarity < 1:
         # Recorded to three places; the limit is below 1.
         yield f"NEARDUP_SIMILARITY={min(decided.similarity + 0.001, 0.9999):.4g}"
-    if confirmed and decided.sketch_distance:
+    if not _is_near_as_a_whole(decided, rules):
+        yield "NEARDUP_BOILERPLATE='keep'"
+    elif confirmed and decided.sketch_distance:
         yield f"NEARDUP_CONFIRM_DISTANCE={decided.sketch_distance - 1}"
     if decided.distance:
         yield f"NEARDUP_DISTANCE={decided.distance - 1}"
@@ -214,11 +234,15 @@ def facts(
     if decided.kind == "near":
         yield "fingerprint", f"{decided.distance} bits apart, {_limit(rules, 'NEARDUP_DISTANCE')}"
     if decided.kind == "near" and decided.sketch_distance is not None:
-        limit = _limit(rules, "NEARDUP_CONFIRM_DISTANCE")
-        yield "sketch", f"{decided.sketch_distance} bits apart, {limit}"
+        if _is_near_as_a_whole(decided, rules):
+            limit = _limit(rules, "NEARDUP_CONFIRM_DISTANCE")
+            yield "sketch", f"{decided.sketch_distance} bits apart, {limit}"
+        else:
+            bits = f"{decided.sketch_distance} bits apart as wholes"
+            yield "sketch", f"{bits}; near in what the site's templates leave of both"
     if decided.kind == "near-but-differs":
         yield "differs in", DIFFERS.get(decided.differs or "", decided.differs or "not recorded")
-    if decided.similarity is not None:
+    if decided.similarity is not None and decided.kind != "exact":
         limit = f", {_limit(rules, 'NEARDUP_SIMILARITY')}" if decided.kind == "near" else ""
         yield "similarity", f"about {decided.similarity:.3f} of the 5-word shingles{limit}"
     if decided.words is not None:
@@ -271,7 +295,8 @@ def _what_data_said(decided: Decided) -> str:
 
 def _otherwise_by(decided: Decided, changes: list[str]) -> Iterator[tuple[str, str]]:
     if changes:
-        unless = ", unless another page is as near" if decided.kind == "near" else ""
+        is_dropped = decided.kind == "near" and decided.action != "kept"
+        unless = ", unless another page is as near" if is_dropped else ""
         yield "otherwise by", " or ".join(changes) + unless
     elif decided.kind == "exact":
         yield "otherwise by", "no limit: the texts are the same; undo keeps the page"

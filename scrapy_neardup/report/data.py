@@ -158,6 +158,7 @@ def columns(rows: list[Decided]) -> dict[str, object]:
         "similarity": [d.similarity for d in rows],
         "words": [d.words for d in rows],
         "differs": {i: d.differs for i, d in enumerate(rows) if d.differs is not None},
+        "data_differ": {i: d.data_differ for i, d in enumerate(rows) if d.data_differ is not None},
         "targets": list(targets),
     }
 
@@ -177,7 +178,8 @@ def timeline(summary: Summary) -> dict[str, object]:
 
 
 def _counts(tally: Tally) -> dict[str, object]:
-    return {**tally.kinds, "pages": tally.pages, "dropped": tally.dropped}
+    counts = {"pages": tally.pages, "dropped": tally.dropped, "kept_by_data": tally.kept_by_data}
+    return {**tally.kinds, **counts}
 
 
 def _groups(groups: dict[str, Tally]) -> list[dict[str, object]]:

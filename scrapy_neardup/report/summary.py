@@ -32,6 +32,7 @@ class Tally:
 
     kinds: Counter[str] = field(default_factory=Counter)
     near_not_kept: int = 0  # near-duplicates that were dropped, tagged or counted
+    kept_by_data: int = 0  # pages that repeat another, all of whose items were kept for their data
     dropped: int = 0  # pages, not URLs
     dropped_bytes: int = 0
     sized: int = 0  # pages whose size is known
@@ -49,6 +50,7 @@ class Tally:
             self.timed += 1
             self.latency_ms += decided.latency_ms
         self.near_not_kept += decided.kind == "near" and decided.action != "kept"
+        self.kept_by_data += decided.data_differ is not None and decided.action == "kept"
         if decided.action == "dropped" and decided.kind not in NOT_READ:
             self.dropped += 1
             self.dropped_bytes += decided.size_bytes or 0
@@ -220,7 +222,8 @@ def share_of_limit(decided: Decided, rules: Mapping[str, object]) -> float:
     """How close a near-duplicate came to the limit that it came closest to; 1 is at the limit.
 
     The limits are those that confirmed it: sketch distance and similarity, or the fingerprint's
-    distance where nothing else was asked (NEARDUP_CONFIRM_DISTANCE=None).
+    distance where nothing else was asked (NEARDUP_CONFIRM_DISTANCE=None). A sketch beyond its limit
+    decided nothing: what templates leave of both pages was near.
     """
     if rules.get("NEARDUP_CONFIRM_DISTANCE") is None:
         uses: list[tuple[float | None, object]] = [
@@ -236,7 +239,7 @@ def share_of_limit(decided: Decided, rules: Mapping[str, object]) -> float:
     shares = [
         value / limit
         for value, limit in uses
-        if value is not None and isinstance(limit, (int, float)) and limit
+        if value is not None and isinstance(limit, (int, float)) and limit and value <= limit
     ]
     return min(1.0, max(shares, default=0.0))
 

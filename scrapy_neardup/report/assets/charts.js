@@ -118,14 +118,14 @@ function groupTable(id, groups, total, label, search) {
       : groups;
     const whole = Math.max(1, ...groups.map((g) => g.pages + (g.seen ?? 0)));
     const head = element("tr", {}, ...GROUP_COLUMNS.map(([key, title]) => element("th",
-      { scope: "col", class: ["near", "exact"].includes(key) && "minor", "aria-sort": state.by === key && (key === "name" ? "ascending" : "descending") },
+      { scope: "col", class: key === "seen" && "minor", "aria-sort": state.by === key && (key === "name" ? "ascending" : "descending") },
       key === "mix" ? element("span", { class: "unseen" }, "Bar of all kinds") : element("button", { type: "button", on: { click: () => { state.by = key; draw(); } } }, key === "name" ? label : title))));
     const rows = sorted.slice(0, state.all ? undefined : FIRST_GROUPS).map((group) => element("tr", {},
       element("td", {}, element("button", { type: "button", class: "url", title: "Show its decisions", on: { click: () => search(group.name) } }, group.name)),
       element("td", {}, stack(group, KINDS, whole)),
       element("td", { class: "num" }, count(group.pages)),
-      ...["near", "exact"].map((kind) => element("td", { class: "num minor" }, count(group[kind]))),
-      element("td", { class: "num" }, count(group.seen))));
+      ...["near", "exact"].map((kind) => element("td", { class: "num" }, count(group[kind]))),
+      element("td", { class: "num minor" }, count(group.seen))));
     const hidden = sorted.length - rows.length;
     fill(id, element("table", { class: "groups" }, element("thead", {}, head), element("tbody", {}, ...rows)),
       element("div", { class: "more" }, hidden > 0

@@ -125,7 +125,8 @@ function memberItem(row, place) {
     urlDiff(rows.url[row], clusterView.open.original),
     element("span", { class: "line" }, element("span", { class: "tag" }, element("i", { class: `dot k-${kind}` }), NAMES[kind]),
       rows.similarity[row] != null ? element("span", { class: "num" }, `${percent(rows.similarity[row])} alike`) : null,
-      rows.sketch[row] != null && kind === "near" ? element("span", { class: "num" }, `${rows.sketch[row]} bits`) : null)));
+      rows.sketch[row] != null && kind === "near" ? element("span", { class: "num" }, `${rows.sketch[row]} bits`) : null,
+      rows.data_differ[row] ? element("span", {}, `other ${rows.data_differ[row]}`) : null)));
 }
 
 function showMember(place) {
@@ -144,20 +145,24 @@ function comparison(row) {
   const alike = rules.NEARDUP_CONFIRM_DISTANCE == null ? null : rules.NEARDUP_SIMILARITY;
   const measure = (label, value, limit) => element("div", {}, element("div", { class: "gauge-label" }, element("span", {}, label), element("span", {}, limit == null ? "" : `limit ${limit}`)),
     element("strong", { class: "num" }, String(value)), limit == null ? null : gauge(parseFloat(value), limit));
+  const limit = rules.NEARDUP_CONFIRM_DISTANCE, confirmed = limit == null || rows.sketch[row] <= limit;
+  const sketch = confirmed ? ["sketch bits", rows.sketch[row], limit] : ["bits of whole pages", rows.sketch[row]]; // beyond the limit, what templates leave was near
+  const fields = rows.data_differ[row];
   const facts = [
     rows.similarity[row] != null && element("div", {}, element("div", { class: "gauge-label" }, element("span", {}, "alike (about)"), element("span", {}, kind === "near" && alike ? `limit ${percent(alike).replace(".0", "")}` : "")),
       element("strong", { class: "num" }, percent(rows.similarity[row])), kind === "near" && alike ? gauge(1 - rows.similarity[row], 1 - alike) : null),
-    kind === "near" && rows.sketch[row] != null && measure("sketch bits", rows.sketch[row], rules.NEARDUP_CONFIRM_DISTANCE),
+    kind === "near" && rows.sketch[row] != null && measure(...sketch),
     kind === "near" && rows.distance[row] != null && measure("fingerprint bits", rows.distance[row], rules.NEARDUP_DISTANCE),
     rows.words[row] != null && measure("words", count(rows.words[row])),
+    fields != null && measure("items differ in", fields || "their data"),
     measure("this page was", actions[rows.action[row]]),
   ].filter(Boolean);
   const original = texts[clusterView.open.original], own = texts[url];
   const shown = kind === "exact"
-    ? element("p", { class: "hint" }, "The texts of both pages are the same.")
+    ? element("p", { class: "hint" }, fields != null ? "The texts of both pages are the same; their items are not." : "The texts of both pages are the same.")
     : original != null && own != null ? sideBySide(original, own)
       : element("p", { class: "hint" }, "The texts of this pair are not in the report. ", element("code", {}, "NEARDUP_KEEP_TEXT = True"), " keeps them; then pairs are shown side by side.");
-  return [link(url), element("div", { class: "gauges" }, ...facts), shown, undoCommand(url)];
+  return [link(url), element("div", { class: "gauges" }, ...facts), shown, actions[rows.action[row]] === "kept" ? null : undoCommand(url)].filter(Boolean);
 }
 
 // What to type if the page should have been kept. Nothing that a shell would act on is offered.

@@ -5,12 +5,18 @@ let data = JSON.parse(byId("data").textContent);
 function headline() {
   const { total, savings } = data, duplicates = (total.near ?? 0) + (total.exact ?? 0);
   const sentence = total.pages
-    ? ["Of ", count(total.pages), " pages read, ", element("b", {}, count(duplicates)), " repeated another", ` (${share(duplicates, total.pages)}).`]
+    ? ["Of ", count(total.pages), " pages read, ", element("b", {}, count(duplicates)), " repeated another", ` (${share(duplicates, total.pages)})`, total.kept_by_data ? `; of ${count(total.kept_by_data)} the items were kept, because their data differ.` : "."]
     : duplicates ? [element("b", {}, plural(duplicates, "page")), " repeated another."] : ["No page has been judged yet."];
   if (savings.urls) sentence.push(` ${plural(savings.urls, "request")} ${savings.urls === 1 ? "was" : "were"} not made at all.`);
   fill("sentence", ...sentence);
   const whole = KINDS.reduce((sum, kind) => sum + (total[kind] ?? 0), 0);
   fill("proportions", whole ? stack(total, KINDS, whole) : "", legend(total, KINDS));
+}
+
+function doubts() {
+  if (data.n_doubtful) return "look at these first";
+  const patterns = data.wholesale.length;
+  return patterns ? `but ${plural(patterns, "URL pattern")} ${patterns === 1 ? "loses" : "lose"} most pages` : "no title or item differs, none is large or near a limit";
 }
 
 function tiles() {
@@ -20,7 +26,7 @@ function tiles() {
   const estimate = savings.estimated_bytes == null ? "how much is unknown: no page's size is on record"
     : `about ${bytes(savings.estimated_bytes)}${savings.estimated_seconds == null ? "" : ` and ${duration(savings.estimated_seconds)} of downloads`}, at the mean of each site's pages`;
   fill("tiles",
-    tile(count(data.n_doubtful), data.n_doubtful === 1 ? "doubtful cluster" : "doubtful clusters", data.n_doubtful ? "judge the tool by them" : "no title or item differs, none is large or near a limit", data.n_doubtful ? "#clusters" : null),
+    tile(count(data.n_doubtful), data.n_doubtful === 1 ? "doubtful cluster" : "doubtful clusters", doubts(), data.n_doubtful ? "#clusters" : null),
     tile(count(total.dropped), "pages not kept", `${bytes(savings.bytes)} downloaded, measured`),
     tile(count(savings.urls), "URLs not fetched again", savings.urls ? estimate : "no URL came twice"),
     tile(count(data.n_clusters), "pages with duplicates", data.n_clusters ? `${(((total.near ?? 0) + (total.exact ?? 0)) / data.n_clusters).toFixed(1)} duplicates each` : ""));
@@ -45,8 +51,10 @@ function drawAll() {
   drawTable();
   drawRules();
   drawChanged();
-  const rules = Object.entries(data.rules).map(([name, value]) => `${name}=${value}`).join("  ");
-  byId("foot").textContent = `Made ${day(data.made)} ${clock(data.made)} UTC. Times are UTC. ${rules ? `Rules of the newest run: ${rules}` : ""}`;
+  byId("foot").textContent = `Made ${day(data.made)} ${clock(data.made)} UTC. Times are UTC.`;
+  const rules = Object.entries(data.rules).map(([name, value]) => `${name}=${value}`);
+  byId("rules").hidden = !rules.length;
+  byId("rules-list").textContent = rules.join("  ");
 }
 
 function setTheme(theme) {
