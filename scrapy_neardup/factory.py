@@ -35,6 +35,7 @@ SAME_IN_A_FLEET = (
     "index_admit",
     "url_capacity",
     "url_error_rate",
+    "ttl",
 )
 
 
@@ -59,13 +60,17 @@ def make_urls(settings: NearDupSettings, memory: float = 1.0) -> UrlFilter:
 
     memory: its share of NEARDUP_URL_MAX_MB.
     """
-    generations = 1 if settings.ttl is None else N_GENERATIONS
-    max_mb = settings.url_max_mb
+    n, max_mb = generations(settings), settings.url_max_mb
     return load_filter(settings.url_filter)(
-        max(1, settings.url_capacity // generations),
-        url_error_rate_each(settings) / generations,
-        max_bytes=None if max_mb is None else int(max_mb * 2**20 * memory) // generations,
+        max(1, settings.url_capacity // n),
+        url_error_rate_each(settings) / n,
+        max_bytes=None if max_mb is None else int(max_mb * 2**20 * memory) // n,
     )
+
+
+def generations(settings: NearDupSettings) -> int:
+    """How many filters the URLs of one are spread over, by age."""
+    return 1 if settings.ttl is None else N_GENERATIONS
 
 
 def url_error_rate_each(settings: NearDupSettings) -> float:

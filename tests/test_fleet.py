@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
@@ -42,6 +43,7 @@ from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.protocol import (
     MAX_SLICES,
     N_SHARDS,
+    Call,
     IndexOptions,
     Questions,
     SharedPage,
@@ -150,6 +152,73 @@ def test_the_servers_filter_takes_a_third_of_the_error_rate(server: RunningServe
     wrong = sum(asyncio.run(ask()))
     worker.close()
     assert wrong < 200  # 150 expected at most; 200 is 4 standard deviations above
+
+
+def aged(server: RunningServer, name: str, parts: int) -> None:
+    """The server's URLs as they will be when so many eighths of their time to live have gone by."""
+    client = Server(server.url)
+    script = (
+        "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do "
+        "local head, part, rest = string.match(key, '^(.*:t)(%d+)(.*)$') "
+        "redis.call('RENAME', key, head .. string.format('%.0f', part - ARGV[2]) .. rest) end"
+    )
+    client.call(Call(script, name, (f"{{{name}:u:*}}:t*", parts), lambda answer: answer))
+    client.close()
+
+
+def test_urls_are_forgotten_when_their_time_is_over(server: RunningServer) -> None:
+    ttl_ms = 80 * 86_400_000  # so that no eighth of it ends meanwhile
+    options = IndexOptions(6, 7, 100, ttl_ms)
+    asks = Questions("ttl", 3, capacity=100, error_rate=0.01, index=options)
+    client = Server(server.url)
+    keys = [b"site.example/%d" % number for number in range(40)]  # of more slices than one
+    assert client.send([asks.mark(key) for key in keys]) == [0] * 40
+    aged(server, "ttl", 7)
+    assert client.send([asks.seen(key) for key in keys]) == [1] * 40
+    assert client.call(asks.mark(keys[0]))  # once more, as of now
+    aged(server, "ttl", 1)
+    assert client.send([asks.seen(key) for key in keys]) == [1] + [0] * 39
+    client.close()
+
+
+def test_what_is_forgotten_by_age_leaves_the_server(server: RunningServer) -> None:
+    ttl_ms = 80 * 86_400_000
+    asks = Questions("ttl", 3, capacity=1, error_rate=0.01, index=IndexOptions(6, 7, 100, ttl_ms))
+    client = Server(server.url)
+    for number in range(9):
+        client.call(asks.mark(b"site.example/%d" % number))
+    script = (
+        "local found = {} for _, key in ipairs(redis.call('KEYS', ARGV[1])) do "
+        "found[#found + 1] = redis.call('PTTL', key) end return found"
+    )
+    rests = client.call(Call(script, "ttl", ("{ttl:u:*}:t*",), lambda answer: answer))
+    assert len(rests) >= 3
+    assert all(ttl_ms * 7 // 8 - 60_000 < rest <= ttl_ms for rest in rests)
+    client.close()
+
+
+def test_pages_are_forgotten_when_their_time_is_over(server: RunningServer) -> None:
+    one, other = (Worker(server.url, ttl=10.0) for _ in range(2))
+    now = time.time()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scrapy_neardup.detect.detector.time.time", lambda: now - 11 * 86_400)
+        assert one.decide("https://site.example/old", prose(1)).kind == "new"
+        patch.setattr("scrapy_neardup.detect.detector.time.time", lambda: now - 9 * 86_400)
+        assert one.decide("https://site.example/young", prose(2)).kind == "new"
+    assert other.decide("https://site.example/1", prose(1) + " more").kind == "new"
+    assert other.decide("https://site.example/2", prose(2) + " more").kind == "near"
+    third = Worker(server.url, ttl=10.0)
+    found = third.decide("https://site.example/3", prose(1) + " more")
+    assert (found.kind, found.original) == ("exact", "https://site.example/1")
+    for worker in (one, other, third):
+        worker.close()
+
+
+def test_workers_that_forget_at_other_times_are_no_fleet(server: RunningServer) -> None:
+    one = Worker(server.url, ttl=10.0)
+    with pytest.raises(FleetError, match=r"ttl.*10.*20|ttl.*20.*10"):
+        Worker(server.url, ttl=20.0)
+    one.close()
 
 
 def test_no_slice_exceeds_what_a_value_may_hold() -> None:

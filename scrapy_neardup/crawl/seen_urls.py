@@ -152,7 +152,8 @@ class SeenUrls:
             self._count(stats.URLS_NEW)
             return False
         self._count(stats.BACKEND_SEEN)
-        self._attempt("filter", self._fetched.add, key)
+        if not self._forgets:  # else it would be remembered here for longer than there
+            self._attempt("filter", self._fetched.add, key)
         return self._is_dropped(request)
 
     def _is_dropped(self, request: Request) -> bool:

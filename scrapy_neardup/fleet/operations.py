@@ -13,12 +13,13 @@ from scrapy_neardup.detect.page_table import site_number
 from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.errors import FleetError
 from scrapy_neardup.fleet.client import connect, failures
-from scrapy_neardup.fleet.protocol import MAX_SLICES, N_SHARDS, frontier_key
+from scrapy_neardup.fleet.protocol import MAX_SLICES, frontier_key
 
 MAGIC = b"neardup fleet 1\n"
 AT_ONCE = 500  # keys in a round trip
 # What follows the prefix in the names of a fleet's keys. Another prefix may begin with this one.
 NAMES = re.compile(rb":[pti]:[0-9a-f]{16}\}|:u:\d+\}|\}:")
+FILTERS = re.compile(rb":u:\d+\}(:t\d+)?$")  # not their slices
 LENGTHS = struct.Struct("<IIQ")  # of a key's name and its dump; milliseconds that it has to live
 
 
@@ -67,13 +68,12 @@ class Operator:
 
     def _status(self) -> Status:
         client, prefix = self._client, self._prefix
-        slices = [
-            int(client.hget(f"{{{prefix}:u:{shard}}}", "slices") or 0) for shard in range(N_SHARDS)
-        ]
+        filters = filter(FILTERS.search, self._names(":u:*"))
+        slices = [int(client.hget(name, "slices") or 0) for name in filters]
         return Status(
             bool(client.exists(f"{{{prefix}}}:fleet")),
             self._n_workers(),
-            max(slices),
+            max(slices, default=0),
             [self._queue(name) for name in sorted(client.smembers(self._frontier + ":spiders"))],
             self._servers(),
         )

@@ -20,6 +20,7 @@ from scrapy_neardup.state.records import (
     unpack_item,
     unpack_page,
 )
+from scrapy_neardup.urls.filters.rotating import N_GENERATIONS
 from scrapy_neardup.urls.filters.scalable import share_of
 from scrapy_neardup.urls.filters.sizing import classic_bits
 
@@ -76,6 +77,7 @@ class IndexOptions(NamedTuple):
     distance: int
     blocks: int
     scan_limit: int  # entries that one look-up may compare
+    ttl_ms: int = 0  # after which pages are forgotten; 0: never
 
 
 class TooManyEntries(FleetError):
@@ -116,16 +118,19 @@ class Questions:
     ) -> None:
         """key: the fleet's secret, without which nobody can craft URLs that collide.
 
-        capacity: URLs before the first growth, in all shards together.
+        capacity: URLs before the first growth, in all shards together; with a time to live those
+        of an eighth of it, as is the error rate.
         """
         self._prefix = prefix
         self._secret = key.to_bytes(_SECRET_BYTES, "little")
         self._index = index
         slices = filter_slices(max(1, -(-capacity // N_SHARDS)), error_rate)
         listed = ",".join(f"{{{s.size_bits},{s.n_hashes},{s.capacity}}}" for s in slices)
-        self._seen, self._mark = scripts.SEEN % listed, scripts.MARK % listed
+        part_ms = -(-index.ttl_ms // N_GENERATIONS)
+        self._seen, self._mark = scripts.SEEN % (listed, part_ms), scripts.MARK % (listed, part_ms)
         self._admit, self._keep = scripts.ADMIT % index, scripts.KEEP % index
         self._forget, self._status = scripts.FORGET % index, scripts.STATUS % index
+        self._keep_item = scripts.KEEP_ITEM % index.ttl_ms
 
     def seen(self, key: bytes) -> Call:
         """Whether any worker marked a URL; a false yes at most at the error rate."""
@@ -173,7 +178,7 @@ class Questions:
 
     def keep_item(self, item: KeptItem) -> Call:
         """An item was kept: items with the same data may be dropped from now on."""
-        return Call(scripts.KEEP_ITEM, self._items(item.page), (pack_item(item),), bool)
+        return Call(self._keep_item, self._items(item.page), (pack_item(item),), bool)
 
     def items(self, page: int) -> Call:
         """What was kept of the items of a page, by its name, and of its copies."""

@@ -3,11 +3,26 @@
 Numbers in Lua are doubles, so hashes have 44 bits and fingerprints come as halves of 32.
 """
 
-# KEYS[1]: a shard of URLs, a hash of `slices` and `newest` (keys in the newest slice).
+# KEYS[1]: a shard of URLs, a hash of `slices` and `newest` (keys in the newest slice). With a time
+# to live each PART of it has a hash and slices of its own, named by when it was; PARTS of them are
+# asked, and the server drops them when the last has gone by.
 # ARGV: two hashes a key. Answer: for each key, whether it was there.
 _SLICES = """
-local slices = {%s}
-local n_slices = tonumber(redis.call('HGET', KEYS[1], 'slices') or '0')
+local slices, PART_MS, PARTS = {%s}, %d, 8
+local now, part, base, n_slices = 0, 0, KEYS[1], 0
+if PART_MS > 0 then
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+  part = math.floor(now / PART_MS)
+end
+
+local function open(age)
+  if PART_MS > 0 then base = KEYS[1] .. ':t' .. string.format('%%.0f', part - age) end
+  n_slices = tonumber(redis.call('HGET', base, 'slices') or '0')
+end
+local function let_go(key)
+  if PART_MS > 0 then redis.call('PEXPIRE', key, (part + PARTS) * PART_MS - now) end
+end
 
 local function bit_of(slice, i, n)
   return (ARGV[i] + n * ARGV[i + 1]) %% slices[slice][1]
@@ -15,7 +30,7 @@ end
 
 local function holds(slice, i)
   for n = 0, slices[slice][2] - 1 do
-    if redis.call('GETBIT', KEYS[1] .. ':' .. slice, bit_of(slice, i, n)) == 0 then
+    if redis.call('GETBIT', base .. ':' .. slice, bit_of(slice, i, n)) == 0 then
       return false
     end
   end
@@ -34,7 +49,13 @@ local answers = {}
 SEEN = (
     _SLICES
     + """
-for i = 1, #ARGV, 2 do answers[#answers + 1] = seen(i) end
+for age = 0, PART_MS > 0 and PARTS - 1 or 0 do
+  open(age)
+  for i = 1, #ARGV, 2 do
+    local n = (i + 1) / 2
+    if answers[n] ~= 1 then answers[n] = seen(i) end
+  end
+end
 return answers
 """
 )
@@ -43,16 +64,18 @@ return answers
 MARK = (
     _SLICES
     + """
-local n_keys = tonumber(redis.call('HGET', KEYS[1], 'newest') or '0')
+open(0)
+local n_keys = tonumber(redis.call('HGET', base, 'newest') or '0')
 
 local function grow()
   if n_slices == #slices then return false end
   n_slices, n_keys = n_slices + 1, 0
   -- There is one if the server evicted the hash: with twice the keys its error rate would not hold.
-  local slice = KEYS[1] .. ':' .. n_slices
+  local slice = base .. ':' .. n_slices
   if redis.call('EXISTS', slice) == 1 then redis.call('DEL', slice) end
   redis.call('SETBIT', slice, slices[n_slices][1] - 1, 0)
-  redis.call('HSET', KEYS[1], 'slices', n_slices)
+  redis.call('HSET', base, 'slices', n_slices)
+  let_go(slice)
   return true
 end
 
@@ -64,18 +87,19 @@ local function mark(i)
     local at = 4 * n
     bits[at + 1], bits[at + 2], bits[at + 3], bits[at + 4] = 'SET', 'u1', bit_of(n_slices, i, n), 1
   end
-  redis.call('BITFIELD', KEYS[1] .. ':' .. n_slices, unpack(bits))
+  redis.call('BITFIELD', base .. ':' .. n_slices, unpack(bits))
   n_keys = n_keys + 1
   return 0
 end
 for i = 1, #ARGV, 2 do answers[#answers + 1] = mark(i) end
-redis.call('HSET', KEYS[1], 'newest', n_keys)
+redis.call('HSET', base, 'newest', n_keys)
+let_go(base)
 return answers
 """
 )
 
 # KEYS[1]: a site's pages, a hash id -> page: 'u', stamp (2-9), fingerprint (10-17, least byte
-# first), ... indexed (34), ... digest (36-51), fingerprint of its own part (52-59), ...
+# first), ... time (26-33), indexed (34), ... digest (36-51), fingerprint of its own part (52-59).
 # Beside it: ...:open, ids of pages of which no item is kept yet, and '' so that it is never empty:
 # without it (a server may evict it) nobody knows which pages were kept, and all are forgotten;
 # ...:short, digest -> id of pages
@@ -95,7 +119,7 @@ return answers
 # each block. Their sum is less than the number of blocks, so there is a block from which on, in a
 # circle, x1 = 0, x1 + x2 <= 1, x1 + x2 + x3 <= 2, ... (the cycle lemma of Dvoretzky and Motzkin).
 _PAGES = """
-local DISTANCE, BLOCKS, LIMIT, ENTRY, FRESH, SPLIT = %d, %d, %d, 14, 64, 8
+local DISTANCE, BLOCKS, LIMIT, TTL_MS, ENTRY, FRESH, SPLIT = %d, %d, %d, %d, 14, 64, 8
 local LEVELS = {':b:', ':c:', ':d:'}
 local DEPTH = math.min(BLOCKS, #LEVELS)
 local site, short, fresh = KEYS[1], KEYS[1] .. ':short', KEYS[1] .. ':fresh'
@@ -224,14 +248,19 @@ local id, page = ARGV[1], ARGV[2]
 local earlier = redis.call('HGET', site, id)
 if earlier and stamp_of(earlier) == stamp_of(page) then return {0} end
 
-local compared, looked_at, found = {}, {}, {1}
+local compared, looked_at, found, over = {}, {}, {1}, {}
 for i = 3, #ARGV do compared[ARGV[i]] = true end
+local oldest = TTL_MS > 0 and redis.call('TIME')[1] - TTL_MS / 1000
 
 local function offer(other)
   if not other or looked_at[other] or #found > MOST then return end
   looked_at[other] = true
   local its = redis.call('HGET', site, other)
   if not its or compared[stamp_of(its)] then return end
+  if oldest and struct.unpack('<d', its, 26) < oldest then
+    over[other] = its
+    return
+  end
   found[#found + 1] = status_of(other) .. sub(its, 2)
 end
 
@@ -347,6 +376,7 @@ if #found > 1 then return found end
 
 if not complete then page = sub(page, 1, 33) .. '\\0' .. sub(page, 35) end
 if earlier then remove(id, earlier) end
+over[id] = nil
 redis.call('HSET', site, id, page)
 redis.call('SADD', undecided, '', id)
 if is_indexed(page) then
@@ -354,6 +384,7 @@ if is_indexed(page) then
 else
   redis.call('HSET', short, sub(page, 36, 51), id)
 end
+for other, its in pairs(over) do remove(other, its) end -- last: a full server refuses the first
 return {complete and 0 or 2}
 """
 )
@@ -451,10 +482,12 @@ return 1
 """
 
 # KEYS[1]: a set of what was kept of the items of a page and of its copies. ARGV: one of them.
-# Answer: whether there was room for it.
+# Answer: whether there was room for it. With a time to live all go when the first one's is over.
 KEEP_ITEM = """
-if redis.call('SCARD', KEYS[1]) >= 10000 then return 0 end
+local n, TTL_MS = redis.call('SCARD', KEYS[1]), %d
+if n >= 10000 then return 0 end
 redis.call('SADD', KEYS[1], ARGV[1])
+if n == 0 and TTL_MS > 0 then redis.call('PEXPIRE', KEYS[1], TTL_MS) end
 return 1
 """
 

@@ -20,7 +20,13 @@ from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.errors import FleetError, SettingsError
-from scrapy_neardup.factory import blocks_of, make_fleet_identity, url_error_rate_each
+from scrapy_neardup.factory import (
+    blocks_of,
+    generations,
+    make_fleet_identity,
+    ttl_s,
+    url_error_rate_each,
+)
 from scrapy_neardup.fleet.client import Server, failures
 from scrapy_neardup.fleet.frontier import SharedFrontier
 from scrapy_neardup.fleet.futures import answer_of, pause
@@ -67,11 +73,6 @@ class FleetWorker:
         Raises SettingsError, or FleetError if the fleet has another specification.
         """
         assert settings.backend
-        if settings.ttl is not None:
-            raise SettingsError(
-                f"NEARDUP_TTL={settings.ttl}: a fleet forgets nothing by age. Unset it, or "
-                f"change NEARDUP_BACKEND_PREFIX to fetch everything again"
-            )
         blocks = blocks_of(settings)
         self._server = Server(settings.backend)
         self._stats = stats_
@@ -91,9 +92,14 @@ class FleetWorker:
         self._questions = Questions(
             settings.backend_prefix,
             self.key,
-            capacity=settings.url_capacity,
-            error_rate=url_error_rate_each(settings),
-            index=IndexOptions(settings.distance, blocks, min(settings.scan_limit, MAX_ENTRIES)),
+            capacity=max(1, settings.url_capacity // generations(settings)),
+            error_rate=url_error_rate_each(settings) / generations(settings),
+            index=IndexOptions(
+                settings.distance,
+                blocks,
+                min(settings.scan_limit, MAX_ENTRIES),
+                round(1000 * (ttl_s(settings) or 0)),
+            ),
         )
         beat = self._membership.beat(self._worker)
         self._link = Link(
