@@ -281,3 +281,41 @@ def test_parquet_that_lies_is_damage_and_ends_no_process(tmp_path: Path) -> None
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+BROKEN = {
+    ".gz": b"\x1f\x8b\x08\0" * 50,  # a header, then a block of which the length is wrong
+    ".bz2": b"BZh9" + b"\xff" * 50,
+    ".xz": lzma.compress(b"a" * 99)[:24] + b"\xff" * 50,
+    ".zst": b"\x28\xb5\x2f\xfd" + b"\xff" * 50,
+}
+
+
+@pytest.mark.parametrize("kind", [".jsonl", ".json", ".csv"])
+@pytest.mark.parametrize("packed", BROKEN)
+def test_a_file_that_cannot_be_unpacked_is_damage(tmp_path: Path, kind: str, packed: str) -> None:
+    path = tmp_path / f"a{kind}{packed}"
+    path.write_bytes(BROKEN[packed])
+    (source,) = find_inputs([path])
+    found = [one for one in records(source, Fields(has_url=False)) if isinstance(one, Damage)]
+    assert 1 <= len(found) <= 2
+
+
+def test_marks_in_a_damaged_archive_are_not_searched_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warc, "IN_VAIN_FREE", 2**20)
+    path = tmp_path / "a.warc"
+    path.write_bytes(b"WARC/1.0\r\n" * 20_000)
+    found = read(path)
+    assert len(found) < 1_000
+    assert isinstance(found[-1], Damage)
+    assert warc.TOO_DAMAGED in found[-1].error
+
+
+def test_what_an_error_says_of_columns_is_short(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'"' * 100_000)
+    with pytest.raises(InputError) as error:
+        read(path)
+    assert len(str(error.value)) < 2_000

@@ -18,6 +18,7 @@ URL_NAMES = (
 TEXT_NAMES = ("text", "content", "raw_content")
 HTML_NAMES = ("html", "body", "raw_html")
 MAX_NAMES_TOLD = 30
+MAX_NAME_TOLD = 60  # characters
 MAX_DEPTH = 6  # of nested columns that are told by name
 
 
@@ -83,7 +84,7 @@ def _found(there: list[str], name: str | None, usual: tuple[str, ...]) -> tuple[
 
 def told(names: list[str]) -> str:
     """The columns that are there, in words."""
-    shown = ", ".join(names[:MAX_NAMES_TOLD]) or "none"
+    shown = ", ".join(name[:MAX_NAME_TOLD] for name in names[:MAX_NAMES_TOLD]) or "none"
     more = len(names) - MAX_NAMES_TOLD
     return f"its columns are: {shown}{f' and {more} more' if more > 0 else ''}"
 

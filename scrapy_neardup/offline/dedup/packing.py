@@ -22,7 +22,7 @@ class Bomb(ValueError):
 
 
 class Unpacked(io.RawIOBase):
-    """A file, unpacked: all members, up to the limit. Its read raises what the library raises."""
+    """A file, unpacked: all members, up to the limit. Reading raises OSError, EOFError, Bomb."""
 
     def __init__(self, path: Path, packing: str, limits: Limits) -> None:
         self._stored = path.open("rb")
@@ -41,13 +41,22 @@ class Unpacked(io.RawIOBase):
 
     def block(self, n_bytes: int) -> bytes:
         """The next bytes, at most so many; none at the end. No error loses what came before."""
-        block: bytes = self._stream.read1(n_bytes)
+        block = self._unpacked(n_bytes)
         self._n_bytes += len(block)
         if self._is_packed and self._n_bytes > max(FREE_BYTES, self._limits.ratio * self.done):
             raise Bomb(
                 f"{self.done:,} bytes unpack to more than {self._n_bytes:,}: taken for a bomb; "
                 f"raise --max-ratio if they are not"
             )
+        return block
+
+    def _unpacked(self, n_bytes: int) -> bytes:
+        try:
+            block: bytes = self._stream.read1(n_bytes)
+        except (OSError, EOFError):
+            raise
+        except Exception as error:  # zlib's, lzma's and Zstandard's have no class in common
+            raise OSError(f"it cannot be unpacked: {error}") from error
         return block
 
     def readinto(self, buffer: Any) -> int:

@@ -32,6 +32,10 @@ from scrapy_neardup.offline.dedup.record import (
 )
 
 MAX_HEAD_BYTES = 2**16
+# Bytes that may be read in vain, for each of the file, and in any case: damaged records overlap,
+# and each seems to begin one at many places.
+IN_VAIN_GROWTH, IN_VAIN_FREE = 16, 2**26
+TOO_DAMAGED = "so much before it is damaged that it is not searched for records"
 # Read at once: 16 KiB of gzip unpack to 17 MB at most, 1 KiB of Zstandard to 34 MB.
 GZIP_BLOCK_BYTES, ZSTANDARD_BLOCK_BYTES = 2**14, 2**10
 MARKS = {"": b"WARC/1.", ".gz": b"\x1f\x8b\x08", ".zst": b"\x28\xb5\x2f\xfd"}
@@ -93,6 +97,7 @@ class Warc:
     def _located(self, file: IO[bytes]) -> Iterator[Frame]:
         size = self._end(file)
         start: int | None = self.source.start
+        left = IN_VAIN_FREE + IN_VAIN_GROWTH * (size - self.source.start)
         if self.source.packing == ".zst":
             start = self._read_dictionary(file)
             if start > self.source.start:
@@ -102,8 +107,12 @@ class Warc:
                 end = self._find(file, start, size).end
             except Exception as error:
                 # zlib.error, ZstdError and our own: each is damage at this place.
+                left -= file.tell() - start
                 yield Frame(start, damage=f"record at byte {start:,}: {error}")
                 start = self._next_mark(file, start + 1, size)
+                if start is not None and left < 0:
+                    yield Frame(start, damage=f"all from byte {start:,} on: {TOO_DAMAGED}")
+                    return
                 continue
             yield Frame(start, (start, end))
             start = end
