@@ -122,6 +122,7 @@ MANY_ATTRIBUTES = " ".join(f"a{n}=b" for n in range(1_001))
         ("<br>" * 250_001, "250001 tags and attributes, at most 250000"),
         (f"<p {MANY_ATTRIBUTES}>", "1001 attributes in a tag, at most 1000"),
         ("<p a='1' b='2'>" * 84_000, "252000 tags and attributes, at most 250000"),
+        ("<p a b c d>" * 60_000, "300000 tags and attributes, at most 250000"),
         ("<b>" * 5_000 + "<p>what libxml2 does not read", "depth"),
     ],
 )

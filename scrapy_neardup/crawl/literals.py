@@ -7,7 +7,7 @@ whose literals are not are different pages.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 MAX_CACHED = 1 << 14  # characters of a script that is remembered: most are the same on every page
@@ -34,9 +34,9 @@ OF_THE_VISIT = re.compile(r"__CF\$cv\$params|\bNREUM\b")
 Literal = tuple[str, str]  # the name that it is given, "" for none; the literal without quotes
 
 
-def literals(code: str) -> list[Literal]:
+def literals(code: str) -> Iterable[Literal]:
     """The literals of a script, in order. O(len(code))."""
-    return list(_remembered(code)) if len(code) <= MAX_CACHED else _found(code)
+    return _remembered(code) if len(code) <= MAX_CACHED else _found(code)
 
 
 @lru_cache(maxsize=256)
@@ -44,16 +44,13 @@ def _remembered(code: str) -> tuple[Literal, ...]:
     return tuple(_found(code))
 
 
-def _found(code: str) -> list[Literal]:
-    parts = list(_parts(code))
-    if any(OF_THE_VISIT.search(part) for part in parts):
-        return []
-    return [
-        (_undrawn(_bare(name)), _bare(value) if name else _undrawn(_bare(alone)))
-        for part in parts
-        for name, value, alone in TOKEN.findall(part)
-        if value or alone
-    ]
+def _found(code: str) -> Iterator[Literal]:
+    if any(OF_THE_VISIT.search(part) for part in _parts(code)):
+        return
+    for part in _parts(code):
+        for name, value, alone in TOKEN.findall(part):
+            if value or alone:
+                yield _undrawn(_bare(name)), _bare(value) if name else _undrawn(_bare(alone))
 
 
 def _parts(code: str) -> Iterator[str]:

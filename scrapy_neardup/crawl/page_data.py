@@ -49,6 +49,9 @@ MAX_RESCANNED = 1 << 27
 # What one call reads, holding Python's lock: about 50 ms of JSON. Its values are counted by their
 # commas and brackets: Python's collector looks at each list in lists several times.
 MAX_SCRIPT, MAX_VALUES, MAX_HEAD = 1 << 21, 100_000, 1 << 16
+MAX_ITEMPROPS = 50_000  # found in one call
+# Lines of what a page says, of data and of details: a million are freed in about 70 ms, in one go.
+MAX_SAID = 500_000
 AT_ONCE = 1 << 17  # characters that a pattern is searched in, or that are split
 KEYS_AT_ONCE = 1 << 14  # keys sorted in one call
 MAX_TOKEN = 1 << 20  # characters; longer values are what the page says, whatever they look like
@@ -133,7 +136,8 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
     """The data of a page: its tree, its URL, and the page as it came. O(nodes + characters).
 
     Raises OverBudget for JSON in a script of more than MAX_SCRIPT characters or MAX_VALUES values,
-    for a title or heading of more than MAX_HEAD, and for paths of many times the page's bytes.
+    for a title or heading of more than MAX_HEAD, for paths of many times the page's bytes, and for
+    more than MAX_SAID values or MAX_ITEMPROPS elements of microdata.
     """
     heads: list[str] = []
     room = PATHS_FREE + PATHS_GROWTH * len(body)
@@ -158,12 +162,17 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
                     # Not set(): in one call over all of them it would hold Python's lock.
                     for inner in element.iterdescendants(*HIDDEN):
                         nested.add(inner)
-                    details.add(tag, tag, "".join(element.itertext()))
+                    details.add(tag, tag, text_in(element))
             case _ if element.getparent() is not None and element.getparent().tag == "head":
                 heads.append(_head(element))
-            case _:  # of an image
-                details.add("title", "title", "".join(element.itertext()))
-    for element in _with_itemprop(root) if b"itemprop" in body else ():
+            case _ if element not in nested:  # of an image
+                for inner in element.iterdescendants("title"):
+                    nested.add(inner)
+                details.add("title", "title", text_in(element))
+    n_itemprops = body.count(b"itemprop")
+    if n_itemprops > MAX_ITEMPROPS:
+        raise OverBudget(f"{n_itemprops} times itemprop, at most {MAX_ITEMPROPS}")
+    for element in _with_itemprop(root) if n_itemprops else ():
         _add_itemprop(lines, element)
     _add_details(details, body, url)
     return PageData(heads, lines.found, details.found, unread_chars)
@@ -200,10 +209,16 @@ def attribute_lines(root: etree._Element, url: str) -> list[str]:
 
 
 def _head(element: etree._Element) -> str:
-    text = "".join(element.itertext())
+    text = text_in(element)
     if len(text) > MAX_HEAD:
         raise OverBudget(f"a {element.tag} of {len(text)} characters, at most {MAX_HEAD}")
     return squeezed(text)
+
+
+def text_in(element: etree._Element) -> str:
+    """All text in an element. Of very many nodes, itertext() would hold Python's lock."""
+    text: str = etree.tostring(element, method="text", encoding="unicode", with_tail=False)
+    return text
 
 
 _with_itemprop = etree.XPath("//*[@itemprop]")
@@ -236,6 +251,8 @@ class _Lines:
         self._room -= len(path)
         if self._room < 0:
             raise OverBudget("names in front of values have many times the bytes of the page")
+        if len(self.found) >= MAX_SAID:
+            raise OverBudget(f"more than {MAX_SAID} values in markup or scripts")
         self.found.append(f"{path} {text}")
 
     def _is_of_the_visit(self, key: str, text: str) -> bool:

@@ -2,7 +2,6 @@
 """Visible text → what exact copies share, and the sentences that state facts, compiled: the
 contract is kernels/numpy_twin/facts.py."""
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 
@@ -55,9 +54,9 @@ cdef extern from "facts.h":
     Status read_until(Reader *reader) nogil
     uint64_t four_of(const uint64_t *hashes, size_t n)
     void fill_table(const int64_t *lines, const uint64_t *masks, const uint64_t *values,
-                    size_t n, const int64_t *own, size_t n_own, uint64_t *row)
+                    size_t n, const int64_t *own, size_t n_own, uint64_t *row) nogil
     uint64_t sum_of_own(const int64_t *lines, const uint64_t *hashes, size_t n,
-                        const int64_t *own, size_t n_own)
+                        const int64_t *own, size_t n_own) nogil
     uint64_t spelling_of_some(const uint8_t *words, const int64_t *ends, const uint8_t *is_wanted,
                               size_t n)
 
@@ -88,8 +87,7 @@ cdef read_utf8(owner, int64_t max_lines, bint is_canonical):
             raise MemoryError("no memory for the text of a page")
         if not finish(&reader):
             return None
-        return (PyBytes_FromStringAndSize(<char *>reader.exact, reader.n_exact),
-                *columns(&reader))
+        return (copied(reader.exact, reader.n_exact), *columns(&reader))
     finally:
         free(reader.exact)
         free(reader.sentences)
@@ -135,14 +133,16 @@ cdef tuple columns(Reader *reader):
     cdef int64_t *line = <int64_t *>writable(lines)
     cdef uint64_t *mask = <uint64_t *>writable(masks)
     cdef uint64_t *value = <uint64_t *>writable(values)
-    for i in range(reader.n):
-        line[i] = reader.sentences[i].line
-        mask[i] = reader.sentences[i].mask
-        value[i] = reader.sentences[i].value
+    with nogil:  # a long page has millions
+        for i in range(reader.n):
+            line[i] = reader.sentences[i].line
+            mask[i] = reader.sentences[i].mask
+            value[i] = reader.sentences[i].value
     line, value = <int64_t *>writable(negation_lines), <uint64_t *>writable(negations)
-    for i in range(reader.n_negations):
-        line[i] = reader.negations[i].line
-        value[i] = reader.negations[i].hash
+    with nogil:
+        for i in range(reader.n_negations):
+            line[i] = reader.negations[i].line
+            value[i] = reader.negations[i].hash
     return lines, masks, values, negation_lines, negations
 
 
@@ -152,16 +152,18 @@ def table(lines, masks, values, negation_lines, negations, titles, headings, own
     cdef const uint64_t *mask = <const uint64_t *>readable(masks)
     cdef const uint64_t *value = <const uint64_t *>readable(values)
     cdef const int64_t *own = <const int64_t *>readable(own_lines)
-    cdef size_t n_own = len(own_lines)
+    cdef size_t n = len(lines), n_negations = len(negations), n_own = len(own_lines)
     row = zeros(CELLS // 4 + 4, u64)
     cdef uint64_t *words = <uint64_t *>writable(row)
     words[CELLS // 4] = four_of(<const uint64_t *>readable(titles), len(titles))
     words[CELLS // 4 + 1] = four_of(<const uint64_t *>readable(headings), len(headings))
     if n_own:
-        fill_table(line, mask, value, len(lines), own, n_own, words)
+        with nogil:
+            fill_table(line, mask, value, n, own, n_own, words)
         line = <const int64_t *>readable(negation_lines)
         value = <const uint64_t *>readable(negations)
-        words[CELLS // 4 + 3] = sum_of_own(line, value, len(negations), own, n_own)
+        with nogil:
+            words[CELLS // 4 + 3] = sum_of_own(line, value, n_negations, own, n_own)
     return row
 
 

@@ -185,15 +185,17 @@ static size_t n_tags_and_attributes(const uint8_t *page, size_t n) {
     return sum;
 }
 
-/* The most attributes that a tag of a page has, as HTML's tokenizer tells them; repeated ones and
- * those of end tags count, too. O(n). */
-static size_t most_attributes(const uint8_t *page, size_t n) {
+/* The most attributes that a tag of a page has, as HTML's tokenizer tells them, and in `all` how
+ * many all tags have; repeated ones and those of end tags count, too. O(n). */
+static size_t most_attributes(const uint8_t *page, size_t n, size_t *all) {
     Tags tags = {.at = page, .end = page + n};
     Piece name, value;
     size_t most = 0;
+    *all = 0;
     while (next_tag(&tags)) {
         size_t n_attributes = 0;
         while (next_attribute(&tags, &name, &value)) n_attributes++;
+        *all += n_attributes;
         if (n_attributes > most) most = n_attributes;
     }
     return most;

@@ -86,7 +86,7 @@ cdef extern from "markup.h":
     int is_empty(const Tags *tags)
     int append_visible(Text *text, const Names *names, const Node *root)
     size_t n_tags_and_attributes(const uint8_t *page, size_t n) noexcept nogil
-    size_t most_tag_attributes "most_attributes"(const uint8_t *page, size_t n) noexcept nogil
+    size_t most_attributes(const uint8_t *page, size_t n, size_t *all) noexcept nogil
 
 # Every relation between nodes that is read: first and last child, neighbours, text, namespaces.
 PROBE = b"<a xmlns:x='x'><p>b<br/></p><p/><i/>c<script>d</script>e<x:y/><!-- f --></a>"
@@ -106,13 +106,13 @@ def tags_and_attributes(bytes page) -> int:
     return n_tags_and_attributes(page, len(page))
 
 
-def most_attributes(bytes page) -> int:
-    """The most attributes that a tag of a page in UTF-8 has; see the twin."""
+def count_attributes(bytes page) -> tuple[int, int]:
+    """The most attributes that a tag of a page in UTF-8 has, and those of all; see the twin."""
     cdef const uint8_t *start = page
-    cdef size_t most, n = len(page)
+    cdef size_t most, every, n = len(page)
     with nogil:
-        most = most_tag_attributes(start, n)
-    return most
+        most = most_attributes(start, n, &every)
+    return most, every
 
 
 def details(bytes page):

@@ -1,5 +1,6 @@
 # The memory of arrays, which lives as long as they do; no view of it is made, which takes longer.
 
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.buffer cimport (
     PyBUF_C_CONTIGUOUS,
     PyBUF_STRIDES,
@@ -7,6 +8,23 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
+
+
+cdef extern from "string.h" nogil:
+    void *memcpy(void *to, const void *source, size_t n)
+
+cdef size_t LONG = 1 << 20
+
+
+cdef bytes copied(const void *memory, size_t n):
+    """Memory as bytes. Of many, Python's lock is given up meanwhile."""
+    if n < LONG:
+        return PyBytes_FromStringAndSize(<const char *>memory, n)
+    cdef bytes found = PyBytes_FromStringAndSize(NULL, n)
+    cdef char *to = PyBytes_AsString(found)
+    with nogil:
+        memcpy(to, memory, n)
+    return found
 
 
 cdef void *writable(array) except? NULL:

@@ -1,7 +1,6 @@
 # cython: boundscheck=False, wraparound=False
 """Counts of blocks, compiled: the contract is kernels/numpy_twin/templates.py."""
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
@@ -15,7 +14,7 @@ cdef extern from "templates.h":
     size_t count_page(const uint64_t *known, const uint32_t *counts, size_t n_known,
                       const uint64_t *hashes, size_t n, uint64_t *out, uint32_t *sums)
     size_t copy_own(const char *words, const int64_t *ends, const int64_t *n_words,
-                    const uint8_t *is_own, size_t n, char *out, int64_t *n_own)
+                    const uint8_t *is_own, size_t n, char *out, int64_t *n_own) nogil
 
 cdef object empty = np.empty
 cdef object u64 = np.dtype(np.uint64), u32 = np.dtype(np.uint32), boolean = np.dtype(bool)
@@ -45,15 +44,18 @@ def counted(known, counts, hashes):
 
 def own_words(bytes words, ends, n_words, is_own):
     """The words of a page's own blocks, and how many; see the twin."""
-    cdef size_t length
+    cdef size_t length, n = len(ends)
     cdef int64_t n_own = 0
+    cdef const char *text = words
+    cdef const int64_t *end = <const int64_t *>readable(ends)
+    cdef const int64_t *n_word = <const int64_t *>readable(n_words)
+    cdef const uint8_t *own = <const uint8_t *>readable(is_own)
     cdef char *out = <char *>malloc(len(words) + 1)
     if out is NULL:
         raise MemoryError("no memory for the words of a page")
     try:
-        length = copy_own(words, <const int64_t *>readable(ends),
-                          <const int64_t *>readable(n_words), <const uint8_t *>readable(is_own),
-                          len(ends), out, &n_own)
-        return PyBytes_FromStringAndSize(out, length), n_own
+        with nogil:
+            length = copy_own(text, end, n_word, own, n, out, &n_own)
+        return copied(out, length), n_own
     finally:
         free(out)

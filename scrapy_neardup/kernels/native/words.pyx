@@ -2,7 +2,6 @@
 """Visible text → normalised words, compiled: the contract is kernels/numpy_twin/words.py."""
 
 import unicodedata
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 
@@ -118,7 +117,7 @@ cdef bytes words_of(const uint8_t *utf8, size_t length, Blocks *blocks):
         w.out[0] = SPACE
         finish(&w, blocks)
         w.n -= w.n > 1  # the space after the last word
-        return PyBytes_FromStringAndSize(<char *>w.out + 1, w.n - 1)
+        return copied(w.out + 1, w.n - 1)
     finally:
         free(w.out)
 
