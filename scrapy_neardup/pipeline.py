@@ -9,9 +9,11 @@ from scrapy.exceptions import DropItem
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import extract
+from scrapy_neardup.crawl.item_data import is_long
 from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.item_judge import ItemReading
 from scrapy_neardup.crawl.items import CrawledPage
+from scrapy_neardup.crawl.judge import TextReading
 from scrapy_neardup.crawl.page_lifecycle import Fate
 from scrapy_neardup.crawl.recrawl import Revisit
 from scrapy_neardup.crawl.session import CrawlSession
@@ -85,21 +87,37 @@ class NearDuplicatePipeline:
         page = self.session.pages.take_over(item)
         if page is not None and self.reads_data and self.session.pages.is_slow(item, page):
             return self.process_long(item, page)
+        if self.settings.item_fields and self.has_long_text(item):
+            return self.process_long_text(item, page)
         return self.process(item, page)
+
+    def has_long_text(self, item: Any) -> bool:
+        """Whether an item is to be read off the loop's thread."""
+        return bool(self.session.attempt("item_fields", is_long, item))
 
     async def process_long(self, item: Any, page: CrawledPage) -> Any:
         """The same, of an item that would hold up the loop while it is read."""
         reading = await self.session.pages.read_item(item, page)
         return self.process(item, page, reading)
 
+    async def process_long_text(self, item: Any, page: CrawledPage | None) -> Any:
+        """The same, where item fields are compared."""
+        text = self.text_of(item)
+        reading = None if text is None else await self.session.pages.read_text(item, text, page)
+        return self.process(item, page, reading)
+
     def process(
-        self, item: Any, page: CrawledPage | None, reading: ItemReading | None = None
+        self,
+        item: Any,
+        page: CrawledPage | None,
+        reading: ItemReading | TextReading | None = None,
     ) -> Any:
         """What process_item() gives of an item whose page is known. reading: if it was read."""
         revisit = page.revisit if page is not None else None
+        of_data = reading if isinstance(reading, ItemReading) else None
         if page is not None and revisit is not None and revisit.says_nothing_new:
-            return self.act_on_unchanged(item, page, revisit, reading)
-        if self.reads_data and self.session.pages.was_put_out(item, page, reading):
+            return self.act_on_unchanged(item, page, revisit, of_data)
+        if self.reads_data and self.session.pages.was_put_out(item, page, of_data):
             self.session.count(stats.ITEMS_PUT_OUT_BEFORE)
             raise PutOutBefore(page.response.url if page is not None else "")
         decision = self.verdict(item, page, reading)
@@ -117,7 +135,7 @@ class NearDuplicatePipeline:
         return self.act(item, page, decision)
 
     def verdict(
-        self, item: Any, page: CrawledPage | None, reading: ItemReading | None
+        self, item: Any, page: CrawledPage | None, reading: ItemReading | TextReading | None
     ) -> Decision | None:
         """What is to be done about an item: None keeps it.
 
@@ -128,12 +146,19 @@ class NearDuplicatePipeline:
         if not names and self.settings.compare == "page":
             return page.decision if page else None
         if not names:
+            assert not isinstance(reading, TextReading)
             return self.session.pages.repeats_with_data(item, page, reading)
-        text = self.session.attempt("item_fields", extract.fields_text, item, names)
+        text = reading.text if isinstance(reading, TextReading) else self.text_of(item)
         if text is None:
             self.session.count(stats.ITEMS_WITHOUT_FIELDS)
             return None
-        return self.session.pages.decide_item(item, text, page)
+        read = reading if isinstance(reading, TextReading) else None
+        return self.session.pages.decide_item(item, text, page, read)
+
+    def text_of(self, item: Any) -> str | None:
+        """The text of the fields that are compared; None where the item has none of them."""
+        names = self.settings.item_fields
+        return self.session.attempt("item_fields", extract.fields_text, item, names)
 
     def act(self, item: Any, page: CrawledPage | None, decision: Decision) -> Any:
         """Drop, tag or only count an item that repeats another, or whose page does."""

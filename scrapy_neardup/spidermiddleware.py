@@ -103,7 +103,7 @@ class NearDuplicateSpiderMiddleware:
         decision = page.decision
         if decision is None or not decision.is_duplicate or self.repeats_itself(page, decision):
             return False
-        if self.session.pages.own_words(page) < FEW_WORDS:
+        if await self.session.pages.own_words(page) < FEW_WORDS:
             self.session.count(stats.LINKS_SPARED)
             return False
         self.session.count(stats.LINKS_PRUNED)

@@ -7,7 +7,7 @@ from crawls import crawl_requests
 from mock_site import MockSite, page, prose
 from scrapy.http import HtmlResponse
 
-from scrapy_neardup.crawl.claims import alternates, canonical_urls
+from scrapy_neardup.crawl.claims import alternates, canonical_urls, tags_with
 from scrapy_neardup.ledger.reader import LedgerReader
 
 CANONICAL = '<link rel="canonical" href="{}">'
@@ -123,3 +123,9 @@ def test_alternates_are_read() -> None:
         "http://a.example/us",
         "http://a.example/uk",
     ]
+
+
+def test_a_tag_is_read_once_however_often_it_has_a_mark() -> None:
+    tags = [f"<link {'hreflang ' * 50}href=/{n}>" for n in range(3)]
+    found = tags_with(b"hreflang", "".join(tags).encode())
+    assert [tag["href"] for tag in found] == ["/0", "/1", "/2"]

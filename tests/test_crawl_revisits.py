@@ -265,3 +265,15 @@ def test_pages_that_bring_new_links_come_first(
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="NEARDUP_REVISIT"):
         NearDupSettings(**settings)
+
+
+@pytest.mark.parametrize(("n_tags", "is_read"), [(1_000, True), (revisits.MAX_TAGS, False)])
+def test_a_sitemap_of_very_many_tags_is_not_read(n_tags: int, is_read: bool) -> None:
+    body = b"<urlset>" + b"<a/>" * n_tags + b"</urlset>"
+    assert revisits.is_sitemap(Response("http://h.example/", body=body)) == is_read
+
+
+def test_no_more_of_a_sitemap_is_taken_down_than_the_protocol_has() -> None:
+    entry = b"<url><loc>http://h.example/a</loc><changefreq>daily</changefreq></url>"
+    body = b"<urlset>" + entry * 20 + b"<url/><!-- no --><url><loc/></url></urlset>"
+    assert len(list(revisits.hints_of(Response("http://h.example/", body=body)))) == 20

@@ -738,3 +738,27 @@ def test_a_line_of_one_fact_is_no_template_however_many_pages_have_it(
             kinds.append(known.decide(known.read(f"http://h.example/{n}/{line}", page)).kind)
     assert kinds[8::2] == ["new"] * 8
     assert kinds[9::2] == ["near-but-differs"] * 8
+
+
+@pytest.mark.parametrize("n_words", [300, 2_040, 5_000])
+@pytest.mark.parametrize("shared", ["", "the menu of each page\n"])
+def test_a_page_read_ahead_is_decided_about_as_any_other(n_words: int, shared: str) -> None:
+    known, ahead = detector(boilerplate="learn"), detector(boilerplate="learn")
+    first = text(n_words, 1)
+    pages = [shared + text(200, seed) for seed in range(10, 16)]
+    pages += [shared + first, shared + edited(first, 2), shared + first + "\n" + text(30, 2)]
+    for number, page in enumerate(pages):
+        url = f"http://h.example/{number}"
+        reading = ahead.read(url, page)
+        ahead.read_own_part(reading)
+        assert ahead.decide(reading) == decide(known, url, page)
+
+
+def test_templates_learnt_since_a_page_was_read_ahead_count_if_none_was_known() -> None:
+    known = detector(boilerplate="learn")
+    reading = known.read("http://h.example/long", "the menu of each page\n" + text(500, 1))
+    known.read_own_part(reading)
+    for seed in range(WARM + 2):
+        page = "the menu of each page\n" + text(200, 10 + seed)
+        known.decide(known.read(f"http://h.example/{seed}", page))
+    assert known.own_part(reading).n_words == 500

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from scrapy_neardup.detect import odd_sketch
-from scrapy_neardup.detect.odd_sketch import BITS, MAX_TAKEN, compare, estimate, level_of, odd_row
+from scrapy_neardup.detect.odd_sketch import (
+    BITS,
+    LEVELS_NEAR,
+    MAX_TAKEN,
+    OddRows,
+    compare,
+    estimate,
+    level_of,
+    odd_row,
+)
 
 
 def words_of(n: int, seed: int) -> list[str]:
@@ -98,3 +107,15 @@ def test_pages_without_shingles_are_not_similar() -> None:
     nothing = odd_row(b"", 0, 0)
     assert estimate(nothing, nothing) == (0.0, 0.0)
     assert odd_sketch.levels_of(nothing.reshape(1, -1)).tolist() == [0]
+
+
+def test_sketches_that_were_made_ahead_are_those_of_their_levels_and_no_others() -> None:
+    words = " ".join(f"word{n}" for n in range(9_000)).encode()
+    ahead, later = OddRows(words), OddRows(words)
+    ahead.make(3, key=5)
+    for level in range(12):
+        made = ahead.at(level, key=5)
+        assert (made is None) == (abs(level - 3) > LEVELS_NEAR)
+        if made is not None:
+            assert made.tolist() == odd_row(words, level, 5).tolist()
+        assert later.at(level, key=5) is not None

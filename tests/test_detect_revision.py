@@ -5,6 +5,7 @@ import pytest
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.revision import (
     EVIDENCE,
+    MAX_CHARS,
     MAX_LINES,
     Lines,
     Noise,
@@ -50,6 +51,12 @@ def test_equal_text_has_equal_digests_and_data_has_its_own() -> None:
 def test_what_is_not_text_is_known_by_its_body() -> None:
     assert Revision.of(None, b"x").text != Revision.of(None, b"y").text
     assert Revision.of(None, b"x").lines is None
+
+
+def test_a_page_of_too_many_characters_has_a_digest_only() -> None:
+    long, other = revision("x" * (MAX_CHARS + 1)), revision("x" * (MAX_CHARS + 2))
+    assert long.lines is None
+    assert long.text != other.text
 
 
 def test_a_page_of_too_many_lines_has_a_digest_only() -> None:

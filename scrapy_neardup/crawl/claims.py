@@ -104,6 +104,7 @@ def tags_with(mark: bytes, head: bytes) -> Iterator[dict[str, str]]:
             return
         start, end = head.rfind(b"<", at - min(at, MAX_TAG), at), head.find(b">", at, at + MAX_TAG)
         if start >= 0 and end >= 0:
+            at = end  # a tag is read once, however often the mark is in it
             yield {
                 name.decode("ascii").lower(): unescape(
                     (a or b or c).decode("utf-8", "replace")

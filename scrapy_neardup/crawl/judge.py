@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from scrapy.utils.misc import load_object
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import extract
 from scrapy_neardup.crawl.body_cache import HASH_TELLS, MAX_BODY_BYTES, BodyCache
-from scrapy_neardup.crawl.counts import Counts
+from scrapy_neardup.crawl.counts import THREAD_BYTES, Counts
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
@@ -28,14 +28,19 @@ if TYPE_CHECKING:
 
     from scrapy_neardup.fleet.worker import FleetWorker
 
-THREAD_BYTES = 100_000  # a body from which reading may hold up the loop: docs/security.md, Budget
-
 # What pages of these kinds say is looked at once more when they are done.
 SAYS_MORE = frozenset({"new", "contains", "near-but-differs", "too-short"})
 
 PAGES_OF_KIND = {
     kind: stats.PAGES_BY_KIND.format(kind.replace("-", "_")) for kind in get_args(DecisionKind)
 }
+
+
+class TextReading(NamedTuple):
+    """A long text of an item, and its reading; None where it cannot be compared."""
+
+    text: str
+    reading: PageReading | None
 
 
 class PageJudge:
@@ -107,21 +112,24 @@ class PageJudge:
         """What the page of a URL said is at another one now."""
         self._attempt("state", self._state.move_page, url, target)
 
-    def words(self, page: CrawledPage) -> bytes | None:
+    async def words(self, page: CrawledPage) -> bytes | None:
         """The words of a page; None where it cannot be compared."""
-        reading = self._read(page)
+        reading = await self._reading(page)
         return None if reading is None else reading.words
 
     def has_own_content(self, page: CrawledPage) -> bool:
-        """Whether a page has FEW_WORDS that are not its host's, or that is not known."""
-        reading = self._read(page)
+        """Whether a page has FEW_WORDS that are not its host's, or that is not known.
+
+        It is not looked for in one that would hold up the loop.
+        """
+        reading = self._read(page) if len(page.response.body) < THREAD_BYTES else None
         if reading is None or self._state.detector.is_cold(reading):
             return True
         return self._state.detector.own_words(reading) >= FEW_WORDS
 
-    def own_words(self, page: CrawledPage) -> int:
+    async def own_words(self, page: CrawledPage) -> int:
         """How many words of a page are its own, not its host's; 0 where that is not known."""
-        reading = self._read(page)
+        reading = await self._reading(page)
         return 0 if reading is None else self._state.detector.own_words(reading)
 
     # --- reading
@@ -181,6 +189,7 @@ class PageJudge:
 
     def _signatures(self, reading: PageReading) -> tuple[object, ...]:
         """All that takes long of what the decision asks of a reading."""
+        self._state.detector.read_own_part(reading)
         if self._state.detector.may_count_attributes(reading):
             _ = reading.attribute_bits
         return reading.signatures, reading.odd_row
@@ -231,11 +240,22 @@ class PageJudge:
             self._attempt.failed("backend")
             return None
 
-    def decide_text(self, url: str, text: str) -> tuple[Decision, bool] | None:
-        """The decision about a single item's text, and whether it is remembered; counted."""
-        reading = self._read_content(url, text)
+    async def read_text(self, url: str, text: str) -> TextReading:
+        """A long text of an item, read off the loop's thread. url: of a page of its site."""
+        read = await self._count.in_thread(lambda: self._sign(self._read_content(url, text)))
+        return TextReading(text, read)
+
+    def decide_text(
+        self, url: str, text: str, read: TextReading | None = None
+    ) -> tuple[Decision, bool] | None:
+        """The decision about a single item's text, and whether it is remembered; counted.
+
+        read: what read_text() gave, where it was called.
+        """
+        reading = self._read_content(url, text) if read is None else read.reading
         if reading is None:
             return None
+        reading.url = url
         decided = self._attempt("index", self._state.decide, reading)
         if decided is not None:
             self._counted(decided[0])

@@ -19,7 +19,7 @@ from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.item_judge import ItemJudge, ItemReading
 from scrapy_neardup.crawl.items import CrawledPage, HandedItems
-from scrapy_neardup.crawl.judge import PageJudge
+from scrapy_neardup.crawl.judge import PageJudge, TextReading
 from scrapy_neardup.crawl.page_lifecycle import (
     Fate,
     PageLifecycle,
@@ -119,10 +119,10 @@ class CrawledPages:
         row = page.judged.page_id if page.judged is not None and page.is_new else None
         self._lifecycle.judged(page.id, row, original_of(page.decision))
 
-    def own_words(self, page: CrawledPage) -> int:
+    async def own_words(self, page: CrawledPage) -> int:
         """How many words of a page are its own, not its host's; 0 where that is not known."""
         if page.own_words is None:
-            page.own_words = self._judge.own_words(page)
+            page.own_words = await self._judge.own_words(page)
         return page.own_words
 
     def hand_over(self, item: Any, page: CrawledPage) -> None:
@@ -145,12 +145,21 @@ class CrawledPages:
             self._count(stats.ITEMS_WITHOUT_PAGE)
         return page
 
-    def decide_item(self, item: Any, text: str, page: CrawledPage | None) -> Decision | None:
-        """What is to be done about an item by itself, of which this is the text."""
-        page_url = page.response.url if page else str(fields_of(item).get("url", ""))
+    async def read_text(self, item: Any, text: str, page: CrawledPage | None) -> TextReading:
+        """A long text of an item, read off the loop's thread."""
+        return await self._judge.read_text(url_of(item, page), text)
+
+    def decide_item(
+        self, item: Any, text: str, page: CrawledPage | None, read: TextReading | None = None
+    ) -> Decision | None:
+        """What is to be done about an item by itself, of which this is the text.
+
+        read: what read_text() gave, where it was called.
+        """
+        page_url = url_of(item, page)
         mark = page_url + ITEM_MARK
         url = f"{mark}{crc32(text.encode('utf-8', 'surrogatepass')):08x}"
-        decided = self._judge.decide_text(url, text)
+        decided = self._judge.decide_text(url, text, read)
         if decided is None:
             return None
         decision, is_new = decided
@@ -284,6 +293,11 @@ class CrawledPages:
             self._delivery.put(self._skipping.page_done, made)
         if not failed and (wanted := self._recorder.wanted(page.response)):
             self._delivery.put(self._recorder.fetched, wanted)
+
+
+def url_of(item: Any, page: CrawledPage | None) -> str:
+    """The URL of the page that an item came from; of none, the one that it names."""
+    return page.response.url if page else str(fields_of(item).get("url", ""))
 
 
 def original_of(decision: Decision | None) -> int | None:

@@ -8,6 +8,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 from zipfile import BadZipFile
@@ -20,18 +21,18 @@ from scrapy.http import Request, Response
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.conditional import IN_FULL, ConditionalRequests, Validators, host_of
 from scrapy_neardup.crawl.copies import Copies
-from scrapy_neardup.crawl.counts import Counts
+from scrapy_neardup.crawl.counts import THREAD_BYTES, Counts
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.item_data import is_long
 from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.program import Program
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
-from scrapy_neardup.crawl.revisits import HUB_PRIORITY, Revisits
+from scrapy_neardup.crawl.revisits import HUB_PRIORITY, Revisits, hints_of, is_sitemap
 from scrapy_neardup.crawl.stored_requests import YieldedRequests, given_back
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.page_table import site_number
-from scrapy_neardup.detect.revision import Lines, Noise, Revision
+from scrapy_neardup.detect.revision import MAX_CHARS, Lines, Noise, Revision
 from scrapy_neardup.errors import SnapshotError
 from scrapy_neardup.factory import ttl_s
 from scrapy_neardup.ledger.schema import Action, Entry, EntryKind
@@ -40,6 +41,7 @@ from scrapy_neardup.state.visit_file import Status
 from scrapy_neardup.state.visits import (
     FIRST,
     Departure,
+    Hint,
     Original,
     Visit,
     Visits,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FLUSH_INTERVAL_S = 1.0
+HINTS_AT_ONCE = 500  # of a sitemap: about 15 ms
 MAX_STARTS = 10_000  # start URLs of which it is remembered that a run began with them
 MAX_ITEMS = 200  # of a page, whose fields are remembered; of more, only whether all are equal
 MAX_ADDED, MAX_ADDED_CHARS = 20, 300  # new lines that are told, and how much of each
@@ -350,6 +353,8 @@ class Recrawl:
             return
         items: list[Any] = []
         error = None
+        if self._is_comparable(page):
+            await self._read_sitemap(page.response)  # before requests follow from it
         yielded = self._taken_down(page)
         try:
             async for output in result:
@@ -365,7 +370,9 @@ class Recrawl:
         if error is None and self._is_comparable(page):
             content = await self._judge.content(page)
             fields = await self._read_fields(items, page, content)
-            self._attempt("recrawl", self._compare, page, fields, content, yielded)
+            now = await self._revision(page.response.body, content)
+            if now is not None:
+                self._attempt("recrawl", self._compare, page, fields, now, yielded)
         for item in items:
             yield item
         if error is not None:
@@ -445,7 +452,7 @@ class Recrawl:
         self,
         page: CrawledPage,
         fields: list[dict[str, int]] | None,
-        content: PageContent | str | None,
+        now: Revision,
         yielded: YieldedRequests | None,
     ) -> None:
         response, visits = page.response, self._visits
@@ -455,7 +462,6 @@ class Recrawl:
         if key is None:
             return
         callback = _callback(request)
-        now = Revision.of(content, response.body)
         before = visits.visit(key, callback)
         earlier = before if before is not None and self._counts(before) else None
         packed = packed_fields(fields)
@@ -516,7 +522,32 @@ class Recrawl:
                 visit._replace(n_new=n_new), earlier, changed or page.n_new_links > 0
             )
         page.revisit = revisit._replace(visit=row)
-        revisits.read_sitemap(page.response, self._key)
+
+    async def _revision(self, body: bytes, content: PageContent | str | None) -> Revision | None:
+        """What this visit finds, off the loop's thread where that takes long; None if it fails."""
+
+        def read() -> Revision | None:
+            return self._attempt("recrawl", Revision.of, content, body)
+
+        return read() if len(body) < THREAD_BYTES else await self._count.in_thread(read)
+
+    async def _read_sitemap(self, response: Response) -> None:
+        """Take down what a sitemap says of its URLs, a part at a time."""
+        if self._revisits is None or not is_sitemap(response):
+            return
+        hints = hints_of(response)
+
+        def read() -> list[tuple[str, Hint]] | None:
+            return self._attempt("recrawl", lambda: list(islice(hints, HINTS_AT_ONCE)))
+
+        is_short = len(response.body) < THREAD_BYTES
+        while part := read() if is_short else await self._count.in_thread(read):
+            self._attempt("recrawl", self._put_hints, part)
+
+    def _put_hints(self, part: list[tuple[str, Hint]]) -> None:
+        for url, hint in part:
+            if (key := self._key(Request(url))) is not None:
+                self._visits.put_hint(key, hint)
 
     def _counts(self, earlier: Visit) -> bool:
         """Whether a visit is to be compared with: not of a page that was gone, nor too old."""
@@ -626,7 +657,9 @@ class Recrawl:
         def read() -> list[dict[str, int]] | None:
             return self._attempt("recrawl", self._fields, items, page, content)
 
-        is_slow = self._attempt("recrawl", is_long, items)
+        is_slow = len(page.response.body) >= THREAD_BYTES or self._attempt(
+            "recrawl", is_long, items
+        )
         return await self._count.in_thread(read) if is_slow else read()
 
     def _fields(
@@ -634,7 +667,7 @@ class Recrawl:
     ) -> list[dict[str, int]] | None:
         """Of each item, a digest of each field; None where one cannot be read."""
         text = content if isinstance(content, str) else content.text if content else ""
-        shown = Shown.of(text)
+        shown = Shown.of(text if len(text) <= MAX_CHARS else "")
         fields = []
         for item in items:
             read = self._items.fields_of(item, page)
@@ -855,17 +888,17 @@ def differing(
     if len(now) > MAX_ITEMS:
         now = unpacked_fields(packed_fields(now))
     assert now is not None
-    left = [sorted(one.items()) for one in earlier]
+    left = Counter(tuple(sorted(one.items())) for one in earlier)
     changed = []
     for one in now:
-        if (pairs := sorted(one.items())) in left:
-            left.remove(pairs)
+        if left[pairs := tuple(sorted(one.items()))]:
+            left[pairs] -= 1
         else:
             changed.append(one)
-    if not left and not changed:
+    if not changed and not left.total():
         return None
     names: set[str] = set()
-    for one, pairs in zip(changed, left, strict=False):
+    for one, pairs in zip(changed, left.elements(), strict=False):
         before = dict(pairs)
         names |= {name for name in one.keys() | before.keys() if one.get(name) != before.get(name)}
     return sorted(names) or [""]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
-import lxml.etree
-from scrapy.http import Request, Response
-from scrapy.utils.sitemap import Sitemap
+from lxml import etree
+from scrapy.http import Response
 
 from scrapy_neardup.crawl.conditional import host_of
 from scrapy_neardup.factory import DAY_S, make_queued_urls, make_rules
@@ -21,6 +21,7 @@ from scrapy_neardup.urls.key import url_key
 
 MAX_SHAPES = 16_384  # of which it is known how often their pages change
 MAX_HINTS = 50_000  # of one sitemap, as the protocol has it
+MAX_TAGS = 600_000  # of one: each URL has five elements at most, twice
 FEW_VISITS = 10  # of pages alike: below, a sitemap's changefreq says more
 RELIABLE, ENOUGH = 0.9, 5  # share of a host's dates that were right, of so many at least
 HUB_PRIORITY = 1  # added to requests for pages that brought new links
@@ -128,28 +129,31 @@ class Revisits:
             self._servers[host] = found
             self._visits.put_server(host, found)
 
-    # --- sitemaps
 
-    def read_sitemap(self, response: Response, key: Callable[[Request], bytes | None]) -> None:
-        """Take down what a sitemap says of its URLs. key: of a request's URL."""
-        for n, entry in enumerate(_entries(response)):
-            if n == MAX_HINTS:
-                return
-            modified, period = _moment(entry.get("lastmod")), _period(entry.get("changefreq"))
-            found = key(Request(entry["loc"])) if modified or period else None
-            if found is not None:
-                self._visits.put_hint(found, Hint(modified, period))
+def is_sitemap(response: Response) -> bool:
+    """Whether a response is one, of no more tags than the protocol's 50,000 URLs have."""
+    return b"<urlset" in response.body[:1000] and response.body.count(b"<") <= MAX_TAGS
 
 
-def _entries(response: Response) -> Iterator[dict[str, Any]]:
-    if b"<urlset" not in response.body[:1000]:
-        return
+def hints_of(response: Response) -> Iterator[tuple[str, Hint]]:
+    """What a sitemap says of its URLs; safe in any thread."""
+    for entry in islice(_entries(response.body), MAX_HINTS):
+        hint = Hint(_moment(entry.get("lastmod")), _period(entry.get("changefreq")))
+        url = entry.get("loc", "")
+        if url.startswith("http") and (hint.modified or hint.period):
+            yield url, hint
+
+
+def _entries(body: bytes) -> Iterator[dict[str, str]]:
+    """The texts of each URL's elements. Not scrapy's Sitemap, which lists all nodes in one call."""
+    parser = etree.XMLParser(recover=True, remove_comments=True, resolve_entities=False)
     try:
-        entries = Sitemap(response.body)
-        if entries.type == "urlset":
-            yield from (one for one in entries if str(one.get("loc")).startswith("http"))
-    except (lxml.etree.LxmlError, StopIteration, ValueError):
+        root = etree.fromstring(body, parser)
+    except (etree.LxmlError, ValueError):
         return
+    for url in () if root is None else root.iterchildren(etree.Element):
+        parts = url.iterchildren(etree.Element)
+        yield {etree.QName(part).localname: (part.text or "").strip() for part in parts}
 
 
 def _moment(text: Any) -> float | None:

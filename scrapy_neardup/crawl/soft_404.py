@@ -83,7 +83,7 @@ class SoftNotFound:
         response = await self._crawler.engine.download_async(request)
         if response.status != 200 or "redirect_urls" in response.meta:
             return None
-        words = self._judge.words(CrawledPage(NOBODY, response, is_tracked=False))
+        words = await self._judge.words(CrawledPage(NOBODY, response, is_tracked=False))
         return outline(words, response.url) if words else None
 
     def name(self, page: CrawledPage) -> None:
@@ -99,7 +99,7 @@ class SoftNotFound:
 
     def _is_probed(self, page: CrawledPage) -> bool:
         asked = self._outlines.get(origin_of(page.response.url)) if self._outlines else None
-        if asked is None or not asked.done() or not page.words:
+        if asked is None or not asked.done() or asked.result() is None or not page.words:
             return False
         return outline(page.words, page.response.url) == asked.result()
 

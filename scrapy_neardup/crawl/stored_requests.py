@@ -13,7 +13,7 @@ from scrapy_neardup.crawl.request_json import plain, request_from_plain
 from scrapy_neardup.crawl.request_tracker import stored_fields
 
 MAX_STORED_BYTES = 64_000  # of a page; one that has more is always read
-MAX_JSON_BYTES = 16_000_000
+MAX_JSON_BYTES = 1_000_000  # of those: packed and read in one call
 
 
 class YieldedRequests:
@@ -22,6 +22,7 @@ class YieldedRequests:
     def __init__(self, spider: Spider | None) -> None:
         self._spider = spider
         self._groups: list[tuple[dict[str, Any], list[str]]] | None = []
+        self._n_chars = 0  # of URLs
 
     def add(self, request: Request) -> None:
         """The callback yielded a request; one that cannot be stored spoils them all."""
@@ -33,6 +34,10 @@ class YieldedRequests:
             self._groups = None
             return
         url = fields.pop("url")
+        self._n_chars += len(url)
+        if self._n_chars > MAX_JSON_BYTES:
+            self._groups = None
+            return
         if not self._groups or self._groups[-1][0] != fields:
             self._groups.append((fields, []))
         self._groups[-1][1].append(url)

@@ -24,6 +24,7 @@ from scrapy_neardup.state.skipped import DEFERRED, Reasons
 # Requests of a kind that are made whenever the crawl runs idle: while it is dry, and if not.
 PROBES, AT_ONCE = 10, 100
 MAX_LINES = 131_072
+MAX_BYTES = 1 << 17  # of lines that are new: more are no text of a link
 MIN_DIFFERENT = 5  # words but numbers, of MIN_WORDS that are new
 
 T = TypeVar("T")
@@ -144,4 +145,5 @@ class KnownLines:
             begin = end
         if n_words < MIN_WORDS:
             return False
-        return len(set(without_numbers(b" ".join(new)))) >= MIN_DIFFERENT
+        said = b" ".join(new)
+        return len(said) > MAX_BYTES or len(set(without_numbers(said))) >= MIN_DIFFERENT

@@ -7,7 +7,7 @@ import numpy as np
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.facts import differences
 from scrapy_neardup.detect.near import Limits, Measured, own_parts_agree
-from scrapy_neardup.detect.odd_sketch import ROW_WORDS
+from scrapy_neardup.detect.odd_sketch import ROW_WORDS, OddRows
 from scrapy_neardup.detect.page_reading import OwnPart
 from scrapy_neardup.detect.page_row import PageRows, say_the_same
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
@@ -36,7 +36,7 @@ class Comparison:
         """
         reading = page.reading
         distances = _bits(fingerprints ^ np.uint64(reading.signatures.fingerprint))
-        bits, similar = self.similar(reading.words, reading.whole, rows.whole, within=within)
+        bits, similar = self.similar(reading.odd_rows, reading.whole, rows.whole, within=within)
         own_similar = np.full(len(distances), -1.0)
         if not page.is_all_that_counts and self.limits.confirm_distance is not None:
             own_distances = _bits(rows.own_fingerprints ^ np.uint64(page.fingerprint))
@@ -48,7 +48,7 @@ class Comparison:
         """Fill in how similar own parts are where both have min_words words."""
         usable = odd_sketch.sizes_of(rows.own) >= self.least_shingles
         if page.is_long_enough and usable.any():
-            similar[usable] = self.similar(page.words, page.odd_row, rows.own[usable])[1]
+            similar[usable] = self.similar(page.odd_rows, page.odd_row, rows.own[usable])[1]
 
     @property
     def least_shingles(self) -> int:
@@ -57,7 +57,7 @@ class Comparison:
 
     def similar(
         self,
-        words: bytes,
+        text: OddRows,
         row: U64Array,
         rows: U64Array,
         share: float = 1.0,
@@ -65,15 +65,18 @@ class Comparison:
     ) -> tuple[I64Array, F64Array]:
         """Sketch bits between texts, and their similarity, whatever levels they are sampled at.
 
-        words, row: of one; rows: of the others. share, within: see odd_sketch.compare.
+        text, row: of one; rows: of the others. share, within: see odd_sketch.compare. 0 for pages
+        of other levels than those that were made ahead: they are far longer or shorter.
         """
         bits, similar, n_left = odd_sketch.compare(row, rows, share, within)
         if n_left:
             left, levels = np.isnan(similar), odd_sketch.levels_of(rows)
             similar[left & (levels > odd_sketch.MAX_LEVEL)] = 0.0  # made up: no page is
             for level in set(levels[left & (levels <= odd_sketch.MAX_LEVEL)].tolist()):
-                again = odd_sketch.odd_row(words, level, self.key)
-                at = left & (levels == level)
+                again, at = text.at(level, self.key), left & (levels == level)
+                if again is None:
+                    similar[at] = 0.0
+                    continue
                 one = np.concatenate([row[:-ROW_WORDS], again])
                 similar[at] = odd_sketch.compare(one, rows[at], share)[1]
         return bits, similar
@@ -107,7 +110,7 @@ class Comparison:
         """How similar pages are in what is left of both without templates of this one."""
         reading = page.reading
         share = page.n_words / reading.n_words if reading.n_words else 1.0
-        return self.similar(reading.words, reading.whole, rows.whole, share)[1]
+        return self.similar(reading.odd_rows, reading.whole, rows.whole, share)[1]
 
     def rest_agrees(self, page: OwnPart, rows: PageRows, places: I64Array) -> BoolArray:
         """Which of some pages are also near in what is left without the host's templates."""

@@ -187,9 +187,20 @@ class Detector:
         if counts:
             reading.count_attributes()
 
+    def read_own_part(self, reading: PageReading) -> None:
+        """Make a long page's own part before it is decided about, in any thread.
+
+        Templates that are learnt meanwhile do not count for it, but for a host's first.
+        """
+        own = OwnPart(reading, self._templates_of(reading), self.engine, self.limits.min_words)
+        own.read(self.engine.sketch_spec.key)
+        reading.own = own
+
     def may_count_attributes(self, reading: PageReading) -> bool:
         """Whether count_attributes() would count them now; safe in any thread."""
-        own = OwnPart(reading, self._templates_of(reading), self.engine, self.limits.min_words)
+        own = reading.own
+        if own is None:
+            own = OwnPart(reading, self._templates_of(reading), self.engine, self.limits.min_words)
         return self.is_cold(reading) or own.n_words < FEW_WORDS
 
     def decide_copy(self, url: str, digest: bytes, n_words: int) -> Decision | None:
@@ -414,6 +425,8 @@ class Detector:
     def own_part(self, reading: PageReading) -> OwnPart:
         """What the templates of a page's host leave of it; all of it where they do not count."""
         known, last = self._templates_of(reading), self._last
+        if reading.own is not None and (reading.own.known is NOTHING) == (known is NOTHING):
+            return reading.own
         if last is None or last.reading is not reading or last.known is not known:
             self._last = last = OwnPart(reading, known, self.engine, self.limits.min_words)
         return last
@@ -435,7 +448,7 @@ class Detector:
         if not len(ids):
             return None
         rows = PageRows.of(self.pages.sketches.take(ids))
-        similar = self.comparison.similar(page.words, page.odd_row, rows.own)[1]
+        similar = self.comparison.similar(page.odd_rows, page.odd_row, rows.own)[1]
         shares = odd_sketch.held(rows.own, page.odd_row, similar)
         shares[odd_sketch.sizes_of(rows.own) < self.comparison.least_shingles] = 0.0
         best = np.array([shares.argmax()], dtype=np.int64)

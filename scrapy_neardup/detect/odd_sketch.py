@@ -18,6 +18,7 @@ BITS = 64 * SKETCH_WORDS
 ROW_WORDS = 1 + SKETCH_WORDS  # level and size, then the sketch
 ANY_DISTANCE = 2**31 - 1
 MAX_LEVEL = 63  # of a page that is sampled
+LEVELS_NEAR = 2
 MAX_TAKEN = 2048  # shingles, about; a longer page is sampled, or its differences fill the sketch
 
 _HALF = np.uint64(32)
@@ -38,6 +39,30 @@ def odd_row(words: bytes, level: int, key: int) -> U64Array:
     shingles fall on one place, or tell on which.
     """
     return kernels.fingerprint.odd_row(words, SKETCH_WORDS, SHINGLE, siphash_key(key), level)
+
+
+class OddRows:
+    """The odd sketches of one text, at any level; each is made once."""
+
+    def __init__(self, words: bytes) -> None:
+        self._words = words
+        self._known: dict[int, U64Array] = {}
+        self._is_made = False
+
+    def at(self, level: int, key: int) -> U64Array | None:
+        """odd_row() of the text; None for a level that make() has left out."""
+        if level not in self._known and not self._is_made:
+            self._known[level] = odd_row(self._words, level, key)
+        return self._known.get(level)
+
+    def make(self, level: int, key: int) -> None:
+        """Make those of a long text ahead, in any thread: at the levels near its own and no others.
+
+        A text of another level is more than four times as long, or less than a quarter.
+        """
+        for near in range(max(0, level - LEVELS_NEAR), level + LEVELS_NEAR + 1):
+            self.at(near, key)
+        self._is_made = True
 
 
 def level_of(n_words: int) -> int:

@@ -12,6 +12,7 @@ import scrapy_neardup.kernels as kernels
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.content import no_lines
 from scrapy_neardup.detect.facts import BRIEF, NO_FACTS, Facts, packed
+from scrapy_neardup.detect.odd_sketch import OddRows
 from scrapy_neardup.detect.page_row import NO_ATTRIBUTES, attribute_bits
 from scrapy_neardup.detect.page_table import digest_of
 from scrapy_neardup.detect.templates import NOTHING, Host, located
@@ -60,6 +61,7 @@ class PageReading:
     is_mostly_script: bool  # few words beside scripts that may hold the rest: not to be compared
     engine: Engine | None  # None in another process, where every signature comes along
     facts: Facts = NO_FACTS  # where they are ignored
+    own: OwnPart | None = None  # see Detector.read_own_part
 
     @lazy
     def n_words(self) -> int:
@@ -123,6 +125,11 @@ class PageReading:
         )
 
     @lazy
+    def odd_rows(self) -> OddRows:
+        """The same at any level."""
+        return OddRows(self.words)
+
+    @lazy
     def whole(self) -> U64Array:
         """Sketch and odd sketch, as PageRows.whole has them of other pages."""
         return np.concatenate([self.signatures.sketch, self.odd_row])
@@ -130,7 +137,7 @@ class PageReading:
     def signed_by(self, engine: Engine) -> PageReading:
         """The same page with the signatures of another engine, as under another key."""
         known = {field.name: getattr(self, field.name) for field in fields(self)}
-        again = PageReading(**known | {"engine": engine})
+        again = PageReading(**known | {"engine": engine, "own": None})
         again.__dict__["attribute_bits"] = self.attribute_bits
         return again
 
@@ -207,6 +214,11 @@ class OwnPart:
         return odd_sketch.odd_row(self.words, level, key)
 
     @lazy
+    def odd_rows(self) -> OddRows:
+        """The same at any level."""
+        return self.reading.odd_rows if self.is_whole else OddRows(self.words)
+
+    @lazy
     def facts(self) -> U64Array:
         """The page's facts without those of templates; shape (FACT_WORDS,)."""
         facts, blocks = self.reading.facts, self.reading.blocks
@@ -250,6 +262,12 @@ class OwnPart:
         has_words = blocks.lines[at] == stated
         is_brief = ~has_words | (blocks.n_words[at] <= MAX_OF_A_FACT)
         return np.sort(np.concatenate([lines, stated[is_brief]]))
+
+    def read(self, key: int) -> None:
+        """Make all that takes time linear in the page, in any thread. key: of the sketches."""
+        _ = self.fingerprint, self.odd_row, self.facts, self.all_facts
+        for text, n_words in ((self.reading, self.reading.n_words), (self, self.n_words)):
+            text.odd_rows.make(odd_sketch.level_of(n_words), key)
 
     @lazy
     def row(self) -> U64Array:

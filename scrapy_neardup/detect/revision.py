@@ -15,7 +15,8 @@ from scrapy_neardup.detect.page_table import digest_of
 from scrapy_neardup.detect.templates import NOTHING, Host, HostTemplates, located
 from scrapy_neardup.kernels.numpy_twin import BoolArray, U32Array, U64Array
 
-MAX_LINES = 4096  # of one page; of a longer one only the digest is known
+# Of one page; of a longer one only the digest is known, and of its text as it is.
+MAX_LINES, MAX_CHARS = 4096, 1 << 20
 EVIDENCE = 5  # pages that must show the same before it counts
 NOISE = 0.5  # share of those of a host's pages that have a place, on which it must vary
 UNSTABLE = 0.2  # share of the pages that have a line, on which it comes or goes
@@ -73,17 +74,18 @@ class Revision(NamedTuple):
         if content is None:
             return cls(digest_of(body), b"", None, [])
         page = PageContent(content) if isinstance(content, str) else content
+        if len(page.text) > MAX_CHARS:
+            text, data = _digest([page.text, *page.heads]), _digest(page.data)
+            return cls(text, data, None, [])
         seen = [" ".join(line.split()) for line in page.text.splitlines()]
         # Headings come twice: a title stands beside no place where an advertisement may be.
         shown = [line for line in [*seen, *page.heads] if line]
-        text, data = digest_of("\n".join(shown).encode("utf-8", "replace")), b""
-        masks = [masked(line) for line in shown]
-        if page.data:
-            data = digest_of("\n".join(page.data).encode("utf-8", "replace"))
-            shown += page.data
-            masks += [line.partition(" ")[0] for line in page.data]
-        if len(shown) > MAX_LINES:
+        text, data = _digest(shown), _digest(page.data) if page.data else b""
+        if len(shown) + len(page.data) > MAX_LINES:
             return cls(text, data, None, [])
+        masks = [masked(line) for line in shown]
+        masks += [line.partition(" ")[0] for line in page.data]
+        shown += page.data
         return cls(text, data, Lines(_hashes(shown), _hashes(masks)), shown)
 
 
@@ -123,6 +125,10 @@ def _mask(word: re.Match[str]) -> str:
     if DIGITS.search(text):
         return "#"
     return "#" if len(text) <= LONGEST_NAME and CALENDAR.fullmatch(text) else text
+
+
+def _digest(lines: list[str]) -> bytes:
+    return digest_of("\n".join(lines).encode("utf-8", "replace"))
 
 
 def _hashes(lines: list[str]) -> U32Array:

@@ -15,6 +15,7 @@ from scrapy_neardup.learn.url_parts import EXTENSION, UrlParts
 MIN_URLS, MIN_SHAPES = 5, 3
 MAX_URLS = 15  # after which a content whose URLs have something in common is taken for a page
 MAX_CONTENTS = 4096
+MAX_WORDS_BYTES, MAX_URL_CHARS = 1 << 17, 8192
 TOKEN = re.compile(r"[^\W_]+")
 
 
@@ -26,9 +27,14 @@ def tokens_of(url: UrlParts) -> frozenset[str]:
     return frozenset(TOKEN.findall(" ".join([*named, *values]).lower()))
 
 
-def outline(words: bytes, url: str) -> int:
-    """What a page says, without numbers and without what it repeats of its own URL; a hash."""
-    echoed = set(TOKEN.findall(url.lower()))
+def outline(words: bytes, url: str) -> int | None:
+    """What a page says, without numbers and without what it repeats of its own URL; a hash.
+
+    None for a page of more than MAX_WORDS_BYTES: no site says so much of what it has not.
+    """
+    if len(words) > MAX_WORDS_BYTES:
+        return None
+    echoed = set(TOKEN.findall(url[:MAX_URL_CHARS].lower()))
     return hash(tuple(word for word in without_numbers(words) if word not in echoed))
 
 

@@ -17,6 +17,7 @@ SLUG = re.compile(r"[^-_]+(?:[-_][^-_]+){3,}")
 MIN_NEAR = 20  # near-duplicates of a pattern, below which it is nothing unusual
 MAX_WORD_CHARS = 24
 MAX_PATTERN_CHARS = 160
+MAX_URL_CHARS = 8192  # of a longer URL, only these are looked at
 
 
 def url_pattern(url: str) -> str:
@@ -27,7 +28,7 @@ def url_pattern(url: str) -> str:
     more, {text} anything else that is long. A URL that cannot be split is its own pattern.
     """
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(url[:MAX_URL_CHARS])
     except ValueError:  # "http://[": shown as it is
         return url[:MAX_PATTERN_CHARS]
     path = "/".join(_collapsed(segment) for segment in _dated(parts.path).split("/"))
