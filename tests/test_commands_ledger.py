@@ -263,6 +263,18 @@ def test_best_names_the_url_to_keep_of_each_cluster(
     )
 
 
+def test_explain_names_the_spelling_that_was_fetched_the_same_one_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, itself = "http://a.example/2?b=1&a=1", "http://a.example/1"
+    entries = [page("http://a.example/1#top"), page(itself), page(other)]
+    again = "http://a.example/2?a=1&b=1"
+    seen = [Entry(url, "seen", "dropped") for url in (itself, again, again)]
+    state = write(tmp_path, [*entries, *seen])
+    assert f"fetched as             {itself}\n" in said(capsys, "explain", itself, "--state", state)
+    assert said(capsys, "explain", again, "--state", state).count(other) == 2
+
+
 def test_best_says_where_nothing_repeats(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

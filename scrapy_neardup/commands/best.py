@@ -10,7 +10,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands.state_folder import add_state, state_folder
-from scrapy_neardup.commands.terminal import clean, complain, say, say_json
+from scrapy_neardup.commands.terminal import Progress, clean, complain, say, say_json
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import NOT_READ
 
@@ -33,7 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Tell; exit code 1 if there is no cluster."""
-    found = [choice(cluster) for cluster in clusters(LedgerReader(state_folder(options)))]
+    found = [
+        choice(cluster)
+        for cluster in clusters(LedgerReader(state_folder(options), Progress("reading the ledger")))
+    ]
     if options.json:
         say_json(found)
     elif not found:

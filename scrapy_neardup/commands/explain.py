@@ -6,10 +6,11 @@ import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands.state_folder import add_state_option, state_folder
-from scrapy_neardup.commands.terminal import clean, colour, complain, say, say_json
+from scrapy_neardup.commands.terminal import Progress, clean, colour, complain, say, say_json
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import Decided
 from scrapy_neardup.report.text_diff import Difference, differences, marked
@@ -62,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Tell what the ledger knows of the URL; exit code 1 if that is nothing."""
-    reader = LedgerReader(state_folder(options))
+    reader = LedgerReader(state_folder(options), Progress("looking for other spellings"))
     decisions = reader.of_url(options.url)
     duplicates = reader.duplicates_of(options.url)
     if not decisions and not duplicates:
@@ -147,15 +148,22 @@ def _rules_that_merge(url: str, first: str, rules: Mapping[str, object]) -> list
 
 def fetched_as(reader: LedgerReader, decided: Decided) -> str | None:
     """The URL whose fetch made this a seen URL; None if none was recorded."""
-    from scrapy_neardup.urls.key import url_key
-
     if decided.kind != "seen" or decided.original is not None:
         return decided.original if decided.kind == "seen" else None
-    rules = url_rules(reader.rules_of(decided))
-    key = url_key(decided.url, rules)
+    return _first_read(reader, decided.url, url_rules(reader.rules_of(decided)))
+
+
+@lru_cache(maxsize=64)  # a URL that many pages link to was dropped many times
+def _first_read(reader: LedgerReader, url: str, rules: UrlKeyRules) -> str | None:
+    """The URL itself where its page was read, else the first other spelling; O(ledger)."""
+    from scrapy_neardup.urls.key import url_key
+
+    if reader.has_read(url):
+        return url
+    key = url_key(url, rules)
     host = key.decode("utf-8", "replace").partition("/")[0].rpartition(":")[2]
-    urls = reader.pages_read()
-    return next((url for url in urls if host in url.lower() and url_key(url, rules) == key), None)
+    others = reader.pages_read()
+    return next((o for o in others if host in o.lower() and url_key(o, rules) == key), None)
 
 
 def url_rules(rules: Mapping[str, object]) -> UrlKeyRules:

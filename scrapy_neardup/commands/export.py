@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from scrapy_neardup.commands.state_folder import add_state, state_folder
-from scrapy_neardup.commands.terminal import clean, say, say_json
+from scrapy_neardup.commands.terminal import Progress, clean, say, say_json
 from scrapy_neardup.errors import NearDupError
 from scrapy_neardup.ledger.reader import LedgerReader
 
@@ -65,7 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the file and say how many decisions it holds."""
-    rows = exported(LedgerReader(state_folder(options)))
+    # Lines on a terminal say enough.
+    tell = None if options.output is None else Progress("exporting decisions")
+    rows = exported(LedgerReader(state_folder(options), tell))
     form = options.format or (options.output.suffix[1:] if options.output else "jsonl")
     if form not in FORMATS:
         raise NearDupError(f"{options.output}: give --format, one of {', '.join(FORMATS)}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.state_folder import add_state, known_key, locked, state_folder
-from scrapy_neardup.commands.terminal import clean, colour, complain, say, say_json
+from scrapy_neardup.commands.terminal import Progress, clean, colour, complain, say, say_json
 from scrapy_neardup.errors import StateError
 
 if TYPE_CHECKING:
@@ -193,7 +193,8 @@ def learnt(rules: list[Rule], folder: Path) -> list[Rule]:
     from scrapy_neardup.urls.key import url_key
 
     settings = NearDupSettings.from_settings(get_project_settings())
-    reader, url_rules = LedgerReader(folder), make_rules(settings)
+    reader = LedgerReader(folder, Progress("learning from the ledger"))
+    url_rules = make_rules(settings)
     if any(run.rules.get("NEARDUP_LEDGER") == "duplicates" for run in reader.runs()):
         raise StateError(
             f"{folder}: its ledger holds duplicates only, which nothing could contradict; crawl "

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+SHOWN_AFTER_S, SHOWN_EVERY_S = 2.0, 0.25
 COLOURS = {"red": 31, "green": 32, "yellow": 33, "bold": 1, "dim": 2}
 
 
@@ -30,6 +32,34 @@ def say(line: str = "") -> None:
 def complain(message: str) -> None:
     """Write an error, cleaned, to the error stream."""
     sys.stderr.write(f"scrapy neardup: {clean(message)}\n")
+
+
+class Progress:
+    """How far a command has come: a line on the error stream, if that is a terminal.
+
+    It appears if the command takes longer than SHOWN_AFTER_S, and goes when that ends.
+    """
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what, self._clock = what, clock
+        self._began, self._due = clock(), clock() + SHOWN_AFTER_S
+        self._is_shown = False
+
+    def __call__(self, done: int, total: int) -> None:
+        """So much is done of the total; the line goes when all of it is."""
+        if done >= total:
+            if self._is_shown:
+                sys.stderr.write("\r\x1b[K")
+            self._is_shown = False
+        elif self._clock() >= self._due and sys.stderr.isatty():
+            self._show(done, total)
+
+    def _show(self, done: int, total: int) -> None:
+        now = self._clock()
+        left = f", {(now - self._began) * (total - done) / done:,.0f} s left" if done else ""
+        sys.stderr.write(f"\r\x1b[K{self._what}: {done:,} of {total:,} ({done / total:.0%}{left})")
+        sys.stderr.flush()
+        self._due, self._is_shown = now + SHOWN_EVERY_S, True
 
 
 def say_json(value: object) -> None:

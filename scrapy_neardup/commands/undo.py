@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands.state_folder import add_state_option, known_key, state_folder
-from scrapy_neardup.commands.terminal import clean, complain, say, say_json
+from scrapy_neardup.commands.terminal import Progress, clean, complain, say, say_json
 from scrapy_neardup.errors import LedgerError, StateError
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import DUPLICATE_KINDS
@@ -69,7 +69,7 @@ def found(state: Path, pattern: str) -> list[Override]:
     from scrapy_neardup.ledger.undo import Override
 
     if "*" in pattern:
-        return dropped(LedgerReader(state), pattern)
+        return dropped(LedgerReader(state, Progress("reading the ledger")), pattern)
     try:
         decisions = LedgerReader(state).of_url(pattern)
     except LedgerError:  # NEARDUP_LEDGER="off"

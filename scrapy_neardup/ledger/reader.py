@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from scrapy_neardup.errors import LedgerError
 from scrapy_neardup.ledger.schema import (
@@ -44,13 +45,20 @@ FINGERPRINT, TITLE_DIFFERS = (
 )
 
 
+T = TypeVar("T")
+Tell = Callable[[int, int], None]  # of rows read so far, of all that are to be read
+TOLD_EVERY = 1_000  # rows
+
+
 class LedgerReader:
     """The ledger of a state folder, read-only.
 
+    tell: called again and again while everything is read, and once when that ends.
     Raises LedgerError if the folder holds no ledger, or one of another version.
     """
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, tell: Tell | None = None) -> None:
+        self._tell = tell
         self.folder = state / "ledger"
         if not ledger_files(self.folder):
             raise LedgerError(
@@ -60,6 +68,9 @@ class LedgerReader:
 
     def decisions(self, after: tuple[int, int] = (0, 0)) -> Iterator[Decided]:
         """Every decision after a position, oldest first, in constant memory."""
+        return self._told(self._decisions(after))
+
+    def _decisions(self, after: tuple[int, int]) -> Iterator[Decided]:
         file_number, row = after
         for path in ledger_files(self.folder):
             if int(path.stem) >= file_number:
@@ -83,6 +94,28 @@ class LedgerReader:
 
     def pages_read(self) -> Iterator[str]:
         """URLs of the pages that were fetched and decided on, oldest first."""
+        return self._told(self._pages_read())
+
+    def has_read(self, url: str) -> bool:
+        """Whether the page of a URL was fetched and decided on."""
+        return any(decided.kind not in NOT_READ for decided in self.of_url(url))
+
+    def _told(self, rows: Iterator[T]) -> Iterator[T]:
+        if self._tell is None:
+            return rows
+        return _telling(rows, self.n_decisions, self._tell)
+
+    @property
+    def n_decisions(self) -> int:
+        """How many decisions there are, as their last numbers say."""
+        n = 0
+        for path in ledger_files(self.folder):
+            with reading(path) as connection:
+                (last,) = connection.execute("SELECT max(id) FROM decision").fetchone()
+                n += last or 0
+        return n
+
+    def _pages_read(self) -> Iterator[str]:
         for path in ledger_files(self.folder):
             with reading(path) as connection:
                 query = "SELECT url FROM decision WHERE kind NOT IN (?, ?) ORDER BY id"
@@ -144,6 +177,16 @@ class LedgerReader:
     def _select(path: Path, clause: str, *arguments: int | str) -> Iterator[Decided]:
         with reading(path) as connection:
             yield from _selected(connection, path, clause, *arguments)
+
+
+def _telling(rows: Iterator[T], n: int, tell: Tell) -> Iterator[T]:
+    try:
+        for number, row in enumerate(rows):
+            if number % TOLD_EVERY == 0:
+                tell(min(number, n), n)
+            yield row
+    finally:
+        tell(n, n)
 
 
 def _selected(

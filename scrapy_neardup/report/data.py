@@ -9,7 +9,7 @@ from pathlib import Path
 from time import time
 
 from scrapy_neardup.errors import StateError
-from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.ledger.reader import LedgerReader, Tell
 from scrapy_neardup.ledger.schema import ACTIONS, KINDS, Decided
 from scrapy_neardup.report.changed_pages import changed_pages
 from scrapy_neardup.report.summary import Cluster, Summary, Tally
@@ -29,9 +29,9 @@ MAX_COLUMNS = 96  # of the chart over time
 class Collected:
     """A summary and the newest rows, read in one pass; each update resumes where the last ended."""
 
-    def __init__(self, state: Path, rows: int = ROWS) -> None:
+    def __init__(self, state: Path, rows: int = ROWS, tell: Tell | None = None) -> None:
         self.state = state
-        self.reader = LedgerReader(state)
+        self.reader = LedgerReader(state, tell)
         self.summary = Summary({})
         self.newest: deque[Decided] = deque(maxlen=rows)
 

@@ -15,6 +15,7 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
+from scrapy_neardup.ledger.reader import Tell
 from scrapy_neardup.report.data import ROWS, Collected
 
 PART_ITEMS = 500  # of a list, made into JSON at once: about a millisecond
@@ -25,9 +26,12 @@ SCRIPTS = ("dom", "charts", "diff", "clusters", "decisions", "changed", "rules",
 UNSAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
-def write_report(state: Path, output: Path, rows: int = ROWS) -> int:
-    """Write the report of a state folder; returns its bytes. Raises LedgerError, OSError."""
-    collected = Collected(state, rows)
+def write_report(state: Path, output: Path, rows: int = ROWS, tell: Tell | None = None) -> int:
+    """Write the report of a state folder; returns its bytes. Raises LedgerError, OSError.
+
+    tell: as for LedgerReader.
+    """
+    collected = Collected(state, rows, tell)
     collected.refresh()
     page = render(collected.as_dict())
     return output.write_bytes(page)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.ledger.reader import LedgerReader, Tell
 from scrapy_neardup.ledger.schema import DUPLICATE_KINDS, NOT_READ, Decided
 from scrapy_neardup.report.patterns import is_wholesale, url_pattern
 
@@ -244,9 +244,9 @@ def share_of_limit(decided: Decided, rules: Mapping[str, object]) -> float:
     return min(1.0, max(shares, default=0.0))
 
 
-def summarise(state: Path) -> Summary:
-    """The summary of all decisions of a state folder. Raises LedgerError."""
-    reader = LedgerReader(state)
+def summarise(state: Path, tell: Tell | None = None) -> Summary:
+    """The summary of all decisions of a state folder. tell: as for LedgerReader, which raises."""
+    reader = LedgerReader(state, tell)
     runs = reader.runs()
     summary = Summary(runs[-1].rules if runs else {})
     summary.extend(reader.decisions())
