@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands.state_folder import add_state_option, state_folder
 from scrapy_neardup.commands.terminal import Progress, clean, colour, complain, say, say_json
-from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.ledger.reader import NO_LIMIT, LedgerReader
 from scrapy_neardup.ledger.schema import Decided
 from scrapy_neardup.report.text_diff import Difference, differences, marked
 
@@ -65,7 +65,9 @@ def run(options: argparse.Namespace) -> int:
     """Tell what the ledger knows of the URL; exit code 1 if that is nothing."""
     reader = LedgerReader(state_folder(options), Progress("looking for other spellings"))
     decisions = reader.of_url(options.url)
-    duplicates = reader.duplicates_of(options.url)
+    n_duplicates = reader.n_duplicates_of(options.url)
+    most = NO_LIMIT if options.json else MAX_DUPLICATES_SHOWN
+    duplicates = reader.duplicates_of(options.url, most=most)
     if not decisions and not duplicates:
         complain(
             f"{options.url}: no decision is recorded. With NEARDUP_LEDGER='duplicates' kept pages "
@@ -80,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     say(colour(clean(options.url), "bold"))
     for decided in decisions:
         tell(reader, decided)
-    tell_duplicates(duplicates)
+    tell_duplicates(duplicates, n_duplicates)
     return 0
 
 
@@ -318,15 +320,15 @@ def _limit(rules: Mapping[str, object], name: str) -> str:
     return f"limit {name}={rules[name]}" if name in rules else "limit not recorded"
 
 
-def tell_duplicates(duplicates: list[Decided]) -> None:
-    """List what was judged a duplicate of the URL."""
+def tell_duplicates(duplicates: list[Decided], n: int) -> None:
+    """List the first that were judged a duplicate of the URL, of so many."""
     if not duplicates:
         return
-    say(f"\n{len(duplicates):,} duplicates of it:")
+    say(f"\n{n:,} duplicates of it:")
     for decided in duplicates[:MAX_DUPLICATES_SHOWN]:
         say(f"  {decided.kind:<6} {decided.action:<8} {clean(decided.url)}")
-    if len(duplicates) > MAX_DUPLICATES_SHOWN:
-        say(f"  and {len(duplicates) - MAX_DUPLICATES_SHOWN:,} more (--json lists all)")
+    if n > MAX_DUPLICATES_SHOWN:
+        say(f"  and {n - MAX_DUPLICATES_SHOWN:,} more (--json lists all)")
 
 
 def say_differences(original: str, page: str) -> None:

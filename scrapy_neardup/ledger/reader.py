@@ -28,11 +28,12 @@ from scrapy_neardup.ledger.schema import (
 )
 from scrapy_neardup.sqlite_files import connect_to_read, is_time
 
-DUPLICATES_OF = """
+REPEATS = ", ".join(f"'{kind}'" for kind in sorted(DUPLICATE_KINDS))
+DUPLICATES_OF = f"""
 WHERE original_id IN
     (SELECT ? UNION ALL SELECT -id FROM decision WHERE url_hash = ? AND url = ?)
-ORDER BY id
-"""
+AND kind IN ({REPEATS})
+"""  # noqa: S608 - the kinds are ours
 COLUMNS = (
     "id, run, time, kind, action, url, original, elsewhere, fingerprint, distance, "
     "sketch_distance, similarity, words, size_bytes, latency_ms, callback, "
@@ -48,6 +49,7 @@ FINGERPRINT, TITLE_DIFFERS = (
 T = TypeVar("T")
 Tell = Callable[[int, int], None]  # of rows read so far, of all that are to be read
 TOLD_EVERY = 1_000  # rows
+NO_LIMIT = -1  # SQLite's
 
 
 class LedgerReader:
@@ -82,15 +84,26 @@ class LedgerReader:
         clause = "WHERE url_hash = ? AND url = ? ORDER BY id"
         return self._everywhere(clause, url_hash(url), storable(url))
 
-    def duplicates_of(self, *urls: str) -> list[Decided]:
-        """What was judged a duplicate of a URL, oldest first; of several, each file in turn."""
+    def duplicates_of(self, *urls: str, most: int = NO_LIMIT) -> list[Decided]:
+        """What was judged a duplicate of a URL, oldest first; of several, each file in turn.
+
+        most: of each URL, in each file.
+        """
         found: list[Decided] = []
+        clause = f"{DUPLICATES_OF} ORDER BY id LIMIT ?"
         for path in ledger_files(self.folder):
             with reading(path) as connection:
                 for url in urls:
-                    wanted = url_id(url), url_hash(url), storable(url)
-                    found += _selected(connection, path, DUPLICATES_OF, *wanted)
-        return [decided for decided in found if decided.kind in DUPLICATE_KINDS]
+                    found += _selected(connection, path, clause, *_original(url), most)
+        return found
+
+    def n_duplicates_of(self, url: str) -> int:
+        """How many were judged a duplicate of a URL."""
+        n, query = 0, f"SELECT count(*) FROM decisions {DUPLICATES_OF}"  # noqa: S608 - ours
+        for path in ledger_files(self.folder):
+            with reading(path) as connection:
+                n += connection.execute(query, _original(url)).fetchone()[0]
+        return n
 
     def pages_read(self) -> Iterator[str]:
         """URLs of the pages that were fetched and decided on, oldest first."""
@@ -177,6 +190,11 @@ class LedgerReader:
     def _select(path: Path, clause: str, *arguments: int | str) -> Iterator[Decided]:
         with reading(path) as connection:
             yield from _selected(connection, path, clause, *arguments)
+
+
+def _original(url: str) -> tuple[int, int, str]:
+    """What DUPLICATES_OF asks for."""
+    return url_id(url), url_hash(url), storable(url)
 
 
 def _telling(rows: Iterator[T], n: int, tell: Tell) -> Iterator[T]:
