@@ -95,6 +95,27 @@ def test_a_field_that_alone_keeps_many_items_is_named_with_the_setting_that_igno
     assert hint.endswith("NEARDUP_IGNORE_FIELDS = ['name', 'rank']")
 
 
+class Shelves(PagesSpider):
+    """Several items a page, with what the request says of the visit."""
+
+    def parse(self, response: Response, visit: int = 0) -> Iterator[Any]:
+        for name in ("chair", "table", "lamp"):
+            yield {"name": name, "visit": visit}
+
+
+def test_of_pages_with_several_items_each_is_held_against_the_one_it_is_most_like(
+    mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    for n, body in enumerate(equal(5)):
+        mock_site.add(f"/shelf/{n}", body)
+    requests = [
+        Request(mock_site.url(f"/shelf/{n}"), cb_kwargs={"visit": n}, priority=-n) for n in range(5)
+    ]
+    crawl(Shelves, seed=mock_site.url("/page/seed"), requests=lambda: iter(requests))
+    (hint,) = told(caplog, logging.INFO, "'visit' alone")
+    assert hint.startswith("neardup: 12 items of pages that repeat another")
+
+
 def test_a_field_that_keeps_few_items_is_not_named(
     mock_site: MockSite, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from scrapy_neardup.fleet.worker import FleetWorker
 
 EQUAL = -1  # no sketch is nearer: long texts have to be equal
-MAX_CLUSTERS = 4096  # whose first item's fields are remembered, to name a field that differs
+# Items whose fields are remembered, to name a field that differs: of each cluster, and of all.
+OF_A_CLUSTER, OF_ALL_CLUSTERS = 16, 8192
 
 
 class ItemReading(NamedTuple):
@@ -66,7 +67,8 @@ class ItemJudge:
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="neardup-items")
         self._n_ahead = 0  # items in the thread
         self._offered: defaultdict[tuple[int, int], list[KeptItem]] = defaultdict(list)
-        self._fields: OrderedDict[int, dict[str, int]] = OrderedDict()
+        self._fields: OrderedDict[int, list[dict[str, int]]] = OrderedDict()
+        self._n_fields = 0  # items in it
         self.only_difference: Counter[str] = Counter()  # field → repeating items it alone kept
 
     def is_slow(self, item: Any, page: CrawledPage) -> bool:
@@ -107,7 +109,7 @@ class ItemJudge:
         if repeats:
             self._count(stats.ITEMS_KEPT_BY_DATA)
             self._note_difference(page, name, data.fields)
-        elif name not in self._fields:
+        else:
             self._remember_fields(name, data.fields)
         self._offered[kept[:2]].append(kept)
         page.offered.append(OfferedItem(item, kept))
@@ -210,17 +212,25 @@ class ItemJudge:
     # --- which field makes items differ
 
     def _remember_fields(self, name: int, fields: dict[str, int]) -> None:
-        self._fields[name] = fields
-        if len(self._fields) > MAX_CLUSTERS:
-            self._fields.popitem(last=False)
+        of_cluster = self._fields.setdefault(name, [])
+        if len(of_cluster) < OF_A_CLUSTER:
+            of_cluster.append(fields)
+            self._n_fields += 1
+        while self._n_fields > OF_ALL_CLUSTERS:
+            self._n_fields -= len(self._fields.popitem(last=False)[1])
 
     def _note_difference(self, page: CrawledPage, name: int, fields: dict[str, int]) -> None:
         page.differing = page.differing or set()
-        first = self._fields.get(name)
-        if first is None:
+        others = self._fields.get(name)
+        if others is None:
             return
-        names = first.keys() | fields.keys()
-        differing = [field for field in names if first.get(field) != fields.get(field)]
+        # A page may have several items: the most similar one is this item's earlier self.
+        differing = min((fields_apart(other, fields) for other in others), key=len)
         page.differing.update(differing)
         if len(differing) == 1:
             self.only_difference[differing[0]] += 1
+
+
+def fields_apart(one: dict[str, int], other: dict[str, int]) -> list[str]:
+    """The names of the fields in which two items differ."""
+    return [name for name in one.keys() | other.keys() if one.get(name) != other.get(name)]
