@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lxml import html
+from lxml import etree, html
 
 from scrapy_neardup.crawl.literals import literals
 from scrapy_neardup.crawl.page_data import (
@@ -234,6 +234,14 @@ def test_the_text_in_an_element_is_all_that_stands_in_it(pieces: list[str]) -> N
     for element in html.document_fromstring(f"<p>{''.join(pieces)}").iter():
         if isinstance(element.tag, str):
             assert text_in(element) == "".join(element.itertext())
+
+
+def test_a_title_in_a_title_of_an_image_is_read_once() -> None:
+    # As libxml2 read HTML before 2.14, too.
+    titles = "<title>one " * 100 + "two " * 5_000 + "</title>" * 100
+    root = etree.fromstring(f"<html><body><svg>{titles}</svg></body></html>")
+    (title,) = page_data(root, "http://h.example/", b"").details
+    assert title.split() == ["title", *["one"] * 100, *["two"] * 5_000]
 
 
 @pytest.mark.parametrize(("n_letters", "n_looked_at"), [(100, 1), (100_000, 0)])

@@ -12,11 +12,13 @@ from mock_site import MockSite, page, prose
 from scrapy_neardup import commands
 from scrapy_neardup.crawl.url_learning import BATCH, PutAside, Settled
 from scrapy_neardup.errors import StateError
+from scrapy_neardup.learn.changes import ABSENT, Change
 from scrapy_neardup.learn.rule import Rule
-from scrapy_neardup.learn.stored_rules import FILE, read_rules
+from scrapy_neardup.learn.stored_rules import FILE, as_record, read_rules
 from scrapy_neardup.report.data import Collected
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.learnt_rules import load_rules, save_rules
+from scrapy_neardup.state.mac import RULES, signed_json
 from scrapy_neardup.state.secret import key_in
 
 N = 60
@@ -226,3 +228,27 @@ def test_damaged_rules_keep_no_report_back(learnt: Path) -> None:
     collected.refresh()
     told: Any = collected.as_dict()["learnt"]
     assert told["rules"] == []
+
+
+@pytest.mark.parametrize(
+    ("named", "made_up"),
+    [
+        *(("right", "1e999"), ("right", "NaN"), ("right", '"many"'), ("originals", "[1e999]")),
+        *(("change", '["argument"]'), ("standing", "[]"), ("values", "[1]"), ("examples", "[[1]]")),
+        *(("dry", '{"a": [1e999]}'), ("dry", '{"a": [-1, -1]}'), ("dry", "[1]"), ("rules", "5")),
+    ],
+)
+@pytest.mark.parametrize("is_signed", [False, True])
+def test_made_up_rules_are_set_aside(
+    tmp_path: Path, named: str, made_up: str, is_signed: bool
+) -> None:
+    fields = as_record(Rule("a.example/*", Change("argument", "sid", "{id}", ABSENT)))
+    fields = {name: json.dumps(value) for name, value in fields.items()} | {named: made_up}
+    rule = ", ".join(f'"{name}": {value}' for name, value in fields.items() if name != "dry")
+    whole = {"format": "2", "dry": "{}", "rules": f"[{{{rule}}}]"}
+    whole |= {named: made_up} if named in whole else {}
+    text = ", ".join(f'"{name}": {value}' for name, value in whole.items())
+    entry = f"{{{text}}}".encode()
+    (tmp_path / FILE).write_bytes((signed_json(7, RULES, entry) if is_signed else entry) + b"\n")
+    with pytest.raises(StateError):
+        load_rules(tmp_path, 7)

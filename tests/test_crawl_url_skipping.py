@@ -1,5 +1,6 @@
 """What learnt rules skip is saved, and made after all where a rule turns out to be wrong."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from scrapy_neardup import commands
 from scrapy_neardup.crawl import url_skipping
 from scrapy_neardup.crawl.url_skipping import RequestSkipped
 from scrapy_neardup.learn import learner
+from scrapy_neardup.state.mac import SKIPPED, signed_json
 from scrapy_neardup.state.skipped import (
     FILE,
     SkippedRequest,
@@ -342,3 +344,24 @@ def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None
     with pytest.raises(OSError, match="is a link"):
         SkippedRequests(tmp_path, KEY)
     assert other.read_bytes() == b"of another program"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *({"skipped": 5}, {"skipped": [1, 2, 3]}, {"skipped": ["u", "t", [], {}]}, {}, [], 5),
+        *({"skipped": ["u", "t", [[]], {}]}, {"skipped": ["u", "t", "rule", {}]}),
+        *({"skipped": ["u", "t", ["rule"], 5]}, {"fetched": 5}, {"fetched": None}),
+    ],
+)
+def test_what_no_crawl_writes_is_left_out_though_its_code_is_right(
+    tmp_path: Path, entry: object
+) -> None:
+    line = signed_json(7, SKIPPED, json.dumps(entry).encode()) + b"\n"
+    if entry in ([], 5):
+        line = json.dumps(entry).encode() + b"\n"
+    (tmp_path / FILE).write_bytes(line)
+    skipped = SkippedRequests(tmp_path, 7)
+    assert list(skipped.to_make([])) == []
+    assert skipped.n_foreign == 1
+    skipped.close()

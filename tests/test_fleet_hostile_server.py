@@ -33,6 +33,13 @@ ANSWERS = {
     "a length below nothing": b"$-5\r\n",
     "a length that is none": b"$x\r\n",
     "two answers": b":1\r\n:1\r\n",
+    "a hundred thousand lists in each other": b"*1\r\n" * 100_000 + b":1\r\n",
+    "a number of ten thousand digits": b"(" + b"9" * 10_000 + b"\r\n",
+    "no number": b",nan\r\n",
+    "a map": b"%1\r\n+a\r\n:1\r\n",
+    "truth": b"#t\r\n",
+    "another error": b"!5\r\nERR a\r\n",
+    "another redirect": b"-ASK 7 192.0.2.1:6379\r\n",
 }
 
 

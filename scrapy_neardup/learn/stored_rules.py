@@ -11,6 +11,8 @@ from scrapy_neardup.learn.changes import Change
 from scrapy_neardup.learn.rule import Pair, Rule, Standing
 
 FILE = "rules.json"
+# What reading any JSON may raise: OverflowError for a number without end.
+MADE_UP = (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
 FORMAT = 2  # a state folder has them with a MAC (state/learnt_rules.py)
 
 
@@ -43,8 +45,10 @@ def read_rules(text: str) -> tuple[list[Rule], dict[str, list[int]]]:
         if stored["format"] != FORMAT:
             raise StateError(f"{FILE} is of format {stored['format']}; this version reads {FORMAT}")
         dry = {str(kind): list(map(int, since)) for kind, since in stored["dry"].items()}
+        if any(n < 0 for since in dry.values() for n in since):
+            raise ValueError("a kind of URLs had fewer pages than none")
         return [as_rule(record) for record in stored["rules"]], dry
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except MADE_UP as error:
         raise StateError(f"{FILE} holds no learnt rules ({error!r}): delete it") from error
 
 

@@ -189,13 +189,25 @@ def group_of_url(url: str) -> str:
 
 
 def own_entry(key: int | None, line: bytes) -> dict[str, Any] | None:
-    """What a line says; None for one that was not written under the key. key: None for any."""
+    """What a line says; None for one that no crawl wrote under the key. key: None for any."""
     signed = own_json(key, SKIPPED, line.rstrip(b"\n"))
     try:
         entry = None if signed is None else json.loads(signed)
     except (ValueError, RecursionError):
         return None
-    return entry if isinstance(entry, dict) else None
+    return entry if is_sound(entry) else None
+
+
+def is_sound(entry: object) -> bool:
+    """Whether an entry is as this module writes it: a stranger's folder has a key of its own."""
+    if not isinstance(entry, dict):
+        return False
+    if "skipped" not in entry:
+        return isinstance(entry.get("fetched"), str)
+    match entry["skipped"]:
+        case [str(), str(), [*rules], dict()]:
+            return bool(rules) and all(isinstance(rule, str) for rule in rules)
+    return False
 
 
 def examine(folder: Path, key: int | None) -> str | None:
