@@ -225,7 +225,7 @@ def on_spark(
             pairs = candidates.confirmed_of(met, signatures, reach).persist()
             found["pairs"] = pairs.count()
         left_out = near.where("later = earlier").selectExpr("later AS n").distinct()
-        result = Deduplicated(rows, pairs, left_out, MIN_WORDS)
+        result = Deduplicated(rows, pairs, left_out, MIN_WORDS, signatures)
         with meter.stage("decisions"):
             result.decisions.write.parquet(str(scratch / "decisions"))
         with meter.stage("clusters"):

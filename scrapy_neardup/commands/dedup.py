@@ -71,9 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--against",
-        metavar="STATE|DIR",
+        metavar="STATE|DIR|INDEX",
         type=Path,
-        help="drop what a crawl's state, or an earlier run's output folder, has already",
+        help="drop what a crawl's state, an earlier run's output folder or Spark's index has",
     )
     parser.add_argument(
         "--clusters", metavar="FILE", type=table, help="write the clusters as .csv or .parquet"

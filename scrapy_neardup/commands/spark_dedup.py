@@ -38,6 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-clusters", dest="clusters", action="store_false", help="write decisions only"
     )
+    parser.add_argument(
+        "--index",
+        help="folder or URL: compare with what earlier runs stored there, and add what is kept",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
 
@@ -48,17 +52,21 @@ def run(options: argparse.Namespace) -> int:
     from scrapy_neardup.spark.records import read_pages
     from scrapy_neardup.spark.session import session
     from scrapy_neardup.spark.storage import place, shown
+    from scrapy_neardup.spark.stored_index import StoredIndex
 
     inputs, out = [place(one) for one in options.inputs], place(options.out)
     fields = Fields(options.url, options.text, options.html, not options.no_url)
     with session(options.master) as spark, checkpoints(spark, out):
         rows = read_pages(spark, inputs, fields).persist()
         pages = rows.where("damage is null").select("url", "text", "markup")
-        found = dedup(pages, markup="markup", scope=options.scope)
+        index = options.index and StoredIndex(place(options.index), options.scope)
+        found = dedup(pages, markup="markup", scope=options.scope, against=index)
         decisions = found.decisions.persist()
         write(decisions, out, "decisions")
         if options.clusters:
             write(found.clusters, out, "clusters")
+        if index:
+            found.add_to(index, index.next_name())
         kinds = {row["kind"]: row["count"] for row in decisions.groupBy("kind").count().collect()}
         damaged = rows.where("damage is not null").count()
     where = str(out) if isinstance(out, Path) else shown(out)

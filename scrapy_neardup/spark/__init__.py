@@ -2,7 +2,8 @@
 
 Needs the extra `spark`. Read in this order: signatures (texts → rows of 700 bytes), cells (which
 fingerprints are compared), candidates (rows → near pairs), components (pairs → clusters),
-decisions (pairs → which pages are kept), records (files → texts).
+decisions (pairs → which pages are kept), records (files → texts), stored_index (what earlier runs
+kept).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from scrapy_neardup.spark.stored_index import StoredIndex
+
 
 @dataclass(frozen=True)
 class Deduplicated:
@@ -32,6 +35,8 @@ class Deduplicated:
     pairs: DataFrame
     left_out: DataFrame
     min_words: int
+    signatures: DataFrame
+    first_new: int = 0  # rows before this place are of earlier runs
 
     @cached_property
     def decisions(self) -> DataFrame:
@@ -40,7 +45,20 @@ class Deduplicated:
         """
         from scrapy_neardup.spark.decisions import decided
 
-        return decided(self.rows, self.pairs, self.left_out, self.min_words)
+        new = self.rows.where(f"n >= {self.first_new}")
+        return decided(new, self.rows, self.pairs, self.left_out, self.min_words)
+
+    def add_to(self, index: StoredIndex, name: str) -> None:
+        """Store the signatures of the pages that are kept, under the name of a version.
+
+        A version of this name is replaced: to be the same again, the run must not have been
+        compared with it.
+        """
+        from scrapy_neardup.spark.decisions import kept
+
+        end = self.first_new + self.rows.where(f"n >= {self.first_new}").count()
+        rows = kept(self.rows, self.pairs, self.first_new).select("n")
+        index.add(name, self.signatures.join(rows, "n", "left_semi"), end)
 
     @cached_property
     def clusters(self) -> DataFrame:
@@ -69,6 +87,8 @@ def dedup(
     markup: str | None = None,
     spec: FingerprintSpec = FINGERPRINT,
     sketch_spec: FingerprintSpec = SKETCH,
+    against: StoredIndex | None = None,
+    version: str | None = None,
 ) -> Deduplicated:
     """Decide for every row whether an earlier one says the same.
 
@@ -81,13 +101,34 @@ def dedup(
     spark.signatures.MARKUP as spark.records.read_pages makes it; without it, only texts are
     compared, and pages of equal texts are copies.
 
+    against: pages that earlier runs kept come before all of these. `version` does not count: the
+    one under which this run is stored, if it was begun before (add_to).
+
     No text is shuffled.
     """
     from scrapy_neardup.spark.candidates import Reach, confirmed_pairs
     from scrapy_neardup.spark.decisions import first_of_each_text
     from scrapy_neardup.spark.signatures import numbered, signed
 
-    signatures = numbered(signed(df, text, id, order, scope, spec, sketch_spec, min_words, markup))
+    versions = {} if against is None else against.versions(but=version)
+    first_new = max(versions.values(), default=0)
+    signatures = signed(df, text, id, order, scope, spec, sketch_spec, min_words, markup)
+    signatures = numbered(signatures, first_new)
+    if against is not None and versions:
+        before = kept_before(signatures, against, [*versions])
+        signatures = signatures.unionByName(before, allowMissingColumns=True).persist()
     rows = first_of_each_text(signatures).persist()
     reach = Reach(distance, confirm_distance, similarity, facts=facts)
-    return Deduplicated(rows, *confirmed_pairs(rows, signatures, min_words, reach), min_words)
+    pairs, left_out = confirmed_pairs(rows, signatures, min_words, reach, first_new)
+    return Deduplicated(rows, pairs, left_out, min_words, signatures, first_new)
+
+
+def kept_before(signatures: DataFrame, against: StoredIndex, versions: list[str]) -> DataFrame:
+    """What earlier runs kept of the sites that these rows are of."""
+    from scrapy_neardup.spark.stored_index import MOST_SITES
+
+    sites = signatures.select("site").distinct()
+    few = [row["site"] for row in sites.limit(MOST_SITES + 1).collect()]
+    chosen = few if len(few) <= MOST_SITES else None
+    rows = against.rows(signatures.sparkSession, versions, chosen)
+    return rows if chosen is not None else rows.join(sites, "site", "left_semi")

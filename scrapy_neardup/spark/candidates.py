@@ -62,7 +62,7 @@ class Reach:
 
 
 def confirmed_pairs(
-    rows: DataFrame, signatures: DataFrame, min_words: int, reach: Reach
+    rows: DataFrame, signatures: DataFrame, min_words: int, reach: Reach, first_new: int = 0
 ) -> tuple[DataFrame, DataFrame]:
     """Near rows of a site: PAIRS, by their places n; and the n of those not compared with all.
 
@@ -70,6 +70,8 @@ def confirmed_pairs(
     are a pair, unless they are in a crowd (cells.py). Of a crowd, what the pairs found so far
     leave standing is compared in further turns, until no crowd is left or turns settle nothing
     more. Whatever pairs are missing, a page is dropped only for one that is kept.
+
+    first_new: rows before this place are of earlier runs and kept; of two of them no pair is made.
     """
     from pyspark.sql import functions as fn
 
@@ -79,11 +81,12 @@ def confirmed_pairs(
         & ~fn.col("mostly_script")
     )
     slim = taking_part.select(*SLIM)
-    crowd, pairs = one_turn(slim, signatures, reach, 0)
+    crowd, pairs = one_turn(slim, signatures, reach, 0, first_new)
     if crowd.isEmpty():
         return pairs, crowd
     # Computed in each turn, and cut off: a plan that held those of all turns would not end.
     crowded, active = crowd, slim.select("n")
+    kept_before = active.where(fn.col("n") < first_new)
     pairs, n_before = cut_off(pairs), crowd.count()
     for turn in range(1, TURNS + 1):
         dropped = near_a_kept_page(pairs).where("differs = 0").selectExpr("first_n AS n")
@@ -94,8 +97,9 @@ def confirmed_pairs(
         n_left = left_out.count()
         if n_left == 0 or turn == TURNS or n_left > (1 - SETTLED) * n_before:
             break
-        active, n_before = standing, n_left
-        crowd, more = one_turn(slim.join(active, "n", "left_semi"), signatures, reach, turn)
+        active, n_before = standing.union(kept_before), n_left
+        some = slim.join(active, "n", "left_semi")
+        crowd, more = one_turn(some, signatures, reach, turn, first_new)
         crowd = cut_off(crowd)
         crowded = cut_off(crowded.union(crowd).distinct())
         pairs = cut_off(pairs.union(more).dropDuplicates(["n", "earlier"]))
@@ -103,10 +107,10 @@ def confirmed_pairs(
 
 
 def one_turn(
-    slim: DataFrame, signatures: DataFrame, reach: Reach, turn: int
+    slim: DataFrame, signatures: DataFrame, reach: Reach, turn: int, first_new: int
 ) -> tuple[DataFrame, DataFrame]:
     """The n of rows (SLIM) that are in crowds, and PAIRS of all rows."""
-    found = candidate_pairs(slim, reach, turn).persist()
+    found = candidate_pairs(slim, reach, turn, first_new).persist()
     crowd = found.where("later = earlier").selectExpr("later AS n").distinct().persist()
     return crowd, confirmed_of(found.where("later > earlier"), signatures, reach).persist()
 
@@ -211,9 +215,10 @@ def named(columns: Sequence[str], prefix: str) -> list[Column]:
     return [fn.col(name).alias(f"{prefix}{name}") for name in columns]
 
 
-def candidate_pairs(slim: DataFrame, reach: Reach, turn: int = 0) -> DataFrame:
+def candidate_pairs(slim: DataFrame, reach: Reach, turn: int = 0, first_new: int = 0) -> DataFrame:
     """CANDIDATES among rows (SLIM): only fingerprints and places go to every cell of a row."""
-    plan, how = plan_of(slim, reach), (reach.distance, reach.confirm_distance, turn)
+    plan = plan_of(slim, reach)
+    how = reach.distance, reach.confirm_distance, turn, first_new
     sent = slim.mapInArrow(lambda batches: cells.packed(batches, plan), cells.PACKED)
     together = sent.repartition(plan.n_tasks, "task").sortWithinPartitions("task")
     return together.mapInArrow(lambda batches: cells.candidates(batches, *how), cells.CANDIDATES)

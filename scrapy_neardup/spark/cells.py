@@ -246,16 +246,20 @@ def counted(batches: Batches, plan: CellPlan) -> Batches:
         yield pa.RecordBatch.from_arrays(columns, ["cell", "n"])
 
 
-def candidates(batches: Batches, distance: int, confirm_distance: int, turn: int = 0) -> Batches:
+def candidates(
+    batches: Batches, distance: int, confirm_distance: int, turn: int = 0, first_new: int = 0
+) -> Batches:
     """Batches of PACKED, tasks one after the other → batches of CANDIDATES, each pair once.
 
     Only pairs within the distance whose checks do not already differ by too much. Rows of crowded
-    cells are reported as pairs with themselves. turn: each has other neighbours.
+    cells are reported as pairs with themselves. turn: each has other neighbours. first_new: of two
+    rows before this place no pair is wanted.
     """
     for entries in unpacked(batches):
         entries, ends, crowded = arranged(entries, distance, confirm_distance, turn)
         rows, checks = entries["row"].copy(), entries["check"].copy()
         incomplete = np.unique(rows[crowded] >> PART_BITS)
+        incomplete = incomplete[incomplete >= first_new]
         yield candidate_batch(incomplete, incomplete, np.zeros(len(incomplete), np.int64))
         for found in pairs_of(entries, ends, distance):
             one, other = rows[found.left], rows[found.right]
@@ -265,6 +269,7 @@ def candidates(batches: Batches, distance: int, confirm_distance: int, turn: int
             part = one & PART_MASK
             wanted = (part == WHOLE) | (part != other & PART_MASK)
             wanted &= differ <= confirm_distance
+            wanted &= np.maximum(one, other) >> PART_BITS >= first_new
             a, b = one[wanted] >> PART_BITS, other[wanted] >> PART_BITS
             yield candidate_batch(np.maximum(a, b), np.minimum(a, b), found.distances[wanted])
 

@@ -45,8 +45,10 @@ def first_of_each_text(signatures: DataFrame) -> DataFrame:
     return slim.withColumn("first_n", first).drop("digest")
 
 
-def decided(rows: DataFrame, pairs: DataFrame, left_out: DataFrame, min_words: int) -> DataFrame:
-    """The decisions of all rows, see Deduplicated."""
+def decided(
+    rows: DataFrame, all_rows: DataFrame, pairs: DataFrame, left_out: DataFrame, min_words: int
+) -> DataFrame:
+    """The decisions of rows, see Deduplicated. all_rows: those of earlier runs, too."""
     from pyspark.sql import functions as fn
 
     repeats = fn.col("n") != fn.col("first_n")
@@ -76,7 +78,7 @@ def decided(rows: DataFrame, pairs: DataFrame, left_out: DataFrame, min_words: i
             fn.col("kind") == "near-but-differs", reasons[fn.col("differs").cast("int") - 1]
         ).alias("differs"),
     )
-    originals = rows.select(fn.col("n").alias("original_n"), fn.col("id").alias("original"))
+    originals = all_rows.select(fn.col("n").alias("original_n"), fn.col("id").alias("original"))
     columns = "id kind original distance sketch_distance similarity words differs"
     return found.join(originals, "original_n", "left").select(*columns.split())
 
@@ -93,6 +95,13 @@ def near_a_kept_page(pairs: DataFrame) -> DataFrame:
     by_site = pairs.repartition("site").sortWithinPartitions("n", *preference)
     in_order = by_site.select(*PAIR_COLUMNS)
     return in_order.mapInArrow(keep_in_order, NEAR)
+
+
+def kept(rows: DataFrame, pairs: DataFrame, first_new: int) -> DataFrame:
+    """The rows from a place on that say something, and neither repeat a page nor are near one."""
+    dropped = near_a_kept_page(pairs).where("differs = 0").selectExpr("first_n AS n")
+    said = rows.where(f"n = first_n AND n >= {first_new} AND words > 0")
+    return said.join(dropped, "n", "left_anti")
 
 
 def keep_in_order(batches: Batches) -> Batches:

@@ -140,8 +140,8 @@ def signed(
     return texts.mapInArrow(signer(scope, spec, sketch_spec, min_words), schema)
 
 
-def numbered(rows: DataFrame) -> DataFrame:
-    """The rows with their place `n` in the order, from 0; sorts signatures, not texts.
+def numbered(rows: DataFrame, start: int = 0) -> DataFrame:
+    """The rows with their place `n` in the order, from `start`; sorts signatures, not texts.
 
     Rows of the same id are ordered by digest, so that partitioning does not affect the order.
     """
@@ -157,7 +157,7 @@ def numbered(rows: DataFrame) -> DataFrame:
     # The upper bits of a place count partitions, the lower 33 the rows in one.
     sizes = ordered.groupBy(fn.shiftright("place", 33).alias("part")).count().collect()
     rows.unpersist()
-    first, offsets = 0, {}
+    first, offsets = start, {}
     for part, size in sorted((row["part"], row["count"]) for row in sizes):
         offsets[part] = first
         first += size

@@ -86,8 +86,10 @@ def local_copy(url: str, path: str) -> Iterator[Path]:
         yield copy
 
 
-def write(df: DataFrame, url: str) -> None:
+def write(df: DataFrame, url: str, success: bytes = b"") -> None:
     """Write Parquet to a folder, one file for each partition, and _SUCCESS when all are there.
+
+    success: what _SUCCESS says.
 
     A task that is carried out twice writes the same file twice. Raises InputError if there is
     anything already.
@@ -96,8 +98,9 @@ def write(df: DataFrame, url: str) -> None:
     if files.get_file_info(path).type != pyarrow.fs.FileType.NotFound:
         raise InputError(f"{shown(url)} is there already. Name another folder")
     df.mapInArrow(partial(_written, url=url), "n long").count()
-    with files.open_output_stream(f"{path}/_SUCCESS"):
-        pass
+    files.create_dir(path)  # of no partition a file was written
+    with files.open_output_stream(f"{path}/_SUCCESS") as file:
+        file.write(success)
 
 
 def _written(batches: Batches, url: str) -> Batches:

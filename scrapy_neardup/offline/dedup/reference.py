@@ -1,4 +1,4 @@
-"""What a run is compared with besides its own inputs: a crawl's state, or an earlier run."""
+"""What a run is compared with besides its own inputs: a crawl's state, an earlier run, an index."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.factory import make_detector, make_identity, restored_detector
+from scrapy_neardup.offline.dedup.signature_index import ABOUT, KEY, indexed_detector
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import records
 from scrapy_neardup.state.recovery import read_folder
@@ -18,16 +19,23 @@ SNAPSHOT = "detector.snapshot"
 
 def reference_folder(named: Path) -> Path:
     """The folder of a finished run, or the state folder of a crawl. Raises InputError."""
+    if (named / ABOUT).exists():
+        return named
     for folder in (named, named / "neardup"):
         if (folder / SNAPSHOT).exists() or any(folder.glob("journal-*")):
             return folder
-    raise InputError(f"{named}: holds neither a finished run of dedup nor the state of a crawl")
+    raise InputError(
+        f"{named}: holds neither a finished run of dedup, nor the state of a crawl, nor an index "
+        f"of Spark's"
+    )
 
 
 def reference_key(folder: Path, settings: NearDupSettings) -> int:
     """The secret by which its pages can be compared. Raises InputError, StateError."""
     if settings.key is not None:
         return settings.key
+    if (folder / ABOUT).exists():
+        return KEY
     if not (folder / "key").exists():
         raise InputError(f"{folder}: its key is missing; set NEARDUP_KEY to the one it was made by")
     return kept_key(folder)
@@ -39,6 +47,8 @@ def reference_detector(folder: Path, settings: NearDupSettings, key: int) -> Det
     Raises SnapshotError and JournalError for damage, or where settings differ from those that
     it was made by.
     """
+    if (folder / ABOUT).exists():
+        return indexed_detector(folder, settings, key)
     identity = make_identity(settings, key)
     if (folder / SNAPSHOT).exists():
         arrays = open_snapshot(folder / SNAPSHOT, identity, key).arrays

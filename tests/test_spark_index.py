@@ -1,0 +1,116 @@
+"""Runs on Spark compare with what earlier runs kept, batch by batch, each page decided once."""
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mock_site import prose
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),  # one Java machine, not one a worker
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+import pyarrow.parquet as pq  # noqa: E402
+from pyspark.sql import SparkSession  # noqa: E402
+from test_spark import COLUMNS, corpus, local_decisions, spark  # noqa: E402, F401
+
+from scrapy_neardup.commands import main  # noqa: E402
+from scrapy_neardup.errors import InputError  # noqa: E402
+from scrapy_neardup.spark import Deduplicated, dedup  # noqa: E402
+from scrapy_neardup.spark.stored_index import StoredIndex  # noqa: E402
+
+EXAMPLE = Path(__file__).parents[1] / "docs" / "examples" / "spark_stream.py"
+Rows = list[tuple[str, str | None]]
+
+
+def decided(found: Deduplicated) -> dict[str, tuple[Any, ...]]:
+    rows = found.decisions.collect()
+    return {row["id"]: tuple(row[name] for name in COLUMNS) for row in rows}
+
+
+def test_two_runs_decide_as_one_that_reads_all(spark: SparkSession, tmp_path: Path) -> None:  # noqa: F811
+    rows = sorted(corpus(240, seed=11))
+    index, found = StoredIndex(tmp_path / "index"), {}
+    for name, some in (("monday", rows[:150]), ("tuesday", rows[150:])):
+        day = spark.createDataFrame(some, "url string, text string")
+        result = dedup(day, distance=4, against=index)
+        found |= decided(result)
+        result.add_to(index, name)
+    assert found == local_decisions(rows)
+    kinds = [kind for kind, *_ in found.values()]
+    assert index.versions() == {"monday": 150, "tuesday": len(rows)}
+    stored = sum(len(pq.read_table(tmp_path / "index" / name)) for name in index.versions())
+    assert stored < len(rows) - kinds.count("near") - kinds.count("exact") + 1
+
+
+def test_a_run_that_is_repeated_decides_the_same_and_stores_it_once(
+    spark: SparkSession,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    rows: Rows = [(f"https://a.example/{i}", prose(i % 7)) for i in range(12)]
+    pages, index = spark.createDataFrame(rows, "url string, text string"), tmp_path / "index"
+    tries = []
+    for _ in range(2):
+        found = dedup(pages, against=StoredIndex(index), version="today")
+        tries.append(decided(found))
+        found.add_to(StoredIndex(index), "today")
+    assert tries[0] == tries[1]
+    assert sorted(kind for kind, *_ in tries[0].values()) == ["exact"] * 5 + ["new"] * 7
+    assert len(pq.read_table(index / "today")) == 7
+    (index / "today" / "_SUCCESS").unlink()  # as a run leaves it that is killed
+    assert StoredIndex(index).versions() == {}
+
+
+def test_an_index_of_another_scope_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "about.json").write_text('{"format": 1, "scope": "all"}')
+    with pytest.raises(InputError, match=r'of another specification: \{"format": 1,'):
+        StoredIndex(tmp_path)
+
+
+def test_the_command_compares_with_the_index_and_adds_to_it(
+    spark: SparkSession,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pages = tmp_path / "pages.jsonl"
+    rows = [{"url": f"https://a.example/{i}", "text": prose(i)} for i in range(3)]
+    pages.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = []
+    for day in ("1", "2"):
+        command = ["spark-dedup", str(pages), str(tmp_path / day), "--no-clusters", "--json"]
+        assert main([*command, "--index", str(tmp_path / "index")]) == 0
+        told.append(json.loads(capsys.readouterr().out)["kinds"])
+    assert told == [{"new": 3}, {"exact": 3}]
+
+
+def test_the_stream_decides_each_page_once(spark: SparkSession, tmp_path: Path) -> None:  # noqa: F811
+    spec = importlib.util.spec_from_file_location("spark_stream", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+
+    def arrive(name: str, numbers: range) -> None:
+        rows = [{"url": f"https://a.example/{name}/{i}", "text": prose(i)} for i in numbers]
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        example.run(spark, folder, out)
+
+    def kinds(batch: int) -> list[str]:
+        table = pq.read_table(out / "decisions" / f"batch-{batch:010}")
+        return sorted(table.column("kind").to_pylist())
+
+    arrive("one.json", range(4))
+    arrive("two.json", range(2, 6))
+    assert (kinds(0), kinds(1)) == (["new"] * 4, ["exact"] * 2 + ["new"] * 2)
+    for path in (out / "checkpoint" / "commits").glob("*1*"):
+        path.unlink()  # as if the job had been killed before Spark noted the end of the batch
+    arrive("three.json", range(4, 8))
+    assert (kinds(1), kinds(2)) == (["exact"] * 2 + ["new"] * 2,) * 2
+    assert len(StoredIndex(out / "index").versions()) == 3
