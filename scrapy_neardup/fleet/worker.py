@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count, islice
+from math import ceil
 from secrets import token_bytes
 from typing import Any
 
@@ -98,7 +99,7 @@ class FleetWorker:
                 settings.distance,
                 blocks,
                 min(settings.scan_limit, MAX_ENTRIES),
-                round(1000 * (ttl_s(settings) or 0)),
+                ceil(1000 * (ttl_s(settings) or 0)),
             ),
         )
         beat = self._membership.beat(self._worker)
