@@ -15,6 +15,7 @@ from scrapy_neardup.crawl import recrawl as recrawl_module
 from scrapy_neardup.crawl import revisits
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state.visits import Status, Visit, Visits
 from tests.crawls import Outcome
 from tests.mock_site import MockSite, page
 from tests.test_crawl_recrawl import Shop, add_shop, found, product, recrawl
@@ -133,6 +134,29 @@ def test_a_clock_that_jumped_makes_pages_due(
         urls += revisit(mock_site, tmp_path).urls
         clock.now += DAY
     assert urls == [mock_site.url("/p/1")]
+
+
+def visited(at: float) -> Visit:
+    """A page of which nothing but the time matters."""
+    empty = b""
+    page = (b"k" * 16, 1, "parse", 1, 1, empty, 1, Status.CHANGED, at, "http://a.example/p/1")
+    return Visit(*page, empty, empty, empty, None, 0, None, None, 1)
+
+
+@pytest.mark.parametrize("jump", [-3650 * DAY, 3650 * DAY])
+def test_ten_years_that_a_clock_was_wrong_are_not_years_without_a_change(
+    tmp_path: Path, clock: Clock, jump: float
+) -> None:
+    visits = Visits(tmp_path, "shop", key=0)
+    shop = revisits.Revisits(NearDupSettings(recrawl="changed", revisit="adaptive"), visits, {})
+    page, days = visited(clock.now), []
+    for day in range(60):
+        clock.now += jump if day == 1 else -jump if day == 2 else DAY
+        if shop.is_due(page):
+            page = shop.compared(visited(clock.now), page, changed=True)
+            days.append(day)
+    assert len([day for day in days if day >= 50]) >= 5  # it is forgotten bit by bit
+    visits.close()
 
 
 def test_what_a_page_leads_to_must_be_known_to_pass_it_over(

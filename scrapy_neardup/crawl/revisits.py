@@ -72,7 +72,8 @@ class Revisits:
         alike = self._shapes.get(self._shape(visit.url), History())
         if hint is not None and hint.period is not None and alike.n_visits < FEW_VISITS:
             return max(self._min_s, min(self._max_s, hint.period))
-        page = History(visit.n_visits, visit.n_changes, max(0.0, visit.time - visit.since))
+        seconds = min(max(0.0, visit.time - visit.since), visit.n_visits * self._max_s)
+        page = History(visit.n_visits, visit.n_changes, seconds)
         rate = change_rate(page, alike)
         return self._min_s if rate is None else interval(rate, self._min_s, self._max_s)
 
@@ -93,7 +94,8 @@ class Revisits:
 
     def compared(self, visit: Visit, earlier: Visit, changed: bool) -> Visit:
         """The row of a page that was compared with its earlier self, of an earlier run."""
-        seconds = visit.time - earlier.time
+        # Nobody was to wait longer: if the clock had not jumped, nothing was seen of the rest.
+        seconds = min(visit.time - earlier.time, self._max_s)
         if seconds > 0:
             shape = self._shape(visit.url)
             if shape in self._shapes or len(self._shapes) < MAX_SHAPES:
