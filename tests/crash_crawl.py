@@ -24,6 +24,8 @@ from typing import Any, Self
 from scrapy import signals
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.http import Request, Response
+from scrapy.utils.engine import format_engine_status
+from twisted.internet.asyncioreactor import AsyncioSelectorReactor
 
 import scrapy_neardup.extension
 import scrapy_neardup.spidermiddleware
@@ -155,9 +157,22 @@ def crawl(
     assert_fresh()
     if fault is not None:
         faults.arm(*fault)
+    # Twisted's timers go by the clock, and it connects by one: where the clock jumps back meanwhile,
+    # the request waits until it has caught up. No plugin can help that.
+    AsyncioSelectorReactor.seconds = staticmethod(time.monotonic)
     process = AsyncCrawlerProcess(SETTINGS | settings | {"BEAT": beat})
-    process.crawl(DemoSpider, start=start)
+    crawler = process.create_crawler(DemoSpider)
+    signal.signal(signal.SIGUSR2, lambda *_: tell_status(crawler))
+    process.crawl(crawler, start=start)
     process.start()
+
+
+def tell_status(crawler: Crawler) -> None:
+    """Write down what the engine waits for; says nothing before there is one."""
+    with suppress(RuntimeError):
+        if crawler.engine is not None:
+            sys.stderr.write(format_engine_status(crawler.engine))
+            sys.stderr.flush()
 
 
 def assert_fresh() -> None:
@@ -236,10 +251,13 @@ class Child:
         return False
 
     def stacks(self) -> str:
-        """Where each thread is, and how long the process ran and waited for a processor (ns)."""
+        """Where each thread is, what the crawl waits for if its loop runs, and how long the process
+        ran and waited for a processor (ns).
+        """
         n_before = self._log.stat().st_size
-        self.send(signal.SIGUSR1)
-        self.has_ended(1.0)
+        for what in (signal.SIGUSR1, signal.SIGUSR2):
+            self.send(what)
+            self.has_ended(1.0)
         schedule = Path(f"/proc/{self.pid}/schedstat")
         ran = schedule.read_text() if schedule.exists() else ""
         return f"{ran}{self._log.read_bytes()[n_before:].decode(errors='replace')}"
@@ -262,6 +280,7 @@ class Child:
 def _begun(log: Path, action: Callable[..., None], beat: Connection, *args: Any) -> None:
     os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), sys.stderr.fileno())
     faulthandler.register(signal.SIGUSR1)
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # until somebody has more to say
     action(beat.fileno(), *args)
 
 
