@@ -4,6 +4,7 @@ import random
 import shutil
 import sqlite3
 import tempfile
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
@@ -105,6 +106,26 @@ def test_a_full_disk_is_said_once_and_written_to_again_when_there_is_room(
     assert len(crashed.queue("0", newest_first=True)) == 7
     for one in (frontier, crashed):
         one.release()
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_memory_does_not_grow_with_what_waits(tmp_path: Path, newest_first: bool) -> None:
+    frontier = Frontier(tmp_path / "f")
+    queue = frontier.queue("0", newest_first=newest_first)
+
+    def push(n: int) -> None:
+        for number in range(n):
+            queue.push(number.to_bytes(1_000), "")
+            if number % 100 == 99:
+                frontier.flush()
+
+    push(500)
+    tracemalloc.start()
+    push(5_000)
+    grown, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert grown < 5_000 * 1_000 / 20
+    frontier.release()
 
 
 def test_memory_holds_a_part_of_what_waits(tmp_path: Path) -> None:
