@@ -15,7 +15,6 @@ from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.recorder import Recorder
-from scrapy_neardup.crawl.request_tracker import TRACE, had_dont_filter
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision, DecisionKind
 from scrapy_neardup.detect.near import FEW_WORDS
@@ -101,8 +100,8 @@ class PageJudge:
             return False
         request = page.response.request
         assert request is not None  # it has meta
-        on_purpose = request.dont_filter or (TRACE in meta and had_dont_filter(request))
-        return not (on_purpose or self._recorder.wanted(page.response))
+        # A retry has dont_filter, too: then an item comes once more than it has to.
+        return not (request.dont_filter or self._recorder.wanted(page.response))
 
     def forget(self, url: str) -> None:
         """What the page of a URL said is there no longer."""
