@@ -157,8 +157,8 @@ def crawl(
     assert_fresh()
     if fault is not None:
         faults.arm(*fault)
-    # Twisted's timers go by the clock, and it connects by one: where the clock jumps back meanwhile,
-    # the request waits until it has caught up. No plugin can help that.
+    # Twisted's timers go by the clock, and it connects by one: where the clock jumps back then, the
+    # request waits until it has caught up. No plugin can help that.
     AsyncioSelectorReactor.seconds = staticmethod(time.monotonic)
     process = AsyncCrawlerProcess(SETTINGS | settings | {"BEAT": beat})
     crawler = process.create_crawler(DemoSpider)
