@@ -143,7 +143,7 @@ def test_ctrl_c_is_one_line_and_an_exit_code_of_its_own(
     assert capsys.readouterr().err == "scrapy neardup: interrupted\n"
 
 
-def interrupt(state: Path) -> None:
+def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
