@@ -93,9 +93,10 @@ class PageJudge:
 
         Only to find what waited then is it read again: nobody asked for it.
         """
-        row, meta = judged.page_id, page.response.meta
-        if judged.is_duplicate or page.is_new or row is None or row >= self._state.n_restored:
+        row = judged.page_id
+        if page.is_new or row is None or row >= self._state.n_restored or judged.is_duplicate:
             return False
+        meta = page.response.meta
         if meta.get("neardup_refresh") or meta.get("is_start_request"):
             return False
         request = page.response.request

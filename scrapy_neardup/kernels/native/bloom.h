@@ -231,7 +231,8 @@ static inline int find_prefixes(const Filter *f, const Prefix *found, int n) {
     return 0;
 }
 
-/* Whether nothing of one key is new. The whole URL comes first: it tells of nearly every new key. */
+/* Whether nothing of one key is new. The whole URL comes first: it tells of nearly every new key.
+ */
 static inline int holds_key(const Filter *f, const uint8_t *key, size_t n) {
     Prefix found[MAX_LAYERS];
     const int url = prefixes_of(f, key, n, found) - 1;
