@@ -113,7 +113,12 @@ class OncePerSize:
 @case(halls)
 class OncePerSizeSpider(IndexSpider):
     name = "own-duplicates-pipeline"
-    custom_settings: ClassVar = {"ITEM_PIPELINES": {OncePerSize: 300}}
+    # The first hall of a size has to be the same one in every crawl.
+    custom_settings: ClassVar = {
+        "ITEM_PIPELINES": {OncePerSize: 300},
+        "CONCURRENT_REQUESTS": 1,
+        "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1,
+    }
 
     def parse_page(self, response: Any):
         yield {"size": response.css("b::text").get(), "url": response.url}
