@@ -60,17 +60,22 @@ def make_urls(settings: NearDupSettings, memory: float = 1.0) -> UrlFilter:
 
     memory: its share of NEARDUP_URL_MAX_MB.
     """
-    n, max_mb = generations(settings), settings.url_max_mb
+    n, max_mb = n_generations(settings), settings.url_max_mb
     return load_filter(settings.url_filter)(
-        max(1, settings.url_capacity // n),
-        url_error_rate_each(settings) / n,
+        *of_a_generation(settings),
         max_bytes=None if max_mb is None else int(max_mb * 2**20 * memory) // n,
     )
 
 
-def generations(settings: NearDupSettings) -> int:
+def n_generations(settings: NearDupSettings) -> int:
     """How many filters the URLs of one are spread over, by age."""
     return 1 if settings.ttl is None else N_GENERATIONS
+
+
+def of_a_generation(settings: NearDupSettings) -> tuple[int, float]:
+    """The capacity and the error rate of each of these filters."""
+    n = n_generations(settings)
+    return max(1, settings.url_capacity // n), url_error_rate_each(settings) / n
 
 
 def url_error_rate_each(settings: NearDupSettings) -> float:

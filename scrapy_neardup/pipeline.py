@@ -117,9 +117,9 @@ class NearDuplicatePipeline:
         of_data = reading if isinstance(reading, ItemReading) else None
         if page is not None and revisit is not None and revisit.says_nothing_new:
             return self.act_on_unchanged(item, page, revisit, of_data)
-        if self.reads_data and self.session.pages.was_put_out(item, page, of_data):
+        if page and self.reads_data and self.session.pages.was_put_out(item, page, of_data):
             self.session.count(stats.ITEMS_PUT_OUT_BEFORE)
-            raise PutOutBefore(page.response.url if page is not None else "")
+            raise PutOutBefore(page.response.url)
         decision = self.verdict(item, page, reading)
         if decision is not None and self.session.pages.is_spared(page, decision):
             decision = None

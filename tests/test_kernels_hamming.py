@@ -65,6 +65,16 @@ def answers(hamming, segments, queries, distance, limit):
     return [list(column) for column in columns]
 
 
+def answers_of(hamming, layout, n, n_frozen, bits, limit, seed):
+    """What segments of n rows answer to queries near them, and how many pairs they have removed."""
+    words = layout.bits // 64
+    rows = near_rows(n, words, seed)
+    ids = np.random.default_rng(seed).integers(0, 50, n).astype(np.uint32)
+    queries = np.concatenate([rows[::3], near_rows(5, words, seed + 1)])
+    segments, removed = segments_of(hamming, layout, rows, ids, n_frozen, bits)
+    return removed, answers(hamming, segments, queries, layout.distance, limit)
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     n=st.integers(1, 300),
@@ -76,14 +86,11 @@ def answers(hamming, segments, queries, distance, limit):
     seed=st.integers(0, 1000),
 )
 def test_segments_answer_like_their_twins(native, n, n_frozen, words, blocks, bits, limit, seed):
-    layout, rows = Layout(blocks, 3, 64 * words), near_rows(n, words, seed)
-    ids = np.random.default_rng(seed).integers(0, 50, n).astype(np.uint32)
-    queries = np.concatenate([rows[::3], near_rows(5, words, seed + 1)])
-    made = {}
-    for hamming in (native, twin):
-        segments, removed = segments_of(hamming, layout, rows, ids, n_frozen, bits)
-        made[hamming] = removed, answers(hamming, segments, queries, 3, limit)
-    assert made[native] == made[twin]
+    layout = Layout(blocks, 3, 64 * words)
+    made = [
+        answers_of(hamming, layout, n, n_frozen, bits, limit, seed) for hamming in (native, twin)
+    ]
+    assert made[0] == made[1]
 
 
 def in_a_circle(distance):
@@ -103,14 +110,11 @@ def in_a_circle(distance):
 def test_directories_wider_than_a_block_answer_like_their_twins(
     native, n, n_frozen, distance, bits, limit, seed
 ):
-    layout, rows = in_a_circle(distance), near_rows(n, 1, seed)
-    ids = np.random.default_rng(seed).integers(0, 50, n).astype(np.uint32)
-    queries = np.concatenate([rows[::3], near_rows(5, 1, seed + 1)])
-    made = {}
-    for hamming in (native, twin):
-        segments, removed = segments_of(hamming, layout, rows, ids, n_frozen, bits)
-        made[hamming] = removed, answers(hamming, segments, queries, distance, limit)
-    assert made[native] == made[twin]
+    layout = in_a_circle(distance)
+    made = [
+        answers_of(hamming, layout, n, n_frozen, bits, limit, seed) for hamming in (native, twin)
+    ]
+    assert made[0] == made[1]
 
 
 @settings(max_examples=40, deadline=None)

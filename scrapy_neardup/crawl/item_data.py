@@ -382,3 +382,8 @@ def _joined(parts: list[bytes]) -> bytes:
 def _digest(data: bytes, key: bytes) -> int:
     digest = blake2b(data, digest_size=8, key=key, person=b"neardup-item").digest()
     return int.from_bytes(digest, "little")
+
+
+def fields_apart(one: dict[str, int], other: dict[str, int]) -> list[str]:
+    """The names of the fields in which two items differ."""
+    return [name for name in one.keys() | other.keys() if one.get(name) != other.get(name)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.fail_open import FailOpen
-from scrapy_neardup.crawl.item_data import ItemData, Visit, is_long, item_data
+from scrapy_neardup.crawl.item_data import ItemData, Visit, fields_apart, is_long, item_data
 from scrapy_neardup.crawl.items import CrawledPage, OfferedItem
 from scrapy_neardup.detect.item_table import KeptItem, says_the_same
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
@@ -229,8 +229,3 @@ class ItemJudge:
         page.differing.update(differing)
         if len(differing) == 1:
             self.only_difference[differing[0]] += 1
-
-
-def fields_apart(one: dict[str, int], other: dict[str, int]) -> list[str]:
-    """The names of the fields in which two items differ."""
-    return [name for name in one.keys() | other.keys() if one.get(name) != other.get(name)]

@@ -189,13 +189,9 @@ class CrawledPages:
             return None
         return page.decision
 
-    def was_put_out(
-        self, item: Any, page: CrawledPage | None, reading: ItemReading | None = None
-    ) -> bool:
+    def was_put_out(self, item: Any, page: CrawledPage, reading: ItemReading | None) -> bool:
         """Whether an earlier run, which was cut off, put out an item, and its page is unchanged."""
-        return (
-            page is not None and page.is_reread and self._item_judge.was_kept(item, page, reading)
-        )
+        return page.is_reread and self._item_judge.was_kept(item, page, reading)
 
     def is_spared(self, page: CrawledPage | None, decision: Decision) -> bool:
         """Whether a page was read twice because an original was lost, and may lose another one."""

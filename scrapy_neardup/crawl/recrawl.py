@@ -23,7 +23,7 @@ from scrapy_neardup.crawl.conditional import IN_FULL, ConditionalRequests, Valid
 from scrapy_neardup.crawl.copies import Copies
 from scrapy_neardup.crawl.counts import THREAD_BYTES, Counts
 from scrapy_neardup.crawl.fail_open import FailOpen
-from scrapy_neardup.crawl.item_data import is_long
+from scrapy_neardup.crawl.item_data import fields_apart, is_long
 from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.program import Program
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
@@ -899,8 +899,7 @@ def differing(
         return None
     names: set[str] = set()
     for one, pairs in zip(changed, left.elements(), strict=False):
-        before = dict(pairs)
-        names |= {name for name in one.keys() | before.keys() if one.get(name) != before.get(name)}
+        names.update(fields_apart(one, dict(pairs)))
     return sorted(names) or [""]
 
 

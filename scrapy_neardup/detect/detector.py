@@ -192,15 +192,12 @@ class Detector:
 
         Templates that are learnt meanwhile do not count for it, but for a host's first.
         """
-        own = OwnPart(reading, self._templates_of(reading), self.engine, self.limits.min_words)
-        own.read(self.engine.sketch_spec.key)
-        reading.own = own
+        reading.own = self._own_part(reading, self._templates_of(reading))
+        reading.own.read(self.engine.sketch_spec.key)
 
     def may_count_attributes(self, reading: PageReading) -> bool:
         """Whether count_attributes() would count them now; safe in any thread."""
-        own = reading.own
-        if own is None:
-            own = OwnPart(reading, self._templates_of(reading), self.engine, self.limits.min_words)
+        own = reading.own or self._own_part(reading, self._templates_of(reading))
         return self.is_cold(reading) or own.n_words < FEW_WORDS
 
     def decide_copy(self, url: str, digest: bytes, n_words: int) -> Decision | None:
@@ -428,8 +425,11 @@ class Detector:
         if reading.own is not None and (reading.own.known is NOTHING) == (known is NOTHING):
             return reading.own
         if last is None or last.reading is not reading or last.known is not known:
-            self._last = last = OwnPart(reading, known, self.engine, self.limits.min_words)
+            self._last = last = self._own_part(reading, known)
         return last
+
+    def _own_part(self, reading: PageReading, known: Host) -> OwnPart:
+        return OwnPart(reading, known, self.engine, self.limits.min_words)
 
     def _templates_of(self, reading: PageReading) -> Host:
         """The templates of a page's host, as far as they count."""

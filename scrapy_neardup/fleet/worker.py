@@ -23,10 +23,9 @@ from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.factory import (
     blocks_of,
-    generations,
     make_fleet_identity,
+    of_a_generation,
     ttl_s,
-    url_error_rate_each,
 )
 from scrapy_neardup.fleet.client import Server, failures
 from scrapy_neardup.fleet.frontier import SharedFrontier
@@ -74,7 +73,7 @@ class FleetWorker:
         Raises SettingsError, or FleetError if the fleet has another specification.
         """
         assert settings.backend
-        blocks = blocks_of(settings)
+        blocks, (capacity, error_rate) = blocks_of(settings), of_a_generation(settings)
         self._server = Server(settings.backend)
         self._stats = stats_
         self._worker, self._numbers = token_bytes(WORKER_BYTES), count()
@@ -93,8 +92,8 @@ class FleetWorker:
         self._questions = Questions(
             settings.backend_prefix,
             self.key,
-            capacity=max(1, settings.url_capacity // generations(settings)),
-            error_rate=url_error_rate_each(settings) / generations(settings),
+            capacity=capacity,
+            error_rate=error_rate,
             index=IndexOptions(
                 settings.distance,
                 blocks,
