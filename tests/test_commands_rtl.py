@@ -48,6 +48,18 @@ def test_parameters_that_do_not_work_are_refused(
     assert not (tmp_path / "core").exists()
 
 
+def test_shared_counters_are_written_and_refused_where_they_do_not_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["rtl", "--out", str(tmp_path), "--counters", "shared"]) == DONE
+    assert "parameter SHARED = 1" in (tmp_path / "fingerprint_engine.v").read_text()
+    assert (tmp_path / "shared_counters.v").exists()
+    refused = tmp_path / "refused"
+    assert main(["rtl", "--out", str(refused), "--counters", "shared", "--bytes", "2"]) == WRONG_USE
+    assert "bytes_per_cycle=1, not 2" in capsys.readouterr().err
+    assert not refused.exists()
+
+
 def test_nothing_asked_for_is_wrong_use(capsys: pytest.CaptureFixture[str]):
     assert main(["rtl"]) == WRONG_USE
     assert "--out DIR" in capsys.readouterr().err

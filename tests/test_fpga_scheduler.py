@@ -17,7 +17,12 @@ designs = st.builds(
     selectable=st.booleans(),
     bytes_per_cycle=st.sampled_from([1, 2]),
     output=st.sampled_from(["latched", "slots"]),
-) | st.builds(Design, mixer=st.sampled_from(sorted(MIXER_STAGES)))
+) | st.builds(
+    Design,
+    mixer=st.sampled_from(sorted(MIXER_STAGES)),
+    n_cores=st.sampled_from([1, 3, 8]),
+    counters=st.sampled_from(["own", "shared"]),
+)
 dispatches = st.sampled_from(["queue", "static"])
 lengths = st.lists(st.integers(0, 40), max_size=24)
 

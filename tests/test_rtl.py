@@ -38,6 +38,7 @@ from scrapy_neardup.errors import EngineUnavailable, HardwareMismatch, SpecError
 pytestmark = pytest.mark.xdist_group("rtl")  # one worker builds what all tests share
 
 MIXED = Design(mixer="fmix64")
+SHARED = Design(counters="shared")
 DESIGNS = [
     Design(),
     MIXED,
@@ -49,6 +50,9 @@ DESIGNS = [
     Design(bytes_per_cycle=2, n_cores=1, tie="ge"),
     Design(mixer="light", n_cores=5, selectable=True, key=5),
     Design(mixer="none", bytes_per_cycle=2, n_cores=3, selectable=True),
+    SHARED,
+    Design("light", "ge", 7, n_cores=3, counters="shared", counter_bits=5),
+    Design("fmix64", output="slots", n_cores=2, selectable=True, counters="shared"),
 ]
 EDGES = [*SAMPLE, b"       ", b"1234567", b"12345678", b" a b c d e f ", b"\xff" * 40, b"x " * 40]
 
@@ -119,6 +123,9 @@ def test_lint_finds_nothing(design, bus):
         ({"CW": 1}, "CW_must_be_2_to_64"),
         ({"TIE_GE": 2}, "TIE_GE_and_SLOTS_must_be_0_or_1"),
         ({"SLOTS": 2}, "TIE_GE_and_SLOTS_must_be_0_or_1"),
+        ({"SHARED": 2}, "SHARED_must_be_0_or_1"),
+        ({"SHARED": 1, "BYTES": 2, "N": 4}, "SHARED_works_with_BYTES_1_and_CW_5_to_64"),
+        ({"SHARED": 1, "CW": 4}, "SHARED_works_with_BYTES_1_and_CW_5_to_64"),
     ],
 )
 def test_parameters_that_do_not_work_are_refused_at_elaboration(values, refusal):
@@ -173,7 +180,9 @@ def test_written_rtl_is_complete_without_any_tool(tmp_path):
     assert "36 0 0024228508310ab0\n" in (tmp_path / "sample_trace.txt").read_text()
 
 
-@pytest.mark.parametrize(("design", "spec"), [(Design(), PAPER), (MIXED, FINGERPRINT)])
+@pytest.mark.parametrize(
+    ("design", "spec"), [(Design(), PAPER), (MIXED, FINGERPRINT), (SHARED, PAPER)]
+)
 def test_verilator_agrees_with_model_and_kernels_on_real_pages(design, spec, pages, built):
     needs_verilator()
     results = Verilated(design).run(pages)
@@ -207,7 +216,7 @@ def proof(step: str, file: str = "no_loss.sv", **parameters: int) -> str:
     return run(
         "yosys", "-p",
         f"read_verilog -formal {sources}; chparam {values} {step}; prep -top {step} -flatten; "
-        "async2sync; opt -full; "
+        "memory_map; async2sync; opt -full; "
         f"sat -tempinduct -maxsteps 40 -prove-asserts -set-assumes {step}",
     )  # fmt: skip
 
@@ -219,11 +228,14 @@ def proof(step: str, file: str = "no_loss.sv", **parameters: int) -> str:
         pytest.param("no_loss_lanes", {}, marks=pytest.mark.long),
         ("no_loss_lanes", {"MIXER": 1, "N": 2}),
         ("no_loss_lanes", {"BYTES": 2, "N": 2}),
+        ("no_loss_lanes", {"SHARED": 1, "N": 2}),
+        pytest.param("no_loss_lanes", {"SHARED": 1, "MIXER": 1, "N": 2}, marks=pytest.mark.long),
         pytest.param("no_loss_lanes", {"MIXER": 2, "N": 2}, marks=pytest.mark.long),
         pytest.param("no_loss_lanes", {"MIXER": 1, "N": 3}, marks=pytest.mark.long),
         pytest.param("no_loss_lanes", {"BYTES": 2, "N": 4}, marks=pytest.mark.long),
         ("no_loss_core", {}),
         ("no_loss_core", {"BYTES": 2}),
+        ("no_loss_core", {"SHARED": 1}),
         ("no_loss_output", {}),
         ("no_loss_output", {"SLOTS": 1}),
         ("no_loss_output", {"N": 4, "ROTATION": 4}),
@@ -247,6 +259,19 @@ def test_proof_fails_where_the_floor_or_what_it_gives_is_taken_away(step, parame
 @pytest.mark.parametrize("values", [{}, {"TIE_GE": 1}, {"BYTES": 2}, {"BYTES": 2, "TIE_GE": 1}])
 def test_core_computes_what_the_paper_says_for_every_input(values):
     assert "Induction step proven: SUCCESS!" in proof("values_core", "values.sv", **values)
+
+
+@pytest.mark.parametrize("tie_ge", [0, 1])
+def test_eight_adders_give_the_signs_of_64_counters_for_every_input(tie_ge):
+    needs("yosys")
+    files = f"{SOURCES / 'shared.sv'} {SOURCES / 'shared_counters.v'}"
+    proved = run(
+        "yosys", "-p",
+        f"read_verilog -formal -mem2reg {files}; chparam -set TIE_GE {tie_ge} shared_sums; "
+        "prep -top shared_sums -flatten; async2sync; opt -full; "
+        "sat -tempinduct -maxsteps 2 -prove-asserts -set-assumes shared_sums",
+    )  # fmt: skip
+    assert "Induction step proven: SUCCESS!" in proved
 
 
 def test_sum_that_is_proved_of_two_characters_is_two_steps_of_the_hash():

@@ -18,6 +18,7 @@ TESTS = Path(__file__).parent
 SHORT = [
     Design(),
     Design("light", "ge", 3, bytes_per_cycle=2, n_cores=4, counter_bits=6, selectable=True),
+    Design("fmix64", "ge", 5, n_cores=3, counters="shared"),
 ]
 LONG = [
     Design("fmix64", n_cores=3, key=0xFEEDFACECAFEBEEF),
@@ -27,6 +28,9 @@ LONG = [
     *(Design("fmix64", key=n, n_cores=n, selectable=True) for n in range(1, 9)),
     *(Design("none", n_cores=n, bytes_per_cycle=2, selectable=True) for n in range(1, 5)),
     *(Design("light", "ge", n, n_cores=n, bytes_per_cycle=2) for n in range(1, 5)),
+    Design(counters="shared"),
+    Design("light", "ge", 2, n_cores=4, counters="shared", counter_bits=6),
+    Design("none", n_cores=5, counters="shared", output="slots", selectable=True),
 ]
 
 

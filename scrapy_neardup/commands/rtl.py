@@ -24,6 +24,7 @@ EXAMPLES = """\
   scrapy neardup rtl --out core --bus axi --mixer any
   scrapy neardup rtl --out core --bus serial --mixer any && make -C core
   scrapy neardup rtl --out core --lanes 4 --bytes 2 --mixer light
+  scrapy neardup rtl --out core --counters shared
   scrapy neardup rtl --build
 """
 
@@ -41,6 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--bytes", type=int, default=1, choices=(1, 2), help="characters a core takes in a cycle"
+    )
+    parser.add_argument(
+        "--counters",
+        default="own",
+        choices=("own", "shared"),
+        help="shared: eight adders for a core's 64 counters, half the logic for the same values, "
+        "up to 17 cycles later; with --bytes 1",
     )
     parser.add_argument(
         "--mixer",
@@ -118,4 +126,5 @@ def design(options: argparse.Namespace, mixer: str) -> Design:
         tie=options.tie,
         n_cores=options.lanes if options.lanes is not None else 8 // options.bytes,
         bytes_per_cycle=options.bytes,
+        counters=options.counters,
     )

@@ -363,7 +363,8 @@ async def after_a_reset_at_any_time_documents_are_answered(dut) -> None:  # type
 async def registers_tell_the_design_and_refuse_what_they_must(dut) -> None:  # type: ignore[no-untyped-def]
     bench, registers = await started(dut)
     values = parameters(design)
-    flags = values["TIE_GE"] << 12 | values["SLOTS"] << 13 | values["CW"] << 16 | 8 << 24
+    flags = values["TIE_GE"] << 12 | values["SLOTS"] << 13
+    flags |= values["SHARED"] << 14 | values["CW"] << 16 | 8 << 24
     assert await registers.read_dword(ADDRESS["IDENTITY"]) == 0x4E445550
     told = values["N"] | values["BYTES"] << 4 | values["MIXER"] << 8 | flags
     assert await registers.read_dword(ADDRESS["DESIGN"]) == told

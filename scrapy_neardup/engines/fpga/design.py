@@ -18,6 +18,7 @@ FLOOR = 7  # characters; with its NUL no document is shorter than "at least eigh
 
 Mixer = Literal["none", "light", "fmix64"]
 Output = Literal["latched", "slots"]
+Counters = Literal["own", "shared"]
 
 # Registers between a word's hash and the counters.
 MIXER_STAGES: dict[Mixer, int] = {"none": 0, "light": 3, "fmix64": 10}
@@ -30,6 +31,9 @@ class Design:
     mixer            what happens to a word's sdbm before it is counted, see MIXER_STAGES
     tie              as in FingerprintSpec; "gt" is Figure 8's sign bit
     key              xored to the hash before the mixer; 0 for mixer "none"
+    counters         "own": each of the 64 has an adder, Figure 7; "shared": eight adders in turn,
+                     for one byte a cycle and five bits or more; the same values, 9 to 17 cycles
+                     later
     selectable       the mixer is chosen by a register: all three are built, and each takes the
                      registers of the longest
     counter_bits     width of the 64 signed counters; they wrap like two's complement
@@ -49,6 +53,7 @@ class Design:
     bytes_per_cycle: int = 1
     output: Output = "latched"
     selectable: bool = False
+    counters: Counters = "own"
 
     def __post_init__(self) -> None:
         if self.bytes_per_cycle not in (1, 2):
@@ -60,6 +65,12 @@ class Design:
             )
         if not 2 <= self.counter_bits <= 64:
             raise SpecError(f"counter_bits={self.counter_bits}: take 2 to 64")
+        if self.counters == "shared" and (self.bytes_per_cycle != 1 or self.counter_bits < 5):
+            raise SpecError(
+                "counters='shared' adds up at most four votes in eight cycles: take "
+                f"bytes_per_cycle=1, not {self.bytes_per_cycle}, and counter_bits=5 to 64, "
+                f"not {self.counter_bits}"
+            )
         if self.mixer == "none" and self.key:
             raise SpecError("mixer='none' is the paper's plain sdbm, which takes no key")
 
@@ -97,7 +108,7 @@ class Design:
         return word * self.rotation + 1 + byte // self.bytes_per_cycle
 
     def ready(self, nul_cycle: int, lane: int) -> int:
-        """The first cycle in which the fingerprint can leave a "latched" engine.
+        """The first cycle in which the fingerprint can leave, unless has_slots.
 
         Four cycles after NUL: registers for the word's hash, the counters, the sign and
         the output. A mixer adds its stages, and a cycle more where the other lane of the two
@@ -109,9 +120,21 @@ class Design:
         return hashed + self.mixer_stages + 3
 
     @property
+    def has_slots(self) -> bool:
+        """Whether a result leaves so many cycles after the fetch of its document's last word.
+
+        With shared counters it does even with a "latched" output: lanes are done in turn.
+        """
+        return self.output == "slots" or self.counters == "shared"
+
+    @property
     def slot_delay(self) -> int:
-        """Cycles from the fetch of a document's last word to its result, output "slots"."""
-        return self.rotation + self.mixer_stages + 4
+        """Cycles from the fetch of a document's last word to its result, if has_slots.
+
+        Shared counters are read in the eight cycles after the word's last vote, and then signed.
+        """
+        shared = 9 if self.counters == "shared" else 0
+        return self.rotation + self.mixer_stages + 4 + shared
 
 
 def design_for(spec: FingerprintSpec) -> Design:

@@ -83,7 +83,7 @@ class FingerprintEngine:
                 break
 
     def _leaves(self, lane: int) -> int:
-        if self.design.output == "slots":
+        if self.design.has_slots:
             return self._fetched[lane] + self.design.slot_delay
         return self.design.ready(self.cycle, lane)
 

@@ -74,7 +74,7 @@ class Scheduler:
         return self._turns[lane] - duration
 
     def _leaves(self, fetch: int, lane: int, length: int, words: int) -> int:
-        if self.design.output == "slots":
+        if self.design.has_slots:
             return fetch + (words - 1) * self.design.rotation + self.design.slot_delay
         return self.design.ready(fetch + self.design.nul_after(length), lane)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from scrapy_neardup.engines.fpga.design import Design, Mixer, Output, pack
+from scrapy_neardup.engines.fpga.design import Counters, Design, Mixer, Output, pack
 from scrapy_neardup.engines.fpga.fingerprint_engine import Result, simulate
 from scrapy_neardup.engines.fpga.packaging import core_file, ip_xact
 
@@ -17,6 +17,7 @@ SOURCES = Path(__file__).parent / "rtl"
 MIXER_CODES: dict[Mixer, int] = {"none": 0, "light": 1, "fmix64": 2}
 ANY_MIXER = 3
 OUTPUT_CODES: dict[Output, int] = {"latched": 0, "slots": 1}
+COUNTERS_CODES: dict[Counters, int] = {"own": 0, "shared": 1}
 
 Bus = Literal["words", "axi", "wishbone", "serial", "any"]
 TOPS: dict[Bus, str] = {
@@ -50,6 +51,7 @@ def parameters(design: Design) -> dict[str, int]:
         "TIE_GE": int(design.tie == "ge"),
         "MIXER": ANY_MIXER if design.selectable else MIXER_CODES[design.mixer],
         "SLOTS": OUTPUT_CODES[design.output],
+        "SHARED": COUNTERS_CODES[design.counters],
     }
 
 

@@ -12,7 +12,8 @@ module fingerprint_engine #(
     parameter BYTES = 1,    // characters a cycle and core, 1 or 2
     parameter TIE_GE = 0,
     parameter MIXER = 0,    // 0 none (the paper), 1 light, 2 fmix64, 3 chosen by `select`
-    parameter SLOTS = 0     // 0 priority multiplexer (the paper), 1 each lane in its own slot
+    parameter SLOTS = 0,    // 0 priority multiplexer (the paper), 1 each lane in its own slot
+    parameter SHARED = 0    // 1: a core's 64 counters share eight adders
 ) (
     input  wire        clk,
     input  wire        rst,
@@ -30,7 +31,7 @@ module fingerprint_engine #(
     localparam STAGES = MIXER == 0 ? 0 : MIXER == 1 ? 3 : 10;
     localparam [2:0] LAST_TURN = ROTATION[2:0] - 3'd1;
     // A lane's slot comes so many cycles after the turn of its document's last word.
-    localparam [31:0] SLOT = ROTATION + 3 + STAGES;
+    localparam [31:0] SLOT = ROTATION + 3 + STAGES + (SHARED != 0 ? 9 : 0);
 
     // A parameter that does not work names a module that does not exist: no tool goes on from there.
     generate
@@ -49,6 +50,12 @@ module fingerprint_engine #(
         if (TIE_GE != 0 && TIE_GE != 1 || SLOTS != 0 && SLOTS != 1) begin : flags
             TIE_GE_and_SLOTS_must_be_0_or_1 refused ();
         end
+        if (SHARED != 0 && SHARED != 1) begin : adders
+            SHARED_must_be_0_or_1 refused ();
+        end
+        if (SHARED != 0 && (BYTES != 1 || CW < 5)) begin : sums
+            SHARED_works_with_BYTES_1_and_CW_5_to_64 refused ();
+        end
     endgenerate
 
     always @(posedge clk) turn <= rst ? 3'd0 : (turn + 3'd1) & LAST_TURN;
@@ -57,7 +64,8 @@ module fingerprint_engine #(
     wire [64*N-1:0] fingerprint;
 
     lanes #(
-        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .STAGES(STAGES)
+        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .STAGES(STAGES),
+        .SHARED(SHARED)
     ) in (
         .clk(clk), .rst(rst), .key(key), .select(select), .turn(turn), .in_valid(in_valid), .in_word(in_word),
         .closing(closing), .fingerprint(fingerprint)

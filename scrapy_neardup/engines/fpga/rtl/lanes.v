@@ -11,7 +11,8 @@ module lanes #(
     parameter BYTES = 1,
     parameter TIE_GE = 0,
     parameter MIXER = 0,
-    parameter STAGES = 0    // of the mixer
+    parameter STAGES = 0,   // of the mixer
+    parameter SHARED = 0
 ) (
     input  wire            clk,
     input  wire            rst,
@@ -33,6 +34,8 @@ module lanes #(
     generate
         for (i = 0; i < N; i = i + 1) begin : lane
             localparam [2:0] LANE = i;
+            // A word's votes come from so many cycles after its turn on, for eight cycles.
+            localparam [31:0] FRAME = i + 2 + STAGES;
             reg         busy;
             reg  [63:0] buffer;
             wire        ended = buffer[7:0] == 8'd0 | (BYTES == 2 & buffer[15:8] == 8'd0);
@@ -48,13 +51,15 @@ module lanes #(
                 if (rst) busy <= 1'b0;
             end
 
-            simhash_core #(.CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE)) core (
+            simhash_core #(
+                .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .SHARED(SHARED)
+            ) core (
                 .clk(clk), .rst(rst),
                 .chars_valid(busy), .chars(buffer[8*BYTES-1:0]),
                 .word_valid(word_valid[i]), .word_last(word_last[i]),
                 .word_hash(word_hash[64*i+:64]),
                 .feature_valid(feature_valid[i]), .feature_last(feature_last[i]),
-                .feature(feature[64*i+:64]),
+                .feature(feature[64*i+:64]), .frame(turn == FRAME[2:0]),
                 .closing(closing[i]), .fingerprint(fingerprint[64*i+:64])
             );
         end

@@ -19,6 +19,7 @@ module no_loss_lanes #(
     parameter N = 8,
     parameter BYTES = 1,
     parameter MIXER = 0,
+    parameter SHARED = 0,
     parameter FLOOR = 7
 ) (
     input wire        clk,
@@ -27,7 +28,8 @@ module no_loss_lanes #(
 );
     localparam ROTATION = 8 / BYTES;
     localparam STAGES = MIXER == 0 ? 0 : MIXER == 1 ? 3 : 10;
-    localparam LONGEST = ROTATION + 2 + STAGES;     // from a document's last word to its closing
+    // From a document's last word to its closing. With shared adders it always takes this long.
+    localparam LONGEST = SHARED != 0 ? 19 + STAGES : ROTATION + 2 + STAGES;
     localparam [2:0] LAST_TURN = ROTATION[2:0] - 3'd1;
 
     reg          rst = 1'b1;
@@ -45,7 +47,7 @@ module no_loss_lanes #(
         for (i = 0; i < 8; i = i + 1) assign is_nul[i] = in_word[8*i+:8] == 8'd0;
     endgenerate
 
-    lanes #(.N(N), .BYTES(BYTES), .MIXER(MIXER), .STAGES(STAGES)) in (
+    lanes #(.N(N), .BYTES(BYTES), .MIXER(MIXER), .STAGES(STAGES), .SHARED(SHARED)) in (
         .clk(clk), .rst(rst), .key(64'd0), .select(2'd0), .turn(turn), .in_valid(in_valid), .in_word(in_word),
         .closing(closing), .fingerprint()
     );
@@ -53,7 +55,8 @@ module no_loss_lanes #(
     // A character each cycle and three registers; of two lanes with one mixer one may wait.
     integer k;
     reg  [2:0] nul;     // where the document ends in its last word
-    wire [4:0] delay = nul / BYTES + 3 + STAGES + (MIXER != 0 & BYTES == 1 & ~nul[0]);
+    wire [4:0] delay = SHARED != 0 ? LONGEST
+                     : nul / BYTES + 3 + STAGES + (MIXER != 0 & BYTES == 1 & ~nul[0]);
     always @* begin
         nul = 3'd0;
         for (k = 7; k >= 0; k = k - 1) if (is_nul[k]) nul = k[2:0];
@@ -87,7 +90,8 @@ module no_loss_lanes #(
 endmodule
 
 module no_loss_core #(
-    parameter BYTES = 1
+    parameter BYTES = 1,
+    parameter SHARED = 0
 ) (
     input wire               clk,
     input wire               rst,
@@ -95,6 +99,7 @@ module no_loss_core #(
     input wire               chars_valid,
     input wire               feature_valid,
     input wire               feature_last,
+    input wire               frame,
     input wire [63:0]        feature
 );
     wire        closing;
@@ -102,10 +107,10 @@ module no_loss_core #(
     reg  [63:0] was;
     reg         may_differ = 1'b1;
 
-    simhash_core #(.BYTES(BYTES)) core (
+    simhash_core #(.BYTES(BYTES), .SHARED(SHARED)) core (
         .clk(clk), .rst(rst), .chars_valid(chars_valid), .chars(chars),
         .word_valid(), .word_last(), .word_hash(), .feature_valid(feature_valid),
-        .feature_last(feature_last), .feature(feature),
+        .feature_last(feature_last), .feature(feature), .frame(frame),
         .closing(closing), .fingerprint(fingerprint)
     );
 

@@ -1,7 +1,7 @@
 // Registers of the core, 32 bits each, behind any bus.
 //
 //   0x00 IDENTITY   "NDUP", 0x4e445550
-//   0x04 DESIGN     N, BYTES << 4, MIXER << 8, TIE_GE << 12, SLOTS << 13, CW << 16, ID << 24
+//   0x04 DESIGN     N, BYTES << 4, MIXER << 8, TIE_GE << 12, SLOTS << 13, SHARED << 14, CW << 16, ID << 24
 //   0x08 CONTROL    write 1: reset the engine and what is in it; the key and the mixer stay
 //   0x0c STATUS     0 busy, 1 blocked by more than N interleaved documents, 2 a result was lost
 //   0x10 KEY_LOW    of the mixer; key and mixer are refused while the core is busy
@@ -23,6 +23,7 @@ module registers #(
     parameter TIE_GE = 0,
     parameter MIXER = 0,
     parameter SLOTS = 0,
+    parameter SHARED = 0,
     parameter ID = 8
 ) (
     input  wire        clk,
@@ -48,7 +49,7 @@ module registers #(
 );
     localparam [31:0] IDENTITY = 32'h4e445550;
     localparam [31:0] DESIGN = N | BYTES << 4 | MIXER << 8 | TIE_GE << 12 | SLOTS << 13
-                             | CW << 16 | ID << 24;
+                             | SHARED << 14 | CW << 16 | ID << 24;
     localparam [31:0] FIXED = MIXER;
     localparam [1:0]  FIRST = MIXER == 3 ? 2'd2 : FIXED[1:0];
 

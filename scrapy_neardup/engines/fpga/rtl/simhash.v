@@ -12,6 +12,7 @@ module simhash #(
     parameter TIE_GE = 0,
     parameter MIXER = 0,
     parameter SLOTS = 0,
+    parameter SHARED = 0,
     parameter ID = 8,
     parameter QUEUE = 4,
     parameter RESULTS = 5
@@ -48,7 +49,7 @@ module simhash #(
     assign m_tvalid = stream_valid & ~engine_rst;
 
     registers #(
-        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .ID(ID)
+        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .SHARED(SHARED), .ID(ID)
     ) control (
         .clk(clk), .rst(rst), .write(write & ~rst), .write_address(write_address),
         .write_data(write_data), .write_strobe(write_strobe), .refused(refused),
@@ -60,7 +61,7 @@ module simhash #(
     );
 
     simhash_stream #(
-        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .ID(ID),
+        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .SHARED(SHARED), .ID(ID),
         .QUEUE(QUEUE), .RESULTS(RESULTS)
     ) stream (
         .clk(clk), .rst(engine_rst), .key(key), .select(select),

@@ -10,6 +10,7 @@ module simhash_axi #(
     parameter TIE_GE = 0,
     parameter MIXER = 0,
     parameter SLOTS = 0,
+    parameter SHARED = 0,
     parameter ID = 8,
     parameter QUEUE = 4,
     parameter RESULTS = 5
@@ -79,7 +80,7 @@ module simhash_axi #(
     assign m_axis_tlast = 1'b1;
 
     simhash #(
-        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .ID(ID),
+        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .SHARED(SHARED), .ID(ID),
         .QUEUE(QUEUE), .RESULTS(RESULTS)
     ) core (
         .clk(aclk), .rst(rst), .write(write), .write_address(s_axil_awaddr[5:2]),

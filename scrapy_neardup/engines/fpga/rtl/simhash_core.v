@@ -3,15 +3,16 @@
 // chars in -> word_* out ... feature_* in -> fingerprint out. Between word_hash and feature
 // the fingerprint engine may put a mixer; without one it wires word_* to feature_*.
 //
-// Registers on the way: word hash | counters | sign with one character a cycle,
-// characters | word hash | counters and sign with two.
+// Registers on the way: word hash with one character a cycle, characters | word hash with two; then
+// those of own_counters.v or shared_counters.v.
 
 `default_nettype none
 
 module simhash_core #(
     parameter CW = 24,      // counter bits: exact below 2**(CW-1) words a document
     parameter BYTES = 1,    // characters a cycle, 1 or 2
-    parameter TIE_GE = 0    // 1: a tie gives a one (Figure 3), 0: a zero (the text, Figure 8)
+    parameter TIE_GE = 0,   // 1: a tie gives a one (Figure 3), 0: a zero (the text, Figure 8)
+    parameter SHARED = 0    // 1: eight adders for the 64 counters, with one character a cycle
 ) (
     input  wire               clk,
     input  wire               rst,
@@ -23,8 +24,9 @@ module simhash_core #(
     input  wire               feature_valid,
     input  wire               feature_last,
     input  wire [63:0]    feature,
+    input  wire               frame,          // with SHARED: a word's first vote can come in this cycle
     output wire               closing,        // fingerprint takes a new value with this cycle
-    output reg  [63:0]    fingerprint
+    output wire [63:0]        fingerprint
 );
     /* verilator no_inline_module */  // one copy of the code for all cores: it fits the cache
 
@@ -89,46 +91,20 @@ module simhash_core #(
         end
     endgenerate
 
-    // ---- The counters: zeros up, ones down, so that V > 0 is the sign bit (Figure 8).
-    // A one-byte core samples them a cycle after the last vote, and no vote can come in that
-    // cycle: after a NUL a word needs two. A two-byte core may be voting for the next
-    // document by then, so it samples the sum that the last vote makes.
-    reg any_word;       // before this cycle; a first vote of this cycle makes no tie
-
-    always @(posedge clk) begin
-        if (closing | rst) any_word <= 1'b0;
-        else if (feature_valid) any_word <= 1'b1;
-    end
-
-    genvar i;
     generate
-        if (BYTES == 1) begin : later
-            reg closing_q;
-            always @(posedge clk) closing_q <= feature_last & ~rst;
-            assign closing = closing_q;
-        end else begin : at_once
-            assign closing = feature_last;
-        end
-
-        for (i = 0; i < 64; i = i + 1) begin : bits
-            reg  [CW-1:0] zeros;
-            wire [CW-1:0] total;
-
-            // The sum stands inside its condition: a simulator then skips idle counters.
-            always @(posedge clk) begin
-                if (closing) begin
-                    zeros <= {CW{1'b0}};
-                    fingerprint[i] <=
-                        total[CW-1] | (TIE_GE != 0 & any_word & total == {CW{1'b0}});
-                end else if (feature_valid) zeros <= zeros + {{(CW - 1) {feature[i]}}, 1'b1};
-                if (rst) zeros <= {CW{1'b0}};
-            end
-
-            if (BYTES == 1) begin : sampled
-                assign total = zeros;
-            end else begin : summed
-                assign total = feature_valid ? zeros + {{(CW - 1) {feature[i]}}, 1'b1} : zeros;
-            end
+        if (SHARED != 0) begin : shared
+            shared_counters #(.CW(CW), .TIE_GE(TIE_GE)) counters (
+                .clk(clk), .rst(rst), .frame(frame), .feature_valid(feature_valid),
+                .feature_last(feature_last), .feature(feature),
+                .closing(closing), .fingerprint(fingerprint)
+            );
+        end else begin : own
+            own_counters #(.CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE)) counters (
+                .clk(clk), .rst(rst), .feature_valid(feature_valid),
+                .feature_last(feature_last), .feature(feature),
+                .closing(closing), .fingerprint(fingerprint)
+            );
+            wire unused = &{1'b0, frame};
         end
     endgenerate
 endmodule

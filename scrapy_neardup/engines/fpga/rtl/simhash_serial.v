@@ -28,6 +28,7 @@ module simhash_serial #(
     parameter TIE_GE = 0,
     parameter MIXER = 0,
     parameter SLOTS = 0,
+    parameter SHARED = 0,
     parameter DIVISOR = 25  // clock cycles a bit of the line
 ) (
     input  wire       clk,
@@ -130,7 +131,7 @@ module simhash_serial #(
     wire [2:0]  m_tuser;
 
     simhash #(
-        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .ID(8)
+        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .SHARED(SHARED), .ID(8)
     ) core (
         .clk(clk), .rst(rst_in), .write(execute & is_write & address[7:6] == 2'd0),
         .write_address(address[5:2]), .write_data(value), .write_strobe(4'hf), .refused(refused),

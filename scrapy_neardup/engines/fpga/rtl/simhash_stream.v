@@ -13,6 +13,7 @@ module simhash_stream #(
     parameter TIE_GE = 0,
     parameter MIXER = 0,
     parameter SLOTS = 0,
+    parameter SHARED = 0,
     parameter ID = 8,       // bits of tid
     parameter QUEUE = 4,    // log2 of the words that may wait for a lane
     parameter RESULTS = 5   // log2 of the results that may be in the engine or wait
@@ -73,7 +74,7 @@ module simhash_stream #(
     );
 
     fingerprint_engine #(
-        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS)
+        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .SHARED(SHARED)
     ) engine (
         .clk(clk), .rst(rst), .key(key), .select(select), .turn(turn),
         .in_valid(give), .in_word(give_word),

@@ -21,6 +21,7 @@ module simhash_wishbone #(
     parameter TIE_GE = 0,
     parameter MIXER = 0,
     parameter SLOTS = 0,
+    parameter SHARED = 0,
     parameter ID = 8,
     parameter QUEUE = 4,
     parameter RESULTS = 5
@@ -79,7 +80,7 @@ module simhash_wishbone #(
     end
 
     simhash #(
-        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .ID(ID),
+        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .SHARED(SHARED), .ID(ID),
         .QUEUE(QUEUE), .RESULTS(RESULTS)
     ) core (
         .clk(clk), .rst(rst), .write(asked & we & ~is_window), .write_address(adr[5:2]),

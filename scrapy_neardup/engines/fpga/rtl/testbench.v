@@ -17,6 +17,7 @@ module testbench #(
     parameter TIE_GE = 0,
     parameter MIXER = 0,
     parameter SLOTS = 0,
+    parameter SHARED = 0,
     parameter CAPACITY = 65536
 );
     reg  [63:0] words [0:CAPACITY-1];
@@ -34,7 +35,7 @@ module testbench #(
     wire [63:0] out_fingerprint;
 
     fingerprint_engine #(
-        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS)
+        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .SHARED(SHARED)
     ) engine (
         .clk(clk), .rst(rst), .key(key), .select(select), .turn(turn), .in_valid(in_valid), .in_word(in_word),
         .out_valid(out_valid), .out_lane(out_lane), .out_fingerprint(out_fingerprint),

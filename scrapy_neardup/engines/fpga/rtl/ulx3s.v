@@ -10,6 +10,7 @@ module ulx3s #(
     parameter TIE_GE = 0,
     parameter MIXER = 0,
     parameter SLOTS = 0,
+    parameter SHARED = 0,
     parameter DIVISOR = 25  // 25 MHz / 1 Mbit/s
 ) (
     input  wire       clk_25mhz,
@@ -21,7 +22,7 @@ module ulx3s #(
     always @(posedge clk_25mhz) if (~&up) up <= up + 4'd1;
 
     simhash_serial #(
-        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS),
+        .N(N), .CW(CW), .BYTES(BYTES), .TIE_GE(TIE_GE), .MIXER(MIXER), .SLOTS(SLOTS), .SHARED(SHARED),
         .DIVISOR(DIVISOR)
     ) core (
         .clk(clk_25mhz), .rst_in(~&up), .rx(ftdi_txd), .tx(ftdi_rxd), .answered(led)

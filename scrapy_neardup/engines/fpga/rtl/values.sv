@@ -150,9 +150,9 @@ module values_core #(
     endgenerate
 
     // ---- Votes and signs, of one bit: all are alike.
-    (* hierconn *) wire [CW-1:0] \core.bits[0].zeros ;
-    (* hierconn *) wire          \core.any_word ;
-    wire [CW-1:0] zeros = \core.bits[0].zeros ;
+    (* hierconn *) wire [CW-1:0] \core.own.counters.bits[0].zeros ;
+    (* hierconn *) wire          \core.own.counters.any_word ;
+    wire [CW-1:0] zeros = \core.own.counters.bits[0].zeros ;
     reg  [CW-1:0] counter = {CW{1'b0}};
     reg           any = 1'b0, sign = 1'b0, came = 1'b0, ending = 1'b0;
     wire [CW-1:0] counted = feature_valid ? feature[0] ? counter - 1'b1 : counter + 1'b1 : counter;
@@ -173,7 +173,7 @@ module values_core #(
         if (BYTES == 1) assume (~(ending & feature_valid));
         assert (closing == closes);
         assert (zeros == counter);
-        assert (\core.any_word == any);
+        assert (\core.own.counters.any_word == any);
         assert (any | counter == 0);    // for the induction: a first vote makes no tie
         assert (~came | fingerprint[0] == sign);
     end
