@@ -1,6 +1,6 @@
 """`scrapy neardup dedup` and others on the same pages: rate, CPU, memory, recall, precision.
 
-    python -m benchmarks.dedup_peers [--pages N] [--cores 1 2] [--only NAME …] [--json FILE]
+    python -m benchmarks.dedup_peers [--pages N] [--cores 1 2] [--only NAME …] [--limit SECONDS]
 
 The pages are texts of ../shared/data/pairs, cut to 300 words, in which every third word is another;
 15 % are copies word by word, 15 % have two other words. Every program gets the same JSON lines and
@@ -8,7 +8,7 @@ writes what it keeps. Peers that are not installed are passed over; --python nam
 that has them:
 
     python -m venv peers
-    peers/bin/pip install rensa datatrove tokenizers orjson text-dedup 'xxhash<4'
+    peers/bin/pip install rensa datatrove tokenizers orjson spacy text-dedup 'xxhash<4'
     python -m benchmarks.dedup_peers --python peers/bin/python
 """
 
@@ -18,6 +18,7 @@ import json
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -98,6 +99,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--only", nargs="+", default=[OURS, *PEERS])
     parser.add_argument("--python", default=sys.executable, help="that has the peers")
+    parser.add_argument("--limit", type=float, default=900, help="seconds for each program")
     parser.add_argument("--json", metavar="FILE", type=Path)
     options = parser.parse_args()
     rows = []
@@ -107,7 +109,8 @@ def main() -> None:
         print(f"{options.pages:,} pages, {source.stat().st_size / 1e6:.0f} MB", flush=True)
         for name in options.only:
             for cores in options.cores:
-                row = measured(name, source, Path(folder), cores, options.python, sources)
+                with_peers = options.python, options.limit
+                row = measured(name, source, Path(folder), cores, *with_peers, sources)
                 print(json.dumps(row), flush=True)
                 rows.append(row)
     if options.json:
@@ -141,7 +144,13 @@ def make(path: Path, n_pages: int) -> list[int]:
 
 
 def measured(
-    name: str, source: Path, folder: Path, cores: int, python: str, sources: list[int]
+    name: str,
+    source: Path,
+    folder: Path,
+    cores: int,
+    python: str,
+    limit_s: float,
+    sources: list[int],
 ) -> dict[str, Any]:
     """One program on so many cores."""
     out = folder / f"{name.replace(' ', '-')}-{cores}"
@@ -157,9 +166,9 @@ def measured(
         program = out / "program.py"
         program.write_text(PEERS[name], encoding="utf-8")
         command = [python, str(program), str(source), str(out), str(cores)]
-    wall, cpu, memory, failed = timed(["taskset", "-c", f"0-{cores - 1}", *command])
+    wall, cpu, memory, failed = timed(["taskset", "-c", f"0-{cores - 1}", *command], limit_s)
     if failed:
-        return {"program": name, "cores": cores, "failed": failed}
+        return {"program": name, "cores": cores, "CPU s": round(cpu, 1), "failed": failed}
     kept = kept_ids(out)
     return {
         "program": name,
@@ -172,23 +181,27 @@ def measured(
     }
 
 
-def timed(command: list[str]) -> tuple[float, float, float, str]:
+def timed(command: list[str], limit_s: float) -> tuple[float, float, float, str]:
     """Wall and CPU seconds, the most memory of all processes together, and why it failed."""
-    # A group of its own: processes of a fork server are nobody's children when they end.
     began = time.monotonic()
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, process_group=0
-    )
     cpu: dict[int, float] = {}
     peak = 0.0
-    while process.poll() is None:
-        seconds, megabytes = of_group(process.pid)
-        cpu |= seconds
-        peak = max(peak, megabytes)
-        time.sleep(0.1)
-    assert process.stderr is not None
-    error = process.stderr.read().decode("utf-8", "replace")
-    wall = time.monotonic() - began
+    # A file: a pipe that nobody reads holds programs up that write a lot to it. A group of its own:
+    # processes of a fork server are nobody's children when they end.
+    with tempfile.TemporaryFile() as told:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=told, process_group=0)
+        while process.poll() is None:
+            seconds, megabytes = of_group(process.pid)
+            cpu |= seconds
+            peak = max(peak, megabytes)
+            if time.monotonic() - began > limit_s:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                return limit_s, sum(cpu.values()), peak, f"stopped after {limit_s:,.0f} s"
+            time.sleep(0.1)
+        wall = time.monotonic() - began
+        told.seek(0)
+        error = told.read().decode("utf-8", "replace")
     return wall, sum(cpu.values()), peak, error[-300:] if process.returncode else ""
 
 

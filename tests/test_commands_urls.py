@@ -1,12 +1,15 @@
 """`scrapy neardup urls`: what a list of URLs would become."""
 
 import gzip
+import io
 import json
 from pathlib import Path
 
 import pytest
 
 from scrapy_neardup import commands
+from scrapy_neardup.errors import InputError
+from scrapy_neardup.offline.line_files import lines_in
 
 URLS = """\
 http://shop.example/a?utm_source=x
@@ -63,3 +66,51 @@ def test_a_file_that_is_not_there_is_named(
 ) -> None:
     assert commands.main(["urls", str(tmp_path / "none")]) == 2
     assert "none: No such file" in capsys.readouterr().err
+
+
+class Counting(io.BytesIO):
+    """A file that knows how far it was read."""
+
+    furthest = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        self.furthest = max(self.furthest, self.tell())
+        return found
+
+
+def test_a_bomb_of_one_line_is_given_up_long_before_it_is_unpacked(tmp_path: Path) -> None:
+    packed = gzip.compress(b"x" * (1 << 26))
+    bomb = Counting(packed)
+    file = io.BufferedReader(bomb)
+    with pytest.raises(InputError, match="line 1: has more than 1,000 bytes"):
+        list(lines_in(file, "urls.gz", 1_000))
+    assert bomb.furthest < len(packed)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        gzip.compress(URLS.encode())[:-9],
+        gzip.compress(URLS.encode())[:12] + b"\xff" * 20,
+        b"\x1f\x8b",
+        b"http://h.example/" + b"a" * (1 << 20),
+    ],
+    ids=["torn", "damaged", "no more than a mark", "a long line"],
+)
+def test_a_file_that_is_no_list_of_urls_is_an_exit_code(
+    tmp_path: Path, data: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "urls.txt"
+    path.write_bytes(data)
+    assert commands.main(["urls", str(path)]) == 2
+    assert "urls.txt" in capsys.readouterr().err
+
+
+def test_urls_are_read_from_a_pipe(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with file.open("rb") as packed:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(packed))
+        assert commands.main(["urls", "-"]) == 0
+    assert "5 URLs become 4" in capsys.readouterr().out

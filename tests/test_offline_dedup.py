@@ -2,6 +2,7 @@
 
 import bz2
 import csv
+import errno
 import gzip
 import io
 import json
@@ -11,6 +12,8 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from multiprocessing import Pipe
+from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,10 @@ from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import records
 from scrapy_neardup.offline.dedup.formats.warc import Warc
 from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.reading import Work
 from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
+from scrapy_neardup.offline.dedup.workers import serve
+from scrapy_neardup.offline.dedup.writing import Writer
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.lock import FolderLock
 
@@ -143,14 +149,14 @@ def tsv_ids(path: Path) -> list[int]:
     return csv_ids(path, "\t")
 
 
-def warc_ids(path: Path) -> list[int]:
+def warc_ids(path: Path, kind: str = "response") -> list[int]:
     from warcio.archiveiterator import ArchiveIterator
 
     file = io.BytesIO(unpacked(path))
     urls = [
         record.rec_headers.get_header("WARC-Target-URI")
         for record in ArchiveIterator(file)
-        if record.rec_type == "response"
+        if record.rec_type == kind
     ]
     return [int(url.rpartition("/")[2]) for url in urls]
 
@@ -550,12 +556,90 @@ def test_a_page_that_ends_its_worker_is_kept_and_costs_no_other(tmp_path: Path) 
     assert summary["others"]["not_compared/failed"] == 1
 
 
+def test_a_worker_ends_in_silence_when_nobody_waits_for_its_answer(tmp_path: Path) -> None:
+    """As when a kill takes the main process while a worker reads for it."""
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    work = Work(NearDupSettings(), 1, find_inputs([tmp_path / "a.jsonl"]), Limits(), "")
+    ours, theirs = Pipe()
+    ours.send(("columns", (0, Fields())))
+    ours.close()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        serve(theirs, work, RawValue("q", -1))
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_run_that_is_done_is_not_done_again(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(jsonl())
     assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out" / "kept").iterdir()}
     assert run(tmp_path / "out", tmp_path / "a.jsonl") == 0
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "out" / "kept").iterdir()} == before
+
+
+def test_files_of_other_formats_in_a_folder_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(jsonl())
+    (folder / "a.html").write_bytes(page("a page"))
+    assert run(tmp_path / "out", folder) == 0
+    assert "left out" not in capsys.readouterr().err
+    (folder / "b.arc.gz").write_bytes(b"")
+    (folder / "notes.txt").write_bytes(b"")
+    assert run(tmp_path / "again", folder) == 0
+    told = capsys.readouterr().err
+    assert f"2 files of other formats are left out, such as {folder / 'b.arc.gz'}" in told
+
+
+def test_a_partitioned_table_keeps_its_folders(tmp_path: Path) -> None:
+    """Two files of one name, in folders that say what no column does."""
+    for site in "ab":
+        folder = tmp_path / "in" / f"site={site}.example" / "day=1"
+        folder.mkdir(parents=True)
+        host = f"{site}.example".encode()
+        (folder / "part-0.jsonl").write_bytes(jsonl().replace(b"a.example", host))
+    out = tmp_path / "out"
+    assert run(out, tmp_path / "in") == 0
+    parts = (out / "kept").rglob("*.jsonl")
+    found = {p.relative_to(out / "kept").as_posix(): unpacked_lines(p) for p in parts}
+    assert found == {
+        f"site={site}.example/day=1/0000{number}-part-0.jsonl": KEPT
+        for number, site in enumerate("ab")
+    }
+
+
+@pytest.mark.parametrize("content", ["", "\n", "[]", "\ufeff"])
+def test_a_json_file_without_records_is_no_damage(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.json").write_text(content, "utf-8")
+    assert run(tmp_path / "out", tmp_path / "a.json") == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (summary["records"], summary["damaged"]) == (0, 0)
+
+
+def test_a_file_that_is_no_json_array_is_damage_once(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("no array")
+    assert run(tmp_path / "out", tmp_path / "a.json") == 0
+    assert len(lines(tmp_path / "out" / "damaged.jsonl")) == 1
+
+
+@pytest.mark.parametrize("name", [".DS_Store", "Thumbs.db", "00000x", "-1"])
+def test_a_run_goes_on_beside_files_that_are_not_its_own(tmp_path: Path, name: str) -> None:
+    out, source = tmp_path / "out", tmp_path / "a.jsonl"
+    source.write_bytes(jsonl())
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Writer, "_add", full)
+        assert run(out, source) == WRONG_USE
+    (out / "kept" / name).write_text("of a file manager")
+    assert run(out, source) == 0
+    assert (out / "kept" / "00000-a.jsonl").stat().st_size
+    assert (out / "kept" / name).read_text() == "of a file manager"
 
 
 def test_a_folder_of_something_else_is_not_touched(

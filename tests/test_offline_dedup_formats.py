@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from test_offline_dedup import warc_record
 
 from scrapy_neardup.errors import InputError
-from scrapy_neardup.offline.dedup.columns import Columns, Fields
+from scrapy_neardup.offline.dedup.columns import Columns, Fields, value_at
 from scrapy_neardup.offline.dedup.formats import columns_of, csv_rows, format_of, records
 from scrapy_neardup.offline.dedup.formats.rows import distinct
 from scrapy_neardup.offline.dedup.inputs import find_inputs
@@ -181,7 +181,7 @@ def test_reading_csv_leaves_the_csv_module_of_the_process_as_it_was(tmp_path: Pa
 
 
 @many
-@given(st.text(st.sampled_from('ab",;\t\0 \n\r'), max_size=20), st.sampled_from(",;\t"))
+@given(st.text(st.sampled_from('ab",;|\t\0 \n\r'), max_size=20), st.sampled_from(",;\t|"))
 def test_cells_are_those_that_the_csv_module_finds(text: str, delimiter: str) -> None:
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     lines = io.StringIO(text, newline="").readlines()
@@ -351,6 +351,57 @@ def test_lists_of_item_loaders_are_read_as_what_is_in_them(tmp_path: Path) -> No
     ]
     said = [(text_of(page) or "").split() for page in pages]
     assert said == [["one", "two"], ["one"], [], ["one", "two"]]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("parts.text", ["one two", "three"]),
+        ("parts.0.text", ["one", "three"]),
+        ("parts.1.text", ["two", ""]),
+    ],
+)
+def test_paths_lead_into_lists_of_objects(
+    tmp_path: Path, kind: str, path: str, said: list[str]
+) -> None:
+    import pyarrow.parquet as pq
+
+    texts = [["one", "two"], ["three"]]
+    rows = [{"url": "http://a/", "parts": [{"text": one} for one in all]} for all in texts]
+    file = tmp_path / f"a.{kind}"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    (source,) = find_inputs([file])
+    pages = [page for page in records(source, Fields(text=path)) if isinstance(page, Page)]
+    assert [" ".join((text_of(page) or "").split()) for page in pages] == said
+
+
+def test_what_is_no_object_in_a_list_leaves_a_record_without_text() -> None:
+    """Half of what a record says is no ground to drop it."""
+    assert value_at({"parts": [{"text": "a"}, {"text": "b"}]}, "parts.text") == ["a", "b"]
+    assert value_at({"parts": [{"text": "a"}, "b"]}, "parts.text") is None
+    assert value_at({"parts": [{"text": "a"}]}, "parts.\u00b2") is None
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view", "binary", "binary_view"])
+def test_columns_of_parquet_may_hold_strings_in_any_way(tmp_path: Path, kind: str) -> None:
+    import pyarrow.parquet as pq
+
+    urls = [f"http://a.example/{n}" for n in range(4)]
+    schema = pa.schema([("url", getattr(pa, kind)()), ("text", pa.string())], metadata={"a": "b"})
+    rows = [{"url": url.encode() if "binary" in kind else url, "text": "text"} for url in urls]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+    (source,) = find_inputs([path])
+    form: Any = format_of(source, columns_of(source, Fields(), LIMITS), LIMITS)
+    pages = [page for page in records(source, Fields()) if isinstance(page, Page)]
+    assert [(page.url, page.has_site) for page in pages] == [(url, True) for url in urls]
+    form.write_whole([True, False, True, False], 4, tmp_path / "out.parquet")
+    before, written = pq.read_table(path), pq.read_table(tmp_path / "out.parquet")
+    assert written.schema.equals(before.schema, check_metadata=True)
+    assert written.to_pylist() == before.to_pylist()[::2]
 
 
 @pytest.mark.parametrize("array", [True, False])

@@ -67,6 +67,7 @@ def test_a_bomb_is_damage_long_before_memory_is_full(
     assert peak_of(lambda: found.extend(read(path, limits))) < BOMB_BYTES // 2
     assert found
     assert all(isinstance(one, Damage) for one in found)
+    assert any("bomb" in one.error for one in found if isinstance(one, Damage))
 
 
 def wacz(path: Path, *names: str) -> Path:

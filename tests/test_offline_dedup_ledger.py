@@ -120,6 +120,21 @@ def test_a_run_without_a_ledger_is_not_resumed_with_one(
     assert "a run with another --report" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_tables_and_reports_take_any_url(tmp_path: Path, kind: str) -> None:
+    """A lone surrogate, as JSON may have it, is no character of UTF-8."""
+    if kind == "parquet":
+        pytest.importorskip("pyarrow.parquet", reason="the extra [dedup] is not installed")
+    rows = [row | {"url": row["url"] + "\ud800<script>\x00\n"} for row in ROWS]
+    table, report = tmp_path / f"clusters.{kind}", tmp_path / "report.html"
+    out = run(tmp_path, rows, "--clusters", table, "--report", report)
+    assert len((out / "duplicates.jsonl").read_text().splitlines()) == 3
+    assert len(list(LedgerReader(out).decisions())) == len(ROWS)
+    assert table.stat().st_size
+    assert URL.encode() in report.read_bytes()
+    assert b"<script>\\u0000" not in report.read_bytes()
+
+
 def test_a_line_of_differences_is_cut_between_two_of_them() -> None:
     words = [f"w{i}" for i in range(600)]
     others = [f"x{i}" if i % 2 else word for i, word in enumerate(words)]

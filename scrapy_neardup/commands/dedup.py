@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from scrapy_neardup.offline.dedup import DedupJob, Watcher
 
 PIPE = Path("-")
+WORKERS = "scrapy_neardup.offline.dedup.workers"
 EXAMPLES = """\
   scrapy neardup dedup crawl.jsonl.gz --out deduped
   scrapy neardup dedup warcs/ --out deduped --jobs 8
@@ -120,21 +122,32 @@ def run(options: argparse.Namespace) -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="neardup-") as folder:
         summary = deduplicated(options, Path(folder) / "out")
-        for path in sorted((Path(folder) / "out" / "kept").iterdir()):
+        kept = (path for path in (Path(folder) / "out" / "kept").rglob("*") if path.is_file())
+        for path in sorted(kept, key=lambda path: path.name):
             with path.open("rb") as file:
                 shutil.copyfileobj(file, sys.stdout.buffer)
     complain(line_of(summary))
     return 0
 
 
+def start_fork_server() -> None:
+    """Start the process that workers are forked from: it imports what they need meanwhile."""
+    if os.name != "nt":  # where there is none
+        from multiprocessing import forkserver
+
+        forkserver.set_forkserver_preload([WORKERS])
+        forkserver.ensure_running()
+
+
 def deduplicated(options: argparse.Namespace, out: Path) -> dict[str, Any]:
     """The summary of a run into a folder."""
+    start_fork_server()
     from scrapy.utils.project import get_project_settings
 
     from scrapy_neardup.kernels.cores import cores
     from scrapy_neardup.offline.dedup import DedupJob, dedup
     from scrapy_neardup.offline.dedup.columns import Fields
-    from scrapy_neardup.offline.dedup.inputs import find_inputs, stored_stdin
+    from scrapy_neardup.offline.dedup.inputs import find_inputs, left_out, stored_stdin
     from scrapy_neardup.offline.dedup.record import MIB, Limits
     from scrapy_neardup.report.page import write_report
     from scrapy_neardup.settings import NearDupSettings
@@ -142,8 +155,11 @@ def deduplicated(options: argparse.Namespace, out: Path) -> dict[str, Any]:
     settings = NearDupSettings.from_settings(
         getattr(options, "scrapy_settings", None) or get_project_settings()
     )
+    inputs = find_inputs([stored_stdin(out) if path == PIPE else path for path in options.inputs])
+    if others := left_out(options.inputs, inputs):
+        complain(f"{len(others):,} files of other formats are left out, such as {others[0]}")
     job = DedupJob(
-        find_inputs([stored_stdin(out) if path == PIPE else path for path in options.inputs]),
+        inputs,
         out,
         settings,
         Fields(options.url, options.text, options.html, not options.no_url),

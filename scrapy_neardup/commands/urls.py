@@ -6,20 +6,22 @@ Applies the project's NEARDUP_URL_* settings, as a crawl does, and fetches nothi
 from __future__ import annotations
 
 import argparse
-import gzip
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.terminal import clean, colour, say, say_json
+from scrapy_neardup.offline.line_files import lines_in
 
 if TYPE_CHECKING:
     from scrapy_neardup.urls.key import UrlKeyRules
 
 PIPE = Path("-")
+MAX_LINE = 1 << 20  # bytes
 EXAMPLES = """\
   scrapy neardup urls urls.txt
   scrapy neardup urls urls.txt.gz --profiles mobile,lenient --groups 100
@@ -76,13 +78,11 @@ def rules_of(options: argparse.Namespace) -> UrlKeyRules:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """The URLs in a file. Raises OSError."""
-    data = sys.stdin.buffer.read() if path == PIPE else path.read_bytes()
-    if data.startswith(b"\x1f\x8b"):
-        data = gzip.decompress(data)
-    for line in data.decode("utf-8", "replace").splitlines():
-        if url := line.strip():
-            yield url
+    """The URLs in a file. Raises OSError, InputError."""
+    with nullcontext(sys.stdin.buffer) if path == PIPE else path.open("rb") as file:
+        for line in lines_in(file, str(path), MAX_LINE):
+            if url := line.decode("utf-8", "replace").strip():
+                yield url
 
 
 def grouped(urls: Iterable[str], rules: UrlKeyRules) -> dict[str, list[str]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -19,8 +17,8 @@ from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import columns_of, format_of
 from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
 from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
+from scrapy_neardup.offline.line_files import lines_in
 
-GZIP = b"\x1f\x8b"
 SCORED = frozenset({"near", "distinct"})  # labels; pairs of others, such as "grey", are not scored
 NEAR, DISTINCT = 0.9, 0.5  # Jaccard of 5-word shingles; between them nobody can say
 
@@ -42,13 +40,11 @@ class Pair(NamedTuple):
 def lines_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a file with their line numbers. Raises InputError."""
     try:
-        with path.open("rb") as probe:
-            opened: Callable[..., Any] = gzip.open if probe.read(2) == GZIP else open
-        with opened(path, "rt", encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
+        with path.open("rb") as file:
+            for number, line in enumerate(lines_in(file, str(path), Limits().record_bytes), 1):
                 if line.strip():
-                    yield number, _object(path, number, line)
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+                    yield number, _object(path, number, line.decode("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
 
 

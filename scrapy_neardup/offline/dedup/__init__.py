@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -261,7 +261,7 @@ class DedupRun:
             texts.fill(((number, part.number), found) for (number, part), found in parts)
             if self.job.clusters is not None:
 
-                def differences(pairs: list[tuple[str, str]]) -> Iterator[str | None]:
+                def differences(pairs: Iterable[tuple[str, str]]) -> Iterator[str | None]:
                     return self._differences(workers, texts, pairs)
 
                 write_clusters(self.job.clusters, self._groups(), self.records, differences)
@@ -269,7 +269,7 @@ class DedupRun:
                 write_ledger(self.job.out, self._groups(), self.records, texts, rules)
 
     def _differences(
-        self, workers: Workers, texts: ClusterTexts, pairs: list[tuple[str, str]]
+        self, workers: Workers, texts: ClusterTexts, pairs: Iterable[tuple[str, str]]
     ) -> Iterator[str | None]:
         """In which words each copy differs from what is kept; None where a text is not there."""
 

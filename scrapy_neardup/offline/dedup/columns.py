@@ -77,7 +77,8 @@ def _url_among(there: list[str], fields: Fields, where: object) -> str | None:
 def _found(there: list[str], name: str | None, usual: tuple[str, ...]) -> tuple[str, ...]:
     """The named column, or the usual ones that are there, whatever their case."""
     if name is not None:
-        return (name,) if name in there else ()
+        steps = (step for step in name.split(".") if not step.isdecimal())
+        return (name,) if name in there or ".".join(steps) in there else ()
     spelled = {column.casefold(): column for column in reversed(there)}
     return tuple(spelled[n.casefold()] for n in usual if n.casefold() in spelled)
 
@@ -90,23 +91,36 @@ def told(names: list[str]) -> str:
 
 
 def names_in(row: Mapping[str, Any], prefix: str = "", depth: int = MAX_DEPTH) -> Iterator[str]:
-    """Dotted names of a row's columns, nested ones after those that hold them."""
+    """Dotted names of a row's columns, nested ones after those that hold them; of a list, those
+    in its first object."""
     for name, value in row.items():
         yield f"{prefix}{name}"
+        if isinstance(value, list):
+            value = next((one for one in value if isinstance(one, Mapping)), None)
         if isinstance(value, Mapping) and depth:
             yield from names_in(value, f"{prefix}{name}.", depth - 1)
 
 
 def value_at(row: Any, path: str) -> Any:
-    """The value under a name, or at a path of names and list places; None where there is none."""
+    """The value under a name, or at a path of names and list places; None where there is none.
+
+    Where a path names no place in a list of objects, the values of all of them, in a list.
+    """
     if isinstance(row, Mapping) and path in row:
         return row[path]
     value = row
     for step in path.split("."):
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return None
+        value = _value_in(value, step)
     return value
+
+
+def _value_in(value: Any, step: str) -> Any:
+    if isinstance(value, Mapping):
+        return value.get(step)
+    if not isinstance(value, list):
+        return None
+    if step.isdecimal():
+        return value[int(step)] if int(step) < len(value) else None
+    if not all(isinstance(one, Mapping) for one in value):
+        return None
+    return [one[step] for one in value if one.get(step) is not None] or None

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.packing import packing_of
+from scrapy_neardup.own_files import refuse_links_below, require_own
 
 HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 PACKINGS = (".gz", ".bz2", ".xz", ".zst")
@@ -22,9 +23,14 @@ KINDS = {
     ".csv": "csv",
     ".tsv": "csv",
     ".warc": "warc",
+    ".wet": "wet",
     ".parquet": "parquet",
 }
-PACKED_KINDS = {"warc": (".gz", ".zst"), "parquet": ()}  # the others: all PACKINGS
+PACKED_KINDS = {
+    "warc": (".gz", ".zst"),
+    "wet": (".gz", ".zst"),
+    "parquet": (),
+}  # the others: all PACKINGS
 MAX_MEMBERS = 100_000  # of a WACZ
 
 
@@ -62,6 +68,14 @@ def find_inputs(paths: list[Path]) -> list[Input]:
     if not found:
         raise InputError(f"{', '.join(map(str, paths))}: no file of a known format: {known()}")
     return found
+
+
+def left_out(paths: list[Path], inputs: list[Input]) -> list[Path]:
+    """The files in folders that are of no known format."""
+    found = {source.path for source in inputs}
+    inside = (file for path in paths if path.is_dir() for file in sorted(path.rglob("*")))
+    others = (file for file in inside if file.suffix.lower() not in HTML_SUFFIXES)
+    return [file for file in others if file not in found and file.is_file()]
 
 
 def known() -> str:
@@ -140,12 +154,15 @@ def html_files(folder: Path) -> Iterator[Path]:
 def stored_stdin(folder: Path) -> Path:
     """Standard input as a file in a folder, named by what it looks like; once it is whole there.
 
-    A run reads its input twice, and again after a kill. Raises InputError for an unknown format.
+    A run reads its input twice, and again after a kill. Raises InputError for an unknown format,
+    StateError for a folder of somebody else, NotOurFile for a link in it.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    require_own(folder)
+    refuse_links_below(folder)
     there = sorted(folder.glob("stdin.*"))
     if there:
         return there[0]
-    folder.mkdir(parents=True, exist_ok=True)
     partial = folder / "stdin-partial"
     with partial.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,8 @@ CLUSTER_COLUMNS = (
     *("cluster", "size", "kept", "file", "record", "url", "kind", "similarity"),
     "difference",
 )
-Differences = Callable[[list[tuple[str, str]]], Iterable[str | None]]
+Differences = Callable[[Iterable[tuple[str, str]]], Iterable[str | None]]
+ROWS_AT_ONCE = 1_000
 
 
 def write_clusters(
@@ -108,48 +110,72 @@ def write_clusters(
 ) -> None:
     """Write a row for each record of a cluster, as CSV or Parquet by the name of the file.
 
-    cluster  number of the cluster, from 1, in the order of its first duplicate
-    size     of its records
-    kept     whether this one is kept
-    kind, similarity  how a duplicate was compared; empty for what is kept
-    difference  words in which a near duplicate differs from what is kept; empty where a text is
-                not there
-
-    differences: is told pairs of names, of what is kept and its copy; what to say of each.
+    Memory: names of the records in clusters. differences: what differs in each pair of names, of
+    the record that is kept and a near one.
     """
-    clusters: dict[str, list[dict[str, Any]]] = {}
+    rows = cluster_rows(groups, records, differences)
+    write_parquet(path, rows) if path.suffix == ".parquet" else write_csv(path, rows)
+
+
+def cluster_rows(
+    groups: Iterable[Decided], records: Records, differences: Differences
+) -> Iterator[dict[str, Any]]:
+    """Rows of CLUSTER_COLUMNS, those of a cluster together, the kept record first."""
+    clusters: dict[str, list[tuple[str, str, float | None]]] = {}
     for group in groups:
         for entry in group.duplicates:
-            told = {name: entry[name] for name in ("name", "kind", "similarity")}
-            clusters.setdefault(entry["original"], []).append({**told, "kept": False})
-    rows = []
+            copy = entry["name"], entry["kind"], entry["similarity"]
+            clusters.setdefault(entry["original"], []).append(copy)
+    near = (
+        (original, name)
+        for original, copies in clusters.items()
+        for name, kind, _ in copies
+        if kind == "near"
+    )
+    found = iter(differences(near))
     for number, (original, copies) in enumerate(clusters.items(), 1):
-        kept = {"name": original, "kind": None, "similarity": None, "kept": True}
-        members = {"cluster": number, "size": len(copies) + 1, "original": original}
-        rows += [
-            {**row, **records.named(row["name"]), **members, "difference": None}
-            for row in (kept, *copies)
-        ]
-    near = [row for row in rows if row["kind"] == "near"]
-    pairs = [(row["original"], row["name"]) for row in near]
-    for row, difference in zip(near, differences(pairs), strict=True):
-        row["difference"] = difference
-    write_rows(path, [{name: row[name] for name in CLUSTER_COLUMNS} for row in rows])
+        cluster = {"cluster": number, "size": len(copies) + 1}
+        yield cluster | told_of(records, original, kept=True)
+        for name, kind, similarity in copies:
+            difference = next(found) if kind == "near" else None
+            why = {"kind": kind, "similarity": similarity, "difference": difference}
+            yield cluster | told_of(records, name, kept=False) | why
 
 
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Rows of CLUSTER_COLUMNS as CSV or Parquet."""
-    if path.suffix == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+def told_of(records: Records, name: str, kept: bool) -> dict[str, Any]:
+    """A row's columns that say which record it is; the others empty."""
+    return {**dict.fromkeys(CLUSTER_COLUMNS[6:]), "kept": kept, **records.named(name)}
 
-        number, text = pa.int64(), pa.string()
-        types = (number, number, pa.bool_(), text, number, text, text, pa.float64(), text)
-        schema = pa.schema(list(zip(CLUSTER_COLUMNS, types, strict=True)))
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
-        return
+
+def write_csv(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write rows of CLUSTER_COLUMNS, all or none."""
+    header = dict(zip(CLUSTER_COLUMNS, CLUSTER_COLUMNS, strict=True))
+    write_atomically(path, map(as_csv, chain([header], rows)), mode=0o644)
+
+
+def as_csv(row: dict[str, Any]) -> bytes:
+    """A line of CSV."""
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, CLUSTER_COLUMNS)
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(path, [text.getvalue().encode("utf-8", "replace")], mode=0o644)
+    csv.DictWriter(text, CLUSTER_COLUMNS).writerow(row)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
+    """Write rows of CLUSTER_COLUMNS, ROWS_AT_ONCE of them a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number, text = pa.int64(), pa.string()
+    types = (number, number, pa.bool_(), text, number, text, text, pa.float64(), text)
+    schema = pa.schema(list(zip(CLUSTER_COLUMNS, types, strict=True)))
+    with pq.ParquetWriter(path, schema) as writer:
+        while some := list(map(encodable, islice(rows, ROWS_AT_ONCE))):
+            writer.write_table(pa.Table.from_pylist(some, schema=schema))
+
+
+def encodable(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with a question mark for each lone surrogate, which UTF-8 cannot say."""
+    return {
+        name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        for name, value in row.items()
+    }

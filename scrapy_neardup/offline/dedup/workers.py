@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
@@ -110,20 +111,18 @@ def serve(pipe: Connection, work: Work, at: Any) -> None:
         at.value = index
 
     reader = Reader(work, now_at)
-    while True:
-        try:
+    with suppress(EOFError, ConnectionError):  # the main process hung up or ended, also meanwhile
+        while True:
             name, args = pipe.recv()
-        except (EOFError, ConnectionError):
-            return
-        try:
-            answer = getattr(reader, name)(*args)
-            if isinstance(answer, Iterator):
-                for part in answer:
-                    pipe.send(part)
-                answer = END
-        except Exception as error:
-            answer = error
-        pipe.send(answer)
+            try:
+                answer = getattr(reader, name)(*args)
+                if isinstance(answer, Iterator):
+                    for part in answer:
+                        pipe.send(part)
+                    answer = END
+            except Exception as error:
+                answer = error
+            pipe.send(answer)
 
 
 def _end_with_parent() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -18,6 +20,7 @@ from scrapy_neardup.offline.dedup.record import MIB, Chunk, Ranges
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 
 CHECKPOINT_S = 5.0
+PARTITION = re.compile(r"\w[\w.-]*=[^/]*")
 WHOLE = ("parquet",)  # kinds whose files are written by one worker each
 
 
@@ -76,12 +79,13 @@ class Writer:
 
     def _remove_later(self, done: Written) -> None:
         self.folder.mkdir(exist_ok=True)
-        for path in self.folder.iterdir():
-            number = int(path.name.partition("-")[0])
+        for number in range(done.number, len(self.inputs)):
+            path = self._path(number)
+            path.parent.mkdir(parents=True, exist_ok=True)
             if number == done.number and path.is_file() and done.n_bytes:
                 os.truncate(path, done.n_bytes)
-            elif number > done.number or (number == done.number and not done.n_parts):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            elif number > done.number or not done.n_parts:
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
     def _parts(self, decided: Iterator[Decided], done: Written) -> Iterator[Part]:
         """What is to be written, with the verdicts of the journal, which has the chunks in the
@@ -158,7 +162,8 @@ class Writer:
 
     def _path(self, number: int) -> Path:
         source = self.inputs[number]
-        return self.folder / f"{number:05}-{source.name or 'pages'}"
+        folder = self.folder.joinpath(*partitions_of(source.path))
+        return folder / f"{number:05}-{source.name or 'pages'}"
 
     def _add(self, number: int, piece: bytes | Ranges | None, written: Written) -> int:
         """Put a piece behind what is there; the bytes that are there then."""
@@ -188,6 +193,13 @@ class Writer:
             self._file = None
         self.note(written)
         self._noted_at = time.monotonic()
+
+
+def partitions_of(path: Path) -> list[str]:
+    """The folders of a partitioned table, such as `site=a.example`, that a file lies in: what they
+    say is in no column of the file."""
+    names = [parent.name for parent in path.parents]
+    return list(takewhile(PARTITION.fullmatch, names))[::-1]
 
 
 def is_unread(groups: list[Decided]) -> bool:

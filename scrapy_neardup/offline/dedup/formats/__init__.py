@@ -44,6 +44,7 @@ FORMATS = {
     "json": "json_array.JsonArray",
     "csv": "csv_rows.CsvRows",
     "warc": "warc.Warc",
+    "wet": "warc.Wet",
     "parquet": "parquet.Parquet",
     "html": "html.HtmlFolder",
 }

@@ -1,4 +1,4 @@
-"""CSV: `.csv`, `.tsv`; rows under a header, with commas, semicolons or tabs."""
+"""CSV: `.csv`, `.tsv`; rows under a header, with commas, semicolons, tabs or bars."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from scrapy_neardup.offline.dedup.lines import with_ends, without
 from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Page
 
 BOM = "\xef\xbb\xbf"  # as Latin-1 has it
-DELIMITERS = ",;\t"
+DELIMITERS = ",;\t|"
 # The csv module has a limit of field sizes that all of a process share, and the process is not
 # ours. These read as it does, without a limit: `Rows` has one of its own. Possessive, so that a
 # quote that nothing ends is given up in one go.
 QUOTED = r'(?:[^"]++|"")*+'
 CELL = {d: re.compile(rf'(?:"({QUOTED})(?:"|\Z))?([^{d}]*+)') for d in DELIMITERS}
 # What ends a row: a line whose quotes are all closed, from its beginning or from within quotes.
-CELLS = {d: rf'(?:{d}(?:"{QUOTED}"|(?!"))[^{d}]*+)*+' for d in DELIMITERS}
+CELLS = {d: rf'(?:[{d}](?:"{QUOTED}"|(?!"))[^{d}]*+)*+' for d in DELIMITERS}
 WHOLE = {d: re.compile(rf'(?:"{QUOTED}"|(?!"))[^{d}]*+{CELLS[d]}') for d in DELIMITERS}
 CONTINUED = {d: re.compile(rf'{QUOTED}"[^{d}]*+{CELLS[d]}') for d in DELIMITERS}
 

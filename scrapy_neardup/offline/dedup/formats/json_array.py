@@ -57,7 +57,7 @@ class JsonArray(JsonLines):
                 head = stream.block(2**16)
         except Exception:
             return True
-        return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] != b"{"
+        return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] not in (b"{", b"")
 
     def chunks(self) -> Iterator[Chunk]:
         """Whole elements; how the array opens comes with each chunk."""
@@ -80,8 +80,9 @@ class JsonArray(JsonLines):
                 cutter.sizes.append(len(encoded(elements.closing)))
             except Exception as error:
                 yield from cutter.damaged(0, rest_lost(error))
-                cutter.data += b"\n]"
-                cutter.sizes.append(2)
+                if cutter.head:
+                    cutter.data += b"\n]"
+                    cutter.sizes.append(2)
             yield from cutter.cut()
 
     def frames(self, chunk: Chunk) -> Iterator[Frame]:

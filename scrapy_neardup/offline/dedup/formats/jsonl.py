@@ -82,7 +82,8 @@ class JsonLines(TextStream):
         at = chunk.begin
         for line in io.BytesIO(chunk.data):
             damage = self._too_long() if len(line) > self.limits.record_bytes else ""
-            yield Frame(at, line, not line.strip(), damage)
+            text = line if at else line.removeprefix(codecs.BOM_UTF8)
+            yield Frame(at, line, not text.strip(), damage)
             at += len(line)
 
     def cut(self, frame: Frame, chunk: Chunk, lines: list[int]) -> Any:

@@ -104,7 +104,7 @@ class Parquet:
                     if any(mask):
                         table = file.read_row_group(group).slice(0, n_here)
                         table = self._without(table, begin, surplus or {})
-                        writer.write_table(table.filter(mask), row_group_size=max(1, n_here))
+                        writer.write_table(filtered(table, mask), row_group_size=max(1, n_here))
                     begin += n_here
 
     def _without(self, table: Any, begin: int, surplus: Surplus) -> Any:
@@ -121,6 +121,18 @@ class Parquet:
             if here and texts:
                 table = replaced(table, name, texts)
         return table
+
+
+def filtered(table: Any, mask: list[bool]) -> Any:
+    """The rows of a table that a mask has. Arrow filters no views: as plain columns they are."""
+    import pyarrow as pa
+
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    if plain.keys().isdisjoint(table.schema.types):
+        return table.filter(mask)
+    fields = (field.with_type(plain.get(field.type, field.type)) for field in table.schema)
+    schema = pa.schema(fields, metadata=table.schema.metadata)
+    return table.cast(schema).filter(mask).cast(table.schema)
 
 
 def replaced(table: Any, name: str, texts: list[str | None]) -> Any:

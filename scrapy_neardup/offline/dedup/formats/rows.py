@@ -61,6 +61,8 @@ def url_of(value: Any) -> str:
     """A URL with its scheme, "" where there is none or where there are several."""
     if len(strings := strings_in(value)) == 1:
         value = strings[0]
+    if isinstance(value, bytes):  # as some writers of Parquet have strings
+        value = value.decode("utf-8", "replace")
     if not isinstance(value, str) or len(value) > MAX_URL_CHARS:
         return ""
     url = value.strip().removeprefix("<").removesuffix(">")

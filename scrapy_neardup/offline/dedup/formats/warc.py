@@ -1,5 +1,5 @@
-"""WARC: `.warc`, `.warc.gz`, `.warc.zst`, and those inside WACZ. Records are located and checked
-here, so that damage costs one record only.
+"""WARC: `.warc`, `.warc.gz`, `.warc.zst`, those inside WACZ, and `.wet`. Records are located and
+checked here, so that damage costs one record only.
 
 warcio parses records but does not locate them: in damaged gzip it goes on with the bytes it has,
 and would pass a truncated page off as a whole one.
@@ -18,6 +18,7 @@ from typing import IO, Any, NamedTuple
 from scrapy_neardup.detect.sites import host_of
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.columns import Columns
+from scrapy_neardup.offline.dedup.formats.http_body import body_of
 from scrapy_neardup.offline.dedup.formats.rows import url_of
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.packing import FREE_BYTES, needs, zstandard
@@ -141,8 +142,14 @@ class Warc:
                 return Page("")
 
     def _page_of(self, record: Any) -> Page:
-        """A response of status 2xx is a page; everything else is not compared."""
+        """The page of a record. One in segments says more in other records: it is not compared."""
         url = url_of(record.rec_headers.get_header("WARC-Target-URI") or "")
+        if record.rec_headers.get_header("WARC-Segment-Number"):
+            return Page(url)
+        return self._compared(record, url)
+
+    def _compared(self, record: Any, url: str) -> Page:
+        """A response of status 2xx is a page; everything else is not compared."""
         status = record.http_headers.get_statuscode() if record.http_headers else ""
         if record.rec_type != "response" or not status.startswith("2"):
             return Page(url)
@@ -256,19 +263,17 @@ class Warc:
         return None
 
 
-def body_of(record: Any, n_bytes: int) -> bytes:
-    """The first bytes of a response's body, decoded. warcio's own Brotli fails since Brotli 1.2.
+class Wet(Warc):
+    """WARC with the texts of pages, as Common Crawl's `.wet` files have them."""
 
-    Raises ImportError for a body in Brotli where the package is not there.
-    """
-    headers = record.http_headers
-    if (headers.get_header("Content-Encoding") or "").strip().lower() != "br":
-        return bytes(record.content_stream().read(n_bytes))
-    import brotli  # some archives only
-
-    headers.remove_header("Content-Encoding")
-    packed = record.content_stream().read(n_bytes)
-    return bytes(brotli.Decompressor().process(packed, output_buffer_limit=n_bytes))
+    def _compared(self, record: Any, url: str) -> Page:
+        """A conversion into plain text is a page; everything else is not compared."""
+        kind = record.rec_headers.get_header("Content-Type") or ""
+        if record.rec_type != "conversion" or not kind.lower().startswith("text/plain"):
+            return Page(url)
+        row = {"date": record.rec_headers.get_header("WARC-Date")}
+        body, has_site = record.content_stream().read(), bool(host_of(url))
+        return Page(url, None, body, "text/plain; charset=utf-8", has_site, row)
 
 
 def head_of(content: bytes) -> tuple[int, int]:
