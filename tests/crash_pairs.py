@@ -11,7 +11,9 @@ import signal
 import sys
 from collections import Counter
 from dataclasses import dataclass
-from itertools import takewhile
+from heapq import merge
+from itertools import accumulate, takewhile
+from operator import itemgetter
 from pathlib import Path
 
 from example.site.plan import Plan
@@ -102,8 +104,7 @@ def run(
         for own, other in (diaries, diaries[::-1]):
             # Neither knows what the other one handles meanwhile.
             check_seen([*history, *written_before(other, own)], own)
-        # The one that began later, whichever it is, knows what the other one handled before.
-        history += [line for own in sorted(diaries, key=begin_of) for line in ("round", *own)]
+        history += ["round", *in_order(*diaries)]
         check_state(folder / "state")
     for number in range(MAX_ROUNDS):
         child = pair.begun(f"last-{number}")
@@ -127,6 +128,15 @@ def run(
 def written_before(other: list[str], own: list[str]) -> list[str]:
     """What a diary said when the first page of another one came: that crawl may have begun late."""
     return list(takewhile(lambda line: time_of(line) < begin_of(own), other))
+
+
+def in_order(*diaries: list[str]) -> list[str]:
+    """What crawls wrote down that ran at once, by time: the last word on a page is the last said.
+
+    A line that does not tell its time came right behind the line before it.
+    """
+    timed = (zip(accumulate(map(time_of, diary), max), diary, strict=True) for diary in diaries)
+    return [line for _, line in merge(*timed, key=itemgetter(0))]
 
 
 def begin_of(diary: list[str]) -> float:

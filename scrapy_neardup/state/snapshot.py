@@ -13,7 +13,9 @@ from __future__ import annotations
 import mmap
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from itertools import accumulate
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scrapy_neardup.errors import DamagedFile, DamagedRows, SnapshotError, StateError
+from scrapy_neardup.kernels.cores import cores
 from scrapy_neardup.state.files import write_atomically
 from scrapy_neardup.state.header import ALIGNMENT, Identity, damaged, pack_header, read_header
 from scrapy_neardup.state.mac import MAC_BYTES
@@ -210,10 +213,16 @@ def _read(
     entries, arrays = fields.get("arrays"), {}
     if not isinstance(entries, list) or not all(map(_is_sound, entries)):
         raise DamagedFile(damaged(path, 0, ascii(entries)[:80], "a list of arrays"))
-    for entry in entries:
-        arrays[entry["name"]], at = _open_array(entry, data, at, path)
-    if at != len(data):
-        raise DamagedFile(damaged(path, at, f"{len(data)} bytes", f"{at} bytes"))
+    starts = list(accumulate(map(_padded, entries), initial=at))
+    if starts[-1] != len(data):
+        raise DamagedFile(damaged(path, len(data), f"{len(data)} bytes", f"{starts[-1]} bytes"))
+    # SHA-256 lets go of the interpreter's lock, and is nearly all of what opening takes.
+    with ThreadPoolExecutor(cores()) as threads:
+        found = threads.map(lambda start, end: sha256(data[start:end]), starts, starts[1:])
+        for entry, start, digest in zip(entries, starts, found, strict=False):
+            _check_digest(entry, digest.hexdigest(), path, start)
+            shape, dtype = tuple(entry["shape"]), np.dtype(entry["dtype"])
+            arrays[entry["name"]] = np.ndarray(shape, dtype, buffer=data, offset=start)
     return fields, arrays, mac
 
 
@@ -230,14 +239,13 @@ def _is_sound(entry: Any) -> bool:
     return texts and dtype is not None and whole and len(shape) <= MAX_DIMENSIONS
 
 
-def _open_array(entry: dict[str, Any], data: memoryview, at: int, path: Path) -> tuple[Array, int]:
-    dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
-    n_bytes = dtype.itemsize * prod(shape)
-    end = at + n_bytes + -n_bytes % ALIGNMENT
-    if end > len(data):
-        raise DamagedFile(damaged(path, at, f"{len(data)} bytes", f"{end} or more"))
-    found, expected = sha256(data[at:end]).hexdigest(), entry["sha256"]
-    if found != expected:
+def _padded(entry: dict[str, Any]) -> int:
+    """The bytes that an array takes in the file."""
+    n_bytes = int(np.dtype(entry["dtype"]).itemsize * prod(entry["shape"]))
+    return n_bytes + -n_bytes % ALIGNMENT
+
+
+def _check_digest(entry: dict[str, Any], found: str, path: Path, at: int) -> None:
+    if found != entry["sha256"]:
         what = f"digest {found[:16]} of array {entry['name']!r}"
-        raise DamagedFile(damaged(path, at, what, ascii(expected[:16])))
-    return np.ndarray(shape, dtype, buffer=data, offset=at), end
+        raise DamagedFile(damaged(path, at, what, ascii(entry["sha256"][:16])))
