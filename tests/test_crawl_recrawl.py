@@ -6,9 +6,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,13 @@ from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
 from scrapy_neardup.commands import main
-from scrapy_neardup.crawl.recrawl import MAX_ITEMS, differing, packed_fields, unpacked_fields
+from scrapy_neardup.crawl.recrawl import (
+    MAX_FIELDS_BYTES,
+    MAX_ITEMS,
+    differing,
+    packed_fields,
+    unpacked_fields,
+)
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.state.visit_file import FILE, changes, opened, runs
 from scrapy_neardup.state.visits import Visit, Visits
@@ -135,8 +143,8 @@ class Titles(Shop):
             yield output
 
 
-def test_the_item_decides_where_the_text_is_the_same(mock_site: MockSite, tmp_path: Path) -> None:
-    prices = {}
+def shop_with_prices(prices: dict[str, int]) -> type[Shop]:
+    """A spider whose prices come from elsewhere, by URL: no page's text says that they changed."""
 
     class FromApi(Shop):
         def parse(self, response: Response) -> Iterator[Any]:
@@ -145,10 +153,16 @@ def test_the_item_decides_where_the_text_is_the_same(mock_site: MockSite, tmp_pa
                     output["price"] = prices.get(response.url, 10)
                 yield output
 
+    return FromApi
+
+
+def test_the_item_decides_where_the_text_is_the_same(mock_site: MockSite, tmp_path: Path) -> None:
+    prices: dict[str, int] = {}
+    spider = shop_with_prices(prices)
     add_shop(mock_site)
-    recrawl(mock_site, tmp_path, FromApi)
+    recrawl(mock_site, tmp_path, spider)
     prices[mock_site.url("/p/2")] = 11
-    second = recrawl(mock_site, tmp_path, FromApi)
+    second = recrawl(mock_site, tmp_path, spider)
     assert second.urls == [mock_site.url("/p/2")]
     assert second.items[0]["neardup"] == {
         "status": "changed",
@@ -555,12 +569,9 @@ def test_changes_are_told_by_run_and_by_day(
     assert main(["changes", str(tmp_path / "no")]) == 2
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"NEARDUP_STATE_DIR": "x", "NEARDUP_BACKEND": "redis://localhost"}]
-)
-def test_comparing_needs_a_folder_and_one_worker(settings: dict[str, str]) -> None:
+def test_comparing_needs_a_folder() -> None:
     with pytest.raises(SettingsError, match="NEARDUP_RECRAWL"):
-        crawl(Shop, {"NEARDUP_RECRAWL": "changed"} | settings, seed="http://127.0.0.1:9/")
+        crawl(Shop, {"NEARDUP_RECRAWL": "changed"}, seed="http://127.0.0.1:9/")
 
 
 def test_a_page_that_becomes_a_copy_of_another_is_changed_and_passes(
@@ -632,6 +643,16 @@ def test_a_page_of_very_many_items_is_compared_as_a_whole() -> None:
     assert not differing(earlier, fields[::-1])
     assert differing(earlier, [*fields[1:], {"n": -1}])
     assert differing(earlier, fields[:3])
+
+
+def test_fields_that_unpack_to_more_than_is_stored_are_not_unpacked() -> None:
+    fields = [{f"{'long name ' * 500}{number}": number} for number in range(MAX_ITEMS)]
+    many = [one | {"x" * 10_000: 1} for one in fields]
+    assert not differing(unpacked_fields(packed_fields(fields)), fields)
+    assert not differing(unpacked_fields(packed_fields(many)), many[::-1])
+    assert differing(unpacked_fields(packed_fields(many)), many[1:])
+    with pytest.raises(ValueError, match="more than"):
+        unpacked_fields(zlib.compress(b"[" + b" " * MAX_FIELDS_BYTES + b"]"))
 
 
 def test_a_page_that_two_callbacks_read_is_gone_once(mock_site: MockSite, tmp_path: Path) -> None:
@@ -734,3 +755,62 @@ def test_a_link_that_the_depth_hid_makes_no_page_gone(mock_site: MockSite, tmp_p
     mock_site.add("/hub", page("hub", "/c"))
     mock_site.add("/c", product(3, "1.00"))
     assert mock_site.url("/c") in recrawl(mock_site, tmp_path, DEPTH_LIMIT=2).urls
+
+
+def of_the_visit(visit: int, number: int) -> str:
+    """What differs on every page at every visit: the time, later than it is, and a counter."""
+    now = datetime.now(UTC) + timedelta(seconds=visit)
+    return f"<p>It is {now:%H:%M:%S}</p><p>{100 * number + 3 * visit} visits</p>"
+
+
+def show_shop(site: MockSite, visit: int, prices: str, line: str = "", copies: int = 0) -> None:
+    """Eight things, each with the lines of the visit; then copies of some under other URLs."""
+    paths = [f"/p/{i}" for i in range(8)] + [f"/q/{i}" for i in range(copies)]
+    site.add("/start", page("start", *paths))
+    for place, path in enumerate(paths):
+        i = place % 8
+        shown = line.format(i=i, visit=visit) or of_the_visit(visit, place)
+        site.add(path, product(i, prices.format(i=i, visit=visit), shown, prose(i, 300)))
+
+
+def test_copies_are_dropped_once_recrawls_have_taught_what_tells_of_the_visit(
+    mock_site: MockSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_shop(mock_site, 1, "12.50")
+    recrawl(mock_site, tmp_path, Titles)
+    for visit, n_known in ((2, 0), (3, 2), (4, 2)):  # the fourth stores pages without these lines
+        show_shop(mock_site, visit, "12.50", copies=1)
+        outcome = recrawl(mock_site, tmp_path, Titles)
+        assert outcome.stat("visit_lines/known") == n_known
+    show_shop(mock_site, 5, "12.50", copies=5)
+    fifth = recrawl(mock_site, tmp_path, Titles)
+    assert not {mock_site.url(f"/q/{i}") for i in range(1, 5)} & set(fifth.urls)
+    assert fifth.stat("pages/near_but_for_the_visit") >= 4
+    assert main(["explain", mock_site.url("/q/2"), "--state", str(tmp_path)]) == 0
+    assert "lines that tell of the visit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("compare", ["item", "page"])
+@pytest.mark.parametrize(
+    ("prices", "line"),
+    [
+        ("{visit}2.50", "<p>In stock</p>"),  # all prices changed overnight, every night
+        ("1{visit}", "<p>In stock</p>"),
+        ("12.50", "<p>Docket 11{i}</p>"),
+        ("12.50", "<p>Lot 7{i} since 3.5.2021</p>"),
+    ],
+)
+def test_prices_and_dockets_never_tell_of_the_visit(
+    mock_site: MockSite, tmp_path: Path, prices: str, line: str, compare: str
+) -> None:
+    for visit in (1, 2, 3):
+        show_shop(mock_site, visit, prices, line)
+        outcome = recrawl(mock_site, tmp_path, Titles, NEARDUP_COMPARE=compare)
+    assert outcome.stat("visit_lines/known") == 0
+    show_shop(mock_site, 3, prices, line, copies=8)
+    for i in range(8):
+        other = line.format(i=i + 500, visit=3), prices.format(i=i, visit=7)
+        mock_site.add(f"/q/{i}", product(i, other[1], other[0], prose(i, 300)))
+    last = recrawl(mock_site, tmp_path, Titles, NEARDUP_COMPARE=compare)
+    assert len([url for url in last.urls if "/q/" in url]) == 8
+    assert last.stat("pages/near_but_differs") == 8

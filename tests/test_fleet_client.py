@@ -205,6 +205,7 @@ USER += " +hget +hset +hdel +getbit +setbit +bitfield +sadd +scard +srandmember"
 USER += " +append +hmget +pexpire +sismember +srem +time"
 FRONTIER_USER = "+decr +decrby +hexists +hincrby +hlen +hvals +incr +info +pttl +spop"
 FRONTIER_USER += " +zadd +zrange +zrangebyscore +zrem +zscore"
+RECRAWL_USER = "+hgetall"
 CLUSTER_USER = "+cluster|slots"
 
 
@@ -213,6 +214,7 @@ def test_the_docs_name_the_user_that_is_tested() -> None:
     assert f"ACL SETUSER {USER.replace('Pass/word1', 'password')}\n" in docs
     assert f"ACL SETUSER worker {CLUSTER_USER}\n" in docs
     assert f"ACL SETUSER worker {FRONTIER_USER}\n" in docs
+    assert f"ACL SETUSER worker {RECRAWL_USER}\n" in docs
 
 
 def cluster_url(nodes: list[RunningServer]) -> str:

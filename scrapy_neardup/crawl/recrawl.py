@@ -29,20 +29,24 @@ from scrapy_neardup.crawl.program import Program
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
 from scrapy_neardup.crawl.revisits import HUB_PRIORITY, Revisits, hints_of, is_sitemap
 from scrapy_neardup.crawl.stored_requests import YieldedRequests, given_back
+from scrapy_neardup.detect import sites
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.page_table import site_number
-from scrapy_neardup.detect.revision import MAX_CHARS, Lines, Noise, Revision
+from scrapy_neardup.detect.revision import MAX_CHARS, Lines, Noise, Revision, read_again
 from scrapy_neardup.errors import SnapshotError
 from scrapy_neardup.factory import ttl_s
 from scrapy_neardup.ledger.schema import Action, Entry, EntryKind
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit_file import Status
 from scrapy_neardup.state.visits import (
+    DEPARTED,
     FIRST,
+    UNKNOWN,
     Departure,
     Hint,
     Original,
+    PageKey,
     Visit,
     Visits,
     key_of,
@@ -60,7 +64,8 @@ logger = logging.getLogger(__name__)
 FLUSH_INTERVAL_S = 1.0
 HINTS_AT_ONCE = 500  # of a sitemap: about 15 ms
 MAX_STARTS = 10_000  # start URLs of which it is remembered that a run began with them
-MAX_ITEMS = 200  # of a page, whose fields are remembered; of more, only whether all are equal
+# Items of a page whose fields are remembered, and bytes of those; of more, whether all are equal.
+MAX_ITEMS, MAX_FIELDS_BYTES = 200, 1 << 25
 MAX_ADDED, MAX_ADDED_CHARS = 20, 300  # new lines that are told, and how much of each
 MAX_TARGETS = 100_000  # lines of pages that were rewritten, counted to see if all have the same
 ONE_THING = 3  # pages that must have become the same before a site counts as out of order
@@ -186,14 +191,16 @@ class Recrawl:
         self._targets: Counter[object] = Counter()  # line of a rewritten page → pages that have it
 
     def _stored_noise(self) -> Noise:
-        packed = self._attempt("recrawl", self._visits.learnt)
-        if packed is None:
-            return Noise()
-        try:
-            return Noise.unpack(packed, faded=not self._visits.goes_on)
-        except (SnapshotError, LookupError, ValueError, OSError, BadZipFile):
-            self._attempt.failed("recrawl")
-            return Noise()
+        found = []
+        for packed in self._attempt("recrawl", self._visits.learnt) or ():
+            try:
+                found.append(Noise.unpack(packed, faded=not self._visits.goes_on))
+            except (SnapshotError, LookupError, ValueError, OSError, BadZipFile):
+                self._attempt.failed("recrawl")
+        noise, *others = found or [Noise()]
+        for other in others:
+            noise.merge(other)
+        return noise
 
     # --- requests and responses
 
@@ -334,6 +341,35 @@ class Recrawl:
 
     # --- pages
 
+    async def know_original(self, page: CrawledPage) -> None:
+        """Under a fleet, learn what the page is that this one repeats: for judged().
+
+        If that cannot be told, this one repeats none.
+        """
+        request, decision = page.response.request, page.judged
+        if not self._visits.is_shared or request is None or decision is None:
+            return
+        if not decision.is_duplicate or decision.original is None:
+            return
+        original = request.replace(url=decision.original)
+        if (key := self._key(original)) is None:
+            return
+        try:
+            is_known = await self._judge.bring_original(decision, PageKey(key, "", original.url))
+        except Exception:
+            self._attempt.failed("recrawl")
+            is_known = False
+        if not is_known:
+            page.decision = None
+        elif key == self._key(request) and page.revisit is not None:
+            self._read_at_once(page, page.revisit, key)
+
+    def _read_at_once(self, page: CrawledPage, revisit: Revisit, key: bytes) -> None:
+        """Another worker has read a page in this run: what it found is the page's version."""
+        version = self._visits.version(key)
+        if version not in (UNKNOWN, DEPARTED):
+            page.revisit = revisit._replace(visit=revisit.visit._replace(version=version))
+
     def judged(self, page: CrawledPage) -> None:
         """A page was compared with other pages; nothing else was done since."""
         self._copies.judged(page)
@@ -424,6 +460,7 @@ class Recrawl:
             found_on=self._found_on(request),
             depth=int(page.response.meta.get("depth", 0)),
             n_new=visit.n_new // 2,
+            passed=0,
         )
         if self._revisits is not None:
             row = self._revisits.compared(row, visit, False)
@@ -493,8 +530,9 @@ class Recrawl:
                 program=program,
                 requests=requests,
             )
-        if before is not None and earlier is None:
-            visit = visit._replace(version=new_version())
+        if earlier is None and (before is not None or visits.is_shared):
+            visit = visit._replace(version=new_version())  # others may know what it was
+        self._judge.echoes.read(templates_host(visit.url), now.echoes, visit.time)
         page.revisit = self._revisit(visit, earlier, now, fields, self._is_wanted(response))
         if page.revisit.says_nothing_new:
             self._copies.unchanged(request, page.revisit.visit)
@@ -583,6 +621,8 @@ class Recrawl:
             self._read(host, now)
             return Revisit(visit, Status.NEW, passes, False, visit.version != FIRST, [], [], 0)
         names = differing(unpacked_fields(earlier.items), fields)
+        if names is None:
+            self._attempt("recrawl", self._note_echoes, visit, earlier, now)
         status, added, n_removed = self._status(host, earlier, now, names)
         if earlier.run < visit.run:
             self._n_compared += 1
@@ -631,6 +671,19 @@ class Recrawl:
         if len(self._early) < MAX_EARLY:
             self._early.append(Early(earlier.key, earlier.callback, earlier.url, found.places))
         return Status.CHANGED, added, found.n_removed
+
+    def _note_echoes(self, visit: Visit, earlier: Visit, now: Revision) -> None:
+        """What lines that may tell of the visit have become, on a page with the same items."""
+        if earlier.lines is None or now.lines is None:
+            return
+        before, host = Lines.unpack(earlier.lines), templates_host(visit.url)
+        if self._noise.is_rewritten(number_of_host(visit.url), before, now.lines):
+            return
+        # Of a page that was not downloaded last time it is not known when it was as it is stored.
+        elapsed = None if earlier.trusted else visit.time - earlier.time
+        for echo in now.echoes:
+            if (both := read_again(echo, before, now.lines)) is not None:
+                self._judge.echoes.compared(host, visit.key, echo, *both, elapsed)
 
     def _read(self, host: int, now: Revision) -> None:
         if now.lines is not None:
@@ -729,7 +782,7 @@ class Recrawl:
 
     def _conclude(self, reason: str) -> None:
         visits, ended = self._visits, reason == "finished"
-        if ended and not visits.goes_on:
+        if ended and not (visits.goes_on or visits.is_shared):
             self._conditions.ended()
         visits.flush()
         tells, limit = self._read_all_links(), self._depth_limit()
@@ -737,12 +790,14 @@ class Recrawl:
         n_gone = sum(one.target is None for one in departures)
         if not self._passes_all and self._is_outage(n_gone):
             visits.revert()
+            self._judge.echoes.forget_crawl()
         else:
             minor = [one for one in self._early if self._is_noise(one)]
             visits.minor([(one.key, one.callback, one.url) for one in minor])
             visits.conclude(departures)
             self._depart(departures)
             visits.set_learnt(self._noise.pack())
+            self._judge.echoes.conclude()
             self._record(departures)
         visits.set_starts(b"".join(sorted(self._starts)))
         visits.end(reason)
@@ -773,6 +828,8 @@ class Recrawl:
 
     def _read_all_links(self) -> bool:
         """Whether what is linked nowhere is gone: every page that could link it was read."""
+        if self._visits.is_shared:  # nobody knows what all workers have read
+            return False
         before = self._visits.starts()
         known = {before[at : at + 8] for at in range(0, len(before), 8)}
         return not self._misses_links and known <= self._starts
@@ -822,6 +879,11 @@ def number_of_host(url: str) -> int:
     return site_number(host_of(url))
 
 
+def templates_host(url: str) -> int:
+    """By which the detector keeps what it knows of a host: without its port."""
+    return site_number(sites.host_of(url))
+
+
 def _callback(request: Request) -> str:
     return callback_of(request) or "parse"
 
@@ -862,17 +924,23 @@ def packed_fields(fields: list[dict[str, int]] | None) -> bytes:
     """What is remembered of a page's items; nothing where they cannot be read."""
     if fields is None:
         return b""
-    if len(fields) > MAX_ITEMS:
+    # In JSON a character takes at most 12 bytes, and a hash with what is around it 32.
+    n_bytes = sum(12 * len(name) + 32 for one in fields for name in one)
+    if len(fields) > MAX_ITEMS or n_bytes > MAX_FIELDS_BYTES // 2:
         whole = zlib.crc32(repr(sorted(sorted(one.items()) for one in fields)).encode())
         fields = [{"": whole}]
-    return zlib.compress(json.dumps(fields).encode("utf-8", "replace"), 1)
+    return zlib.compress(json.dumps(fields).encode("ascii"), 1)
 
 
 def unpacked_fields(packed: bytes) -> list[dict[str, int]] | None:
     """What packed_fields() was given. Raises ValueError, zlib.error."""
     if not packed:
         return None
-    fields: list[dict[str, int]] = json.loads(zlib.decompress(packed))
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(packed, MAX_FIELDS_BYTES)
+    if not unpacker.eof:
+        raise ValueError(f"the fields of a page have more than {MAX_FIELDS_BYTES:,} bytes")
+    fields: list[dict[str, int]] = json.loads(text)
     return fields
 
 
@@ -885,7 +953,7 @@ def differing(
     """
     if earlier is None or now is None:
         return [""]
-    if len(now) > MAX_ITEMS:
+    if len(now) > MAX_ITEMS or [*map(list, earlier)] == [[""]]:  # only whether all are equal
         now = unpacked_fields(packed_fields(now))
     assert now is not None
     left = Counter(tuple(sorted(one.items())) for one in earlier)

@@ -30,7 +30,7 @@ from scrapy_neardup.crawl.url_skipping import UrlSkipping
 from scrapy_neardup.factory import make_queued_urls, make_rules
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
-from scrapy_neardup.state.visits import Visits, key_of
+from scrapy_neardup.state.visits import PageKey, Visits, key_of
 from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
 from scrapy_neardup.urls.key import MAX_URL, request_key
 from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
@@ -77,6 +77,7 @@ class SeenUrls:
         """visits: which URLs this run has read, where what earlier ones did is to be read again."""
         self._rules = make_rules(settings)
         self._visits = visits
+        self._shares_visits = visits is not None and visits.is_shared
         self._fingerprinter = own_fingerprinter(crawler.request_fingerprinter)
         self._fetched = state.urls
         self._state = state
@@ -127,7 +128,7 @@ class SeenUrls:
         reason = self._exemption(request)
         if reason is not None:
             self._count(stats.URLS_EXEMPT.format(reason))
-            return False
+            return self._is_let_pass(request)
         key = self.key(request)
         if key is not None and self._knows(request, key):
             return self._is_dropped(request)
@@ -142,13 +143,50 @@ class SeenUrls:
         """Ask the fleet about a request that is to be made soon."""
         key = self.key_to_be_queued_once(request)
         if self._fleet is not None and key is not None and not self._knows(request, key):
-            self._asked_ahead[request] = monotonic(), self._fleet.ask_seen(key)
+            self._asked_ahead[request] = monotonic(), self._ask(self._fleet, request, key)
+
+    def _ask(self, fleet: FleetWorker, request: Request, key: bytes) -> Future[Any]:
+        if self._shares_visits:
+            return fleet.ask_visit(self._page_key(request, key))
+        return fleet.ask_seen(key)
+
+    def _page_key(self, request: Request, key: bytes) -> PageKey:
+        return PageKey(key_of(key), callback_of(request) or "parse", request.url)
+
+    def _is_let_pass(self, request: Request) -> bool | Awaitable[bool]:
+        """False for an exempt request, as soon as it is known what its page was."""
+        is_compared = self._shares_visits and is_of_spider(request)
+        key = self.key(request) if is_compared else None
+        if self._fleet is None or key is None:
+            return False
+        return self._was_visited(self._fleet, request, key, is_dropped=False)
+
+    async def _was_visited(
+        self,
+        fleet: FleetWorker,
+        request: Request,
+        key: bytes,
+        asked: Future[Any] | None = None,
+        is_dropped: bool = True,
+    ) -> bool:
+        """Whether this run is done with a page, of which it is known from then on what it was."""
+        try:
+            is_done = await fleet.bring_visit(self._page_key(request, key), asked)
+        except Exception:
+            self._attempt.failed("recrawl")
+            return False
+        return is_done and is_dropped
 
     async def _fleet_fetched(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
         fleet_was_asked(request)
         asked_at, asked = self._asked_ahead.pop(request, (-inf, None))
         is_recent = monotonic() - asked_at < AHEAD_S
-        if not await fleet.seen(key, asked if is_recent else None):
+        asked = asked if is_recent else None
+        if self._shares_visits:
+            seen = await self._was_visited(fleet, request, key, asked)
+        else:
+            seen = await fleet.seen(key, asked)
+        if not seen:
             self._count(stats.URLS_NEW)
             return False
         self._count(stats.BACKEND_SEEN)

@@ -159,12 +159,15 @@ class Operator:
         return n
 
     def forget(self, site: str) -> int:
-        """Forget the pages of a site; how many. Its URLs stay seen."""
-        url = site if "://" in site else f"http://{site}/"
-        pages = f":p:{site_number(site_of(url)):016x}}}"
+        """Forget the pages of a site, and what they were at their last visit; how many pages.
+
+        Its URLs stay seen.
+        """
+        number = f"{site_number(site_of(site if '://' in site else f'http://{site}/')):016x}"
+        pages = f":p:{number}}}"
         try:
             n = int(self._client.hlen(f"{{{self._prefix}{pages}"))
-            for name in self._names(pages + "*"):
+            for name in [*self._names(pages + "*"), *self._names(f":u:*:v:{number}:*")]:
                 self._client.unlink(name)
         except failures() as error:
             raise FleetError(f"the server fails or refuses: {error}") from error

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from scrapy_neardup.detect.item_table import KeptItem
+from scrapy_neardup.detect.page_table import site_number
 from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.detect.templates import Host
 from scrapy_neardup.errors import FleetError
@@ -201,8 +202,7 @@ class Questions:
 
     def _shard(self, key: bytes) -> str:
         host = key.partition(b"/")[0].decode("utf-8", "replace")
-        digest = blake2b(site_of(f"http://{host}").encode(), digest_size=1).digest()
-        return f"{{{self._prefix}:u:{digest[0] % N_SHARDS}}}"
+        return _shard(self._prefix, site_of(f"http://{host}"))
 
     def _site(self, page: SharedPage) -> str:
         return f"{{{self._prefix}:p:{page.kept.page.site:016x}}}"
@@ -255,6 +255,16 @@ def frontier_key(prefix: str) -> str:
 def rules_key(prefix: str) -> str:
     """Where learnt rules are; in the slot of the fleet."""
     return f"{{{prefix}}}:rules"
+
+
+def visits_key(prefix: str, site: str) -> str:
+    """How the keys of a site's visits begin; in the slot of its URLs."""
+    return f"{_shard(prefix, site)}:v:{site_number(site):016x}"
+
+
+def _shard(prefix: str, site: str) -> str:
+    digest = blake2b(site.encode(), digest_size=1).digest()
+    return f"{{{prefix}:u:{digest[0] % N_SHARDS}}}"
 
 
 def _worker(prefix: str, worker: bytes) -> str:

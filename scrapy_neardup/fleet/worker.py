@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
@@ -9,6 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count, islice
 from math import ceil
+from pathlib import Path
 from secrets import token_bytes
 from typing import Any
 
@@ -43,11 +45,15 @@ from scrapy_neardup.fleet.protocol import (
     TooManyEntries,
     fleet,
 )
+from scrapy_neardup.fleet.visits import SharedVisits
 from scrapy_neardup.learn.rule import Rule
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.records import KeptPage
 from scrapy_neardup.state.secret import new_key
+from scrapy_neardup.state.visits import DEPARTED, UNKNOWN, PageKey
+
+logger = logging.getLogger(__name__)
 
 MAX_ENTRIES = 20_000  # compared by one look-up on the server
 MAX_ROUNDS = 8  # of comparing with pages that others bring meanwhile; then undecided
@@ -81,6 +87,9 @@ class FleetWorker:
         self._untold: Iterator[Call] = iter(())  # what the server is to be told again
         self._others: set[int] = set()  # local ids of pages that others kept
         self._asking: set[int] = set()  # local ids of pages that the server is asked about
+        self._visits: SharedVisits | None = None  # under NEARDUP_RECRAWL
+        self._run_began = 0.0  # what was read before counts as read at another time
+        self._ttl_ms = ceil(1000 * (ttl_s(settings) or 0))
         try:
             self.key = self._join(settings)
         except BaseException:
@@ -98,7 +107,7 @@ class FleetWorker:
                 settings.distance,
                 blocks,
                 min(settings.scan_limit, MAX_ENTRIES),
-                ceil(1000 * (ttl_s(settings) or 0)),
+                self._ttl_ms,
             ),
         )
         beat = self._membership.beat(self._worker)
@@ -142,6 +151,55 @@ class FleetWorker:
         identity = _identity(settings, key)
         with suppress(OtherFleet):
             self._server.call(Membership(settings.backend_prefix, secret, identity).join())
+
+    def take_part(self, folder: Path, spider: str) -> SharedVisits:
+        """The run of a spider that its workers share, and what pages were before it.
+
+        Raises SettingsError if the server does not answer, StateError, OSError.
+        """
+        self._visits = SharedVisits(
+            folder,
+            spider,
+            self._link,
+            self._membership.prefix,
+            self._worker,
+            self.key,
+            self._ttl_ms,
+        )
+        self._run_began = self._visits.shared_run / 1000
+        return self._visits
+
+    def ask_visit(self, page: PageKey) -> Future[Any]:
+        """Ask ahead what a page was: for bring_visit()."""
+        assert self._visits
+        return self._visits.ask(page)
+
+    async def bring_visit(self, page: PageKey, asked: Future[Any] | None = None) -> bool:
+        """Know what a page was when a worker read it last; whether the run is done with it.
+
+        False, and nothing known, if the server does not answer. asked: as for seen().
+        """
+        assert self._visits
+        answer = await self._answer(asked or self.ask_visit(page))
+        return answer is not None and self._visits.adopt(page, answer)
+
+    async def bring_original(self, state: State, decision: Decision, page: PageKey) -> bool:
+        """Know the version of a page that another one repeats, and what is kept of its items.
+
+        False if the server does not answer.
+        """
+        assert self._visits
+        assert decision.original_id is not None
+        visits, name = self._visits, state.detector.pages.name(decision.original_id)
+        is_itself = decision.original_id == decision.page_id  # as another worker read it since
+        if is_itself or visits.version(page.key) == UNKNOWN:
+            told = await self._answer(visits.ask_version(page.key, page.url))
+            if told is None:
+                return False
+            visits.note_version(page.key, told)
+        if (version := visits.version(page.key)) not in (UNKNOWN, DEPARTED):
+            await self._bring_items(state, name ^ version)
+        return True
 
     def frontier(self, spider: str) -> SharedFrontier:
         """The requests that the workers of a spider share."""
@@ -196,7 +254,7 @@ class FleetWorker:
             # Only now: others may have brought the same words, and these are not learnt from.
             if is_first and decision.kind != "exact" and detector.learn(reading):
                 self._teach(detector, reading.host)
-        if decision.is_duplicate and decision.original_id is not None:
+        if self._visits is None and decision.is_duplicate and decision.original_id is not None:
             await self._bring_items(state, detector.pages.name(decision.original_id))
         return decision, is_new
 
@@ -261,7 +319,7 @@ class FleetWorker:
         self, state: State, reading: PageReading, once: bool
     ) -> tuple[Decision, bool]:
         decision, is_new = state.decide(reading, learn=False)
-        if once and not decision.is_duplicate and decision.page_id in self._others:
+        if once and decision.page_id in self._others and self._was_read_now(state, decision):
             return _repeats_itself(decision, reading.url), False  # kept by the other worker
         while decision.original_id in self._asking:
             await pause(FIRST_PAUSE_S)
@@ -289,7 +347,7 @@ class FleetWorker:
             owners = zip(ids, (other.worker for other in settled), strict=True)
             self._others.update(id for id, worker in owners if worker != self._worker)
             decision, is_new = state.decide(reading, learn=False)
-            if once and decision.page_id in ids and not decision.is_duplicate:
+            if once and decision.page_id in ids and self._was_read_now(state, decision):
                 self._others.add(decision.page_id)
                 return _repeats_itself(decision, reading.url), False
             if decision.is_duplicate or not is_new:
@@ -297,6 +355,12 @@ class FleetWorker:
         self._stats.inc_value(stats.BACKEND_UNDECIDED)
         await self._admitted(state, _undecided(decision), compared)
         return _undecided(decision), True
+
+    def _was_read_now(self, state: State, decision: Decision) -> bool:
+        """Whether a page is that of its own URL, as another worker read it in this run."""
+        if decision.is_duplicate or decision.page_id is None:
+            return False
+        return state.detector.pages.page(decision.page_id).time >= self._run_began
 
     @contextmanager
     def _asked_about(self, page_id: int) -> Iterator[None]:
@@ -339,7 +403,8 @@ class FleetWorker:
     async def _is_settled(self, other: SharedPage, reading: PageReading, once: bool) -> bool:
         """Whether a page may be the reason to drop another; waits for its items if necessary."""
         row = other.kept.page
-        if row.url == reading.url and not (once and row.digest == reading.digest):
+        at_once = once and row.digest == reading.digest and row.time >= self._run_began
+        if row.url == reading.url and not at_once:
             return other.is_kept and row.digest == reading.digest
         if other.is_kept or other.worker == self._worker:
             return other.is_kept  # our own pages were compared already
@@ -382,6 +447,14 @@ class FleetWorker:
         self._server.close()
         for key, n in self.counts().items():
             self._stats.set_value(key, n)
+        if self._visits is not None and self._link.n_lost:
+            logger.warning(
+                "neardup: %d messages did not reach the server of NEARDUP_BACKEND. What pages are "
+                "now may be unknown there, so that the next crawl compares with what they were "
+                "before. Crawl once with NEARDUP_RECRAWL='all' if a page that changed back would "
+                "matter",
+                self._link.n_lost,
+            )
 
     def counts(self) -> dict[str, int]:
         """How it went so far, by the names of stats."""

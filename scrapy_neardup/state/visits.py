@@ -111,6 +111,14 @@ class Visit(NamedTuple):
         return [Original.unpack(self.repeats[at : at + size]) for at in starts]
 
 
+class PageKey(NamedTuple):
+    """A page as one of the spider's callbacks reads it. key: see key_of()."""
+
+    key: bytes
+    callback: str
+    url: str
+
+
 class Original(NamedTuple):
     """A page that has an item which another page repeats. version: as it was then."""
 
@@ -169,10 +177,10 @@ _SIGNED = [
 
 def code_of(key: int, spider: str, visit: Visit) -> bytes:
     """The MAC of a visit, without what the end of a run changes. key: the folder's secret."""
-    return mac_of(key, VISIT, *_unambiguous(b"page", spider, *(visit[at] for at in _SIGNED)))
+    return mac_of(key, VISIT, *unambiguous(b"page", spider, *(visit[at] for at in _SIGNED)))
 
 
-def _unambiguous(*values: object) -> Iterator[bytes]:
+def unambiguous(*values: object) -> Iterator[bytes]:
     """Values as bytes that no other values have."""
     for value in values:
         data = value if isinstance(value, bytes) else repr(value).encode("utf-8", "replace")
@@ -186,8 +194,10 @@ class Visits:
     once a second: a crash loses that second, so its pages are read again.
 
     n_foreign  rows that were damaged, or not written under the folder's key
+    is_shared  whether other workers read pages of the run, too
     """
 
+    is_shared = False
     _under_way: ClassVar[set[tuple[Path, int]]] = set()  # runs of this process
 
     def __init__(self, folder: Path, spider: str, key: int, goes_on: bool = True) -> None:
@@ -246,7 +256,7 @@ class Visits:
         waiting = self._waiting.get((key, callback))
         if waiting is not None:
             return waiting
-        row = self._db.execute(_VISIT, (key, self.spider, callback)).fetchone()
+        row = self._db.execute(VISIT_OF, (key, self.spider, callback)).fetchone()
         if row is None:
             return None
         visit = Visit(*row)
@@ -308,7 +318,7 @@ class Visits:
 
     def _done_code(self, key: bytes) -> bytes:
         """What says that a page was completed in this run."""
-        return mac_of(self._key, VISIT, *_unambiguous(b"done", self._name, self.run, key))
+        return mac_of(self._key, VISIT, *unambiguous(b"done", self._name, self.run, key))
 
     def leaving(self, key: bytes, target: str | None = None, at: bytes | None = None) -> None:
         """A URL answered that it is gone, or led to another one: the target, of key `at`."""
@@ -389,7 +399,7 @@ class Visits:
         keys = [(visit.key, visit.spider, visit.callback, self.run) for visit in changed]
         with self._db:
             self._db.executemany(_SET_ASIDE, keys)
-            self._db.executemany(_PUT, self._waiting.values())
+            self._db.executemany(PUT_VISIT, self._waiting.values())
             self._db.executemany(
                 _LINKED, [(self.run, key, self.spider, self.run) for key in self._linked]
             )
@@ -507,7 +517,7 @@ class Visits:
         ]
         inherited = [visit for one in departures for visit in self._inherited(one)]
         with self._db:
-            self._db.executemany(_PUT, inherited)
+            self._db.executemany(PUT_VISIT, inherited)
             self._db.executemany(_DEPARTED, rows)
             self._db.executemany(_CHANGE, changes)
             self._forget_earlier()
@@ -549,7 +559,9 @@ class Visits:
 
     def n_trusted(self) -> int:
         """How many pages of the run are unchanged by the word of their servers."""
-        query = "SELECT count(*) FROM page WHERE spider = ? AND run = ? AND trusted > 0"
+        query = (
+            "SELECT count(*) FROM page WHERE spider = ? AND run = ? AND trusted > 0 AND passed >= 0"
+        )
         (n,) = self._db.execute(query, (self.spider, self.run)).fetchone()
         return int(n)
 
@@ -572,21 +584,22 @@ class Visits:
         with self._db:
             self._db.execute("UPDATE run SET starts = ? WHERE id = ?", (starts, self.run))
 
-    def learnt(self) -> bytes | None:
-        """What set_learnt() was told, in any run."""
-        row = self._db.execute("SELECT data FROM learnt").fetchone()
-        if row is None:
-            return None
-        data = own_learnt(self._key, row[0])
-        if data is None:
+    def learnt(self) -> list[bytes]:
+        """What set_learnt() was told, in any run; nothing if it was not yet."""
+        rows = self._db.execute("SELECT data FROM learnt")
+        return self._own_learnt([data for (data,) in rows])
+
+    def _own_learnt(self, stored: list[bytes]) -> list[bytes]:
+        found = [own_learnt(self._key, data) for data in stored]
+        if None in found:
             self._found_foreign("what was learnt of the sites")
-        return data
+        return [data for data in found if data is not None]
 
     def set_learnt(self, data: bytes) -> None:
         """What the next run is to know of all pages."""
-        code = mac_of(self._key, VISIT, *_unambiguous(b"learnt", data))
         with self._db:
-            self._db.execute("INSERT OR REPLACE INTO learnt VALUES (1, ?)", (code + data,))
+            signed = signed_learnt(self._key, data)
+            self._db.execute("INSERT OR REPLACE INTO learnt VALUES (1, ?)", (signed,))
 
     def close(self) -> None:
         """Give the file back; what waits is not written."""
@@ -594,12 +607,17 @@ class Visits:
         self._db.close()
 
 
+def signed_learnt(key: int, data: bytes) -> bytes:
+    """What was learnt, behind its MAC."""
+    return mac_of(key, VISIT, *unambiguous(b"learnt", data)) + data
+
+
 def own_learnt(key: int, stored: object) -> bytes | None:
-    """What set_learnt() was told; None unless it was under this key."""
+    """What signed_learnt() was given; None unless it was under this key."""
     if not isinstance(stored, bytes):
         return None
     code, data = stored[:MAC_BYTES], stored[MAC_BYTES:]
-    return data if is_mac(code, key, VISIT, *_unambiguous(b"learnt", data)) else None
+    return data if is_mac(code, key, VISIT, *unambiguous(b"learnt", data)) else None
 
 
 def examine(folder: Path, key: int | None) -> str | None:
@@ -654,14 +672,14 @@ def status_of(target: str | None) -> Status:
 
 
 # A page of a status below GONE stands at its URL.
-_VISIT = "SELECT * FROM page WHERE key = ? AND spider = ? AND callback = ?"
+VISIT_OF = "SELECT * FROM page WHERE key = ? AND spider = ? AND callback = ?"
 _VERSIONS = "SELECT name, page.* FROM page JOIN spider ON spider.id = page.spider WHERE key = ?"
 _DONE = "SELECT 1 FROM page WHERE key = ? AND spider = ? AND done = ? LIMIT 1"
 _SET_ASIDE = (
     "INSERT OR IGNORE INTO earlier "
     "SELECT * FROM page WHERE key = ? AND spider = ? AND callback = ? AND run < ?"
 )
-_PUT = f"INSERT OR REPLACE INTO page VALUES ({','.join('?' * len(Visit._fields))})"  # noqa: S608
+PUT_VISIT = f"INSERT OR REPLACE INTO page VALUES ({','.join('?' * len(Visit._fields))})"  # noqa: S608
 _PUT_SERVER = "INSERT OR REPLACE INTO server VALUES (?, ?, ?, ?, ?, ?)"
 _LINKED = "UPDATE page SET linked = ? WHERE key = ? AND spider = ? AND linked < ?"
 _MARK_DONE = "UPDATE page SET done = ? WHERE key = ? AND spider = ?"
@@ -701,7 +719,8 @@ _NEW_AT = "SELECT min(first) FROM page WHERE key = ?"
 _RESTORE = "INSERT OR REPLACE INTO page SELECT * FROM earlier WHERE spider = ?"
 _FORGET_EARLIER = "DELETE FROM earlier WHERE spider = ?"
 _COUNTS = (
-    "SELECT status, count(*) FROM page WHERE spider = ? AND run = ? AND status < ? GROUP BY status"
+    "SELECT status, count(*) FROM page WHERE spider = ? AND run = ? AND status < ? "
+    "AND passed >= 0 GROUP BY status"
 )
 _STARTS = (
     "SELECT starts FROM run WHERE spider = ? AND id < ? AND ended IS NOT NULL "

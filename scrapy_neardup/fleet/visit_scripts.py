@@ -1,0 +1,121 @@
+"""Visits of a fleet's pages on the server: Lua scripts, each atomic, each with bounded work.
+
+    {PREFIX:u:N}:v:SITE:KEY  a URL's hash, in the slot of the site's URLs:
+                             r + reader → record, see visit_records.py
+                             d + spider → the run that completed the page last
+    {PREFIX}:run:SPIDER      run, over ('1' once a worker has ended it)
+    {PREFIX}:noise:SPIDER    worker → its run (a double), then what it learnt
+    {PREFIX}:hosts:SPIDER    host → how far its validators were right
+
+A run is a time of the server's clock in milliseconds. So those after a loss of data are newer, too.
+"""
+
+# KEYS[1]: the run of a spider. Answer: the run that a worker which starts takes part in. A new one
+# once a worker has ended the last: if all were killed, that goes on.
+BEGIN = """
+local run = tonumber(redis.call('HGET', KEYS[1], 'run') or '0')
+if run == 0 or redis.call('HGET', KEYS[1], 'over') == '1' then
+  local time = redis.call('TIME')
+  run = math.max(run + 1, time[1] * 1000 + math.floor(time[2] / 1000))
+  redis.call('HSET', KEYS[1], 'run', string.format('%.0f', run), 'over', '0')
+end
+return string.format('%.0f', run)
+"""
+
+# ARGV: the run that a worker has ended.
+END = """
+if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'over', '1')
+return 1
+"""
+
+# KEYS[1]: how the hashes of a site's URLs begin. What is told of a page: of each reader its eight
+# bytes, the status and the version.
+_PAGE = """
+local function of(key) return KEYS[1] .. ':' .. key end
+local function told(fields)
+  local found = {}
+  for i = 1, #fields, 2 do
+    if string.sub(fields[i], 1, 1) == 'r' then
+      found[#found + 1] = string.sub(fields[i], 2) .. string.sub(fields[i + 1], 13, 21)
+    end
+  end
+  return table.concat(found)
+end
+"""
+
+# ARGV: key, reader, spider, run. Answer: whether the run is done with the page; its record, or '';
+# what is told of the page, and of each page for which items of it were dropped.
+VISITED = (
+    _PAGE
+    + """
+local fields, done, record = redis.call('HGETALL', of(ARGV[1])), 0, ''
+for i = 1, #fields, 2 do
+  if fields[i] == 'r' .. ARGV[2] then record = fields[i + 1] end
+  if fields[i] == 'd' .. ARGV[3] and fields[i + 1] == ARGV[4] then done = 1 end
+end
+local answer = {done, record, told(fields)}
+if record ~= '' then
+  for at = 24, 24 * struct.unpack('>H', record, 22), 24 do
+    answer[#answer + 1] = told(redis.call('HGETALL', of(string.sub(record, at, at + 15))))
+  end
+end
+return answer
+"""
+)
+
+# ARGV: key. Answer: what is told of the page.
+VERSIONS = _PAGE + "return told(redis.call('HGETALL', of(ARGV[1])))"
+
+# ARGV: key, reader, run, record, milliseconds after which it is forgotten (0: never). Answer:
+# whether it was written: of a run the first worker's record stands, whose items are out.
+PUT = (
+    _PAGE
+    + """
+local page, field, run = of(ARGV[1]), 'r' .. ARGV[2], tonumber(ARGV[3])
+local known = redis.call('HGET', page, field)
+if known then
+  local its = struct.unpack('>d', known)
+  local is_ours = string.sub(known, 9, 12) == string.sub(ARGV[4], 9, 12)
+  if its > run or (its == run and not is_ours) then return 0 end
+end
+redis.call('HSET', page, field, ARGV[4])
+if tonumber(ARGV[5]) > 0 then redis.call('PEXPIRE', page, ARGV[5]) end
+return 1
+"""
+)
+
+# ARGV: key, spider, run, milliseconds as above. Answer: whether it was the newest run.
+DONE = (
+    _PAGE
+    + """
+local page, field = of(ARGV[1]), 'd' .. ARGV[2]
+if tonumber(redis.call('HGET', page, field) or '0') > tonumber(ARGV[3]) then return 0 end
+redis.call('HSET', page, field, ARGV[3])
+if tonumber(ARGV[4]) > 0 then redis.call('PEXPIRE', page, ARGV[4]) end
+return 1
+"""
+)
+
+# ARGV: worker, run as eight bytes, what it learnt. All workers of this run know what was learnt in
+# those before it, so that is forgotten.
+LEARNT = """
+local fields, run = redis.call('HGETALL', KEYS[1]), struct.unpack('>d', ARGV[2])
+for i = 1, #fields, 2 do
+  if struct.unpack('>d', fields[i + 1]) < run then redis.call('HDEL', KEYS[1], fields[i]) end
+end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ARGV[3])
+return 1
+"""
+
+# KEYS[1]: hosts → how often a page had changed under the same validator, and how many unchanged
+# ones had another, in a row. ARGV: a host, and both numbers. The first never falls.
+JUDGED = """
+local known = redis.call('HGET', KEYS[1], ARGV[1])
+local refuted = known and tonumber(string.match(known, '^%d+')) or 0
+local most = math.max(refuted, tonumber(ARGV[2]))
+redis.call('HSET', KEYS[1], ARGV[1], string.format('%d', most) .. ' ' .. ARGV[3])
+return 1
+"""
+
+WHOLE = "return redis.call('HGETALL', KEYS[1])"

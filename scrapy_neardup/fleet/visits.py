@@ -1,0 +1,351 @@
+"""What each URL was when any worker of the fleet read it last; a run that the workers share.
+
+The file in the worker's own folder is what `Visits` makes of it: pages that this worker read, and
+those that the server told it of in this session. Rows of earlier sessions are not kept, because
+another worker may have read their pages since. What the server does not tell is not known.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from functools import reduce
+from operator import xor
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from scrapy_neardup.detect.sites import site_of
+from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.fleet import visit_scripts as scripts
+from scrapy_neardup.fleet.link import Link, Unanswered
+from scrapy_neardup.fleet.protocol import Call, visits_key
+from scrapy_neardup.fleet.visit_records import Reader, Told, pack, unpack, unpack_told
+from scrapy_neardup.state.visit_file import Status
+from scrapy_neardup.state.visits import (
+    DEPARTED,
+    PUT_VISIT,
+    UNKNOWN,
+    VISIT_OF,
+    Departure,
+    PageKey,
+    Server,
+    Visit,
+    Visits,
+    code_of,
+    signed_learnt,
+)
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MAX_TOLD = 10_000  # pages of which versions are in memory; of others the file tells, or the server
+MAX_LEARNT = 1 << 26  # bytes of what one worker learnt
+TOLD = -1  # `passed` of a row that the server told, and that this worker did not read
+
+
+class Answer(NamedTuple):
+    """What the server says of a page that is about to be fetched.
+
+    is_done    whether the run is done with it
+    record     see visit_records.py; empty where it is not known
+    told       what it is for all readers
+    originals  the same of the pages for which items of it were dropped
+    """
+
+    is_done: bool
+    record: bytes
+    told: dict[bytes, Told]
+    originals: list[dict[bytes, Told]]
+
+
+class SharedVisits(Visits):
+    """Visits of one spider's run, in which the workers of a fleet take part. For the loop's thread.
+
+    What the server is told goes with the other messages of the link, in their order.
+
+    shared_run  by which the workers know the run; when it began, in milliseconds
+    """
+
+    is_shared = True
+
+    def __init__(
+        self,
+        folder: Path,
+        spider: str,
+        link: Link,
+        prefix: str,
+        worker: bytes,
+        key: int,
+        ttl_ms: int,
+    ) -> None:
+        """Take part in a run. key: the fleet's secret.
+
+        Raises SettingsError if the server does not answer, StateError, OSError.
+        """
+        super().__init__(folder, spider, key, goes_on=False)
+        self._link, self._prefix, self._worker = link, prefix, worker
+        self._ttl_ms, self._spider_id = ttl_ms, Reader(spider, "").id
+        name = quote(spider, safe="")
+        self._run_key = f"{{{prefix}}}:run:{name}"
+        self._noise_key = f"{{{prefix}}}:noise:{name}"
+        self._hosts_key = f"{{{prefix}}}:hosts:{name}"
+        self._adopted: dict[tuple[bytes, str], Visit] = {}
+        self._told: dict[bytes, dict[bytes, Told]] = {}
+        self._urls: dict[bytes, str] = {}  # of pages that wait to be written
+        self._own: dict[bytes, dict[bytes, Told]] = {}  # of those
+        try:
+            self._forget_earlier_sessions()
+            self.shared_run = self._take_part()
+        except BaseException:
+            self.close()
+            raise
+
+    def _forget_earlier_sessions(self) -> None:
+        """Forget rows of this worker's earlier sessions; which pages were new stays listed."""
+        with self._db:
+            self._db.execute(_LIST_NEW, (self.spider,))
+            for table in ("page", "earlier"):
+                self._db.execute(f"DELETE FROM {table} WHERE spider = ?", (self.spider,))  # noqa: S608
+            self._db.execute(_FORGET_LEAVING, (self.spider,))
+
+    def _take_part(self) -> int:
+        try:
+            run: int = self._link.ask(Call(scripts.BEGIN, self._run_key, (), int)).result()
+        except Unanswered as error:
+            raise SettingsError(
+                f"NEARDUP_BACKEND does not answer, or refuses ({error}). Under NEARDUP_RECRAWL the "
+                f"workers agree there on which run they take part in, and what pages were. Start "
+                f"the server; its user needs +hgetall"
+            ) from error
+        logger.info(
+            "neardup: this worker takes part in the fleet's run of %s",
+            time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run / 1000)),
+        )
+        return run
+
+    # --- questions
+
+    def ask(self, page: PageKey) -> Future[Any]:
+        """Ask what a page was: for adopt()."""
+        reader = Reader(self._name, page.callback)
+        arguments = (page.key, reader.id, self._spider_id, self.shared_run)
+        return self._link.ask(Call(scripts.VISITED, self._site(page.url), arguments, _answer))
+
+    def adopt(self, page: PageKey, answer: Answer) -> bool:
+        """Know from now on what the server says of a page; whether the run is done with it."""
+        key, callback, _ = page
+        self._note(key, answer.told)
+        visit = self._visit_in(answer.record, key, callback) if answer.record else None
+        if visit is None:
+            return answer.is_done
+        for original, told in zip(visit.originals(), answer.originals, strict=False):
+            self._note(original.key, told)
+        own = self.visit(key, callback)
+        if own is None or own.run != self.run:  # what this worker read itself is newer
+            self._adopted[key, callback] = visit
+        return answer.is_done
+
+    def _visit_in(self, record: bytes, key: bytes, callback: str) -> Visit | None:
+        try:
+            visit, run, first = unpack(record, key, Reader(self._name, callback), self._key)
+        except ValueError as error:
+            self._found_foreign(f"what the server says of a page ({error})")
+            return None
+        visit = visit._replace(
+            spider=self.spider, passed=TOLD, run=self._local(run), first=self._local(first)
+        )
+        return visit._replace(mac=code_of(self._key, self._name, visit))
+
+    def _local(self, run: int) -> int:
+        """A run of the fleet as the file has it: those before this one are negative."""
+        return self.run if run >= self.shared_run else -run
+
+    def _of_fleet(self, run: int) -> int:
+        return self.shared_run if run >= 0 else -run
+
+    def ask_version(self, key: bytes, url: str) -> Future[Any]:
+        """Ask what a page is for all readers: for note_version()."""
+        return self._link.ask(Call(scripts.VERSIONS, self._site(url), (key,), unpack_told))
+
+    def note_version(self, key: bytes, told: dict[bytes, Told]) -> None:
+        """Know from now on what the server says of a page's version."""
+        self._note(key, told)
+
+    def _note(self, key: bytes, told: dict[bytes, Told]) -> None:
+        self._told.pop(key, None)
+        self._told[key] = told
+        if len(self._told) > MAX_TOLD:
+            del self._told[next(iter(self._told))]
+
+    def _site(self, url: str) -> str:
+        return visits_key(self._prefix, site_of(url))
+
+    # --- what Visits asks of its file
+
+    def visit(self, key: bytes, callback: str, counts: bool = True) -> Visit | None:
+        """A page as a worker read it last, as far as the server has told this one."""
+        adopted = self._adopted.get((key, callback))
+        if adopted is not None and (key, callback) not in self._waiting:
+            return adopted
+        return super().visit(key, callback, counts)
+
+    def version(self, key: bytes) -> int:
+        """The version of a page, as this worker read it or was told of it."""
+        told, own = self._told.get(key, {}), dict(self._own.get(key, {}))
+        rows = self._db.execute(_OWN, (key, self.spider)).fetchall()
+        for callback, passed, status, version in rows:
+            found = {Reader(self._name, callback).id: Told(status, version)}
+            if passed == TOLD:
+                told = found | told
+            else:
+                own = found | own
+        known = told | own  # what this worker read itself is newer
+        there = [one.version for one in known.values() if one.status < Status.GONE]
+        if not there:
+            return DEPARTED if known else UNKNOWN
+        return reduce(xor, there)
+
+    def put(self, visit: Visit) -> None:
+        """A page was read: remembered here, and on the server."""
+        self._urls[visit.key] = visit.url
+        told = Told(int(visit.status), visit.version)
+        self._own.setdefault(visit.key, {})[Reader(self._name, visit.callback).id] = told
+        super().put(visit)
+        self._tell(visit)
+
+    def _tell(self, visit: Visit) -> None:
+        reader = Reader(self._name, visit.callback)
+        run, first = self._of_fleet(visit.run), self._of_fleet(visit.first)
+        record = pack(visit, reader, self._worker, run, first, self._key)
+        arguments = (visit.key, reader.id, self.shared_run, record, self._ttl_ms)
+        self._link.tell(Call(scripts.PUT, self._site(visit.url), arguments, bool))
+
+    def done(self, key: bytes) -> None:
+        """A page is done, for all workers of the run."""
+        super().done(key)
+        url = self._urls.get(key) or self._url_of(key)
+        if url is not None:  # else it was not remembered: it is fetched again
+            arguments = (key, self._spider_id, self.shared_run, self._ttl_ms)
+            self._link.tell(Call(scripts.DONE, self._site(url), arguments, bool))
+
+    def _url_of(self, key: bytes) -> str | None:
+        row = self._db.execute(_URL, (key, self.spider)).fetchone()
+        return None if row is None else str(row[0])
+
+    def flush(self) -> None:
+        """Write what waits. Raises sqlite3.Error; then it waits on."""
+        if self._adopted:
+            with self._db:
+                self._db.executemany(PUT_VISIT, self._adopted.values())
+            self._adopted.clear()
+        super().flush()
+        self._urls.clear()
+        self._own.clear()
+
+    # --- when it ends
+
+    def conclude(self, departures: list[Departure]) -> None:
+        """Take what this worker found for true, and tell which pages left."""
+        super().conclude(departures)
+        for one in departures:
+            row = self._db.execute(VISIT_OF, (one.key, self.spider, one.callback)).fetchone()
+            if row is not None:
+                self._tell(Visit(*row))
+
+    def _inherited(self, left: Departure) -> Iterator[Visit]:
+        for visit in super()._inherited(left):
+            self._tell(visit)
+            yield visit
+
+    def revert(self) -> None:
+        """Give pages that this worker found changed their earlier selves back."""
+        self.flush()
+        rows = self._db.execute(_EARLIER, (self.spider,)).fetchall()
+        super().revert()
+        for row in rows:
+            self._tell(Visit(*row))
+
+    def end(self, reason: str) -> None:
+        """The run is over: workers that start from now on begin another one."""
+        super().end(reason)
+        self._link.tell(Call(scripts.END, self._run_key, (self.shared_run,), bool))
+
+    # --- what is learnt
+
+    def servers(self) -> dict[str, Server]:
+        """By host, what the workers found in earlier runs, and in this one so far."""
+        known = super().servers()
+        for name, found in self._whole(self._hosts_key, _servers).items():
+            host = name.decode("utf-8", "replace")
+            n_refuted = max(found.n_refuted, known.get(host, Server()).n_refuted)
+            known[host] = Server(n_refuted, found.n_mismatched)
+        return known
+
+    def put_server(self, host: str, server: Server) -> None:
+        """Something was learnt of a host."""
+        super().put_server(host, server)
+        name = host.encode("utf-8", "replace")
+        arguments = (name, server.n_refuted, server.n_mismatched)
+        self._link.tell(Call(scripts.JUDGED, self._hosts_key, arguments, bool))
+
+    def learnt(self) -> list[bytes]:
+        """What the workers learnt in earlier runs, and this one."""
+        stored = self._whole(self._noise_key, _pairs)
+        return super().learnt() + self._own_learnt([_inflated(one) for one in stored.values()])
+
+    def _whole(self, key: str, read: Callable[[list[bytes]], dict[bytes, T]]) -> dict[bytes, T]:
+        """A hash on the server; empty if that does not answer."""
+        try:
+            found: dict[bytes, T] = self._link.ask(Call(scripts.WHOLE, key, (), read)).result()
+        except Unanswered:
+            return {}
+        return found
+
+    def set_learnt(self, data: bytes) -> None:
+        """What this worker learnt."""
+        super().set_learnt(data)
+        packed = zlib.compress(signed_learnt(self._key, data), 1)
+        run = struct.pack(">d", self.shared_run)
+        arguments = (self._worker.hex(), run, packed)
+        if len(packed) <= MAX_LEARNT:
+            self._link.tell(Call(scripts.LEARNT, self._noise_key, arguments, bool))
+
+
+def _answer(answer: list[Any]) -> Answer:
+    is_done, record, told, *originals = answer
+    if not isinstance(record, bytes):
+        raise TypeError(f"a record of type {type(record).__name__}")
+    return Answer(bool(is_done), record, unpack_told(told), [unpack_told(one) for one in originals])
+
+
+def _pairs(answer: list[bytes]) -> dict[bytes, bytes]:
+    return dict(zip(answer[::2], answer[1::2], strict=True))
+
+
+def _servers(answer: list[bytes]) -> dict[bytes, Server]:
+    pairs = ((host, value.split()) for host, value in _pairs(answer).items())
+    return {host: Server(int(refuted), int(mismatched)) for host, (refuted, mismatched) in pairs}
+
+
+def _inflated(stored: bytes) -> bytes:
+    """What was learnt, behind its MAC; nothing for what no worker stored."""
+    try:
+        return zlib.decompressobj().decompress(stored[8:], MAX_LEARNT)
+    except (zlib.error, TypeError):
+        return b""
+
+
+_OWN = "SELECT callback, passed, status, version FROM page WHERE key = ? AND spider = ?"
+_URL = "SELECT url FROM page WHERE key = ? AND spider = ? LIMIT 1"
+_EARLIER = "SELECT * FROM earlier WHERE spider = ?"
+_LIST_NEW = (
+    "INSERT INTO change (run, time, status, url, target, what) "
+    "SELECT first, time, 0, url, NULL, NULL FROM page WHERE spider = ? AND first > 0"
+)
+_FORGET_LEAVING = "DELETE FROM leaving WHERE run IN (SELECT id FROM run WHERE spider = ?)"
