@@ -99,16 +99,29 @@ TEXT = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(200)
     ids=["the same", "one word in 200", "another text", "a price more"],
 )
 def test_long_text_is_compared_as_pages_are(mock_site: MockSite, other: str, n_kept: int) -> None:
-    outcome = products(mock_site, {"text": TEXT}, {"text": other}, texts=[PAGE, NEAR])
+    texts = [f"{one} {TEXT}" for one in (PAGE, NEAR)]
+    outcome = products(mock_site, {"text": TEXT}, {"text": other}, texts=texts)
     assert outcome.stat("pages/near") == 1
     assert len(outcome.items) == n_kept
 
 
+@pytest.mark.parametrize("n_words", [0, 20_000], ids=["short pages", "pages read in a thread"])
+def test_long_text_that_is_not_on_its_near_page_has_to_be_equal(
+    mock_site: MockSite, n_words: int
+) -> None:
+    texts = [TEXT, TEXT.replace("wordbb", "another"), TEXT]
+    pages = [f"{one} {prose('more', n_words)}" for one in (PAGE, NEAR, NEAR.replace("edit", "add"))]
+    outcome = products(mock_site, *({"text": text} for text in texts), texts=pages)
+    assert outcome.stat("pages/near") == 2
+    # Pages that are read in a thread may be judged in another order.
+    assert sorted(item["text"] for item in outcome.items) == sorted(texts[:2])
+
+
 def test_long_text_of_pages_that_say_the_same_comes_from_elsewhere(mock_site: MockSite) -> None:
-    texts = [TEXT, TEXT.replace("wordbb", "another"), TEXT.replace(" ", "\n")]
+    texts = [TEXT, TEXT.replace("wordbb", "another"), TEXT.replace(" ", "\n"), TEXT]
     outcome = products(mock_site, *({"text": text} for text in texts))
-    assert [item["text"] for item in outcome.items] == texts[:2]
-    assert outcome.stat("pages/exact") == 2
+    assert [item["text"] for item in outcome.items] == texts[:3]
+    assert outcome.stat("pages/exact") == 3
 
 
 def test_the_next_crawl_knows_the_data_of_kept_items(mock_site: MockSite, tmp_path: Path) -> None:

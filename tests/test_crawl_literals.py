@@ -1,7 +1,10 @@
 """scrapy_neardup/crawl/literals.py: literals of scripts, without what was drawn for the visit."""
 
+import json
 import re
+from base64 import urlsafe_b64encode
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +21,21 @@ def test_a_long_run_is_an_id_if_it_has_a_digit() -> None:
     words = "a-" * 10_000
     found = literals.literals(f"x = '{words}'; y = ['0{words}', '{words}']")
     assert list(found) == [("x", words), ("", "*"), ("", words)]
+
+
+@pytest.mark.parametrize(
+    ("said", "counts"),
+    [
+        ({"name": "lamp", "stock": 19}, True),
+        ([{"sku": "A-1", "price": 19.9}], True),
+        ([["a", 1], ["b", 2], ["c", 3]], True),
+        ({"alg": "HS256", "typ": "JWT", "x": 12}, False),
+        ({"user": 17, "iat": 1767225600, "exp": 1767229200}, False),
+    ],
+)
+def test_json_in_base64_is_data_but_for_tokens(said: object, counts: bool) -> None:
+    encoded = urlsafe_b64encode(json.dumps(said).encode()).decode()
+    assert (encoded in {value for _, value in literals.literals(f"load('{encoded}')")}) == counts
 
 
 def test_no_run_is_too_short_for_what_is_looked_for_in_it() -> None:

@@ -215,7 +215,7 @@ def test_a_hostile_script_takes_no_quadratic_time(script: str) -> None:
         ("<head><title>" + "a " * 33_000 + "</title>", "a title of 66000"),
         ("<h1>" + "a " * 33_000 + "</h1>", "a h1 of 66000"),
         ("<p itemprop>" * 50_001, "50001 times itemprop, at most 50000"),
-        ("<script>f(" + "1 " * 500_001 + ")</script>", "more than 500000 values"),
+        ("<script>f(" + "1 " * 150_001 + ")</script>", "more than 150000 values"),
     ],
 )
 def test_what_one_call_would_read_for_long_is_over_budget(markup: str, reason: str) -> None:
@@ -281,7 +281,7 @@ def test_literals_of_a_long_script_are_those_of_its_lines(monkeypatch: pytest.Mo
 
 
 def test_a_long_script_without_json_is_read_in_passing() -> None:
-    markup = "<script>" + "go(1);" * 400_000 + "</script><h1>a</h1>"
+    markup = "<script>" + "go(1);" * 140_000 + "</script><h1>a</h1>"
     assert page_data(
         html.document_fromstring(markup), "http://h.example/", markup.encode()
     ).heads == ["a"]

@@ -157,6 +157,27 @@ def test_an_undone_page_goes_to_the_callback_it_came_from(
     assert {"url": mock_site.url("/near/1"), "by": "parse_item"} in run().items
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"undo": "no-url"}',
+        '{"undo": "http://[/"}',
+        '{"undo": "file:///etc/hosts"}',
+        '{"undo": "data:text/html,<p>words"}',
+        '{"undo": "http://h.example/", "callback": "name"}',
+        '{"undo": ["http://h.example/"], "callback": "parse"}',
+    ],
+)
+def test_what_cannot_be_undone_costs_no_other_page(
+    mock_site: MockSite, tmp_path: Path, line: str
+) -> None:
+    (tmp_path / "overrides.jsonl").write_text(line + "\n", "utf-8")
+    assert main(["undo", mock_site.url("/near/1"), "--state", str(tmp_path)]) == 0
+    outcome = crawl_requests(mock_site, "/page/1", settings=settings(tmp_path))
+    assert outcome.urls == [mock_site.url("/near/1")]
+    assert mock_site.gets("/page/1") == 1  # the spider's own requests are made, too
+
+
 def explained(state: Path, url: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The settings that explain names as deciding otherwise about a URL."""
     assert main(["explain", url, "--state", str(state), "--json"]) == 0

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from crawls import Outcome, crawl_requests
 from mock_site import MockSite, page, prose
+from scrapy import Request
 
 from scrapy_neardup import commands
 from scrapy_neardup.crawl.url_learning import BATCH, PutAside, Settled
@@ -71,6 +72,17 @@ def test_pages_wait_to_be_learnt_from_until_their_host_has_a_copy() -> None:
     learnt = [page for one in later for page in aside.add(one)]
     assert len(learnt) == BATCH
     assert [*learnt, *aside.rest()] == [*pages[::2], copy, *later]
+
+
+@pytest.mark.parametrize("learn", ["watch", "act"])
+def test_a_url_without_a_host_teaches_nothing_and_is_no_error(
+    mock_site: MockSite, tmp_path: Path, learn: str
+) -> None:
+    requests = [Request(f"data:text/plain,{prose(1, 30)} {i}") for i in range(3)]
+    settings = {"NEARDUP_LEARN": learn, "NEARDUP_STATE_DIR": str(tmp_path)}
+    outcome = crawl_requests(mock_site, *requests, settings=settings)
+    assert len(outcome.items) == 3
+    assert outcome.stat("errors/learn") == 0
 
 
 def test_watching_changes_nothing(mock_site: MockSite, items: list[str]) -> None:

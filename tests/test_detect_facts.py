@@ -85,6 +85,27 @@ def test_what_is_added_or_set_otherwise_is_none(one: str, other: str) -> None:
     assert difference(row(one), row(other)) is None
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("✗", "1/2"),
+        ("★★★★", "1/2"),
+        ("Colour: #00ff00", "Colour: #0000ff"),
+        ("it weighs 5 kg", "a length of 7 m, folded"),
+    ],
+)
+def test_a_fact_in_the_place_of_one_in_other_words_is_a_difference(one: str, other: str) -> None:
+    around = "first line, 12 pages\n{}\nlast line"
+    pair = row(around.format(one)), row(around.format(other))
+    assert difference(*pair, ONE_PLACE) == difference(*pair[::-1], ONE_PLACE) == "number or symbol"
+    assert difference(*pair, ONE_PLACE + 1) is None
+
+
+def test_the_same_fact_in_other_words_is_none() -> None:
+    pair = row("the lot weighs 5 kg here"), row("that lot has about 5 kg left")
+    assert difference(*pair, ONE_PLACE) in (None, "word")
+
+
 def test_one_sided_facts_count_where_all_else_is_equal() -> None:
     plain, plus = row("grade A by hand"), row("grade A+ by hand")
     assert difference(plain, plus, 2) == "number or symbol"
@@ -92,6 +113,28 @@ def test_one_sided_facts_count_where_all_else_is_equal() -> None:
     is_, is_not = row("it is waterproof"), row("it isn't waterproof")
     assert difference(is_, is_not, 16) == "negation"
     assert difference(is_, is_not, 17) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "denied"),
+    [
+        ("produkt nadaje się do zmywarki", "produkt nie nadaje się do zmywarki"),
+        ("oferta z gwarancją", "oferta bez gwarancji"),
+        ("bu ürün suya dayanıklı", "bu ürün suya dayanıklı değil"),
+        ("depoda stok var", "depoda stok yok"),
+        ("هذا المنتج مقاوم للماء", "هذا المنتج غير مقاوم للماء"),
+        ("يمكن إرجاعه", "لا يمكن إرجاعه"),
+        ("המוצר עמיד במים", "המוצר לא עמיד במים"),
+        ("יש מלאי", "אין מלאי"),
+        ("यह पानी में सुरक्षित है", "यह पानी में सुरक्षित नहीं है"),
+        ("चीनी के साथ", "बिना चीनी"),
+        ("สินค้านี้ กันน้ำ", "สินค้านี้ ไม่ กันน้ำ"),
+    ],
+)
+def test_negations_of_many_languages_count(said: str, denied: str) -> None:
+    around = "first line\n{}\nlast line"
+    pair = row(around.format(said)), row(around.format(denied))
+    assert difference(*pair, 16) == difference(*pair[::-1], 16) == "negation"
 
 
 def test_facts_that_changed_places_count_where_hardly_more_differs() -> None:
@@ -129,8 +172,11 @@ TEXT = "a text of so many words that nobody would take this line of it for a lab
         ("Chapter IV", "Chapter VI"),
         ("Sold out", "In stock"),
         ("It seats five people", "It seats four people"),
-        ("Colour: #00ff00", "Colour: #0000ff"),
         ("музей открыт", "музей закрыт"),
+        ("共三人", "共四人"),
+        ("有货", "预售"),
+        ("営業中", "定休日"),
+        ("เปิด", "เต็ม"),
     ],
 )
 def test_another_word_in_a_brief_line_is_a_difference(one: str, other: str) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fresh import run_fresh
 from hypothesis import example, given
 from hypothesis import strategies as st
 from kernel_levels import native
@@ -29,6 +31,16 @@ TEXTS = st.lists(st.sampled_from(ATOMS), max_size=40).map("".join) | st.text()
 @pytest.fixture(scope="module")
 def kernel() -> ModuleType:
     return native("facts")
+
+
+@pytest.mark.parametrize("text", ["漢字abc", "한e", "жa1 b", "½x", "\u0301e"])
+def test_the_first_text_of_a_process_may_be_any(text: str) -> None:
+    """What is known of ASCII is not there yet where a letter follows one of another script."""
+    done = run_fresh(
+        "from scrapy_neardup.detect.text import exact_text, normalise\n"
+        f"assert exact_text({text!a}) and normalise({text!a})"
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def same(one: Sequence[Any], other: Sequence[Any]) -> bool:
@@ -52,6 +64,14 @@ def test_any_text_reads_as_the_twin_reads_it(
     titles, headings = np.array(heads, np.uint64), np.array(heads[1:], np.uint64)
     columns = (*found[1:], titles, headings, own_lines)
     assert same([b"", kernel.table(*columns)], [b"", twin.table(*columns)])
+
+
+def test_every_negation_is_known_to_both(kernel: ModuleType) -> None:
+    for word in twin.NEGATIONS:
+        for text in (f"a {word} b", word.upper(), f"({word})!"):
+            found = kernel.read(text, 9)
+            assert same(found, twin.read(text, 9)), word
+        assert len(kernel.read(f"a {word} b", 9)[5]) == 1, word
 
 
 LETTERS = st.text(st.sampled_from("abé博館𠀀"), min_size=1, max_size=5)
@@ -86,6 +106,29 @@ def test_every_shared_page_reads_as_the_twin_reads_it(
         texts = [json.loads(line)["html"] for line in lines][::5]
     for text in texts:
         assert same(kernel.read(text, 99), twin.read(text, 99))
+
+
+class CountedPattern:
+    """A pattern that notes how long what it is searched in is."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self.pattern, self.lengths = pattern, [0]
+
+    def sub(self, new: str, text: str) -> str:
+        self.lengths.append(len(text))
+        return self.pattern.sub(new, text)
+
+
+def test_no_long_text_is_rid_of_hidden_characters_in_one_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # 15 MB of these held Python's lock for half a second: the fuzzer found them.
+    text = "\u0dca\u200b" * 200_000
+    counted = CountedPattern(twin.INVISIBLE)
+    monkeypatch.setattr(twin, "INVISIBLE", counted)
+    assert twin.canonical(text).replace("\u034f", "") == "\u0dca" * 200_000
+    assert sum(counted.lengths) == len(text)
+    assert max(counted.lengths) <= 1 << 17
 
 
 @given(TEXTS)

@@ -213,6 +213,12 @@ def test_long_runs_of_marks_are_cut_as_the_definition_cuts_them(
     assert kernel.normalise(text) == normalise_plainly(text)
 
 
+@pytest.mark.parametrize("marks", ["\u0301", "\u0344", "\u0323\u0301\u0f73"], ids=ascii)
+def test_a_run_of_marks_over_many_pieces_is_cut_as_one(kernel: ModuleType, marks: str) -> None:
+    text = "é" + marks * PIECE + " a"
+    assert kernel.normalise(text) == normalise_plainly(text)
+
+
 @pytest.mark.parametrize("mark", ["\u0301", "\u0363"])
 @pytest.mark.parametrize("start", ["a", "é", "ᾂ"])
 def test_thirty_marks_on_a_letter_stay_together(kernel: ModuleType, start: str, mark: str) -> None:

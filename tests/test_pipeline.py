@@ -241,6 +241,40 @@ def test_links_of_duplicates_are_followed_by_default(mock_site: MockSite) -> Non
     assert pruned.stat("links/pruned") == 1
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"cb_kwargs": {"item": {"size": "M"}}},
+        {"meta": {"size": "M"}},
+        {"method": "POST", "body": "size=M"},
+    ],
+)
+def test_requests_that_carry_something_on_are_no_links_to_prune(
+    mock_site: MockSite, more: dict[str, Any]
+) -> None:
+    class Sizes(PagesSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            request = Request(mock_site.url("/api"), self.parse_size, dont_filter=True)
+            yield request.replace(**more)
+
+        def parse_size(self, response: Response, item: Any = None) -> Iterator[Any]:
+            yield {"size": item or response.meta.get("size") or response.request.body}
+
+    outcome = pages(mock_site, Sizes, "/page/1", "/copy/1", FOLLOW_DUPLICATES=False)
+    assert outcome.stat("links/pruned") == 0
+    assert mock_site.hits[more.get("method", "GET"), "/api"] == 2
+
+
+def test_links_that_only_say_how_to_fetch_them_are_pruned(mock_site: MockSite) -> None:
+    class Own(PagesSpider):
+        def parse(self, response: Response) -> Iterator[Any]:
+            meta = {"cookiejar": 1, "download_timeout": 5, "link_text": "Next"}
+            yield response.follow("/page/9", meta=meta)
+
+    outcome = pages(mock_site, Own, "/page/1", "/copy/1", FOLLOW_DUPLICATES=False)
+    assert outcome.stat("links/pruned") == 1
+
+
 def test_an_endless_trap_of_equal_pages_ends_when_its_links_are_pruned(
     mock_site: MockSite,
 ) -> None:

@@ -16,12 +16,29 @@ from scrapy_neardup.crawl.page_data import attribute_lines, page_data, squeezed
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.errors import OverBudget
 
-# What a page may make reading cost. libxml2 frees a tree, holding Python's lock, at about 10
-# million nodes a second, of which a tag makes two and an attribute two; and it compares each
-# attribute of a tag with those before it.
-MAX_MARKUP, MAX_ATTRIBUTES = 250_000, 1_000
+# What a page may make reading cost. A tree is freed in one go, holding Python's lock. A tag and an
+# attribute make two nodes each, and an allocator that has had other work between them needs 0.1 us
+# for a node, most of it to join the pieces. libxml2 compares each attribute of a tag with those
+# before it.
+MAX_MARKUP, MAX_ATTRIBUTES = 90_000, 1_000
 
-DATA_TYPE = re.compile(rb"json|csv|tab-separated|javascript|yaml", re.IGNORECASE)
+# Texts for readers, and what servers call files that they know nothing of.
+PROSE_TYPE = re.compile(
+    rb"\s*+(?:text/(?:plain|markdown|x-markdown)|application/octet-stream)?+\s*+(?:;|\Z)",
+    re.IGNORECASE,
+)
+# How JSON begins, also where it is not to be run as a script.
+JSON_GUARD = re.compile(r"\s*+(?:\)\]\}',?|while *+\(1\);|for *+\(;;\);)?+\s*+[\[{]")
+
+# What stands for bytes that are no text in the encoding that a page is said to have: pages that
+# look alike with it are only the same if all bytes are that may be such.
+UNDECODED = "\ufffd"
+ASCII = re.compile(rb"[\x00-\x7f]+")
+
+MARKUP = '<a b="c">'  # what is looked for in bytes
+
+# Pieces of a text that are looked for in a page, and the characters of each.
+N_PIECES, PIECE_CHARS = 16, 24
 
 Extractor = Callable[[Response], PageContent | str | None]
 
@@ -29,8 +46,9 @@ Extractor = Callable[[Response], PageContent | str | None]
 def page_content(response: Response) -> PageContent | str | None:
     """What a page says: its visible text and, of HTML, the data in its markup (page_data.py).
 
-    Of JSON, XML and tables in text all characters are data: they are equal or not. None for a
-    binary response. As visible_text() it reuses the tree of the spider's selectors.
+    Of other text all characters are data, be it JSON, a calendar or source code: they are equal or
+    not; only that of PROSE_TYPE is for readers. None for a binary response. As visible_text() it
+    reuses the tree of the spider's selectors.
     """
     if not isinstance(response, HtmlResponse) or not response.body:
         plain = visible_text(response)
@@ -39,9 +57,18 @@ def page_content(response: Response) -> PageContent | str | None:
         return PageContent(plain, data=[_document(response)])
     root, url = _tree(response), response.url
     text: str = kernels.markup.visible_text(root)
-    heads, lines, details, unread_chars = page_data(root, url, response.body)
+    heads, lines, details, unread_chars = page_data(root, url, _ascii_body(response))
+    if UNDECODED in response.text:
+        lines.append(f"undecoded {ASCII.sub(b' ', response.body).decode('latin-1')}")
     attributes = partial(attribute_lines, root, url)
     return PageContent(text, heads, lines, details, attributes, unread_chars)
+
+
+def _ascii_body(response: HtmlResponse) -> bytes:
+    """The page in its own charset if that has ASCII as it is, as most do, else in UTF-8."""
+    if MARKUP.encode(response.encoding, "replace") == MARKUP.encode():
+        return response.body
+    return response.text.encode("utf-8", "replace")
 
 
 def _is_data(response: TextResponse) -> bool:
@@ -49,7 +76,7 @@ def _is_data(response: TextResponse) -> bool:
     if isinstance(response, (JsonResponse, XmlResponse)):
         return True
     kind = response.headers.get("Content-Type") or b""
-    return DATA_TYPE.search(kind) is not None or response.text.lstrip()[:1] in ("{", "[")
+    return PROSE_TYPE.match(kind) is None or JSON_GUARD.match(response.text) is not None
 
 
 def _document(response: TextResponse) -> str:
@@ -115,6 +142,19 @@ def _parsed(response: HtmlResponse | XmlResponse) -> etree._Element:
     )
     root = etree.fromstring(body, parser)
     return etree.fromstring(b"<html/>", parser) if root is None else root
+
+
+def is_shown(text: str, shown: str) -> bool:
+    """Whether half of a text, or more, stands in the visible text of a page, whitespace apart.
+
+    Told by N_PIECES of it. Never of a text of less than PIECE_CHARS characters. shown: the visible
+    text, squeezed.
+    """
+    said = squeezed(text)
+    last = len(said) - PIECE_CHARS
+    places = {last * n // (N_PIECES - 1) for n in range(N_PIECES)} if last >= 0 else set()
+    found = sum(said[at : at + PIECE_CHARS] in shown for at in places)
+    return bool(places) and 2 * found >= len(places)
 
 
 def visible_text_of_html(html: str) -> str:

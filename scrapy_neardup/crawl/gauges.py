@@ -42,6 +42,7 @@ def sizes(
         stats.TEMPLATES_HOSTS: len(detector.templates),
         stats.TEMPLATES_BYTES: detector.templates.nbytes,
         stats.TEMPLATES_WITHOUT_ROOM: detector.templates.n_without_room,
+        stats.VISIT_LINES: len(detector.echoes),
         stats.MEMORY_BYTES: filter_bytes + detector.nbytes,
         stats.STATE_UNFINISHED: len(lifecycle) + lifecycle.n_let_go,
         stats.STATE_UNDELIVERED: len(delivery),

@@ -40,7 +40,9 @@ LOOP_CHARS, VALUE_CHARS = 1 << 15, 50
 CLOCK_SLACK_S = 2.0  # a spider's clock may round to seconds
 
 LONGEST_NEGATION = max(map(len, NEGATIONS))
-UNSPACED_NEGATION = re.compile("ない|不|没|无")  # between words without spaces
+UNSPACED_NEGATION = re.compile(
+    "ない|不|没|无|ไม่|มิได้|อย่า|ห้าม|ไร้|ปราศจาก"
+)  # between words without spaces
 # Of these, str() says all that they hold.
 PLAIN = frozenset({Decimal, Fraction, complex, time, timedelta, UUID})
 MAX_TIME = 10**15  # milliseconds since the epoch; a larger number is no time
@@ -69,35 +71,48 @@ class ItemData(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Visit:
-    """What an item may echo: the URLs by which a page was reached, its body, the crawl's time.
+    """What an item may echo: the URLs by which a page was reached, its body, the times of both.
 
     addresses  the request's and the response's URL and those of all redirects between them
     rules      for the keys of URLs
     page       the response: an item may hold its body or its text as a whole
-    since      when the crawl began, in seconds since the epoch
+    began      when the crawl began, in seconds since the epoch
+    since      when the page was asked for
     until      now
     """
 
     addresses: frozenset[str]
     rules: UrlKeyRules
     page: Response
+    began: float
     since: float
     until: float
 
     @classmethod
-    def of(cls, response: Response, rules: UrlKeyRules, since: float, until: float) -> Visit:
+    def of(cls, response: Response, rules: UrlKeyRules, began: float, since: float) -> Visit:
         """The visit that ended in a response."""
         urls = {response.url, *response.meta.get("redirect_urls", ())}
         if response.request is not None:
             urls.add(response.request.url)
-        return cls(frozenset(urls), rules, response, since, until)
+        return cls(frozenset(urls), rules, response, began, since, since)
 
     @cached_property
     def urls(self) -> frozenset[bytes]:
         """The keys of the addresses."""
         return frozenset(url_key(url, self.rules) for url in self.addresses)
+
+    def is_now(self, seconds: float) -> bool:
+        """Whether a time is that of the visit, or that at which the crawl began."""
+        if abs(seconds - self.began) <= CLOCK_SLACK_S:
+            return True
+        return self.since - CLOCK_SLACK_S <= seconds <= self.until + CLOCK_SLACK_S
+
+    def is_today(self, day: date) -> bool:
+        """Whether a day is that of the visit, or that on which the crawl began."""
+        began, since, until = map(date.fromtimestamp, (self.began, self.since, self.until))
+        return day == began or since <= day <= until
 
     def is_page(self, value: str | bytes) -> bool:
         """Whether a value is the whole page."""
@@ -162,8 +177,8 @@ class _Field(NamedTuple):
 
     @property
     def whole(self) -> bytes:
-        """All of the field, its long texts included, whitespace apart."""
-        return _joined([self.values, *(_raw(" ".join(text.split())) for text in self.texts)])
+        """All of the field, its long texts included."""
+        return _joined([self.values, *(_raw(text.strip()) for text in self.texts)])
 
 
 def _kind_of(item: Any) -> bytes:
@@ -252,10 +267,8 @@ class _Reader:
         if isinstance(value, datetime):
             if self._is_of_visit(value):
                 return SAME_TIME
-        elif self._visit is not None:
-            first, last = (date.fromtimestamp(t) for t in (self._visit.since, self._visit.until))
-            if first <= value <= last:
-                return SAME_TIME
+        elif self._visit is not None and self._visit.is_today(value):
+            return SAME_TIME
         return b"T" + value.isoformat().encode()
 
     def _is_of_visit(self, moment: datetime) -> bool:
@@ -266,10 +279,7 @@ class _Reader:
         return any(self._is_now(candidate.timestamp()) for candidate in candidates)
 
     def _is_now(self, seconds: float) -> bool:
-        visit = self._visit
-        if visit is None:
-            return False
-        return visit.since - CLOCK_SLACK_S <= seconds <= visit.until + CLOCK_SLACK_S
+        return self._visit is not None and self._visit.is_now(seconds)
 
     def _bytes(self, value: bytes) -> bytes:
         if self._visit is not None and self._visit.is_page(value):
@@ -359,15 +369,15 @@ def _moment(value: str) -> datetime | None:
 
 
 def _text(value: str) -> bytes:
-    """A short text, whitespace and Unicode form apart; a longer one as it is.
+    """A short text, Unicode form apart; a longer one as it is.
 
-    Tabs within it count: they may tell columns apart.
+    Spaces and lines within it count: they are the columns of a record, the seats of a row, the
+    verses of a poem. Around it they do where no line ends in it: else they are markup's layout.
     """
     if len(value) > LONG_CHARS:  # normalize() is quadratic in runs of combining marks
         return _raw(value)
-    stripped = value.strip() or value
-    squeezed = stripped if "\t" in stripped else " ".join(stripped.split()) or value
-    return _raw(unicodedata.normalize("NFC", squeezed))
+    laid_out = value.strip() or value if "\n" in value else value
+    return _raw(unicodedata.normalize("NFC", laid_out))
 
 
 def _raw(value: str) -> bytes:

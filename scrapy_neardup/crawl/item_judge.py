@@ -10,10 +10,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl.counts import Counts
+from scrapy_neardup.crawl.counts import THREAD_BYTES, Counts
+from scrapy_neardup.crawl.extract import is_shown, visible_text
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.item_data import ItemData, Visit, fields_apart, is_long, item_data
 from scrapy_neardup.crawl.items import CrawledPage, OfferedItem
+from scrapy_neardup.crawl.page_data import squeezed
 from scrapy_neardup.detect.item_table import KeptItem, says_the_same
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.factory import make_rules
@@ -30,9 +32,14 @@ OF_A_CLUSTER, OF_ALL_CLUSTERS = 16, 8192
 
 
 class ItemReading(NamedTuple):
-    """What reading an item gave: its data and what to remember, None where it cannot be read."""
+    """What reading an item gave.
+
+    found   its data and what to remember, None where it cannot be read
+    within  sketch bits by which its long text may differ from that of a kept item
+    """
 
     found: tuple[ItemData, KeptItem] | None
+    within: int = EQUAL
 
 
 class ItemJudge:
@@ -75,7 +82,9 @@ class ItemJudge:
         """Whether read_ahead() is to be called before is_new()."""
         if self._name(page) is None:
             return False
-        return self._n_ahead > 0 or bool(self._attempt("item_data", is_long, item))
+        if self._n_ahead > 0 or (is_near(page) and len(page.response.body) >= THREAD_BYTES):
+            return True
+        return bool(self._attempt("item_data", is_long, item))
 
     async def read_ahead(self, item: Any, page: CrawledPage) -> ItemReading:
         """Read an item in the thread; in the order of the calls."""
@@ -97,14 +106,14 @@ class ItemJudge:
         name = self._name(page)
         if name is None:
             return True
-        found = (self._read(item, page) if reading is None else reading).found
+        found, within = self._read(item, page) if reading is None else reading
         if found is None:
             return True
         data, kept = found[0], found[1]._replace(page=name)
         if not data.fields:  # nothing to compare: a doubt
             return True
         repeats = page.decision is not None and page.decision.is_duplicate
-        if repeats and self._is_known(kept, self._within_of(page)):
+        if repeats and self._is_known(kept, within):
             return False
         if repeats:
             self._count(stats.ITEMS_KEPT_BY_DATA)
@@ -138,7 +147,11 @@ class ItemJudge:
 
     def _read(self, item: Any, page: CrawledPage) -> ItemReading:
         """An item's data, as of no page. Safe in a thread: touches no structure of the crawl."""
-        return ItemReading(self._attempt("item_data", self._found, item, page))
+        found = self._attempt("item_data", self._found, item, page)
+        if found is None or not found[0].text or not is_near(page):
+            return ItemReading(found)
+        within = self._attempt("item_data", self._within_of, found[0].text, page)
+        return ItemReading(found, EQUAL if within is None else within)
 
     def _found(self, item: Any, page: CrawledPage) -> tuple[ItemData, KeptItem] | None:
         data = self._read_data(item, page)
@@ -148,7 +161,8 @@ class ItemJudge:
 
     def _read_data(self, item: Any, page: CrawledPage, stable: bool = False) -> ItemData | None:
         if page.visit is None:
-            page.visit = Visit.of(page.response, self._rules, self._began, time.time())
+            page.visit = Visit.of(page.response, self._rules, self._began, page.asked_at)
+        page.visit.until = time.time()
         try:
             visit, ignored = page.visit, self._ignored
             return item_data(item, visit, self._rules, ignored, self._key, stable)
@@ -163,21 +177,23 @@ class ItemJudge:
         """The item with what tells its long text; a text of few words only has a digest."""
         if not text:
             return item
-        squeezed = " ".join(text.split()).encode("utf-8", "surrogatepass")
-        digest = blake2b(squeezed, digest_size=8, key=self._key, person=b"neardup-item").digest()
+        encoded = text.strip().encode("utf-8", "surrogatepass")
+        digest = blake2b(encoded, digest_size=8, key=self._key, person=b"neardup-item").digest()
         item = item._replace(text=int.from_bytes(digest, "little"))
         reading = self._state.detector.read("", text)
         if reading.n_words < self._min_words:
             return item
         return item._replace(sketch=reading.signatures.sketch)
 
-    def _within_of(self, page: CrawledPage) -> int:
-        """How far long texts may be apart in items of a page that repeats another.
+    def _within_of(self, text: str, page: CrawledPage) -> int:
+        """How far a long text of an item may be from another's where their pages are near.
 
-        Of pages with equal text, what differs in their items' texts comes from elsewhere.
+        That pages are near says nothing about a text that comes from elsewhere.
         """
-        assert page.decision is not None
-        return EQUAL if page.decision.kind == "exact" else self._within
+        if page.shown is None:
+            # A copy: the spider may be using the tree of the response.
+            page.shown = squeezed(visible_text(page.response.replace()) or "")
+        return self._within if is_shown(text, page.shown) else EQUAL
 
     def _is_known(self, item: KeptItem, within: int) -> bool:
         if self._state.items.has_near(item, within):
@@ -229,3 +245,12 @@ class ItemJudge:
         page.differing.update(differing)
         if len(differing) == 1:
             self.only_difference[differing[0]] += 1
+
+
+def is_near(page: CrawledPage) -> bool:
+    """Whether a page repeats another whose text is not the same.
+
+    Of pages with equal text, what differs in their items' texts comes from elsewhere.
+    """
+    decision = page.decision
+    return decision is not None and decision.is_duplicate and decision.kind != "exact"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -44,6 +45,7 @@ class CrawledPage:
     n_links: int = 0  # requests that its callback yielded, counted there, too
     n_new_links: int = 0  # of those, to URLs that nobody knew (NEARDUP_REVISIT)
     text: str = ""  # where texts are recorded
+    shown: str | None = None  # its visible text, squeezed, where an item's long text is looked for
     # Of pages whose text repeats none: what they say, in words and line by line.
     words: bytes = b""
     blocks: Blocks | None = None
@@ -61,7 +63,14 @@ class CrawledPage:
     n_repeating: int = 0  # items that were dropped, tagged or counted
     # Fields by which items were kept though the page repeats another; None if none was kept so.
     differing: set[str] | None = None
+    begun_at: float = field(default_factory=time.time)  # when its callback began
     _key: bytes | None = None
+
+    @property
+    def asked_at(self) -> float:
+        """When the page was asked for, in seconds since the epoch; no earlier, but for retries."""
+        latency: float = self.response.meta.get("download_latency", 0.0)
+        return self.begun_at - latency
 
     def key(self, rules: UrlKeyRules) -> bytes:
         """The key of the response's URL, made once; rules: always those of the crawl."""

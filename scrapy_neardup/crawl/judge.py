@@ -16,11 +16,13 @@ from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.decision import Decision, DecisionKind
+from scrapy_neardup.detect.decision import VISIT, Decision, DecisionKind
+from scrapy_neardup.detect.echoes import VisitEchoes
 from scrapy_neardup.detect.near import FEW_WORDS
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
+from scrapy_neardup.state.visits import PageKey
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -104,6 +106,17 @@ class PageJudge:
         # A retry has dont_filter, too: then an item comes once more than it has to.
         return not (request.dont_filter or self._recorder.wanted(page.response))
 
+    @property
+    def echoes(self) -> VisitEchoes:
+        """Which lines tell of the visit, of the crawl's hosts."""
+        return self._state.detector.echoes
+
+    async def bring_original(self, decision: Decision, original: PageKey) -> bool:
+        """Whether it is known what the page is that another one repeats: the fleet is asked."""
+        if self._fleet is None:
+            return True
+        return await self._fleet.bring_original(self._state, decision, original)
+
     def forget(self, url: str) -> None:
         """What the page of a URL said is there no longer."""
         self._attempt("state", self._state.forget_page, url)
@@ -178,8 +191,10 @@ class PageJudge:
             self._count(stats.PAGES_WITHOUT_TEXT)
         return content
 
-    def _read_content(self, url: str, content: PageContent | str) -> PageReading | None:
-        return self._attempt("words", self._state.detector.read, url, content)
+    def _read_content(
+        self, url: str, content: PageContent | str, is_page: bool = True
+    ) -> PageReading | None:
+        return self._attempt("words", self._state.detector.read, url, content, is_page)
 
     def _sign(self, reading: PageReading | None) -> PageReading | None:
         """The reading with its signatures made; None, counted, where the engine fails."""
@@ -242,7 +257,7 @@ class PageJudge:
 
     async def read_text(self, url: str, text: str) -> TextReading:
         """A long text of an item, read off the loop's thread. url: of a page of its site."""
-        read = await self._count.in_thread(lambda: self._sign(self._read_content(url, text)))
+        read = await self._count.in_thread(lambda: self._sign(self._read_content(url, text, False)))
         return TextReading(text, read)
 
     def decide_text(
@@ -252,7 +267,7 @@ class PageJudge:
 
         read: what read_text() gave, where it was called.
         """
-        reading = self._read_content(url, text) if read is None else read.reading
+        reading = self._read_content(url, text, False) if read is None else read.reading
         if reading is None:
             return None
         reading.url = url
@@ -284,6 +299,8 @@ class PageJudge:
         self._count(PAGES_OF_KIND[decision.kind])
         if decision.kind == "near":
             self._count(stats.PAGES_NEAR_BY_DISTANCE.format(decision.distance))
+        if decision.differs == VISIT:
+            self._count(stats.PAGES_BUT_FOR_THE_VISIT)
         if decision.unconfirmed:
             self._count(stats.PAGES_UNCONFIRMED, decision.unconfirmed)
         if decision.cold:

@@ -7,6 +7,7 @@ whose literals are not are different pages.
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
@@ -28,6 +29,10 @@ DRAWN = re.compile(r"(?=[a-f]*+\d)(?=\d*+[a-f])[0-9a-f]{10,}|\b(?=[\w-]*\d)[\w-]
 RUN = re.compile(r"[\w-]{10,}+")
 LONGEST_RUN = 256  # characters; whatever is longer and has a digit was drawn
 DIGIT = re.compile(r"\d")
+# How JSON in Base64 begins: {" or [{ or [" or [[ or [ and a digit. What it holds is data, but for
+# a token of the visit, which names its algorithm or says until when it holds.
+ENCODED_JSON = re.compile(r"(?:eyJ|W3s|WyJ|W1[s-v]|W[yz][A-Z])[\w+/-]{8,}={0,2}")
+OF_A_TOKEN = re.compile(r'"(?:alg|typ|kid|exp|iat|jti|nonce|csrf\w*|\w*[tT]oken)"')
 # Of bot protection and monitoring: nothing but ids and times of the visit.
 OF_THE_VISIT = re.compile(r"__CF\$cv\$params|\bNREUM\b")
 
@@ -66,7 +71,15 @@ def _parts(code: str) -> Iterator[str]:
 
 def _undrawn(text: str) -> str:
     """A text with a star for each id that was drawn. O(len(text))."""
+    if ENCODED_JSON.fullmatch(text) and not OF_A_TOKEN.search(_decoded(text)):
+        return text
     return RUN.sub(_undrawn_run, text)
+
+
+def _decoded(text: str) -> str:
+    """What a text in Base64 says, as far as it is complete."""
+    whole = text.rstrip("=").replace("-", "+").replace("_", "/")
+    return b64decode(whole[: len(whole) // 4 * 4]).decode("utf-8", "replace")
 
 
 def _undrawn_run(found: re.Match[str]) -> str:

@@ -50,8 +50,8 @@ MAX_RESCANNED = 1 << 27
 # commas and brackets: Python's collector looks at each list in lists several times.
 MAX_SCRIPT, MAX_VALUES, MAX_HEAD = 1 << 21, 100_000, 1 << 16
 MAX_ITEMPROPS = 50_000  # found in one call
-# Lines of what a page says, of data and of details: a million are freed in about 70 ms, in one go.
-MAX_SAID = 500_000
+# Lines of what a page says, of data and of details each: they are freed in one go with its tree.
+MAX_SAID = 150_000
 AT_ONCE = 1 << 17  # characters that a pattern is searched in, or that are split
 KEYS_AT_ONCE = 1 << 14  # keys sorted in one call
 MAX_TOKEN = 1 << 20  # characters; longer values are what the page says, whatever they look like

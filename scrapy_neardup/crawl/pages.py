@@ -115,6 +115,7 @@ class CrawledPages:
         self._attempt("soft_404", self._soft_404.name, page)
         self._attempt("claims", self._claims.weigh, page)
         if self._recrawl is not None:
+            await self._recrawl.know_original(page)
             self._attempt("recrawl", self._recrawl.judged, page)
         row = page.judged.page_id if page.judged is not None and page.is_new else None
         self._lifecycle.judged(page.id, row, original_of(page.decision))

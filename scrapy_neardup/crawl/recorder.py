@@ -17,7 +17,7 @@ from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import make_rules, rules_on_record
 from scrapy_neardup.ledger.schema import Action, Entry, EntryKind
-from scrapy_neardup.ledger.undo import Overrides
+from scrapy_neardup.ledger.undo import FILE, Override, Overrides
 from scrapy_neardup.ledger.writer import LedgerWriter
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit_file import Status
@@ -194,9 +194,23 @@ class Recorder:
 
     def requests(self, spider: Any) -> Iterator[Request]:
         """Requests for all that a person wants fetched once more, wherever links lead."""
-        for url, name in self.overrides.to_fetch if self.overrides is not None else ():
-            callback = getattr(spider, name, None) if name else None
-            yield Request(url, callback=callback, dont_filter=True)
+        for override in self.overrides.to_fetch if self.overrides is not None else ():
+            try:
+                request = request_for(override, spider)
+            except (ValueError, TypeError) as error:
+                logger.warning("%r is not fetched once more: %s", override.url, error)
+            else:
+                yield request
+
+
+def request_for(override: Override, spider: Any) -> Request:
+    """The request that a person asked for. Raises ValueError and TypeError where it is none."""
+    url, name = override
+    # Who may write to the folder, but not read our files, could have a spider read them.
+    if not url.lower().startswith(("http://", "https://")):
+        raise ValueError(f"{FILE} may name pages of http and https only")
+    callback = getattr(spider, name, None) if name else None
+    return Request(url, callback=callback, dont_filter=True)
 
 
 def of_response(response: Response) -> dict[str, Any]:

@@ -213,9 +213,18 @@ class CrawlSession:
                 f"NEARDUP_RECRAWL={recrawl!r}: pages are compared with what an earlier crawl "
                 "found; set NEARDUP_STATE_DIR or JOBDIR, where that is kept"
             )
+        name, is_guest = crawler.spidercls.name, self.state.is_guest
+        if self._fleet is not None and is_guest:
+            raise SettingsError(
+                f"NEARDUP_RECRAWL={recrawl!r}: another crawl has {self._folder}. Give each worker "
+                "of a fleet a NEARDUP_STATE_DIR of its own"
+            )
         # The crawl whose guest this one is may be of the same spider, and have its run.
-        goes_on = not self.state.is_guest
-        visits = Visits(self._folder, crawler.spidercls.name, self.state.key, goes_on)
+        visits = (
+            Visits(self._folder, name, self.state.key, goes_on=not is_guest)
+            if self._fleet is None
+            else self._fleet.take_part(self._folder, name)
+        )
         self._resources.callback(visits.close)
         return visits
 
@@ -525,7 +534,8 @@ class CrawlSession:
             self.attempt("state", self._job.end, cleanly)
             self._job.release()
         if self.recrawl is not None:
-            found = self.attempt("recrawl", self.recrawl.close, self._reason, self._goes_on())
+            goes_on = self._goes_on() or self._leaves_requests()
+            found = self.attempt("recrawl", self.recrawl.close, self._reason, goes_on)
             self._set_stats(dict(found or {}))
         if self._visits is not None:
             self._visits.close()
@@ -546,6 +556,10 @@ class CrawlSession:
     def _keeps_queue(self) -> bool:
         """Whether Scrapy's queue goes on waiting for pages that the next crawl has to know."""
         return self._goes_on() and self.disk_queues is None
+
+    def _leaves_requests(self) -> bool:
+        """Whether other workers, or the next ones, have what waits on the fleet's server."""
+        return self.fleet_queue is not None and self._reason != "finished"
 
     def _goes_on(self) -> bool:
         """Whether the next crawl has this one's queue of requests."""

@@ -51,8 +51,8 @@ class Settled(NamedTuple):
 
     @property
     def host(self) -> str:
-        """Its host, without `www.` and the like."""
-        return bare_host(self.url.split("/", 3)[2])
+        """Its host, without `www.` and the like; "" of a URL that has none, as of `data:`."""
+        return bare_host(self.url.partition("://")[2].partition("/")[0])
 
 
 class PutAside:

@@ -17,6 +17,7 @@ DecisionKind = Literal[
 ]
 # Others may be near a page of these kinds.
 INDEXED: frozenset[DecisionKind] = frozenset({"new", "near", "near-but-differs", "contains"})
+VISIT = "what tells of the visit"  # in what near pages may differ
 
 
 class Decision(NamedTuple):
@@ -37,7 +38,8 @@ class Decision(NamedTuple):
     page_id          the page's own row, None where it was not admitted
     elsewhere        URL of a page of another site that it repeats; never a reason to drop
     unconfirmed      pages near by fingerprint that the sketches told apart from it
-    differs          in what a page that is "near-but-differs" does: one of facts.REASONS
+    differs          in what a page that is "near-but-differs" does: one of facts.REASONS. Of one
+                     that is "near", VISIT where lines that tell of the visit were left out
     cold             whether it is "new" only because too little is known of its host's templates
     """
 

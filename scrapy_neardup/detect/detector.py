@@ -11,7 +11,8 @@ import numpy as np
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.comparison import Comparison
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.decision import INDEXED, Decision, DecisionKind
+from scrapy_neardup.detect.decision import INDEXED, VISIT, Decision, DecisionKind
+from scrapy_neardup.detect.echoes import VisitEchoes
 from scrapy_neardup.detect.facts import (
     NO_FACTS,
     REASONS,
@@ -39,7 +40,7 @@ from scrapy_neardup.detect.page_row import (
 from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
 from scrapy_neardup.detect.sites import host_of, site_of
 from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, Host, HostTemplates
-from scrapy_neardup.detect.text import words_and_blocks
+from scrapy_neardup.detect.text import exact_text, words_and_blocks
 from scrapy_neardup.engines import Engine
 from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError
 from scrapy_neardup.index import Index
@@ -120,6 +121,7 @@ class Detector:
         self.index = index
         self.pages = PageTable(width(engine.sketch_spec.n_words))
         self.templates = HostTemplates(template_bytes)
+        self.echoes = VisitEchoes()
         self.limits = Limits(distance, confirm_distance, similarity, min_words)
         self.scope = scope
         self.admit = admit
@@ -131,11 +133,19 @@ class Detector:
         self._titles_grow: object = object()  # see Joined
         self._last: OwnPart | None = None  # asked for more than once in a decision
 
-    def read(self, url: str, content: PageContent | str) -> PageReading:
-        """What a page says. Pure, and safe in any thread: the slow half of a decision."""
-        page = PageContent(content) if isinstance(content, str) else content
-        words, blocks = words_and_blocks(page.text)
-        exact, facts = exact_text_and_facts(page.text, page.heads)
+    def read(self, url: str, content: PageContent | str, is_page: bool = True) -> PageReading:
+        """What a page says. Safe in any thread: the slow half of a decision.
+
+        is_page: False for a text that is no page as it was fetched, and tells of no visit.
+        """
+        page, host = PageContent(content) if isinstance(content, str) else content, host_of(url)
+        text, tag = page.text, 0
+        if is_page and self.facts == "compare":
+            text, tag = self.echoes.left_out(site_number(host), text, time.time())
+        words, blocks = words_and_blocks(text)
+        exact, facts = exact_text_and_facts(text, page.heads)
+        if tag:
+            exact = exact_text(page.text)
         is_short = int(blocks.n_words.sum()) < self.limits.min_words
         is_mostly_script = is_short and page.unread_chars > SCRIPT_SHARE * len(exact)
         if page.heads or page.data or page.details:
@@ -144,7 +154,7 @@ class Detector:
         return PageReading(
             url,
             site_number(site_of(url)),
-            site_number(host_of(url)),
+            site_number(host),
             words,
             blocks,
             digest_of(exact),
@@ -153,6 +163,7 @@ class Detector:
             is_mostly_script,
             self.engine,
             facts if self.facts == "compare" else NO_FACTS,
+            tag,
         )
 
     def decide(
@@ -312,6 +323,7 @@ class Detector:
             "pages.": self.pages.arrays(),
             "index.": self.index.arrays(),
             "templates.": self.templates.arrays(),
+            "echoes.": self.echoes.arrays(),
             "titles.": self._by_title.arrays("by_title", self._titles_grow),
         }
         return {prefix + name: a for prefix, part in parts.items() for name, a in part.items()}
@@ -336,6 +348,7 @@ class Detector:
         detector._titles_grow = grown_with(titles)
         learnt, max_bytes = _under("templates.", arrays), detector.templates.max_bytes
         detector.templates = HostTemplates.from_arrays(learnt, max_bytes)
+        detector.echoes = VisitEchoes.from_arrays(_under("echoes.", arrays))
         return detector
 
     def check(self) -> None:
@@ -525,6 +538,7 @@ class Detector:
             elsewhere=self.pages.url(elsewhere.id) if elsewhere else None,
             unconfirmed=n_unconfirmed,
             cold=cold,
+            differs=VISIT if kind == "near" and reading.tag else None,
         )
 
     def learn(self, reading: PageReading) -> bool:

@@ -7,7 +7,9 @@ is a hash of the sentence's other words, its *value* one of its facts in order. 
 Two pages differ in a fact where their masks are the same and the values are not. What one has
 more than the other is no such difference: it is left to similarity, but for pages that are
 otherwise all but equal (ONE_SIDED, ONE_SIDED_NEGATION). Nor are the same facts in another order,
-but for pages that differ in hardly more than the two that changed places (SWAPPED).
+but for pages that differ in hardly more than the two that changed places (SWAPPED). Where pages are
+the same but for one place (ONE_PLACE), a fact that stands there in the place of another counts
+whatever is around it: "1/2" in that of a check mark.
 
 In a brief line, a label and a value, any other word is a fact: between pages that are the same but
 for one place (ONE_PLACE), unless it is only spelt in another way there (OTHER_WORD).
@@ -20,7 +22,8 @@ A page's facts are stored in FACT_WORDS words of 64 bits:
     2      title and first headings: four 16-bit hashes each
     1      sum of hashes of the facts that are in no template, each with its place among them
     1      the same of its negations, each with the word after it
-    1      how many words are in no template
+    1      how many words are in no template; in the upper half, the tag of the lines that tell of
+           the visit (echoes.py), which are left out; 0 where there are none
     1      how those in brief lines are spelt
 
 A cell whose entries are equally many and whose sums differ holds a fact that was replaced. Where
@@ -31,7 +34,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mmh3
 import numpy as np
@@ -51,6 +54,8 @@ ONE_PLACE = 14  # the same where one to three words were replaced in one place
 OTHER_WORD = 7
 BRIEF = 8  # words, at most, of a line that is a label and a value, and no part of a text
 ONE_SIDED_NEGATION = 16  # the same of "not" and its like: it changes five shingles and adds one
+
+U16Array = np.ndarray[Any, np.dtype[np.uint16]]
 
 SPELT_APART = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")  # "red hat" is "redhat"
 TITLE_PARTS = re.compile(r"(?<!\s)\s++[-–—|·:]\s++|[|–—·»:()]")
@@ -97,16 +102,18 @@ def _hash_of(word: str) -> int:
     return mmh3.hash64(word.encode("utf-8", "surrogatepass"), signed=False)[0]
 
 
-def packed(facts: Facts, own_lines: I64Array, n_words: int, spelling: int) -> U64Array:
+def packed(
+    facts: Facts, own_lines: I64Array, n_words: int, spelling: int, tag: int = 0
+) -> U64Array:
     """The facts of a page as it is stored; shape (FACT_WORDS,).
 
     facts: those with titles and headings of no template. own_lines: those of the page that are
     of none, ascending. Facts between the first of them and the last count: a template line
     there may be one of the values that vary, such as a rating. n_words: of own lines. spelling: of
-    those of them that are brief.
+    those of them that are brief. tag: of lines that were left out, below 2^32.
     """
     table = kernels.facts.table(*facts, own_lines)
-    return np.concatenate([table, np.array([n_words, spelling], dtype=np.uint64)])
+    return np.concatenate([table, np.array([n_words | tag << 32, spelling], dtype=np.uint64)])
 
 
 def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64Array) -> I64Array:
@@ -116,14 +123,19 @@ def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64
     pages has and the other has not, shape (n,). n_own: the same of what is in no template. O(n).
     """
     found = np.zeros(len(rows), dtype=np.int64)
-    one_place = (n_own <= ONE_PLACE) & (rows[:, _N_WORDS] == row[_N_WORDS])
-    found[one_place & _other_word(row, rows)] = 5
+    one_place = n_own <= ONE_PLACE
+    same_length = rows[:, _N_WORDS] == row[_N_WORDS]
+    found[one_place & same_length & _other_word(row, rows)] = 5
     found[(row[_NEGATIONS] != rows[:, _NEGATIONS]) & (n_differing <= ONE_SIDED_NEGATION)] = 4
     found[(row[_SUM] != rows[:, _SUM]) & (n_differing <= ONE_SIDED)] = 3
     found[(row[_SUM] != rows[:, _SUM]) & _equal(row, rows) & (n_differing <= SWAPPED)] = 3
-    found[_replaced(row, rows)] = 3
+    cells = _cells(row), _cells(rows)
+    found[one_place & _in_other_words(*cells)] = 3
+    found[_replaced(*cells)] = 3
     for reason, column in ((2, TABLE_WORDS + 1), (1, TABLE_WORDS)):
         found[_exchanged(row[column], rows[:, column])] = reason
+    # One of them leaves out lines that the other does not: what differs could be hidden.
+    found[(rows[:, _N_WORDS] ^ row[_N_WORDS]) >> np.uint64(32) != 0] = 3
     return found
 
 
@@ -135,15 +147,31 @@ def _other_word(row: U64Array, rows: U64Array) -> BoolArray:
 
 def _equal(row: U64Array, rows: U64Array) -> BoolArray:
     """Which rows have the same facts, in any order."""
-    equal: BoolArray = (rows[:, :TABLE_WORDS] == row[:TABLE_WORDS]).all(axis=1)
+    equal: BoolArray = np.logical_and.reduce(rows[:, :TABLE_WORDS] == row[:TABLE_WORDS], axis=1)
     return equal
 
 
-def _replaced(row: U64Array, rows: U64Array) -> BoolArray:
+def _cells(rows: U64Array) -> U16Array:
+    """The table of a row or of several, a number a cell."""
+    return np.ascontiguousarray(rows[..., :TABLE_WORDS]).view(np.uint16)
+
+
+def _in_other_words(ours: U16Array, theirs: U16Array) -> BoolArray:
+    """Which rows have as many facts, with other values, whatever words are around them.
+
+    So in the place of one fact another stands that looks unlike it: "1/2" in that of a check mark.
+    """
+    # Below zero both wrap around at 2^16, a multiple of what they are counted modulo.
+    n_more = np.add.reduce((theirs >> 12) - (ours >> 12), axis=1)
+    value_more = np.add.reduce((theirs & 0xFFF) - (ours & 0xFFF), axis=1)
+    other: BoolArray = (n_more & 0xF == 0) & (value_more & 0xFFF != 0)
+    return other
+
+
+def _replaced(ours: U16Array, theirs: U16Array) -> BoolArray:
     """Which rows have a cell of as many entries with another sum."""
-    table = np.ascontiguousarray(rows[:, :TABLE_WORDS]).view(np.uint16)
-    change = table ^ np.ascontiguousarray(row[:TABLE_WORDS]).view(np.uint16)
-    replaced: BoolArray = ((change != 0) & (change >> 12 == 0)).any(axis=1)
+    change = theirs ^ ours
+    replaced: BoolArray = np.logical_or.reduce((change != 0) & (change >> 12 == 0), axis=1)
     return replaced
 
 
@@ -152,7 +180,8 @@ def _exchanged(head: np.uint64, heads: U64Array) -> BoolArray:
     ours = np.array([head], dtype=np.uint64).view(np.uint16)
     theirs = np.ascontiguousarray(heads).view(np.uint16).reshape(-1, 4)
     same = ours[None, :, None] == theirs[:, None, :]
-    lacking = ((ours != 0) & ~same.any(axis=2)).any(axis=1)
-    extra = ((theirs != 0) & ~same.any(axis=1)).any(axis=1)
+    any_of = np.logical_or.reduce
+    lacking = any_of((ours != 0) & ~any_of(same, axis=2), axis=1)
+    extra = any_of((theirs != 0) & ~any_of(same, axis=1), axis=1)
     exchanged: BoolArray = lacking & extra
     return exchanged

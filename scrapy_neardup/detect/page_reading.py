@@ -61,6 +61,7 @@ class PageReading:
     is_mostly_script: bool  # few words beside scripts that may hold the rest: not to be compared
     engine: Engine | None  # None in another process, where every signature comes along
     facts: Facts = NO_FACTS  # where they are ignored
+    tag: int = 0  # of lines that tell of the visit, which are left out of all but the digest
     own: OwnPart | None = None  # see Detector.read_own_part
 
     @lazy
@@ -229,7 +230,7 @@ class OwnPart:
         titles, headings = own_heads[:n_titles], own_heads[n_titles:]
         own = facts._replace(titles=facts.titles[titles], headings=facts.headings[headings])
         lines = self._with_brief_facts(blocks.lines[self._is_own])
-        return packed(own, lines, self.n_words, self._spelling(self._is_own))
+        return packed(own, lines, self.n_words, self._spelling(self._is_own), self.reading.tag)
 
     @lazy
     def all_facts(self) -> U64Array:
@@ -237,7 +238,7 @@ class OwnPart:
         page = self.reading
         every = np.ones(len(page.blocks.hashes), dtype=bool)
         lines = self._with_brief_facts(page.blocks.lines)
-        return packed(page.facts, lines, page.n_words, self._spelling(every))
+        return packed(page.facts, lines, page.n_words, self._spelling(every), page.tag)
 
     def _spelling(self, wanted: BoolArray) -> int:
         """How the words of those of some blocks that are brief are spelt."""

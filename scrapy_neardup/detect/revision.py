@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import Any, NamedTuple, Self
 from zlib import crc32
@@ -11,6 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from scrapy_neardup.detect.content import PageContent
+from scrapy_neardup.detect.echoes import Echo, echoes_of
 from scrapy_neardup.detect.page_table import digest_of
 from scrapy_neardup.detect.templates import NOTHING, Host, HostTemplates, located
 from scrapy_neardup.kernels.numpy_twin import BoolArray, U32Array, U64Array
@@ -61,12 +62,14 @@ class Revision(NamedTuple):
     data   digest of what markup and scripts say besides
     lines  None where there are more than MAX_LINES, or the page is not text
     shown  the lines as they are; empty where lines is None
+    echoes those of them that may tell of the visit
     """
 
     text: bytes
     data: bytes
     lines: Lines | None
     shown: list[str]
+    echoes: Sequence[Echo] = ()
 
     @classmethod
     def of(cls, content: PageContent | str | None, body: bytes) -> Revision:
@@ -79,17 +82,27 @@ class Revision(NamedTuple):
             return cls(text, data, None, [])
         seen = [" ".join(line.split()) for line in page.text.splitlines()]
         # Headings come twice: a title stands beside no place where an advertisement may be.
-        shown = [line for line in [*seen, *page.heads] if line]
+        read = [line for line in seen if line]
+        shown = read + [line for line in page.heads if line]
         text, data = _digest(shown), _digest(page.data) if page.data else b""
         if len(shown) + len(page.data) > MAX_LINES:
             return cls(text, data, None, [])
         masks = [masked(line) for line in shown]
         masks += [line.partition(" ")[0] for line in page.data]
         shown += page.data
-        return cls(text, data, Lines(_hashes(shown), _hashes(masks)), shown)
+        return cls(text, data, Lines(_hashes(shown), _hashes(masks)), shown, echoes_of(read))
 
 
 BoolFunction = Callable[[U32Array], BoolArray]
+
+
+def read_again(echo: Echo, earlier: Lines, now: Lines) -> tuple[int, int] | None:
+    """The exact hashes of a line at an earlier visit and now; None unless each has one like it."""
+    mask = now.masked[echo.line]
+    then = np.flatnonzero(earlier.masked == mask)
+    if len(then) != 1 or np.count_nonzero(now.masked == mask) != 1:
+        return None
+    return earlier.exact.item(then[0]), now.exact.item(echo.line)
 
 
 def always(masks: U32Array) -> BoolArray:
@@ -262,6 +275,17 @@ class Noise:
         noise = (n_varied >= EVIDENCE) & (n_varied >= NOISE * n_present)
         noisy = set(keys[noise].tolist())
         return all(place and noisy.issuperset(place) for place in places)
+
+    def merge(self, other: Noise) -> None:
+        """Of each host, know what was learnt from more pages, here or there."""
+        for host, read in other._read.hosts():
+            if read.n_pages > (self._read.known(host) or NOTHING).n_pages:
+                self._adopt(host, other)
+
+    def _adopt(self, host: int, other: Noise) -> None:
+        for name in PARTS:
+            learnt = getattr(other, f"_{name}").known(host) or NOTHING
+            getattr(self, f"_{name}").adopt(host, learnt)
 
     def pack(self) -> bytes:
         """All that was learnt."""

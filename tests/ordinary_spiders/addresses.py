@@ -264,3 +264,48 @@ class BusySpider(IndexSpider):
             yield get_retry_request(response.request, spider=self, reason="busy")
         else:
             yield {"left": response.css("b::text").get()}
+
+
+def called(site: OrdinarySite, root: str) -> None:
+    """One URL that answers calls of all kinds by what is in their bodies."""
+    site.routes[f"{root}/rpc"] = lambda ask: json_reply({"result": prose(ask.body.decode(), 2)})
+
+
+@case(called)
+class CallSpider(Local, scrapy.Spider):
+    """JSON-RPC, batches of it, persisted queries of GraphQL, SOAP, and forms in two orders."""
+
+    name = "calls-of-one-url"
+
+    async def start(self):
+        url = f"{self.root}/rpc"
+        for n in range(5):
+            call = {"jsonrpc": "2.0", "method": "get", "params": [n], "id": 1}
+            query = {"extensions": {"persistedQuery": {"sha256Hash": f"{n:064x}"}}}
+            for data in (call, [{"id": n}, {"id": 7}], query):
+                yield JsonRequest(url, data=data)
+            yield Request(url, method="POST", body=f"<Envelope><Get>{n}</Get></Envelope>")
+            yield FormRequest(url, formdata=[("a", str(n)), ("a", "x")])
+            yield FormRequest(url, formdata=[("a", "x"), ("a", str(n))])
+
+    def parse(self, response: Any):
+        yield {"sent": response.request.body.decode(), "answer": response.json()["result"]}
+
+
+ALIKE = (
+    *("caf%C3%A9", "cafe%CC%81", "caf%E9", "a+b", "a%20b", "A", "a", "x/y", "x%2Fy", "x/", "x"),
+    *("q?a=1&a=2", "q?a=2&a=1", "q?a", "q", "q?a=1%262", "q?a=1&2", "q?b=%2B", "q?b=+"),
+    *("index.html", "INDEX.html", "s;v=1", "s;v=2", "t?x[]=1&x[]=2", "t?x[]=2", "u?id=1;page=2"),
+    *("w?q=%C3%A9", "w?q=%E9", "w?q=e", "p?page=1", "p?page=01", "r?ref=a", "r?source=a"),
+    *("r?campaign=a", "r?token=1", "r?session=1", "r?session=2", "r?cid=1", "r?hash=abc", "x//y"),
+)
+
+
+def alike(site: OrdinarySite, root: str) -> None:
+    bodies = {path: template("Page", f"<b>{prose(path, 3)}</b>{blurb(60)}") for path in ALIKE}
+    site.add_all(root, bodies)
+
+
+@case(alike)
+class AlikeSpider(WordSpider):
+    name = "addresses-that-look-alike"

@@ -86,6 +86,72 @@ class UnnamedJsonSpider(DocumentSpider):
     name = "json-as-plain-text"
 
 
+def lines_of(kind: str, mark: str = "") -> str:
+    return "\n".join(f"{mark}{prose(f'{kind} {n}', 6)}" for n in range(40))
+
+
+# Media types, and documents of them: long, and with a word that is their own in a long line.
+KINDS = {
+    "text/calendar": "BEGIN:VEVENT\n{long}\nSTATUS:{word} {rest}\nEND:VEVENT",
+    "text/vcard": "BEGIN:VCARD\n{long}\nROLE:the {word} one {rest}\nEND:VCARD",
+    "text/vtt": "WEBVTT\n\n{long}\nIt was {word} and {rest}",
+    "application/toml": "{long}\nstate = {word} {rest}",
+    "text/x-python": "{long}\nassert a {word} b, {rest}",
+    "text/x-diff": "{long}\n+ {word} {rest}",
+    "application/sql": "{long}\nselect {word} from {rest}",
+    "text/x-gettext-translation": "{long}\nmsgstr {word} {rest}",
+    "application/vnd.ms-excel": "id,state\n{long},{word}",
+    "application/vnd.google-earth.kml+xml": "<kml><name>{word}</name><c>{long}</c></kml>",
+    "application/gpx+xml": "<gpx><wpt sym='{word}'/><desc>{long}</desc></gpx>",
+    "image/svg+xml": "<svg><desc>{long}</desc><text>{word}</text></svg>",
+    "text/x-component": '0:["$","div",null,{{"text":"{long} {word} {rest}"}}]',
+    "application/x-www-form-urlencoded": "text={long}&state={word}",
+    "application/msgpack": "\x81\xa4text{long}\xa5state{word}",
+    "text/plain": ')]}}\',\n{{"text": "{long} {word} {rest}"}}',
+}
+
+
+def of_all_kinds(site: OrdinarySite, root: str) -> None:
+    for kind, form in KINDS.items():
+        rest = prose(f"rest of {kind}", 12)
+        for word in WORDS[:4]:
+            body = form.format(long=lines_of(kind), word=word, rest=rest)
+            site.add(f"{root}/{kind}/{word}", body, content_type=kind)
+    site.index(f"{root}/", [f"{root}/{kind}/{word}" for kind in KINDS for word in WORDS[:4]])
+
+
+@case(of_all_kinds)
+class KindsSpider(DocumentSpider):
+    name = "documents-of-all-kinds"
+
+
+UNREADABLE = {
+    "koi8-r": ("открыт", "закрыт", "платно"),
+    "windows-1256": ("مفتوح", "مختوم", "مقبول"),
+    "shift_jis": ("営業中", "準備中", "定休日"),
+    "gbk": ("有货", "缺货", "停产"),
+}
+
+
+def unreadable(site: OrdinarySite, root: str) -> None:
+    """Pages that are said to be UTF-8, and are not."""
+    for encoding, words in UNREADABLE.items():
+        for n, word in enumerate(words):
+            body = template("Shop", f"<p>{word}</p>{prose(encoding, 150)}").encode(encoding)
+            site.add(f"{root}/{encoding}/{n}", body)
+    site.index(f"{root}/", [f"{root}/{e}/{n}" for e in UNREADABLE for n in range(3)])
+
+
+@case(unreadable)
+class BodySpider(IndexSpider):
+    """Decodes the bytes itself, later."""
+
+    name = "bytes-in-another-encoding"
+
+    def parse_page(self, response: Any):
+        yield {"url": response.url, "body": response.body}
+
+
 def encodings(site: OrdinarySite, root: str) -> None:
     """The same bytes, which are other letters in another encoding."""
     body = template("Price", f"<p>{prose('e', 60)} \xb3\xc6\xe6</p>").encode("latin-1")

@@ -133,6 +133,29 @@ class SpaceSpider(IndexSpider):
         yield {"row": "\t".join(cells)}
 
 
+LAYOUTS = {
+    "code": ("if a:\n    b()\nc()", "if a:\n    b()\n    c()"),
+    "verses": ("roses are red\nviolets blue", "roses\nare red violets blue"),
+    "stanzas": ("roses are red\n\nviolets blue", "roses are red\nviolets blue"),
+    "seats": ("X  X X", "X X  X", " XX  X", "XX  X "),
+    "record": ("AB   12", "AB  12 ", "AB 12"),
+}
+
+
+@case(one_page)
+class LayoutSpider(IndexSpider):
+    """Words that are the same and stand elsewhere: in short values and in long ones."""
+
+    name = "layouts-that-look-alike"
+
+    def parse_page(self, response: Any):
+        n = number_of(response)
+        for kind, layouts in LAYOUTS.items():
+            if n < len(layouts):
+                yield {"kind": kind, "value": layouts[n]}
+                yield {"kind": kind, "text": f"{TEXT}\n{layouts[n]}\n{TEXT}"}
+
+
 @case(one_page)
 class TraceSpider(IndexSpider):
     """Times that differ below the microsecond, or in their zone."""

@@ -79,6 +79,27 @@ class ReaderSpider(IndexSpider):
         yield {"text": answer.json()["text"], "url": response.url}
 
 
+def near_applications(site: OrdinarySite, root: str) -> None:
+    """Pages of which two and two are near; the long text is behind an interface, as above."""
+    urls = []
+    for kind, words in SMALL_WORDS.items():
+        for n, said in enumerate(words):
+            path = f"{kind.replace(' ', '-')}-{n}"
+            about = f"{prose(kind, 150)} {prose(path, 1)} {prose(f'{kind} below', 150)}"
+            site.add(f"{root}/app?q={path}", template("Reader", f"<p>{about}</p>"))
+            text = f"{prose('long', 200)} {said} {prose('rest', 200)}"
+            site.pages[f"{root}/api?q={path}"] = json_reply({"text": text})
+            urls.append(f"{root}/app?q={path}")
+    site.index(f"{root}/", urls)
+
+
+@case(near_applications)
+class NearReaderSpider(ReaderSpider):
+    """That pages are near says nothing about a text that they do not show."""
+
+    name = "long-text-from-elsewhere-on-near-pages"
+
+
 def documents(write: Callable[[int], str], n_pages: int = 10) -> Any:
     """Builds pages of a kind; write: what the page n says below its title."""
 

@@ -316,3 +316,32 @@ class HeadSpider(Local, scrapy.Spider):
 
     def parse_head(self, response):
         yield {"modified": response.headers["Last-Modified"].decode()}
+
+
+def one_listing(site: OrdinarySite, root: str) -> None:
+    """Long pages that say the same, and what is left of the sizes that their addresses name."""
+
+    def left(ask: Ask) -> Reply:
+        return json_reply({"left": len(ask.query["size"] + ask.body.decode())})
+
+    site.routes[f"{root}/left"] = left
+    site.add_all(root, {f"lamp?size={'S' * n}M": template("Lamp", blurb(250)) for n in range(10)})
+
+
+@case(one_listing)
+class PruningSpider(IndexSpider):
+    """Links of copies are not followed; but in these requests items are under way."""
+
+    name = "items-under-way-out-of-copies"
+    custom_settings: ClassVar = {"NEARDUP_FOLLOW_DUPLICATES": False}
+
+    def parse_page(self, response):
+        size = parse_qs(urlsplit(response.url).query)["size"][0]
+        url = f"{self.root}/left?size={size}"
+        yield Request(f"{url}&by=kwargs", self.parse_left, cb_kwargs={"size": size})
+        yield Request(f"{url}&by=meta", self.parse_left, meta={"size": size})
+        yield Request(f"{url}&by=body", self.parse_left, method="POST", body=size)
+
+    def parse_left(self, response, size=None):
+        size = size or response.meta.get("size") or response.request.body.decode()
+        yield {"size": size, "asked": response.url.rpartition("=")[2], **response.json()}

@@ -290,6 +290,10 @@ INLINE void skip_letters(Reader *r) {
 
 /* Goes on until the text is done or something is needed; call again when it is there. */
 static Status read_until(Reader *r) {
+    if (!page_at(0)) { /* letters of ASCII are skipped without a look at it */
+        r->page = 0;
+        return NEEDS_PAGE;
+    }
     while (r->at < r->length) {
         uint32_t c, entry;
         size_t bytes;
@@ -396,9 +400,12 @@ INLINE uint64_t bits_of(const uint8_t *letters, size_t length, int n) {
 /* How a word is spelt. */
 INLINE uint64_t spelling_of(const uint8_t *word, size_t n) {
     uint64_t bits = 0;
-    int has_digit = 0;
-    for (size_t i = 0; i < n; i++) has_digit |= (uint8_t)(word[i] - '0') < 10;
-    if (n <= SHORT || has_digit) return bits_of(word, n, WHOLE_BITS);
+    int has_digit = 0, n_chars = 0;
+    for (size_t i = 0; i < n; i++) {
+        has_digit |= (uint8_t)(word[i] - '0') < 10;
+        n_chars += (word[i] & 0xC0) != 0x80;
+    }
+    if (n <= SHORT || n_chars <= 2 || has_digit) return bits_of(word, n, WHOLE_BITS);
     bits = bits_of(word, word[0] > 0x7F ? 3 : 1, FIRST_BITS);
     for (size_t i = 0; i <= n; i++) {
         uint64_t pair = (uint64_t)(i ? word[i - 1] : ' ') << 8 | (i < n ? word[i] : ' ');

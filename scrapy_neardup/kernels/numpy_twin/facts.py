@@ -29,6 +29,7 @@ SYMBOL_CATEGORIES = frozenset({"Sc", "Sm", "So"})
 NO_SYMBOLS = frozenset("<>|")  # "Map<K, V>" says the same wherever its line is broken
 NUMBER_CATEGORIES = frozenset({"Nd", "Nl", "No"})  # 5, Ⅷ and ²
 JOINERS = frozenset("\u200c\u200d")  # the only format characters that change what is read
+AT_ONCE = 1 << 14  # characters that a pattern is replaced in: the GIL is held for 2 ms
 # Format characters that nobody sees. The joiners and tags change what is shown.
 INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 NEGATIONS = frozenset(
@@ -37,10 +38,32 @@ NEGATIONS = frozenset(
         *("nicht", "kein", "keine", "keinen", "nie", "ohne", "niet", "geen"),
         *("pas", "non", "jamais", "sans", "ne", "ni", "sin", "nunca", "nao", "senza", "mai"),
         *("не", "нет", "без", "ない", "不", "没", "无"),
+        *("nie", "nigdy", "bez", "żaden", "żadna", "żadne", "żadnego", "żadnej", "żadnych", "ani"),
+        *("değil", "yok", "hayır", "hiç", "asla"),
+        *(
+            "لا",
+            "ليس",
+            "ليست",
+            "لم",
+            "لن",
+            "غير",
+            "بدون",
+            "دون",
+            "بلا",
+            "ولا",
+            "ولم",
+            "ولن",
+            "وليس",
+        ),
+        *("לא", "אין", "אינו", "אינה", "אינם", "אינן", "בלי", "ללא", "ולא", "שלא", "ואין", "שאין"),
+        *("नहीं", "नही", "न", "मत", "बिना"),
+        *("ไม่", "มิได้", "อย่า", "ห้าม", "ไร้", "ปราศจาก"),
     }
 )
 CELLS = 64
-SHORT = 4  # bytes of a word, at most, that is known as a whole, as is one with a digit
+# Bytes of a word, at most, that is known as a whole, as is one with a digit or of two characters:
+# a piece of a text without spaces.
+SHORT = 4
 WHOLE_BITS, FIRST_BITS = 8, 2  # of such a word; of the first letter of another one
 
 # Bits of what a character is; above them stands the character as it is compared.
@@ -107,9 +130,9 @@ def spelling(words: bytes, ends: I64Array, is_wanted: BoolArray) -> int:
     """How the words of some of a page's blocks are spelt: 64 bits.
 
     Of each bit, whether an odd number of what the words are made of falls on it: pairs of letters
-    and first letters, or the whole word if it has SHORT bytes at most or a digit. So the bits in
-    which two pages differ are those of the words in which they do. ends: as in
-    templates.own_words(). O(words).
+    and first letters, or the whole word if it has SHORT bytes or two characters at most, or a
+    digit. So the bits in which two pages differ are those of the words in which they do. ends: as
+    in templates.own_words(). O(words).
     """
     bits, start = 0, 0
     for end, wanted in zip(ends.tolist(), is_wanted.tolist(), strict=True):
@@ -120,7 +143,8 @@ def spelling(words: bytes, ends: I64Array, is_wanted: BoolArray) -> int:
 
 
 def _spelling_of(word: bytes) -> int:
-    if len(word) <= SHORT or re.search(rb"[0-9]", word):
+    n_chars = sum(byte & 0xC0 != 0x80 for byte in word)
+    if len(word) <= SHORT or n_chars <= 2 or re.search(rb"[0-9]", word):
         return _bits_of(word, WHOLE_BITS)
     bits = _bits_of(word[: 1 if word[0] < 0x80 else 3], FIRST_BITS)
     for pair in pairwise(b" %b " % word):
@@ -159,7 +183,11 @@ def _cells(masks: U64Array, values: U64Array) -> U64Array:
 
 def canonical(text: str) -> str:
     """The text as it is shown: without INVISIBLE, in stream-safe NFC."""
-    return text if text.isascii() else "".join(normal_pieces(INVISIBLE.sub("", text), "NFC"))
+    if text.isascii():
+        return text
+    parts = (text[at : at + AT_ONCE] for at in range(0, len(text), AT_ONCE))
+    shown = "".join(INVISIBLE.sub("", part) for part in parts)
+    return "".join(normal_pieces(shown, "NFC"))
 
 
 def entry(char: str) -> int:

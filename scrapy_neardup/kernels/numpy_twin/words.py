@@ -140,17 +140,20 @@ def stream_safe(text: str) -> str:
 
 
 def _with_joiners(match: re.Match[str]) -> str:
-    marks_of, before = _marks_at_the_ends(), match.string[: match.start()][-1:]
-    _, n = marks_of.get(before, (0, 0))
-    safe = []
-    for char in match[0]:
-        initial, final = marks_of.get(char, (0, 0))
-        if n + initial > MAX_NON_STARTERS:
-            safe.append(JOINER)
-            n = 0
-        safe.append(char)
-        n = n + final if initial else final
-    return "".join(safe)
+    marks_of, start = _marks_at_the_ends(), match.start()
+    _, n = marks_of.get(match.string[start - 1 : start], (0, 0))
+    pieces = []
+    for at in range(start, match.end(), PIECE):  # to join millions of characters holds the GIL
+        safe = []
+        for char in match.string[at : min(at + PIECE, match.end())]:
+            initial, final = marks_of.get(char, (0, 0))
+            if n + initial > MAX_NON_STARTERS:
+                safe.append(JOINER)
+                n = 0
+            safe.append(char)
+            n = n + final if initial else final
+        pieces.append("".join(safe))
+    return "".join(pieces)
 
 
 @cache
