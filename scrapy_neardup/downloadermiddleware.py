@@ -49,7 +49,7 @@ class SeenUrlMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(CrawlSession.of(crawler))
 
-    def process_request(self, request: Request) -> Awaitable[None] | Response | None:
+    def process_request(self, request: Request) -> Awaitable[Response | None] | Response | None:
         """Let a request pass; under NEARDUP_BACKEND what the fleet says is awaited.
 
         A page that is not due is answered without a download.
@@ -64,13 +64,7 @@ class SeenUrlMiddleware:
         was_fetched = session.urls.was_fetched(request)
         if not isinstance(was_fetched, bool):
             return self.fleet_answers(request, was_fetched)
-        if was_fetched:
-            if session.recrawl is not None:
-                session.attempt("recrawl", session.recrawl.redirected, request)
-            raise UrlAlreadyFetched(request)
-        if session.recrawl is not None:
-            return self.about_to_fetch(request, session.recrawl)
-        return None
+        return self.answered(request, was_fetched)
 
     def about_to_fetch(self, request: Request, recrawl: Recrawl) -> Response | None:
         """Ask the server of a known page only whether it changed, where that is enough.
@@ -83,10 +77,20 @@ class SeenUrlMiddleware:
             self.session.attempt("recrawl", recrawl.downloaded_inline)
         return None
 
-    async def fleet_answers(self, request: Request, was_fetched: Awaitable[bool]) -> None:
-        """Let a request pass that no worker has made. Raises UrlAlreadyFetched."""
-        if await was_fetched:
+    async def fleet_answers(
+        self, request: Request, was_fetched: Awaitable[bool]
+    ) -> Response | None:
+        """answered(), once the fleet has said whether any worker has made a request."""
+        return self.answered(request, await was_fetched)
+
+    def answered(self, request: Request, was_fetched: bool) -> Response | None:
+        """Let a request pass that was not made before. Raises UrlAlreadyFetched."""
+        recrawl = self.session.recrawl
+        if was_fetched:
+            if recrawl is not None:
+                self.session.attempt("recrawl", recrawl.redirected, request)
             raise UrlAlreadyFetched(request)
+        return None if recrawl is None else self.about_to_fetch(request, recrawl)
 
     def process_response(self, request: Request, response: Response) -> Response | Request:
         """Let the page begin; the URL of a 2xx response to an ordinary request counts as seen.

@@ -85,6 +85,12 @@ PAGES_NEAR_BY_DISTANCE = key(
 PAGES_UNCONFIRMED = key(
     "pages/unconfirmed", "candidates near by fingerprint that the sketches told apart; kept"
 )
+PAGES_BUT_FOR_THE_VISIT = key(
+    "pages/near_but_for_the_visit",
+    "near-duplicates whose facts were compared without lines that tell of the visit: a clock, a "
+    "counter of visits, a drawn token",
+)
+VISIT_LINES = key("visit_lines/known", "lines that are known to tell of the visit, on all hosts")
 PAGES_COLD = key(
     "pages/cold",
     "pages kept although they look like another, because too little is known of their host's "
@@ -263,7 +269,7 @@ RECRAWL_ITEMS = key(
 )
 RECRAWL_FOREIGN = key(
     "recrawl/foreign",
-    "rows of visits.sqlite that changed, or that nobody with the folder's key wrote; their pages "
+    "rows of visits.sqlite, or of a fleet's server, that nobody with the key wrote; their pages "
     "count as new",
 )
 RECRAWL_ASKED = key(

@@ -46,7 +46,15 @@ def test_fetching_what_nobody_undid_writes_nothing(tmp_path: Path) -> None:
     assert len(Overrides(tmp_path)) == 0
 
 
-@pytest.mark.parametrize("torn", [b'{"un', b"\xff\xfe", b"[1]", b"7", b"\n\n"])
+@pytest.mark.parametrize(
+    "torn",
+    [
+        *(b'{"un', b"\xff\xfe", b"[1]", b"7", b"\n\n", b"[" * 100_000, b"1" * 5_000),
+        *(b'{"undo": 5}', b'{"undo": ["x"]}', b'{"fetched": {"a": 1}}'),
+        b'{"undo": "http://other.example/", "callback": 5}',
+    ],
+    ids=range(11),
+)
 def test_a_torn_line_costs_only_itself(tmp_path: Path, torn: bytes) -> None:
     undo(tmp_path, [Override(PAGE, "parse_item")])
     with (tmp_path / FILE).open("ab") as file:

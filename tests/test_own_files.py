@@ -1,8 +1,11 @@
 """What is written in place is written to files of our own: planted links lead nowhere."""
 
+import io
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,11 +16,12 @@ from scrapy.http import Response
 
 from scrapy_neardup.engines.fpga import rtl_build
 from scrapy_neardup.engines.fpga.design import Design
-from scrapy_neardup.errors import EngineUnavailable, NearDupError
+from scrapy_neardup.errors import EngineUnavailable, LedgerError, NearDupError
 from scrapy_neardup.ledger.undo import Override, undo
+from scrapy_neardup.ledger.writer import LedgerWriter, make_file
 from scrapy_neardup.offline.dedup import DedupJob, dedup
 from scrapy_neardup.offline.dedup.columns import Fields
-from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.inputs import find_inputs, stored_stdin
 from scrapy_neardup.own_files import NotOurFile, refuse_links, refuse_links_below
 from scrapy_neardup.settings import NearDupSettings
 
@@ -109,6 +113,44 @@ def test_nothing_is_written_through_a_link_in_an_output_folder(tmp_path: Path, k
     PLANT[kind](kept, victim)
     with pytest.raises(NotOurFile, match=kept.name):
         dedup(job)
+    assert victim.read_bytes() == b"of another program"
+
+
+@pytest.mark.parametrize("kind", PLANT)
+def test_no_journal_of_sqlite_is_rolled_back_into_a_linked_ledger(
+    tmp_path: Path, kind: str
+) -> None:
+    victim, other = tmp_path / "victim", tmp_path / "other"
+    make_file(victim)
+    shutil.copy(victim, other)
+    with closing(sqlite3.connect(other, isolation_level=None)) as file:
+        file.executescript("PRAGMA cache_size = 1; BEGIN; CREATE TABLE x (y)")
+        file.executemany("INSERT INTO x VALUES (?)", [("y" * 3000,)] * 200)
+        journal = Path(f"{other}-journal").read_bytes()  # SQLite has begun to write
+    with closing(sqlite3.connect(victim)) as file:
+        file.execute("CREATE TABLE precious (x)")
+    before = victim.read_bytes()
+    (tmp_path / "ledger").mkdir()
+    name = tmp_path / "ledger" / "000001.sqlite"
+    PLANT[kind](name, victim)
+    beside = victim if kind == "symlink" else name  # SQLite follows links
+    Path(f"{beside}-journal").write_bytes(journal)
+    with pytest.raises(LedgerError, match="Move it away"):
+        LedgerWriter.open(tmp_path, "all", rules="")
+    assert victim.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", PLANT)
+def test_standard_input_is_not_stored_through_a_link(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim, out = tmp_path / "victim", tmp_path / "out"
+    victim.write_bytes(b"of another program")
+    out.mkdir()
+    PLANT[kind](out / "stdin-partial", victim)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"text": "words"}\n')))
+    with pytest.raises(NotOurFile, match="stdin-partial"):
+        stored_stdin(out)
     assert victim.read_bytes() == b"of another program"
 
 

@@ -87,7 +87,7 @@ def is_anchored(name: str) -> bool:
         return name.endswith("match")
     if not source.exists():
         source = PACKAGE.joinpath(*path.split("."), "__init__.py")
-    uses = re.compile(rf"\b{rest}\.(\w+)\(").findall(source.read_text("utf-8"))
+    uses = re.compile(rf"\b{rest}\.(\w+)").findall(source.read_text("utf-8"))
     return name.partition("[")[0] in MATCHED or (bool(uses) and {*uses} <= {"match", "fullmatch"})
 
 

@@ -113,7 +113,7 @@ def test_python_values_and_strings_of_every_setting_mean_the_same(
     given: dict[str, tuple[Any, str]],
 ) -> None:
     assert set(given) == {f.name.upper() for f in fields(NearDupSettings)}
-    del given["BACKEND"]  # refuses RECRAWL
+    del given["BACKEND"]  # refuses REVISIT
     values = read(**{name: value for name, (value, _) in given.items()})
     assert values == read(**{name: text for name, (_, text) in given.items()})
     assert values == NearDupSettings(**{name.lower(): value for name, (value, _) in given.items()})

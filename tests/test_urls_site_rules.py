@@ -145,7 +145,10 @@ def one_rule(pattern: dict[str, Any], processor: str, *args: Any) -> str:
     ("text", "complaint"),
     [
         ("{", "no JSON"),
+        ("[" * 100_000, "no JSON: maximum recursion depth"),
         ("{}", "JSON list"),
+        ('[{"order": 1e999, "urlPattern": {"include": []}}]', "URL rule 0.*infinity"),
+        (one_rule({"include": ["h.example"]}, "queryRemoval", "\ud800"), "surrogates not allowed"),
         ('[{"order": 1}]', "URL rule 0"),
         (one_rule({"include": []}, "drop"), "'drop'"),
         (one_rule({}, "normalizer"), "include"),

@@ -200,7 +200,7 @@ def decompressed(body: bytes) -> str | None:
 
 def ledger_files(folder: Path) -> list[Path]:
     """The files of a ledger, oldest first."""
-    return sorted(folder.glob("[0-9]*.sqlite"))
+    return sorted(path for path in folder.glob("[0-9]*.sqlite") if path.stem.isdecimal())
 
 
 def check_format(connection: sqlite3.Connection, path: Path) -> int:

@@ -31,8 +31,8 @@ def undo(state: Path, overrides: Iterable[Override]) -> None:
     append(state / FILE, [{"undo": url, "callback": callback} for url, callback in overrides])
 
 
-def read(state: Path) -> Iterator[dict[str, str]]:
-    """Every entry, oldest first, without lines that a crash tore."""
+def read(state: Path) -> Iterator[dict[str, str | None]]:
+    """Every entry, oldest first, without lines that a crash tore or that are not ours."""
     try:
         lines = (state / FILE).read_text("utf-8", "replace").split("\n")
     except (FileNotFoundError, NotADirectoryError):
@@ -40,9 +40,9 @@ def read(state: Path) -> Iterator[dict[str, str]]:
     for line in lines:
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(entry, dict):
+        if isinstance(entry, dict) and all(isinstance(v, str | None) for v in entry.values()):
             yield entry
 
 

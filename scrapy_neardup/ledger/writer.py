@@ -230,6 +230,8 @@ class LedgerWriter:
             self.folder.mkdir(parents=True, exist_ok=True)
             files = ledger_files(self.folder)
             path = files[-1] if files else self.folder / "000001.sqlite"
+            # Before SQLite opens it even to read: it would roll a journal beside it back into it.
+            refuse_links(path, *WRITTEN_BESIDE)
             if files and is_ledger(path) and format_of(path) < FORMAT:
                 path = after(path)
             self._connect(path)

@@ -62,6 +62,10 @@ class SiteRule:
         wanted = int if self.processor == "subpathRemoval" else str
         if not all(isinstance(arg, wanted) for arg in self.args):
             raise SettingsError(f"args {self.args} of {self.processor}: take {wanted.__name__}s")
+        try:
+            self._names  # noqa: B018 - of text only
+        except UnicodeEncodeError as error:
+            raise SettingsError(f"args of {self.processor}: {error}") from error
         if not self.is_universal:
             for pattern in self.include:
                 if not pattern.domain:
@@ -213,7 +217,7 @@ def in_order(rules: Iterable[SiteRule]) -> SiteRules:
 def parse_rules(text: str) -> list[SiteRule]:
     try:
         records = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"URL rules are no JSON: {error}") from error
     if not isinstance(records, list):
         raise SettingsError("URL rules: take a JSON list of rules")
@@ -235,7 +239,7 @@ def read_rule(number: int, record: Any) -> SiteRule:
             tuple(record.get("args") or ()),
             priority,
         )
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise SettingsError(f"URL rule {number}, {record}: {error!r}") from error
 
 
