@@ -17,7 +17,7 @@ NATIVE = Path("scrapy_neardup") / "kernels" / "native"
 KINDS = {"address": ("asan", "ubsan"), "thread": ("tsan",)}
 AREAS = (
     *("bloom", "facts", "fingerprint", "hamming", "markup", "slices", "templates", "words"),
-    "threads",
+    *("first_call", "threads"),
 )
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter's own, at its end
