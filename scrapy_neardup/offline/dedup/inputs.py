@@ -127,6 +127,8 @@ def _archives_in(path: Path) -> Iterator[Input]:
                     continue
                 if member.compress_type != zipfile.ZIP_STORED:
                     raise InputError(f"{path}: {name} is compressed again; unpack the file first")
+                if member.file_size != member.compress_size:  # the sum above is of the second
+                    raise InputError(f"{path}: {name} has two sizes, though it is not compressed")
                 start = _data_start(file, member.header_offset)
                 yield inner._replace(path=path, name=name, start=start, size=member.file_size)
     except (zipfile.BadZipFile, OSError, ValueError) as error:
