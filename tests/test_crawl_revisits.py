@@ -301,3 +301,26 @@ def test_no_more_of_a_sitemap_is_taken_down_than_the_protocol_has() -> None:
     entry = b"<url><loc>http://h.example/a</loc><changefreq>daily</changefreq></url>"
     body = b"<urlset>" + entry * 20 + b"<url/><!-- no --><url><loc/></url></urlset>"
     assert len(list(revisits.hints_of(Response("http://h.example/", body=body)))) == 20
+
+
+ENTRIES = "".join(
+    f"<url><loc>{url}</loc><changefreq>never</changefreq></url>"
+    for url in (
+        "https://shop.a.com/1",
+        "http://victim.com/1",
+        "http://[",
+        "https://a.com",
+    )
+)
+
+
+def test_a_sitemap_tells_of_its_own_site_only() -> None:
+    body = f"<urlset>{ENTRIES}</urlset>".encode()
+    found = revisits.hints_of(Response("http://www.a.com/sitemap.xml", body=body))
+    assert [url for url, _ in found] == ["https://shop.a.com/1", "https://a.com"]
+
+
+@pytest.mark.parametrize("page", ["<html><urlset>{}</urlset></html>", "<p>{}<!-- <urlset --></p>"])
+def test_a_page_that_holds_what_a_sitemap_does_is_none(page: str) -> None:
+    body = page.format(ENTRIES).encode()
+    assert not list(revisits.hints_of(Response("http://a.com/", body=body)))

@@ -12,6 +12,7 @@ from lxml import etree
 from scrapy.http import Response
 
 from scrapy_neardup.crawl.conditional import host_of
+from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.factory import DAY_S, make_queued_urls, make_rules
 from scrapy_neardup.learn.change_rates import History, change_rate, interval
 from scrapy_neardup.learn.url_parts import cut
@@ -138,11 +139,13 @@ def is_sitemap(response: Response) -> bool:
 
 
 def hints_of(response: Response) -> Iterator[tuple[str, Hint]]:
-    """What a sitemap says of its URLs; safe in any thread."""
+    """What a sitemap says of URLs of its own site; safe in any thread."""
+    site = site_of(response.url)
     for entry in islice(_entries(response.body), MAX_HINTS):
         hint = Hint(_moment(entry.get("lastmod")), _period(entry.get("changefreq")))
         url = entry.get("loc", "")
-        if url.startswith("http") and (hint.modified or hint.period):
+        # Of another site's pages it could say that they never change, so that nobody looks.
+        if url.startswith("http") and (hint.modified or hint.period) and site_of(url) == site:
             yield url, hint
 
 
@@ -153,7 +156,9 @@ def _entries(body: bytes) -> Iterator[dict[str, str]]:
         root = etree.fromstring(body, parser)
     except (etree.LxmlError, ValueError):
         return
-    for url in () if root is None else root.iterchildren(etree.Element):
+    if root is None or etree.QName(root).localname != "urlset":  # a page with text that is one
+        return
+    for url in root.iterchildren(etree.Element):
         parts = url.iterchildren(etree.Element)
         yield {etree.QName(part).localname: (part.text or "").strip() for part in parts}
 
