@@ -17,6 +17,7 @@ from pathlib import Path
 Objects = dict[tuple[str, str], str]
 
 MAX_TIME_S = 2**36  # some 2,000 years
+MAX_COUNT = 2**63  # one more would be refused with all that is written beside it
 WRITTEN_BESIDE = ("-wal", "-shm", "-journal")  # suffixes of what SQLite writes beside a file
 
 _OBJECTS = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
@@ -57,6 +58,11 @@ def require_schema(db: sqlite3.Connection, *schemas: str, max_cell_bytes: int) -
 def is_time(value: object) -> bool:
     """Whether a cell holds a time that a clock may have had, in seconds since 1970."""
     return isinstance(value, float) and 0 <= value < MAX_TIME_S
+
+
+def is_count(value: object) -> bool:
+    """Whether a value is a whole number of 0 or more that a cell can hold."""
+    return type(value) is int and 0 <= value < MAX_COUNT
 
 
 @contextmanager

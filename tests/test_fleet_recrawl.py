@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -35,8 +36,9 @@ from scrapy_neardup.commands import main
 from scrapy_neardup.crawl import conditional
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet.visit_records import MAX_RECORD, Reader, pack, unpack, unpack_told
+from scrapy_neardup.fleet.visits import _servers
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.visits import Original, PageKey, Visit
+from scrapy_neardup.state.visits import Original, PageKey, Server, Visit
 from tests.crawls import Outcome, crawl
 
 FLEET_SCHEDULER = "scrapy_neardup.scheduler.FleetScheduler"
@@ -569,3 +571,42 @@ def test_a_record_that_no_worker_wrote_there_is_refused() -> None:
             unpack(record, key, reader, secret)
     with pytest.raises(ValueError, match="18 bytes"):
         unpack_told(b"x" * 18)
+
+
+@pytest.mark.parametrize(
+    ("what", "run"),
+    [
+        ({"links": 2**63}, 2),
+        ({"links": 10**400}, 2),
+        ({"depth": -1}, 2),
+        ({"version": 2**63}, 2),
+        ({"time": 1e300}, 2),
+        ({"due": math.nan}, 2),
+        ({"since": -1.0}, 2),
+        ({}, math.inf),
+        ({}, math.nan),
+        ({}, 1e300),
+        ({}, -1),
+    ],
+    ids=str,
+)
+def test_numbers_that_no_file_holds_are_refused(what: dict[str, Any], run: float) -> None:
+    """Who has the fleet's key writes records: one page is new then, and the others are written."""
+    record = pack(VISIT._replace(**what), READER, b"wwww", run, 1, 5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"."):
+        unpack(record, VISIT.key, READER, 5)
+
+
+@pytest.mark.parametrize("run", [b":0\r\n", b":" + b"9" * 400 + b"\r\n", b":-5\r\n", b"+nan\r\n"])
+def test_a_run_that_no_clock_began_is_refused(run: bytes, fleet: Fleet) -> None:
+    with hostile_server(run) as server:
+        fleet.url = server.url
+        with pytest.raises(SettingsError, match="does not answer"):
+            fleet.crawl("one", NEARDUP_KEY=5)
+
+
+@pytest.mark.parametrize("host", [b"9" * 30 + b" 0", b"0 -1", b"1", b"a b"])
+def test_hosts_of_pages_without_number_are_left_out(host: bytes) -> None:
+    assert _servers([b"a.example", b"2 3"]) == {b"a.example": Server(2, 3)}
+    with pytest.raises(ValueError, match=r"."):
+        _servers([b"a.example", b"2 3", b"b.example", host])

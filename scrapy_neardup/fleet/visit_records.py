@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import struct
 import zlib
 from hashlib import blake2b
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scrapy_neardup.detect.revision import MAX_LINES
+from scrapy_neardup.sqlite_files import MAX_COUNT, is_count, is_time
 from scrapy_neardup.state.mac import MAC_BYTES, VISIT, is_mac, mac_of
 from scrapy_neardup.state.visit_file import Status
 from scrapy_neardup.state.visits import KEY_BYTES, Visit, unambiguous
@@ -116,6 +116,8 @@ def unpack(record: bytes, url_key: bytes, reader: Reader, key: int) -> tuple[Vis
 
 def _unpacked(signed: bytes, url_key: bytes, reader: Reader) -> tuple[Visit, int, int]:
     run, _, status, version, n_originals = _HEAD.unpack_from(signed)
+    if not (0 <= run < MAX_COUNT and is_count(version)):
+        raise ValueError("a run or version that is none")
     at = _HEAD.size + n_originals * ORIGINAL_BYTES
     repeats = signed[_HEAD.size : at]
     parts: list[bytes | None] = []
@@ -141,9 +143,8 @@ def _unpacked(signed: bytes, url_key: bytes, reader: Reader) -> tuple[Visit, int
 def _checked(scalars: dict[str, Any]) -> dict[str, Any]:
     for name, kind in (_SCALARS | {"first": int}).items():
         value = scalars[name]
-        is_number = kind is not str and math.isfinite(value)
-        if type(value) is not kind or not (is_number or kind is str):
-            raise ValueError(f"{name} is {value!r:.100}")
+        if type(value) is not kind or not (kind is str or is_time(value) or is_count(value)):
+            raise ValueError(f"{name} is none that a worker writes")
     return scalars
 
 

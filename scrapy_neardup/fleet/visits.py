@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import reduce
+from itertools import chain
 from operator import xor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -25,6 +26,7 @@ from scrapy_neardup.fleet import visit_scripts as scripts
 from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.protocol import Call, visits_key
 from scrapy_neardup.fleet.visit_records import Reader, Told, pack, unpack, unpack_told
+from scrapy_neardup.sqlite_files import MAX_TIME_S, is_count
 from scrapy_neardup.state.visit_file import Status
 from scrapy_neardup.state.visits import (
     DEPARTED,
@@ -116,7 +118,7 @@ class SharedVisits(Visits):
 
     def _take_part(self) -> int:
         try:
-            run: int = self._link.ask(Call(scripts.BEGIN, self._run_key, (), int)).result()
+            run: int = self._link.ask(Call(scripts.BEGIN, self._run_key, (), _begun)).result()
         except Unanswered as error:
             raise SettingsError(
                 f"NEARDUP_BACKEND does not answer, or refuses ({error}). Under NEARDUP_RECRAWL the "
@@ -317,6 +319,13 @@ class SharedVisits(Visits):
             self._link.tell(Call(scripts.LEARNT, self._noise_key, arguments, bool))
 
 
+def _begun(answer: Any) -> int:
+    run = int(answer)
+    if not 0 < run < 1000 * MAX_TIME_S:
+        raise ValueError("a run that no clock began")
+    return run
+
+
 def _answer(answer: list[Any]) -> Answer:
     is_done, record, told, *originals = answer
     if not isinstance(record, bytes):
@@ -330,7 +339,10 @@ def _pairs(answer: list[bytes]) -> dict[bytes, bytes]:
 
 def _servers(answer: list[bytes]) -> dict[bytes, Server]:
     pairs = ((host, value.split()) for host, value in _pairs(answer).items())
-    return {host: Server(int(refuted), int(mismatched)) for host, (refuted, mismatched) in pairs}
+    found = {host: Server(int(refuted), int(wrong)) for host, (refuted, wrong) in pairs}
+    if not all(map(is_count, chain.from_iterable(found.values()))):
+        raise ValueError("a host of more pages than can be counted")
+    return found
 
 
 def _inflated(stored: bytes) -> bytes:
