@@ -4,7 +4,8 @@ python -m benchmarks.learning [saved] [whole] [budgets] [cost] [adversaries]
 
 saved        planted copies that rules save, where every page is judged rightly: the learner
              alone, depth first, without a download
-whole        crawl everything with NEARDUP_LEARN=act: contents lost, and where each trap ended
+whole        crawl everything over HTTP with NEARDUP_LEARN=act: planted copies that rules save,
+             contents lost, and where each trap ended
 budgets      contents found in 10, 25 and 50 % of the pages that a site without endless traps
              would have: plain Scrapy, a rule file written by hand, and act, each depth first
              and breadth first
@@ -140,7 +141,8 @@ def tell_saved(copies: Counter[str], contents: set[str], downloaded: Counter[str
 def whole(n_items: int) -> None:
     """One crawl without a budget."""
     done = asyncio.run(crawl(n_items, **ACT))
-    contents = TrapSite.planted_of(n_items)[1]
+    copies, contents = TrapSite.planted_of(n_items)
+    tell_saved(copies, contents, done.kinds)
     print(f"contents: {len(contents)}, lost: {len(contents - done.found)}", end=", ")
     print(f"without an item: {len(contents - done.kept)}")
     print("pages of traps:", ", ".join(f"{k} {done.kinds[k]}" for k in TRAPS))
