@@ -199,6 +199,7 @@ def test_a_page_that_changed_opens_into_both_texts(browser: Any, report: str) ->
         assert view.locator("#changed a").count() == 1  # "javascript:" is none
         assert "field price" in view.inner_text("#changed")
         view.locator("#changed summary").click()
+        view.wait_for_selector("#changed .pair-head")  # the event comes after the click
         assert view.locator("#changed .pair-head").all_inner_texts() == ["before", "now"]
         assert "twelve" in view.inner_text("#changed ins >> nth=-1")
         assert view.locator("#changed img, #changed svg, #changed script").count() == 0
