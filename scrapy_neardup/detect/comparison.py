@@ -102,7 +102,7 @@ class Comparison:
         if not plain.all():
             found = differences(page.facts, rows.facts, fewest, own)
         if plain.any():
-            facts = page.all_facts, rows.facts[plain]
+            facts = page.reading.all_facts, rows.facts[plain]
             found[plain] = differences(*facts, fewest[plain], whole[plain])
         return found
 

@@ -167,7 +167,11 @@ class Detector:
         )
 
     def decide(
-        self, reading: PageReading, learn: bool = True, claimed: int | None = None
+        self,
+        reading: PageReading,
+        learn: bool = True,
+        claimed: int | None = None,
+        is_first: bool = False,
     ) -> Decision:
         """Look the page up and remember it, in one step; not safe in several threads.
 
@@ -176,8 +180,9 @@ class Detector:
         learn: whether to learn templates from it, too; else learn() does.
         claimed: the row of the page that it names as its own. Where that says the same, it is the
         original, and no other page is looked for.
+        is_first: no page was ever remembered under its URL, so that none is looked for.
         """
-        earlier = self.pages.with_url(reading.url)
+        earlier = None if is_first else self.pages.with_url(reading.url)
         self.count_attributes(reading, earlier)
         decision = self._decided(reading, self._unchanged(earlier, reading), claimed)
         if learn and earlier is None and decision.kind != "exact":
@@ -447,8 +452,9 @@ class Detector:
     def _templates_of(self, reading: PageReading) -> Host:
         """The templates of a page's host, as far as they count."""
         known = self.templates.known(reading.host)
-        counts = self.boilerplate == "learn" and not self.is_cold(reading)
-        return known if known is not None and counts else NOTHING
+        if known is None or not known.is_warm or self.boilerplate == "keep":
+            return NOTHING
+        return known
 
     def _held(self, reading: PageReading, own: int | None) -> Match | None:
         """The page of the same site and title that a page holds most of, if it is HELD."""
@@ -548,7 +554,7 @@ class Detector:
         """
         wanted = self.boilerplate == "learn"
         if wanted:
-            self.templates.learn(reading.host, reading.blocks_and_heads)
+            self.templates.learn(reading.host, reading.learnt)
         return wanted
 
     def _remember(self, reading: PageReading, indexed: bool) -> int:

@@ -15,7 +15,7 @@ from scrapy_neardup.detect.facts import BRIEF, NO_FACTS, Facts, packed
 from scrapy_neardup.detect.odd_sketch import OddRows
 from scrapy_neardup.detect.page_row import NO_ATTRIBUTES, attribute_bits
 from scrapy_neardup.detect.page_table import digest_of
-from scrapy_neardup.detect.templates import NOTHING, Host, located
+from scrapy_neardup.detect.templates import NOTHING, Host, each_once, located
 from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import EngineFailed
@@ -71,8 +71,13 @@ class PageReading:
 
     @lazy
     def blocks_and_heads(self) -> U64Array:
-        """What templates are learnt from: blocks, and the parts of title and headings."""
+        """What templates are made of: blocks, and the parts of title and headings."""
         return np.concatenate([self.blocks.hashes, self.facts.titles, self.facts.headings])
+
+    @lazy
+    def learnt(self) -> U64Array:
+        """What templates are learnt from: blocks_and_heads, ascending, each once."""
+        return each_once(self.blocks_and_heads)
 
     def count_attributes(self) -> None:
         """Tell the page apart by its attributes too, from now on."""
@@ -80,6 +85,7 @@ class PageReading:
             self.digest = self.digest_with(attributes=True)
             self.data = self.data.copy()
             self.data[-1] |= np.uint64(self.attribute_bits)
+            self.__dict__.pop("row", None)  # which holds the data
 
     @property
     def counts_attributes(self) -> bool:
@@ -135,6 +141,42 @@ class PageReading:
         """Sketch and odd sketch, as PageRows.whole has them of other pages."""
         return np.concatenate([self.signatures.sketch, self.odd_row])
 
+    @lazy
+    def all_facts(self) -> U64Array:
+        """The page's facts as if no template were known; shape (FACT_WORDS,)."""
+        every = np.ones(len(self.blocks.hashes), dtype=bool)
+        lines = self.with_brief_facts(self.blocks.lines)
+        return packed(self.facts, lines, self.n_words, self.spelling(every), self.tag)
+
+    @lazy
+    def row(self) -> U64Array:
+        """What the page table keeps of the page if no template is known; see page_row.py."""
+        fingerprint = np.array([self.signatures.fingerprint], dtype=np.uint64)
+        return np.concatenate([fingerprint, self.data, self.whole, self.odd_row, self.all_facts])
+
+    def spelling(self, wanted: BoolArray) -> int:
+        """How the words of those of some blocks that are brief are spelt."""
+        if self.facts is NO_FACTS:
+            return 0
+        brief = wanted & (self.blocks.n_words <= BRIEF)
+        spelt: int = kernels.facts.spelling(self.words, self.blocks.ends, brief)
+        return spelt
+
+    def with_brief_facts(self, lines: I64Array) -> I64Array:
+        """Some lines of the page and those that are hardly more than a fact, ascending.
+
+        A rating, a size or a price, but no negation, counts as the page's own however many pages
+        have the same line: else "5" for "4" would be no difference.
+        """
+        blocks, facts = self.blocks, self.facts
+        stated = facts.lines[~located(facts.lines, facts.negation_lines)[1]]
+        if not len(stated) or not len(blocks.lines):
+            return lines
+        at = blocks.lines.searchsorted(stated).clip(max=len(blocks.lines) - 1)
+        has_words = blocks.lines[at] == stated
+        is_brief = ~has_words | (blocks.n_words[at] <= MAX_OF_A_FACT)
+        return np.sort(np.concatenate([lines, stated[is_brief]]))
+
     def signed_by(self, engine: Engine) -> PageReading:
         """The same page with the signatures of another engine, as under another key."""
         known = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -164,9 +206,14 @@ class OwnPart:
         return self._are_own[: len(self.reading.blocks.hashes)]
 
     @lazy
+    def is_without_templates(self) -> bool:
+        """Whether neither a line nor a part of title and headings is a template's."""
+        return bool(self._are_own.all())
+
+    @lazy
     def is_whole(self) -> bool:
         """Whether no line of the page is a template's."""
-        return bool(self._is_own.all())
+        return self.is_without_templates or bool(self._is_own.all())
 
     @property
     def n_words(self) -> int:
@@ -222,56 +269,27 @@ class OwnPart:
     @lazy
     def facts(self) -> U64Array:
         """The page's facts without those of templates; shape (FACT_WORDS,)."""
-        facts, blocks = self.reading.facts, self.reading.blocks
-        if self.is_all_that_counts:
-            return self.all_facts
-        n_titles = len(facts.titles)
-        own_heads = self._are_own[len(blocks.hashes) :]
+        page = self.reading
+        if self.is_without_templates:
+            return page.all_facts
+        facts, n_titles = page.facts, len(page.facts.titles)
+        own_heads = self._are_own[len(page.blocks.hashes) :]
         titles, headings = own_heads[:n_titles], own_heads[n_titles:]
         own = facts._replace(titles=facts.titles[titles], headings=facts.headings[headings])
-        lines = self._with_brief_facts(blocks.lines[self._is_own])
-        return packed(own, lines, self.n_words, self._spelling(self._is_own), self.reading.tag)
-
-    @lazy
-    def all_facts(self) -> U64Array:
-        """The page's facts as if no template were known; shape (FACT_WORDS,)."""
-        page = self.reading
-        every = np.ones(len(page.blocks.hashes), dtype=bool)
-        lines = self._with_brief_facts(page.blocks.lines)
-        return packed(page.facts, lines, page.n_words, self._spelling(every), page.tag)
-
-    def _spelling(self, wanted: BoolArray) -> int:
-        """How the words of those of some blocks that are brief are spelt."""
-        page = self.reading
-        if page.facts is NO_FACTS:
-            return 0
-        brief = wanted & (page.blocks.n_words <= BRIEF)
-        spelt: int = kernels.facts.spelling(page.words, page.blocks.ends, brief)
-        return spelt
-
-    def _with_brief_facts(self, lines: I64Array) -> I64Array:
-        """Some lines of the page and those that are hardly more than a fact, ascending.
-
-        A rating, a size or a price, but no negation, counts as the page's own however many pages
-        have the same line: else "5" for "4" would be no difference.
-        """
-        blocks, facts = self.reading.blocks, self.reading.facts
-        stated = facts.lines[~located(facts.lines, facts.negation_lines)[1]]
-        if not len(stated) or not len(blocks.lines):
-            return lines
-        at = blocks.lines.searchsorted(stated).clip(max=len(blocks.lines) - 1)
-        has_words = blocks.lines[at] == stated
-        is_brief = ~has_words | (blocks.n_words[at] <= MAX_OF_A_FACT)
-        return np.sort(np.concatenate([lines, stated[is_brief]]))
+        lines = page.with_brief_facts(page.blocks.lines[self._is_own])
+        return packed(own, lines, self.n_words, page.spelling(self._is_own), page.tag)
 
     def read(self, key: int) -> None:
         """Make all that takes time linear in the page, in any thread. key: of the sketches."""
-        _ = self.fingerprint, self.odd_row, self.facts, self.all_facts
+        _ = self.fingerprint, self.odd_row, self.facts, self.reading.all_facts
         for text, n_words in ((self.reading, self.reading.n_words), (self, self.n_words)):
             text.odd_rows.make(odd_sketch.level_of(n_words), key)
 
     @lazy
     def row(self) -> U64Array:
         """What the page table keeps of the page; see page_row.py."""
-        own, page = np.array([self.fingerprint], dtype=np.uint64), self.reading
+        page = self.reading
+        if self.is_without_templates:
+            return page.row
+        own = np.array([self.fingerprint], dtype=np.uint64)
         return np.concatenate([own, page.data, page.whole, self.odd_row, self.facts])

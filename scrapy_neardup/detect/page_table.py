@@ -111,7 +111,8 @@ class Column:
     def append(self, value: Any) -> None:
         """Append a row. Raises ValueError for one of another shape, which NumPy would repeat."""
         # np.shape() of a plain number takes longer than all the rest.
-        shape = () if isinstance(value, (int, float)) else np.shape(value)
+        is_plain = isinstance(value, (int, float))
+        shape = () if is_plain else getattr(value, "shape", None) or np.shape(value)
         if shape != self.shape:
             raise ValueError(f"a row of shape {shape}: take {self.shape}")
         if self._n_live == len(self._live):

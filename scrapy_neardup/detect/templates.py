@@ -56,6 +56,11 @@ class Host(NamedTuple):
         """
         return min(self.n_pages, ceil(2 * sqrt(self.n_pages)))
 
+    @property
+    def is_warm(self) -> bool:
+        """Whether enough pages were read to know its templates."""
+        return self.n_pages >= WARM
+
     def with_page(self, hashes: U64Array) -> Host:
         """The host after one more page, whose blocks ascend, each counting once; after MAX_PAGES
         none."""
@@ -250,7 +255,7 @@ class HostTemplates:
     def is_warm(self, host: int) -> bool:
         """Whether enough pages of a host were read to know its templates; safe in any thread."""
         known = self._hosts.get(host)
-        return known is not None and known.n_pages >= WARM
+        return known is not None and known.is_warm
 
     def __len__(self) -> int:
         """Hosts known."""

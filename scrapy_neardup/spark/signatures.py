@@ -97,7 +97,7 @@ def columns_of(readings: list[PageReading], reader: Detector, scope: Scope) -> d
         ]
         for step in BESIDE
     )
-    facts = [reader.own_part(reading).all_facts.tobytes() for reading in readings]
+    facts = [reading.all_facts.tobytes() for reading in readings]
     return {
         "site": signed_longs([r.site if scope == "site" else 0 for r in readings]),
         "digest": pa.array([r.digest for r in readings], pa.binary()),

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from scrapy_neardup.detect.decision import INDEXED, Decision
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.page_reading import PageReading
-from scrapy_neardup.detect.templates import each_once
 from scrapy_neardup.offline.dedup.columns import Columns
 from scrapy_neardup.offline.dedup.journal import (
     CHOICE,
@@ -159,12 +158,12 @@ class Decider:
 
     def _decision(self, reading: PageReading) -> Decision:
         detector = self.detector
-        decision = detector.decide(reading, learn=False)
+        decision = detector.decide(reading, learn=False, is_first=True)  # name_of() names one page
         if decision.page_id is not None:
             page = detector.pages.page(decision.page_id)
             self.journal.page(KeptPage(page, decision.kind in INDEXED))
         if decision.kind != "exact" and detector.learn(reading):
-            self.journal.template(reading.host, each_once(reading.blocks_and_heads))
+            self.journal.template(reading.host, reading.learnt)
         return decision
 
 

@@ -154,7 +154,7 @@ class Reader:
             if said is None:
                 return Unread("without_text")
             reading = self.detector.read(page.url + place, said)
-            _ = reading.signatures, reading.odd_row, reading.facts
+            _ = reading.row, reading.learnt  # here, where an error leaves one record unread
             reading.let_go_of_markup()
             return reading
         except OverBudget:

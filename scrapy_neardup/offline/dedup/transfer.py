@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scrapy_neardup.detect.content import no_lines
-from scrapy_neardup.detect.facts import Facts
-from scrapy_neardup.detect.page_reading import PageReading
+from scrapy_neardup.detect.facts import FACT_WORDS, Facts
+from scrapy_neardup.detect.odd_sketch import ROW_WORDS
+from scrapy_neardup.detect.page_reading import PageReading, lazy
+from scrapy_neardup.detect.page_row import BEFORE_SKETCH
 from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.engines import Signatures
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.offline.dedup.record import Damage
 
 Scalars = tuple[str, int, int, bytes, bytes, bool, int, int, int]
-# Which arrays of a page hold signed numbers, in the order of arrays_of().
-IS_SIGNED = (*(False, True, True, True), *(True, False, False, True), *(False,) * 6)
+N_ARRAYS = 13  # of arrays_of()
 
 
 class Unread(NamedTuple):
@@ -37,7 +38,7 @@ class Packed(NamedTuple):
     """The records of a chunk in their order.
 
     pages    what of a page is no array; of other records, the record itself
-    sizes    numbers in each array of each page; shape (pages, len(IS_SIGNED))
+    sizes    numbers in each array of each page; shape (pages, N_ARRAYS)
     numbers  of all arrays, one behind the other
     """
 
@@ -63,35 +64,79 @@ def pack(found: list[Read]) -> Packed:
 
 
 def arrays_of(page: PageReading) -> tuple[Any, ...]:
-    """All arrays of a page, of 64-bit numbers each."""
-    return (*page.blocks, *page.facts, page.data, page.signatures.sketch, page.odd_row)
+    """All arrays of a page, of 64-bit numbers each; what every decision needs comes first."""
+    hashes, *blocks = page.blocks
+    *facts, titles, headings = page.facts
+    return page.row, page.learnt, hashes, titles, headings, *blocks, *facts
+
+
+class UnpackedPage(PageReading):
+    """A page whose arrays are views of a chunk's numbers; it has no engine.
+
+    Blocks and facts are made when they are first asked for: most decisions do without.
+    """
+
+    numbers: U64Array  # of all of its arrays
+    ends: list[int]  # of each of them
+
+    def _array(self, number: int) -> U64Array:
+        return self.numbers[self.ends[number - 1] : self.ends[number]]
+
+    @lazy
+    def blocks_and_heads(self) -> U64Array:
+        return self.numbers[self.ends[1] : self.ends[4]]
+
+    @lazy
+    def blocks(self) -> Blocks:
+        return Blocks(self._array(2), *(self._array(n).view(np.int64) for n in (5, 6, 7)))
+
+    @lazy
+    def facts(self) -> Facts:
+        lines, masks, values, at, negations = map(self._array, range(8, N_ARRAYS))
+        heads = self._array(3), self._array(4)
+        return Facts(lines.view(np.int64), masks, values, at.view(np.int64), negations, *heads)
 
 
 def unpack(packed: Packed) -> Iterator[Read]:
-    """The records that pack() was given. A page's arrays are views; it has no engine."""
-    unsigned, signed = packed.numbers, packed.numbers.view(np.int64)
-    ends = np.cumsum(packed.sizes).tolist()
+    """The records that pack() was given."""
+    ends = np.cumsum(packed.sizes.reshape(-1, N_ARRAYS), axis=1).tolist()
     begin, at = 0, 0
     for page in packed.pages:
         if isinstance(page, (Unread, Damage)):
             yield page
             continue
-        arrays: list[Any] = []
-        for is_signed in IS_SIGNED:
-            end = ends[at]
-            arrays.append((signed if is_signed else unsigned)[begin:end])
-            begin, at = end, at + 1
-        yield page_of(page, arrays)
+        end = begin + ends[at][-1]
+        yield page_of(page, packed.numbers[begin:end], ends[at])
+        begin, at = end, at + 1
 
 
-def page_of(scalars: Scalars, arrays: list[Any]) -> PageReading:
+def page_of(scalars: Scalars, numbers: U64Array, ends: list[int]) -> UnpackedPage:
     """A page of its parts."""
     url, site, host, words, digest, is_mostly_script, n_words, fingerprint, attribute_bits = scalars
-    blocks, facts, (data, sketch, odd_row) = Blocks(*arrays[:4]), Facts(*arrays[4:11]), arrays[11:]
-    said = words, blocks, digest, data, no_lines, is_mostly_script
-    page = PageReading(url, site, host, *said, None, facts)
-    made = {"n_words": n_words, "odd_row": odd_row, "attribute_bits": attribute_bits}
-    page.__dict__.update(made, signatures=Signatures(fingerprint, sketch, n_words))
+    row = numbers[: ends[0]]
+    whole = row[BEFORE_SKETCH : -FACT_WORDS - ROW_WORDS]
+    page = UnpackedPage.__new__(UnpackedPage)
+    page.__dict__.update(
+        numbers=numbers,
+        ends=ends,
+        url=url,
+        site=site,
+        host=host,
+        words=words,
+        digest=digest,
+        data=row[1:BEFORE_SKETCH],
+        attributes=no_lines,
+        is_mostly_script=is_mostly_script,
+        engine=None,
+        n_words=n_words,
+        attribute_bits=attribute_bits,
+        signatures=Signatures(fingerprint, whole[:-ROW_WORDS], n_words),
+        row=row,
+        whole=whole,
+        odd_row=whole[-ROW_WORDS:],
+        all_facts=row[-FACT_WORDS:],
+        learnt=numbers[ends[0] : ends[1]],
+    )
     return page
 
 
