@@ -326,6 +326,23 @@ def test_another_site_s_page_is_named_but_drops_nothing() -> None:
     assert (same_site.kind, same_site.original) == ("exact", "http://a.example.com/1")
 
 
+def test_a_detector_that_names_nothing_elsewhere_decides_the_same_otherwise() -> None:
+    pages = [
+        (f"http://{site}.example.{top}/{number}", edited(text(300, number % 5), number % 3))
+        for number in range(40)
+        for site, top in (("a", "com"), ("b", "com"), ("c", "org"))
+    ]
+    names, does_not = detector(boilerplate="keep"), detector(boilerplate="keep")
+    does_not.names_elsewhere = False
+    decided = [decide(names, *page) for page in pages]
+    assert any(decision.elsewhere for decision in decided)
+    assert {decision.kind for decision in decided} >= {"new", "exact", "near"}
+    again = [decide(does_not, *page) for page in pages]
+    assert [decision._replace(unconfirmed=0) for decision in again] == [
+        decision._replace(unconfirmed=0, elsewhere=None) for decision in decided
+    ]
+
+
 def test_under_scope_all_every_site_counts() -> None:
     known = introduced(detector(scope="all"), "other.example.org")
     known = introduced(known, "a.example.com")

@@ -99,6 +99,10 @@ class Detector:
 
     A URL never matches itself: read again unchanged it is judged as before, by the pages
     before it; read again with other words, it replaces its earlier self.
+
+    Of a million pages, a page may have hundreds of candidates, of which few are of its own site.
+    Who never looks at `elsewhere` sets names_elsewhere to False: where only pages of a site count,
+    those of others are not compared then, nor counted as unconfirmed.
     """
 
     def __init__(
@@ -128,6 +132,7 @@ class Detector:
         self.boilerplate = boilerplate
         self.facts = facts
         self.contained = contained
+        self.names_elsewhere = True
         self.comparison = Comparison(self.limits, facts == "compare", engine.sketch_spec.key)
         self._by_title = IdTable()
         self._titles_grow: object = object()  # see Joined
@@ -409,6 +414,8 @@ class Detector:
         ids = self._candidates(page)
         if own is not None:  # read again: only what came before it counts
             ids = ids[ids < own]
+        if self.scope == "site" and not self.names_elsewhere:
+            ids = ids[self.pages.sites.take(ids) == np.uint64(reading.site)]
         return self._compared(page, ids)
 
     def _compared(self, page: OwnPart, ids: I64Array) -> tuple[list[Match], int]:

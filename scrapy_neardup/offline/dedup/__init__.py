@@ -194,8 +194,11 @@ class DedupRun:
     def _detector(self) -> Detector:
         settings = self.job.settings
         if self.reference is None:
-            return make_detector(settings, self.key)
-        return reference_detector(self.reference, settings, self.key)
+            detector = make_detector(settings, self.key)
+        else:
+            detector = reference_detector(self.reference, settings, self.key)
+        detector.names_elsewhere = False  # no output of a run says it
+        return detector
 
     def go(self) -> None:
         """Whatever is left to do."""
