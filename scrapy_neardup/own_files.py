@@ -92,6 +92,12 @@ def aside_name(path: Path) -> Path:
     return aside
 
 
+def sync_file(path: Path) -> None:
+    """What a file holds is on the disk when this returns. Raises OSError."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames and new names in a folder durable; nothing on Windows, which has no way."""
     if os.name == "nt":

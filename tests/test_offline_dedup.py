@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 import signal
 import subprocess
 import sys
@@ -21,11 +22,12 @@ import pytest
 from mock_site import page, prose
 
 from scrapy_neardup.commands import INTERRUPTED, WRONG_USE, main
-from scrapy_neardup.offline.dedup import DedupJob, dedup
+from scrapy_neardup.offline.dedup import DedupJob, dedup, writing
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.formats import records
 from scrapy_neardup.offline.dedup.formats.warc import Warc
 from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.progress import Progress
 from scrapy_neardup.offline.dedup.reading import Work
 from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
 from scrapy_neardup.offline.dedup.workers import serve
@@ -428,6 +430,19 @@ def test_a_file_of_which_nothing_can_be_read_is_kept_as_it_came(tmp_path: Path, 
     assert summary["others"]["files_kept_whole"] == 1
 
 
+def test_what_is_kept_whole_is_counted_over_a_kill(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl", "c.jsonl"):
+        (tmp_path / name).write_bytes(b"no file of this format" if name == "a.jsonl" else jsonl())
+    (tmp_path / "killed.py").write_text(STOPPED_BY.format("SIGKILL"))
+    command = ["dedup", str(tmp_path), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    killed_at = 6  # three chunks are decided, two written
+    arguments = [sys.executable, str(tmp_path / "killed.py"), str(killed_at), *command]
+    assert subprocess.run(arguments, check=False).returncode == -signal.SIGKILL
+    assert run(tmp_path / "out", tmp_path) == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["others"]["files_kept_whole"] == 1
+
+
 def test_an_archive_in_a_wacz_that_cannot_be_read_is_kept_without_the_rest(tmp_path: Path) -> None:
     content = gzip.compress(FORMATS["pages.warc"][0])
     with zipfile.ZipFile(tmp_path / "a.wacz", "w", zipfile.ZIP_STORED) as archive:
@@ -640,6 +655,44 @@ def test_a_run_goes_on_beside_files_that_are_not_its_own(tmp_path: Path, name: s
     assert run(out, source) == 0
     assert (out / "kept" / "00000-a.jsonl").stat().st_size
     assert (out / "kept" / name).read_text() == "of a file manager"
+
+
+@pytest.mark.parametrize("name", ["pages.jsonl", "pages.html"])
+def test_an_output_folder_inside_the_input_is_no_input(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_bytes(jsonl())
+    assert run(tmp_path / "out", tmp_path) == 0
+    before = (tmp_path / "out" / "summary.json").read_bytes()
+    assert run(tmp_path / "out", tmp_path) == 0
+    assert (tmp_path / "out" / "summary.json").read_bytes() == before
+    assert not capsys.readouterr().err
+    assert run(tmp_path / "other", tmp_path / "out", tmp_path / name) == 2  # named, it is one
+
+
+def test_a_name_with_no_room_for_a_number_is_shortened(tmp_path: Path) -> None:
+    name = f"{'ä' * 118}{'b' * 7}.jsonl.gz"
+    assert len(os.fsencode(name)) > 250
+    (tmp_path / name).write_bytes(gzip.compress(jsonl()))
+    assert run(tmp_path / "out", tmp_path / name) == 0
+    assert kept(tmp_path / "out", unpacked_lines) == KEPT
+    (path,) = (tmp_path / "out" / "kept").iterdir()
+    assert path.name.startswith("00000-ää")
+    assert path.name.endswith("bbb.jsonl.gz")
+
+
+def test_progress_is_not_noted_for_each_of_many_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_notes: list[int] = []
+    note = Progress.save
+    monkeypatch.setattr(writing, "CHECKPOINT_S", 1e9)
+    monkeypatch.setattr(Progress, "save", lambda *args: n_notes.append(1) or note(*args))
+    for number, row in enumerate(rows()):
+        (tmp_path / f"{number}.jsonl").write_bytes(json.dumps(row).encode() + b"\n")
+    assert run(tmp_path / "out", tmp_path) == 0
+    assert kept(tmp_path / "out", unpacked_lines) == KEPT
+    assert len(n_notes) < 8
 
 
 def test_a_folder_of_something_else_is_not_touched(

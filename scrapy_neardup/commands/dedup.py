@@ -155,8 +155,9 @@ def deduplicated(options: argparse.Namespace, out: Path) -> dict[str, Any]:
     settings = NearDupSettings.from_settings(
         getattr(options, "scrapy_settings", None) or get_project_settings()
     )
-    inputs = find_inputs([stored_stdin(out) if path == PIPE else path for path in options.inputs])
-    if others := left_out(options.inputs, inputs):
+    paths = [stored_stdin(out) if path == PIPE else path for path in options.inputs]
+    inputs = find_inputs(paths, out)
+    if others := left_out(options.inputs, inputs, out):
         complain(f"{len(others):,} files of other formats are left out, such as {others[0]}")
     job = DedupJob(
         inputs,

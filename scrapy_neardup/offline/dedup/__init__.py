@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -179,6 +180,8 @@ class DedupRun:
         self.key = self._key()
         self.identity = make_identity(job.settings, self.key)
         self.counts: Counter[str] = Counter()
+        # Bytes before each input, and of all of them.
+        self.begins = [0, *accumulate(n_bytes for _, n_bytes in progress.inputs)]
         self.records = Records(job.inputs, progress.token, job.against)
         self.swapped: dict[Place, Swap] = {}
 
@@ -232,7 +235,7 @@ class DedupRun:
             decider = Decider(detector, written, self.progress.token, self.job.with_ledger)
             for (number, part), read in workers.in_order(cuts.after(*following), cuts.read):
                 self._count(number, decider.decide(number, part.number, read))
-                self.watch(self._before(number) + part.done, self.counts)
+                self.watch(self.begins[number] + part.done, self.counts)
                 if time.monotonic() - self.saved_at >= CHECKPOINT_S:
                     self._save("reading")
         path = self.job.out / SNAPSHOT
@@ -334,20 +337,19 @@ class DedupRun:
         self.records.add(number, counts["records"])
         self.counts += counts
 
-    def _before(self, number: int) -> int:
-        return sum(n_bytes for _, n_bytes in self.progress.inputs[:number])
-
     def _write(self, workers: Workers, cuts: Cuts) -> None:
         """Write what is kept and not written yet."""
 
         def note(written: Written) -> None:
             self.progress.written = list(written)
+            self.progress.kept_whole = sorted(writer.kept_whole)
             self._save("writing")
 
-        writer = Writer(self.job.inputs, cuts, self.job.out / "kept", note, self._surplus)
+        folder, kept_whole = self.job.out / "kept", self.progress.kept_whole
+        writer = Writer(self.job.inputs, cuts, folder, note, self._surplus, kept_whole)
         done = Written(*self.progress.written)
         for _ in writer.write(workers, self._groups(), done):
-            self.watch(self._before(len(self.job.inputs)), self.counts)
+            self.watch(self.begins[-1], self.counts)
         if writer.kept_whole:
             self.counts["files_kept_whole"] += len(writer.kept_whole)
 
@@ -367,7 +369,7 @@ class DedupRun:
         counts = dict(sorted(self.counts.items()))
         summary = {
             "inputs": len(self.job.inputs),
-            "bytes": self._before(len(self.job.inputs)),
+            "bytes": self.begins[-1],
             "seconds": round(time.monotonic() - self.began_at, 1),
             **{name: counts.pop(name, 0) for name in TOTALS},
             "others": counts,

@@ -37,7 +37,8 @@ MAX_MEMBERS = 100_000  # of a WACZ
 class Input(NamedTuple):
     """A file of records, or a folder of HTML files; `kind` names its format.
 
-    start, size: of an archive that lies in another file, such as WACZ, in bytes.
+    start, size: of an archive that lies in another file, such as WACZ, in bytes. without: what of
+    a folder is no input.
     """
 
     path: Path
@@ -46,6 +47,7 @@ class Input(NamedTuple):
     name: str = ""
     start: int = 0
     size: int | None = None
+    without: Path | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -53,7 +55,7 @@ class Input(NamedTuple):
         if self.size is not None:
             return self.size
         if self.kind == "html":
-            return sum(path.stat().st_size for path in html_files(self.path))
+            return sum(path.stat().st_size for path in html_files(self.path, self.without))
         return self.path.stat().st_size
 
     @property
@@ -62,20 +64,24 @@ class Input(NamedTuple):
         return f"{self.path}!{self.name}" if self.size is not None else str(self.path)
 
 
-def find_inputs(paths: list[Path]) -> list[Input]:
-    """The inputs that the paths name, in order; folders are searched. Raises InputError."""
-    found = [one for path in paths for one in _inputs_of(path)]
+def find_inputs(paths: list[Path], out: Path | None = None) -> list[Input]:
+    """The inputs that the paths name, in order; folders are searched. Raises InputError.
+
+    out: the output folder, which may lie in one of them, and is no input.
+    """
+    found = [one for path in paths for one in _inputs_of(path, _inside(path, out))]
     if not found:
         raise InputError(f"{', '.join(map(str, paths))}: no file of a known format: {known()}")
     return found
 
 
-def left_out(paths: list[Path], inputs: list[Input]) -> list[Path]:
+def left_out(paths: list[Path], inputs: list[Input], out: Path | None = None) -> list[Path]:
     """The files in folders that are of no known format."""
     found = {source.path for source in inputs}
-    inside = (file for path in paths if path.is_dir() for file in sorted(path.rglob("*")))
+    folders = (path for path in paths if path.is_dir())
+    inside = (file for path in folders for file in _files_in(path, _inside(path, out)))
     others = (file for file in inside if file.suffix.lower() not in HTML_SUFFIXES)
-    return [file for file in others if file not in found and file.is_file()]
+    return [file for file in others if file not in found]
 
 
 def known() -> str:
@@ -86,13 +92,25 @@ def known() -> str:
     )
 
 
-def _inputs_of(path: Path) -> Iterator[Input]:
+def _inside(path: Path, out: Path | None) -> Path | None:
+    """The output folder as files in a folder are named, if it lies in that one."""
+    if out is None or not out.resolve().is_relative_to(path.resolve()):
+        return None
+    return path / out.resolve().relative_to(path.resolve())
+
+
+def _files_in(folder: Path, without: Path | None) -> Iterator[Path]:
+    """The files in a folder and those inside it, in order."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return (path for path in files if without is None or not path.is_relative_to(without))
+
+
+def _inputs_of(path: Path, without: Path | None) -> Iterator[Input]:
     if path.is_dir():
-        for inside in sorted(path.rglob("*")):
-            if inside.is_file():
-                yield from of_file(inside)
-        if next(html_files(path), None):
-            yield Input(path, "html", name=path.name)
+        for inside in _files_in(path, without):
+            yield from of_file(inside)
+        if next(html_files(path, without), None):
+            yield Input(path, "html", name=path.name, without=without)
         return
     found = list(of_file(path)) if path.is_file() else []
     if not found:
@@ -146,11 +164,10 @@ def _data_start(file: object, header: int) -> int:
     )
 
 
-def html_files(folder: Path) -> Iterator[Path]:
+def html_files(folder: Path, without: Path | None) -> Iterator[Path]:
     """HTML files of a folder and those inside it."""
-    return (
-        p for p in sorted(folder.rglob("*")) if p.suffix.lower() in HTML_SUFFIXES and p.is_file()
-    )
+    files = _files_in(folder, without)
+    return (path for path in files if path.suffix.lower() in HTML_SUFFIXES)
 
 
 def stored_stdin(folder: Path) -> Path:

@@ -25,6 +25,7 @@ class Progress:
     options  what else decides about the result
     token    with which the run names pages
     written  input, chunk of it, and bytes of its output: what is behind them is written again
+    kept_whole  inputs so far that could not be written again, and are there as they came
     """
 
     inputs: list[list[Any]]
@@ -32,6 +33,7 @@ class Progress:
     token: str = field(default_factory=lambda: secrets.token_hex(4))
     stage: Stage = "reading"
     written: list[int] = field(default_factory=lambda: [0, 0, 0])
+    kept_whole: list[int] = field(default_factory=list)
     seconds: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)  # so far, for whoever looks
 

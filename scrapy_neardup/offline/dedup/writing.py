@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -18,10 +18,12 @@ from scrapy_neardup.offline.dedup.journal import Decided
 from scrapy_neardup.offline.dedup.lines import Surplus
 from scrapy_neardup.offline.dedup.record import MIB, Chunk, Ranges
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
+from scrapy_neardup.own_files import sync_file
 
 CHECKPOINT_S = 5.0
 PARTITION = re.compile(r"\w[\w.-]*=[^/]*")
 WHOLE = ("parquet",)  # kinds whose files are written by one worker each
+MAX_NAME_BYTES = 255  # of a file, on all usual file systems
 
 
 class Part(NamedTuple):
@@ -53,13 +55,16 @@ class Writer:
         folder: Path,
         note: Callable[[Written], None],
         surplus: Callable[[int, int], Surplus],
+        kept_whole: Iterable[int] = (),
     ) -> None:
-        """surplus: the lines that the records of a chunk lose, by input and chunk."""
+        """surplus: the lines that the records of a chunk lose, by input and chunk. kept_whole: of
+        a run that was stopped."""
         self.surplus = surplus
         self.inputs, self.cuts, self.folder, self.note = inputs, cuts, folder, note
         self._file: BinaryIO | None = None
+        self._unsynced: set[Path] = set()  # written since the last note
         self._noted_at = time.monotonic()
-        self.kept_whole: list[int] = []  # inputs that could not be written again
+        self.kept_whole = set(kept_whole)  # inputs that could not be written again
 
     def write(self, workers: Workers, decided: Iterator[Decided], done: Written) -> Iterator[int]:
         """Write what is behind `done`, and remove what is behind it there; the numbers of inputs
@@ -68,14 +73,14 @@ class Writer:
         written = done
         for part, piece in workers.in_order(self._parts(decided, done), self._work_on):
             if part.number != written.number:
-                self._close(written)
+                self._close()
                 written = Written(part.number, 0, 0)
             size = self._add(part.number, piece, written)
             written = Written(part.number, written.n_parts + 1, size)
             if time.monotonic() - self._noted_at >= CHECKPOINT_S:
-                self._close(written)
+                self._note(written)
             yield part.number
-        self._close(Written(len(self.inputs), 0, 0))
+        self._note(Written(len(self.inputs), 0, 0))
 
     def _remove_later(self, done: Written) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -163,7 +168,7 @@ class Writer:
     def _path(self, number: int) -> Path:
         source = self.inputs[number]
         folder = self.folder.joinpath(*partitions_of(source.path))
-        return folder / f"{number:05}-{source.name or 'pages'}"
+        return folder / name_of(number, source.name or "pages")
 
     def _add(self, number: int, piece: bytes | Ranges | None, written: Written) -> int:
         """Put a piece behind what is there; the bytes that are there then."""
@@ -172,27 +177,42 @@ class Writer:
             source = self.inputs[number]
             with path.open("wb") as file:
                 copy(source.path, [(source.start, source.start + source.n_bytes)], file)
-            self.kept_whole.append(number)
-            return 0
-        if not piece:
-            return written.n_bytes
-        if self._file is None:
+            self.kept_whole.add(number)
+        if piece and self._file is None:
             self._file = path.open("ab")
+        if path.is_file():  # a folder of HTML is on the disk when its worker returns
+            self._unsynced.add(path)
+        if not piece or self._file is None:
+            return written.n_bytes
         if isinstance(piece, bytes):
             self._file.write(piece)
         else:
             copy(self.inputs[number].path, piece, self._file)
         return self._file.tell()
 
-    def _close(self, written: Written) -> None:
-        """Note how far writing has come, once the disk has it."""
+    def _close(self) -> None:
         if self._file is not None:
-            with self._file:
-                self._file.flush()
-                os.fsync(self._file.fileno())
+            self._file.close()
             self._file = None
+
+    def _note(self, written: Written) -> None:
+        """Note how far writing has come, once the disk has it. Not for each file: there may be
+        very many small ones."""
+        self._close()
+        for path in self._unsynced:
+            sync_file(path)
+        self._unsynced.clear()
         self.note(written)
         self._noted_at = time.monotonic()
+
+
+def name_of(number: int, name: str) -> str:
+    """The name of an input's file of kept records; of a long name the end, with its suffixes."""
+    prefix = f"{number:05}-"
+    encoded = os.fsencode(name)
+    if len(prefix) + len(encoded) <= MAX_NAME_BYTES:
+        return prefix + name
+    return prefix + encoded[len(prefix) - MAX_NAME_BYTES :].decode("utf-8", "ignore")
 
 
 def partitions_of(path: Path) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from scrapy_neardup.offline.dedup.columns import Columns
 from scrapy_neardup.offline.dedup.inputs import Input, html_files
 from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Chunk, Damage, Frame, Limits, Page
+from scrapy_neardup.own_files import sync_file
 
 # What wget and HTTrack call the folder of a host.
 HOST = re.compile(r"([a-z0-9-]+\.)+[a-z]{2,}(:\d+)?", re.IGNORECASE)
@@ -28,7 +29,7 @@ class HtmlFolder:
         """The files by their names."""
         frames: list[Frame] = []
         number = n_bytes = done = 0
-        for path in html_files(self.source.path):
+        for path in html_files(self.source.path, self.source.without):
             size = path.stat().st_size
             too_long = size > self.limits.record_bytes
             why = f"{path}: more than {self.limits.record_bytes:,} bytes; see --max-record-mb"
@@ -65,4 +66,5 @@ class HtmlFolder:
                 path = out / frame.raw
                 path.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(self.source.path / frame.raw, path)
+                sync_file(path)  # the writer knows the folder only
         return b""
