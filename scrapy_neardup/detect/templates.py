@@ -20,16 +20,13 @@ from scrapy_neardup.stored_arrays import (
 )
 
 WHAT = "templates"
-MAX_PAGES = 2**31
+MAX_PAGES = 2**31  # of a host: counts have 32 bits
 TEMPLATE_BYTES = 25_000_000  # of all hosts
 MAX_BLOCKS_OF_A_HOST = 2048
 WARM = 4  # pages of a host from which on its templates are trusted
 BYTES_OF_A_BLOCK, BYTES_OF_A_HOST = 12, 512  # a hash and a count; two arrays and their places
 UNUSED_PAGES = 100_000  # read since a host's last page: then it gives way to another host
 PATIENCE = 1000  # pages until dropping blocks is tried again, where it made little room
-
-
-MAX_PAGES = 2**31  # of a host: counts have 32 bits
 
 
 Integers = U64Array | I64Array
