@@ -492,20 +492,33 @@ def test_visits_are_closed_by_any_thread(tmp_path: Path) -> None:
 
 
 def test_a_page_counts_as_done_only_if_this_folder_s_crawl_said_so(tmp_path: Path) -> None:
-    key = b"k" * 16
-    visits = Visits(tmp_path, "shop", 5)
-    visits.put(visit_of(visits, key))
-    visits.done(key)
-    visits.flush()
-    visits.close()
-    with closing(opened(tmp_path / FILE)) as db:
-        (code,) = db.execute("SELECT done FROM page").fetchone()
-    for planted in (code, code[::-1], b"", 1):
+    key, code, others, strangers = b"k" * 16, *codes_of_done_pages(tmp_path)
+    for planted in (code, others, strangers, code[::-1], b"", 1):
         with closing(opened(tmp_path / FILE)) as db, db:
             db.execute("UPDATE page SET done = ?", (planted,))
         visits = Visits(tmp_path, "shop", 5)
         assert visits.is_done(key) == (planted == code)
         visits.close()
+    with closing(opened(tmp_path / FILE)) as db, db:
+        db.execute("UPDATE page SET done = ?", (code,))
+    Visits(tmp_path, "shop", 5).end("finished")
+    assert not Visits(tmp_path, "shop", 5).is_done(key)  # but in the run before
+
+
+def codes_of_done_pages(folder: Path) -> list[bytes]:
+    """What says that a page is done, and another one; and the page, under another key."""
+    codes = []
+    for place, key in ((folder, 5), (folder / "strangers", 6)):
+        place.mkdir(exist_ok=True)
+        visits = Visits(place, "shop", key)
+        for url in (b"k" * 16, b"o" * 16):
+            visits.put(visit_of(visits, url))
+            visits.done(url)
+        visits.flush()
+        visits.close()
+        with closing(opened(place / FILE)) as db:
+            codes += [done for (done,) in db.execute("SELECT done FROM page ORDER BY key")]
+    return codes[:3]
 
 
 def visit_of(visits: Visits, key: bytes) -> Visit:

@@ -88,7 +88,9 @@ def test_no_file_of_a_job_is_written_through_a_link(
             again, victim = tmp_path / "again", tmp_path / "victim"
             shutil.rmtree(again, ignore_errors=True)
             shutil.copytree(job, again)
-            victim.write_bytes((job / name).read_bytes())
+            # A lock holds the number of this process anyway.
+            before = b"0" if name.name == "lock" else (job / name).read_bytes()
+            victim.write_bytes(before)
             planted = again / name.with_name(name.name + suffix)
             planted.unlink(missing_ok=True)
             PLANT[kind](planted, victim)
@@ -97,7 +99,7 @@ def test_no_file_of_a_job_is_written_through_a_link(
                 undo(again / "neardup", [Override("http://a.example/")])
             except (NearDupError, NotOurFile):
                 pass
-            assert victim.read_bytes() == (job / name).read_bytes(), planted
+            assert victim.read_bytes() == before, planted
             victim.unlink()
 
 

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from ledgers import page, write
 
+from scrapy_neardup.report import live
 from scrapy_neardup.report.live import MAX_CLIENTS, LiveView
 
 
 @pytest.fixture
-def view(tmp_path: Path) -> Iterator[LiveView]:
-    """A live view of a ledger with one page."""
+def view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveView]:
+    """A live view of a ledger with one page; it gives up no client for being silent."""
+    monkeypatch.setattr(live, "SILENT_S", 3600.0)
     write(tmp_path, [page("http://a.example/1")])
     serving = LiveView(tmp_path, 0)
     yield serving

@@ -9,7 +9,7 @@ import pytest
 from scrapy_neardup.errors import JournalError, NearDupError, SnapshotError, StateError, StateLocked
 from scrapy_neardup.state.guest import GuestStore
 from scrapy_neardup.state.header import ALIGNMENT
-from scrapy_neardup.state.journal import Journal, JournalRecord, pack_record
+from scrapy_neardup.state.journal import Journal, JournalRecord, journal_records, pack_record
 from scrapy_neardup.state.mac import HEADER, RECORD, is_mac, mac_of
 from scrapy_neardup.state.recovery import read_folder
 from scrapy_neardup.state.snapshot import write_snapshot
@@ -62,6 +62,8 @@ def test_a_record_that_somebody_else_appended_is_refused(folder: Path) -> None:
     with (folder / "journal-1").open("ab") as file:
         file.write(pack_record(1, b"http://victim.example/", THEIRS))
     refused(folder, JournalError, r"journal-1: the record at offset \d+")
+    with pytest.raises(JournalError, match="the record at offset"):
+        list(journal_records(folder / "journal-1", IDENTITY, OURS))
 
 
 def test_a_guest_s_journal_that_somebody_else_wrote_is_set_aside(folder: Path) -> None:
