@@ -1,6 +1,7 @@
 """A site crawled again: which pages are new, changed, gone, moved, and nothing else."""
 
 import json
+import os
 import re
 import signal
 import sqlite3
@@ -492,7 +493,8 @@ def test_visits_are_closed_by_any_thread(tmp_path: Path) -> None:
 
 
 def test_a_page_counts_as_done_only_if_this_folder_s_crawl_said_so(tmp_path: Path) -> None:
-    key, code, others, strangers = b"k" * 16, *codes_of_done_pages(tmp_path)
+    key, (code, others, strangers) = b"k" * 16, codes_of_done_pages(tmp_path)
+    assert len({code, others, strangers}) == 3
     for planted in (code, others, strangers, code[::-1], b"", 1):
         with closing(opened(tmp_path / FILE)) as db, db:
             db.execute("UPDATE page SET done = ?", (planted,))
@@ -666,6 +668,25 @@ def test_fields_that_unpack_to_more_than_is_stored_are_not_unpacked() -> None:
     assert differing(unpacked_fields(packed_fields(many)), many[1:])
     with pytest.raises(ValueError, match="more than"):
         unpacked_fields(zlib.compress(b"[" + b" " * MAX_FIELDS_BYTES + b"]"))
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
+def test_changes_are_told_on_any_terminal(tmp_path: Path, form: list[str]) -> None:
+    visits = Visits(tmp_path, "shop", 5)
+    what = {"fields": ["\ud800"], "added": ["é漢 \x1b]0;x\x07", "=HYPERLINK(1)"], "removed": 1}
+    visits.changed("http://a.example/", json.dumps(what))
+    visits.flush()
+    visits.end("finished")
+    visits.close()
+    program = (
+        f"from scrapy_neardup.commands import main; main(['changes', {str(tmp_path)!r}, *{form}])"
+    )
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert "http://a.example/" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
 
 
 def test_a_page_that_two_callbacks_read_is_gone_once(mock_site: MockSite, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import argparse
 import csv
 import json
 import sqlite3
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands.export import harmless
 from scrapy_neardup.commands.state_folder import add_state, state_folder
-from scrapy_neardup.commands.terminal import clean, complain, say
+from scrapy_neardup.commands.terminal import Output, clean, complain, say
 from scrapy_neardup.errors import NearDupError
 from scrapy_neardup.sqlite_files import connect_to_read
 
@@ -125,7 +124,7 @@ def _tell(
         for row in rows:
             say(json.dumps(row))
     elif options.csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer = csv.writer(Output(), lineterminator="\n")
         writer.writerow(COLUMNS)
         for row in rows:
             writer.writerow([harmless(_cell(row[name])) for name in COLUMNS])
@@ -144,7 +143,7 @@ def _tell(
 
 def _tell_due(found: Iterator[Due], options: argparse.Namespace) -> None:
     """One line a page."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer = csv.writer(Output(), lineterminator="\n")
     if options.csv:
         writer.writerow(DUE_COLUMNS)
     for one in found:

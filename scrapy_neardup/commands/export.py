@@ -9,18 +9,20 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING
 
 from scrapy_neardup.commands.state_folder import add_state, state_folder
-from scrapy_neardup.commands.terminal import Progress, clean, say, say_json
+from scrapy_neardup.commands.terminal import Output, Progress, clean, say, say_json
 from scrapy_neardup.errors import NearDupError
 from scrapy_neardup.ledger.reader import LedgerReader
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 EXAMPLES = """\
   scrapy neardup export crawls/shop > decisions.jsonl
@@ -100,13 +102,13 @@ def _key_id(rules: dict[str, object]) -> object:
     return spec.get("key", "") if isinstance(spec, dict) else ""
 
 
-def _opened(path: Path | None) -> nullcontext[TextIO] | TextIO:
+def _opened(path: Path | None) -> AbstractContextManager[SupportsWrite[str]]:
     if path is None:
-        return nullcontext(sys.stdout)
+        return nullcontext(Output())
     return path.open("w", encoding="utf-8", newline="")
 
 
-def write_jsonl(rows: Iterator[Row], file: TextIO) -> int:
+def write_jsonl(rows: Iterator[Row], file: SupportsWrite[str]) -> int:
     """One JSON object in ASCII a line; how many."""
     written = 0
     for written, row in enumerate(rows, 1):  # noqa: B007 - the count is the answer
@@ -114,7 +116,7 @@ def write_jsonl(rows: Iterator[Row], file: TextIO) -> int:
     return written
 
 
-def write_csv(rows: Iterator[Row], file: TextIO) -> int:
+def write_csv(rows: Iterator[Row], file: SupportsWrite[str]) -> int:
     """A header and a line a decision, for people and spreadsheets; how many.
 
     Cells are cleaned of control characters, and none begins a formula; JSONL has them exact.

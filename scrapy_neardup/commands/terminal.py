@@ -23,10 +23,18 @@ def clean(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(c)[0] == "C" else c for c in spaced)
 
 
+class Output:
+    """Standard output; characters that its encoding lacks become question marks."""
+
+    def write(self, text: str) -> None:
+        """Write text, as it is otherwise."""
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+
+
 def say(line: str = "") -> None:
     """Write one line; every control sequence but our own colours is removed."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(line.encode(encoding, "replace").decode(encoding) + "\n")
+    Output().write(line + "\n")
 
 
 def complain(message: str) -> None:
