@@ -4,9 +4,9 @@ Repeats pieces put together from atoms of every class (letters, marks, separator
 attributes, entities, escapes): all of them in turn, or some of them each by itself, as a long name
 in front of a long list. Keeps what took longest for a byte, and changes it further. Prints for each
 target the slowest found: time for a byte, how much more four times the length takes, which is 4
-where the cost is linear, and the longest hold of Python's lock in 1 MB and in 15 MB, of a URL in the
-longest that is read; pieces in brackets are repeated by themselves. What it finds becomes a test
-that counts work.
+where the cost is linear, and the longest hold of Python's lock in 1 MB and in 15 MB, of a URL in
+the longest that is read; pieces in brackets are repeated by themselves. What it finds becomes a
+test that counts work.
 """
 
 import argparse

@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from scrapy_neardup import commands
 from scrapy_neardup.crawl import url_skipping
 from scrapy_neardup.crawl.url_skipping import RequestSkipped
 from scrapy_neardup.learn import learner
+from scrapy_neardup.own_files import NotOurFile
 from scrapy_neardup.state.mac import SKIPPED, signed_json
 from scrapy_neardup.state.skipped import (
     FILE,
@@ -365,3 +366,14 @@ def test_what_no_crawl_writes_is_left_out_though_its_code_is_right(
     assert list(skipped.to_make([])) == []
     assert skipped.n_foreign == 1
     skipped.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_requests_are_not_written_through_a_link(
+    tmp_path: Path, link: Callable[[Path, Path], None]
+) -> None:
+    (tmp_path / "of another program").touch()
+    link(tmp_path / FILE, tmp_path / "of another program")
+    with pytest.raises(NotOurFile):
+        SkippedRequests(tmp_path, KEY)
