@@ -346,3 +346,16 @@ def test_texts_of_items_have_no_lines_of_the_visit() -> None:
     text = f"Visits: 5\n{prose('x', 240)}"
     assert made.read("http://a.example/", text, is_page=False).tag == 0
     assert made.read("http://a.example/", text).tag != 0
+
+
+def test_an_author_of_five_pages_teaches_a_counter_until_another_s_page_is_read_again() -> None:
+    """What docs/security.md says is not stopped where pages alone decide."""
+    known = learnt(lambda page, visit: f"Rooms: {visit}")
+    made = detector(known)
+    decide(made, "a", "Rooms: 3")
+    assert decide(made, "b", "Rooms: 4").kind == "near"
+    (echo,) = echoes_of(["Rooms: 3"])
+    same = crc_of("Rooms: 3")
+    known.compared(site_number("a.example"), b"of another author", echo, same, same, None)
+    decide(made, "c", "Rooms: 5")
+    assert decide(made, "d", "Rooms: 6").kind == "near-but-differs"

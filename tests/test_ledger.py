@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scrapy_neardup.commands import NOTHING_FOUND, WRONG_USE, main
 from scrapy_neardup.errors import LedgerError
 from scrapy_neardup.ledger import writer
-from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.ledger.reader import LedgerReader, reading
 from scrapy_neardup.ledger.schema import (
     ACTIONS,
     KINDS,
@@ -386,7 +386,7 @@ STRANGE = {
 }
 
 
-COMPUTING = [what for what in STRANGE if re.match("a (view|trigger|generated)", what)]
+COMPUTING = [what for what in STRANGE if re.match("a (view|trigger|generated|huge)", what)]
 
 
 @pytest.mark.parametrize("what", STRANGE)
@@ -406,6 +406,12 @@ def test_a_stranger_s_ledger_is_refused_or_told(tmp_path: Path, what: str) -> No
         ["export", str(tmp_path), "-o", str(tmp_path / "out.csv")],
     ):
         assert main(command) in codes, command
+
+
+def test_nothing_of_a_file_reaches_out_of_sqlite(tmp_path: Path) -> None:
+    write(tmp_path, NEW)
+    with reading(tmp_path / "ledger" / "000001.sqlite") as file:
+        assert file.execute("PRAGMA trusted_schema").fetchone() == (0,)
 
 
 def test_a_ledger_with_a_trigger_is_not_written_to(tmp_path: Path) -> None:
