@@ -158,7 +158,7 @@ def _tell_due(found: Iterator[Due], options: argparse.Namespace) -> None:
 
 def _schedule(one: Due) -> tuple[str | None, int, int, int | None]:
     due_at = _moment(one.due) if one.due else None
-    return due_at, one.n_visits, one.n_changes, one.passed or None
+    return due_at, one.n_visits, one.n_changes, one.passed if one.passed > 0 else None
 
 
 def _moment(at: float) -> str:

@@ -44,6 +44,7 @@ class CrawledPage:
     was_kept: bool = False  # whether items of its earlier self were kept
     n_links: int = 0  # requests that its callback yielded, counted there, too
     n_new_links: int = 0  # of those, to URLs that nobody knew (NEARDUP_REVISIT)
+    new_links: dict[bytes, str] = field(default_factory=dict)  # of which a fleet is to be asked
     text: str = ""  # where texts are recorded
     shown: str | None = None  # its visible text, squeezed, where an item's long text is looked for
     # Of pages whose text repeats none: what they say, in words and line by line.

@@ -28,7 +28,7 @@ from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.program import Program
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
 from scrapy_neardup.crawl.revisits import HUB_PRIORITY, Revisits, hints_of, is_sitemap
-from scrapy_neardup.crawl.stored_requests import YieldedRequests, given_back
+from scrapy_neardup.crawl.stored_requests import YieldedRequests, given_back, urls_stored
 from scrapy_neardup.detect import sites
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision
@@ -63,6 +63,7 @@ logger = logging.getLogger(__name__)
 
 FLUSH_INTERVAL_S = 1.0
 HINTS_AT_ONCE = 500  # of a sitemap: about 15 ms
+MAX_NEW_LINKS = 100  # of a page, about which a fleet is asked
 MAX_STARTS = 10_000  # start URLs of which it is remembered that a run began with them
 # Items of a page whose fields are remembered, and bytes of those; of more, whether all are equal.
 MAX_ITEMS, MAX_FIELDS_BYTES = 200, 1 << 25
@@ -407,6 +408,8 @@ class Recrawl:
             content = await self._judge.content(page)
             fields = await self._read_fields(items, page, content)
             now = await self._revision(page.response.body, content)
+            if page.new_links:
+                await self._ask_for_new_links(page)
             if now is not None:
                 self._attempt("recrawl", self._compare, page, fields, now, yielded)
         for item in items:
@@ -443,7 +446,7 @@ class Recrawl:
         if is_due:
             self._confirmed(page, visit, request)
         else:
-            self._visits.passed(visit.key)
+            self._visits.passed(visit)
 
     def _confirmed(self, page: CrawledPage, visit: Visit, request: Request) -> None:
         """A server says that a page is as it was."""
@@ -475,9 +478,37 @@ class Recrawl:
         key = key_of(url_key)
         self._visits.linked(key)
         if self._revisits is not None:
-            page.n_new_links += self._revisits.is_new(url_key)
+            if self._revisits.is_new(url_key):
+                self._new_link(page, url_key, request.url)
             if self._revisits.is_hub(key):
                 request.priority += HUB_PRIORITY
+
+    def _new_link(self, page: CrawledPage, url_key: bytes, url: str) -> None:
+        """A page led to a URL that this worker does not know."""
+        page.n_new_links += 1
+        if self._visits.is_shared:
+            page.new_links[url_key] = url
+
+    async def _ask_for_new_links(self, page: CrawledPage) -> None:
+        """Under a fleet, ask which links of a known page are new to all workers.
+
+        Those that the page had at its last visit are not asked about. Where there are too many, or
+        nobody can tell, all count as new: the page is fetched the sooner.
+        """
+        request = page.response.request
+        assert request is not None
+        key = self._key(request)
+        known = None if key is None else self._visits.visit(key, _callback(request), counts=False)
+        if known is None:  # its links do not count
+            return
+        try:
+            before = set() if known.requests is None else urls_stored(known.requests)
+            others = [key for key, url in page.new_links.items() if url not in before]
+            page.n_new_links = len(others)
+            if len(others) <= MAX_NEW_LINKS:
+                page.n_new_links = await self._urls.n_new_to_all(others)
+        except Exception:
+            self._attempt.failed("recrawl")
 
     def _is_comparable(self, page: CrawledPage) -> bool:
         response = page.response
@@ -585,7 +616,7 @@ class Recrawl:
     def _put_hints(self, part: list[tuple[str, Hint]]) -> None:
         for url, hint in part:
             if (key := self._key(Request(url))) is not None:
-                self._visits.put_hint(key, hint)
+                self._visits.put_hint(PageKey(key, "", url), hint)
 
     def _counts(self, earlier: Visit) -> bool:
         """Whether a visit is to be compared with: not of a page that was gone, nor too old."""

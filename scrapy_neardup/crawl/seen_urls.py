@@ -177,6 +177,12 @@ class SeenUrls:
             return False
         return is_done and is_dropped
 
+    async def n_new_to_all(self, keys: list[bytes]) -> int:
+        """How many URLs no worker of the fleet has handled, or cannot be told of."""
+        assert self._fleet
+        asked = [(key, self._fleet.ask_seen(key)) for key in keys]  # in one round trip
+        return [await self._fleet.seen(*one) for one in asked].count(False)
+
     async def _fleet_fetched(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
         fleet_was_asked(request)
         asked_at, asked = self._asked_ahead.pop(request, (-inf, None))

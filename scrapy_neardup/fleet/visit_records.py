@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 import zlib
 from hashlib import blake2b
@@ -14,13 +15,14 @@ from scrapy_neardup.detect.revision import MAX_LINES
 from scrapy_neardup.sqlite_files import MAX_COUNT, is_count, is_time
 from scrapy_neardup.state.mac import MAC_BYTES, VISIT, is_mac, mac_of
 from scrapy_neardup.state.visit_file import Status
-from scrapy_neardup.state.visits import KEY_BYTES, Visit, unambiguous
+from scrapy_neardup.state.visits import KEY_BYTES, Hint, Visit, unambiguous
 
 MAX_RECORD = 1 << 16  # bytes; of a page with more, less is remembered
 ORIGINAL_BYTES = KEY_BYTES + 8
 TOLD_BYTES = 8 + 1 + 8  # of one reader: whose, status, version
 _HEAD = struct.Struct(">d4sBQH")  # run, worker, status, version, originals; then those
 _LENGTH = struct.Struct(">i")  # -1 for None
+_HINT = struct.Struct(">dd")
 
 _SCALARS = {"time": float, "url": str, "links": int, "depth": int, "n_visits": int}
 _SCALARS |= {"n_changes": int, "since": float, "n_new": int, "due": float, "trusted": int}
@@ -154,3 +156,16 @@ def unpack_told(packed: bytes) -> dict[bytes, Told]:
         raise ValueError(f"{len(packed)} bytes")
     parts = struct.iter_unpack(">8sBQ", packed)
     return {reader: Told(status, version) for reader, status, version in parts}
+
+
+def pack_hint(hint: Hint) -> bytes:
+    """What a sitemap says of a page, in 16 bytes; NaN stands for what it does not say."""
+    return _HINT.pack(*(math.nan if value is None else value for value in hint))
+
+
+def unpack_hint(packed: bytes) -> Hint | None:
+    """What pack_hint() was given; None for no bytes. Raises struct.error."""
+    if not packed:
+        return None
+    modified, period = (v if math.isfinite(v) else None for v in _HINT.unpack(packed))
+    return Hint(modified, period)

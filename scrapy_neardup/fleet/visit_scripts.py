@@ -3,9 +3,13 @@
     {PREFIX:u:N}:v:SITE:KEY  a URL's hash, in the slot of the site's URLs:
                              r + reader → record, see visit_records.py
                              d + spider → the run that completed the page last
+    {PREFIX:u:N}:v:SITE:KEY:h  what a sitemap says of the URL; expires
     {PREFIX}:run:SPIDER      run, over ('1' once a worker has ended it)
     {PREFIX}:noise:SPIDER    worker → its run (a double), then what it learnt
     {PREFIX}:hosts:SPIDER    host → how far its validators were right
+    {PREFIX}:rates:SPIDER    's' + shape of URLs, or 'd' + host → sums, three doubles: of how often
+                             pages changed; of how often a sitemap's dates were right
+    {PREFIX}:rates:SPIDER:WORKER  the last message of a worker that is in these sums; expires
 
 A run is a time of the server's clock in milliseconds. So those after a loss of data are newer, too.
 """
@@ -45,7 +49,8 @@ end
 """
 
 # ARGV: key, reader, spider, run. Answer: whether the run is done with the page; its record, or '';
-# what is told of the page, and of each page for which items of it were dropped.
+# what a sitemap says of it, or ''; what is told of the page, and of each page for which items of it
+# were dropped.
 VISITED = (
     _PAGE
     + """
@@ -54,7 +59,7 @@ for i = 1, #fields, 2 do
   if fields[i] == 'r' .. ARGV[2] then record = fields[i + 1] end
   if fields[i] == 'd' .. ARGV[3] and fields[i + 1] == ARGV[4] then done = 1 end
 end
-local answer = {done, record, told(fields)}
+local answer = {done, record, redis.call('GET', of(ARGV[1]) .. ':h') or '', told(fields)}
 if record ~= '' then
   for at = 24, 24 * struct.unpack('>H', record, 22), 24 do
     answer[#answer + 1] = told(redis.call('HGETALL', of(string.sub(record, at, at + 15))))
@@ -96,6 +101,32 @@ if tonumber(ARGV[4]) > 0 then redis.call('PEXPIRE', page, ARGV[4]) end
 return 1
 """
 )
+
+# ARGV: of each page its key, what a sitemap says of it, milliseconds after which that is forgotten.
+HINT = (
+    _PAGE
+    + """
+local answers = {}
+for i = 1, #ARGV, 3 do
+  redis.call('SET', of(ARGV[i]) .. ':h', ARGV[i + 1], 'PX', ARGV[i + 2])
+  answers[#answers + 1] = 1
+end
+return answers
+"""
+)
+
+# KEYS[1]: sums by name. ARGV: a worker, the number of its message, milliseconds for which that is
+# remembered, a name, and what to add to its three sums. A message that comes twice counts once.
+ADD = """
+local last = KEYS[1] .. ':' .. ARGV[1]
+if tonumber(redis.call('GET', last) or '0') >= tonumber(ARGV[2]) then return 0 end
+redis.call('SET', last, ARGV[2], 'PX', ARGV[3])
+local known, sums = redis.call('HGET', KEYS[1], ARGV[4]), {0, 0, 0}
+if known and #known == 24 then sums = {struct.unpack('>ddd', known)} end
+for i = 1, 3 do sums[i] = sums[i] + tonumber(ARGV[i + 4]) end
+redis.call('HSET', KEYS[1], ARGV[4], struct.pack('>ddd', sums[1], sums[2], sums[3]))
+return 1
+"""
 
 # ARGV: worker, run as eight bytes, what it learnt. All workers of this run know what was learnt in
 # those before it, so that is forgotten.

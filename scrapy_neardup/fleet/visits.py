@@ -8,13 +8,14 @@ another worker may have read their pages since. What the server does not tell is
 from __future__ import annotations
 
 import logging
+import math
 import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import reduce
-from itertools import chain
+from itertools import chain, count
 from operator import xor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -25,7 +26,16 @@ from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet import visit_scripts as scripts
 from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.protocol import Call, visits_key
-from scrapy_neardup.fleet.visit_records import Reader, Told, pack, unpack, unpack_told
+from scrapy_neardup.fleet.visit_records import (
+    Reader,
+    Told,
+    pack,
+    pack_hint,
+    unpack,
+    unpack_hint,
+    unpack_told,
+)
+from scrapy_neardup.learn.change_rates import History
 from scrapy_neardup.sqlite_files import MAX_TIME_S, is_count
 from scrapy_neardup.state.visit_file import Status
 from scrapy_neardup.state.visits import (
@@ -34,6 +44,7 @@ from scrapy_neardup.state.visits import (
     UNKNOWN,
     VISIT_OF,
     Departure,
+    Hint,
     PageKey,
     Server,
     Visit,
@@ -49,6 +60,10 @@ T = TypeVar("T")
 MAX_TOLD = 10_000  # pages of which versions are in memory; of others the file tells, or the server
 MAX_LEARNT = 1 << 26  # bytes of what one worker learnt
 TOLD = -1  # `passed` of a row that the server told, and that this worker did not read
+NUMBER_MS = 86_400_000  # for which a message that comes twice is known by its number
+SHAPE, DATES = "s", "d"  # what sums are of, see visit_scripts.py
+
+Sums = tuple[float, float, float]
 
 
 class Answer(NamedTuple):
@@ -56,12 +71,14 @@ class Answer(NamedTuple):
 
     is_done    whether the run is done with it
     record     see visit_records.py; empty where it is not known
+    hint       what a sitemap says of it
     told       what it is for all readers
     originals  the same of the pages for which items of it were dropped
     """
 
     is_done: bool
     record: bytes
+    hint: Hint | None
     told: dict[bytes, Told]
     originals: list[dict[bytes, Told]]
 
@@ -85,18 +102,25 @@ class SharedVisits(Visits):
         worker: bytes,
         key: int,
         ttl_ms: int,
+        hint_ms: int,
     ) -> None:
         """Take part in a run. key: the fleet's secret.
+
+        ttl_ms, hint_ms: after which visits are forgotten (0: never), and what sitemaps say.
 
         Raises SettingsError if the server does not answer, StateError, OSError.
         """
         super().__init__(folder, spider, key, goes_on=False)
         self._link, self._prefix, self._worker = link, prefix, worker
-        self._ttl_ms, self._spider_id = ttl_ms, Reader(spider, "").id
+        self._ttl_ms, self._hint_ms, self._spider_id = ttl_ms, hint_ms, Reader(spider, "").id
         name = quote(spider, safe="")
         self._run_key = f"{{{prefix}}}:run:{name}"
         self._noise_key = f"{{{prefix}}}:noise:{name}"
         self._hosts_key = f"{{{prefix}}}:hosts:{name}"
+        self._rates_key = f"{{{prefix}}}:rates:{name}"
+        self._numbers = count(1)  # of messages that add to sums
+        self._sums: dict[str, Sums] = {}  # as the server has them, as far as this worker knows
+        self._told_hints: dict[bytes, Hint] = {}
         self._adopted: dict[tuple[bytes, str], Visit] = {}
         self._told: dict[bytes, dict[bytes, Told]] = {}
         self._urls: dict[bytes, str] = {}  # of pages that wait to be written
@@ -143,6 +167,8 @@ class SharedVisits(Visits):
         """Know from now on what the server says of a page; whether the run is done with it."""
         key, callback, _ = page
         self._note(key, answer.told)
+        if answer.hint is not None:
+            _put_bounded(self._told_hints, key, answer.hint)
         visit = self._visit_in(answer.record, key, callback) if answer.record else None
         if visit is None:
             return answer.is_done
@@ -150,6 +176,8 @@ class SharedVisits(Visits):
             self._note(original.key, told)
         own = self.visit(key, callback)
         if own is None or own.run != self.run:  # what this worker read itself is newer
+            if own is not None and visit.run < self.run:
+                visit = visit._replace(passed=own.passed)
             self._adopted[key, callback] = visit
         return answer.is_done
 
@@ -180,10 +208,7 @@ class SharedVisits(Visits):
         self._note(key, told)
 
     def _note(self, key: bytes, told: dict[bytes, Told]) -> None:
-        self._told.pop(key, None)
-        self._told[key] = told
-        if len(self._told) > MAX_TOLD:
-            del self._told[next(iter(self._told))]
+        _put_bounded(self._told, key, told)
 
     def _site(self, url: str) -> str:
         return visits_key(self._prefix, site_of(url))
@@ -201,9 +226,9 @@ class SharedVisits(Visits):
         """The version of a page, as this worker read it or was told of it."""
         told, own = self._told.get(key, {}), dict(self._own.get(key, {}))
         rows = self._db.execute(_OWN, (key, self.spider)).fetchall()
-        for callback, passed, status, version in rows:
+        for callback, run, passed, status, version in rows:
             found = {Reader(self._name, callback).id: Told(status, version)}
-            if passed == TOLD:
+            if passed == TOLD or run != self.run:
                 told = found | told
             else:
                 own = found | own
@@ -227,6 +252,21 @@ class SharedVisits(Visits):
         record = pack(visit, reader, self._worker, run, first, self._key)
         arguments = (visit.key, reader.id, self.shared_run, record, self._ttl_ms)
         self._link.tell(Call(scripts.PUT, self._site(visit.url), arguments, bool))
+
+    def passed(self, visit: Visit) -> None:
+        """A page was passed over: it is not due."""
+        self._urls[visit.key] = visit.url
+        super().passed(visit)
+
+    def hint(self, key: bytes) -> Hint | None:
+        """What a sitemap said of a page last, to any worker."""
+        return self._told_hints.get(key) or super().hint(key)
+
+    def put_hint(self, page: PageKey, hint: Hint) -> None:
+        """A sitemap says something of a page: remembered here, and on the server."""
+        super().put_hint(page, hint)
+        arguments = (page.key, pack_hint(hint), self._hint_ms)
+        self._link.tell(Call(scripts.HINT, self._site(page.url), arguments, bool, merges=True))
 
     def done(self, key: bytes) -> None:
         """A page is done, for all workers of the run."""
@@ -282,11 +322,17 @@ class SharedVisits(Visits):
 
     def servers(self) -> dict[str, Server]:
         """By host, what the workers found in earlier runs, and in this one so far."""
-        known = super().servers()
+        known = {
+            host: one._replace(n_dates_right=0, n_dates_wrong=0)
+            for host, one in super().servers().items()
+        }
         for name, found in self._whole(self._hosts_key, _servers).items():
             host = name.decode("utf-8", "replace")
             n_refuted = max(found.n_refuted, known.get(host, Server()).n_refuted)
             known[host] = Server(n_refuted, found.n_mismatched)
+        for host, (right, wrong, _) in self._summed(DATES):
+            dates = {"n_dates_right": int(right), "n_dates_wrong": int(wrong)}
+            known[host] = known.get(host, Server())._replace(**dates)
         return known
 
     def put_server(self, host: str, server: Server) -> None:
@@ -295,6 +341,34 @@ class SharedVisits(Visits):
         name = host.encode("utf-8", "replace")
         arguments = (name, server.n_refuted, server.n_mismatched)
         self._link.tell(Call(scripts.JUDGED, self._hosts_key, arguments, bool))
+        self._add(DATES + host, (server.n_dates_right, server.n_dates_wrong, 0))
+
+    def shapes(self) -> dict[str, History]:
+        """By shape of URLs, what the workers found so far."""
+        found = self._summed(SHAPE)
+        return {shape: History(int(n), int(changes), s) for shape, (n, changes, s) in found}
+
+    def put_shape(self, shape: str, history: History) -> None:
+        """One more page of a shape was compared with its earlier self."""
+        self._add(SHAPE + shape, history)
+
+    def _summed(self, kind: str) -> Iterator[tuple[str, Sums]]:
+        """What the workers counted, by shape or host."""
+        for name, sums in self._whole(self._rates_key, _sums).items():
+            known = name.decode("utf-8", "replace")
+            if known.startswith(kind):
+                self._sums[known] = sums
+                yield known[1:], sums
+
+    def _add(self, name: str, sums: Sums) -> None:
+        """Let the server add what this worker has counted since it told it last."""
+        before = self._sums.get(name, (0, 0, 0))
+        more = [now - then for now, then in zip(sums, before, strict=True)]
+        self._sums[name] = sums
+        if any(more):
+            number = self._worker.hex(), next(self._numbers), NUMBER_MS
+            arguments = (*number, name.encode("utf-8", "replace"), *more)
+            self._link.tell(Call(scripts.ADD, self._rates_key, arguments, bool))
 
     def learnt(self) -> list[bytes]:
         """What the workers learnt in earlier runs, and this one."""
@@ -326,11 +400,20 @@ def _begun(answer: Any) -> int:
     return run
 
 
+def _put_bounded(told: dict[bytes, T], key: bytes, value: T) -> None:
+    """Forget what was told first where there is too much."""
+    told.pop(key, None)
+    told[key] = value
+    if len(told) > MAX_TOLD:
+        del told[next(iter(told))]
+
+
 def _answer(answer: list[Any]) -> Answer:
-    is_done, record, told, *originals = answer
+    is_done, record, hint, told, *originals = answer
     if not isinstance(record, bytes):
         raise TypeError(f"a record of type {type(record).__name__}")
-    return Answer(bool(is_done), record, unpack_told(told), [unpack_told(one) for one in originals])
+    found = [unpack_told(one) for one in (told, *originals)]
+    return Answer(bool(is_done), record, unpack_hint(hint), found[0], found[1:])
 
 
 def _pairs(answer: list[bytes]) -> dict[bytes, bytes]:
@@ -345,6 +428,16 @@ def _servers(answer: list[bytes]) -> dict[bytes, Server]:
     return found
 
 
+def _sums(answer: list[bytes]) -> dict[bytes, Sums]:
+    found = {}
+    for name, packed in _pairs(answer).items():
+        n, n_of_them, rest = struct.unpack(">ddd", packed)
+        is_sum = all(map(math.isfinite, (n, n_of_them, rest))) and rest >= 0
+        if is_sum and is_count(int(n)) and is_count(int(n_of_them)):  # as files hold
+            found[name] = n, n_of_them, rest
+    return found
+
+
 def _inflated(stored: bytes) -> bytes:
     """What was learnt, behind its MAC; nothing for what no worker stored."""
     try:
@@ -353,7 +446,7 @@ def _inflated(stored: bytes) -> bytes:
         return b""
 
 
-_OWN = "SELECT callback, passed, status, version FROM page WHERE key = ? AND spider = ?"
+_OWN = "SELECT callback, run, passed, status, version FROM page WHERE key = ? AND spider = ?"
 _URL = "SELECT url FROM page WHERE key = ? AND spider = ? LIMIT 1"
 _EARLIER = "SELECT * FROM earlier WHERE spider = ?"
 _LIST_NEW = (

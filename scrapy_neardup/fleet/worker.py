@@ -24,6 +24,7 @@ from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.factory import (
+    DAY_S,
     blocks_of,
     make_fleet_identity,
     of_a_generation,
@@ -90,6 +91,7 @@ class FleetWorker:
         self._visits: SharedVisits | None = None  # under NEARDUP_RECRAWL
         self._run_began = 0.0  # what was read before counts as read at another time
         self._ttl_ms = ceil(1000 * (ttl_s(settings) or 0))
+        self._hint_ms = ceil(1000 * DAY_S * settings.revisit_max) + 1
         try:
             self.key = self._join(settings)
         except BaseException:
@@ -165,6 +167,7 @@ class FleetWorker:
             self._worker,
             self.key,
             self._ttl_ms,
+            self._hint_ms,
         )
         self._run_began = self._visits.shared_run / 1000
         return self._visits

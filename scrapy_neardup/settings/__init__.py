@@ -280,8 +280,8 @@ class NearDupSettings:
         None,
         optional(one_of("adaptive")),
         "`adaptive`, with NEARDUP_RECRAWL `changed`: known pages are fetched only when they are "
-        "due, by how often they, and pages of URLs like theirs, have changed; not with "
-        "NEARDUP_BACKEND. None: in every crawl.",
+        "due, by how often they, and pages of URLs like theirs, have changed. None: in every "
+        "crawl.",
     )
     revisit_min: float = setting(
         0.5,
@@ -412,14 +412,6 @@ class NearDupSettings:
                 "BOARD", None, "the board's serial port with NEARDUP_ENGINE='board'",
                 "Set it, for example to '/dev/ttyUSB0'",
             )  # fmt: skip
-        if self.revisit is not None and self.backend is not None:
-            raise refuse(
-                "REVISIT",
-                self.revisit,
-                f"None with {PREFIX}BACKEND",
-                "Workers of a fleet do not tell each other how often pages change: leave it out, "
-                "so that each page is fetched once a crawl, or crawl with one worker",
-            )
         if self.revisit is not None and self.recrawl != "changed":
             raise refuse(
                 "REVISIT",

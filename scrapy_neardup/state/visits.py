@@ -354,9 +354,9 @@ class Visits:
         row = self._db.execute(query, (key,)).fetchone()
         return None if row is None else Hint(*row)
 
-    def put_hint(self, key: bytes, hint: Hint) -> None:
+    def put_hint(self, page: PageKey, hint: Hint) -> None:
         """A sitemap says something of a page."""
-        self._hints[key] = hint
+        self._hints[page.key] = hint
         if len(self._hints) >= MAX_WAITING:
             self.flush()
 
@@ -368,9 +368,9 @@ class Visits:
         n: int | None = self._db.execute(query, (key,)).fetchone()[0]
         return n
 
-    def passed(self, key: bytes) -> None:
+    def passed(self, visit: Visit) -> None:
         """A page was passed over: it is not due."""
-        self._passed.add(key)
+        self._passed.add(visit.key)
 
     def n_passed(self) -> int:
         """How many pages of the run were passed over."""
@@ -415,7 +415,8 @@ class Visits:
             self._db.executemany("INSERT OR REPLACE INTO shape VALUES (?, ?, ?, ?, ?)", shapes)
             hints = [(key, *one) for key, one in self._hints.items()]
             self._db.executemany("INSERT OR REPLACE INTO hint VALUES (?, ?, ?)", hints)
-            self._db.executemany(_PASSED, [(self.run, key, self.spider) for key in self._passed])
+            passed = [(self.run, key, self.spider, self.run) for key in self._passed]
+            self._db.executemany(_PASSED, passed)
         for written in waiting:
             written.clear()
 
@@ -699,7 +700,7 @@ _UNLINKED = (
     "AND key NOT IN (SELECT key FROM leaving WHERE run = :run)"
 )
 _READ_ABOVE = "SELECT 1 FROM page WHERE key = ? AND max(run, passed) = ? AND depth < ? LIMIT 1"
-_PASSED = "UPDATE page SET passed = ? WHERE key = ? AND spider = ?"
+_PASSED = "UPDATE page SET passed = ? WHERE key = ? AND spider = ? AND run < ?"
 _MINOR = (
     "UPDATE page SET status = ?5 WHERE key = ?1 AND spider = ?2 AND callback = ?3 AND run = ?4 "
     "AND status = ?6"
