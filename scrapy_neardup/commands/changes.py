@@ -2,7 +2,8 @@
 
 One line a page and run, oldest first, for crawls under NEARDUP_RECRAWL. Pages that are gone or
 moved are what is to be deleted, or renamed, where the items were loaded. A page counts as new once:
-in the run that found it last as new.
+in the run that found it last as new. The URL of a fleet's server, as in NEARDUP_BACKEND, lists what
+all its workers found in the last 30 days; a run's number is there the time when it began.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ EXAMPLES = """\
   scrapy neardup changes crawls/shop --since 2026-05-01 --csv > changes.csv
   scrapy neardup changes crawls/shop --tombstones --csv > to-delete.csv
   scrapy neardup changes crawls/shop --due
+  scrapy neardup changes redis://cache.internal:6379/0 --json
 """
 
 DUE_COLUMNS = ("url", "visited", "due", "visits", "changes", "passed_over_in_run")
@@ -39,8 +41,9 @@ COLUMNS = ("run", "time", "status", "url", "moved_to", "fields", "added", "remov
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """State folder, first run and form."""
-    add_state(parser)
+    """State folder or server, first run and form."""
+    add_state(parser, or_server=True)
+    parser.add_argument("--prefix", default="neardup", help="of a fleet: NEARDUP_BACKEND_PREFIX")
     parser.add_argument(
         "--since",
         metavar="RUN|DATE",
@@ -61,8 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Tell what changed; exit code 1 if there was no run."""
-    from scrapy_neardup.state.visit_file import FILE, Status, changes, due, runs
+    if "://" in options.state:
+        return _of_fleet(options)
+    from scrapy_neardup.state.visit_file import FILE, changes, due, runs
 
+    options.state = Path(options.state)
     path = state_folder(options) / FILE
     with closing(_read_only(path)) as db:
         try:
@@ -70,17 +76,38 @@ def run(options: argparse.Namespace) -> int:
                 _tell_due(due(db), options)
                 return 0
             known = runs(db)
-            since = first_of(known, options.since)
+            since = _since(str(path), known, options)
             if since is None:
-                complain(f"{path}: no run since {options.since or 'ever'}")
                 return 1
-            found = changes(db, since)
-            if options.tombstones:
-                found = (one for one in found if one.status >= Status.GONE)
-            _tell(known, found, since, options)
+            _tell(known, changes(db, since), since, options)
         except sqlite3.Error as error:
             raise NearDupError(f"{path}: cannot be read: {error}") from error
     return 0
+
+
+def _of_fleet(options: argparse.Namespace) -> int:
+    from scrapy_neardup.fleet.operations import Operator
+    from scrapy_neardup.settings.readers import backend, prefix
+
+    if options.due:
+        raise NearDupError("--due: a worker of a fleet lists what it knows; name its state folder")
+    operator = Operator(backend("BACKEND", options.state), prefix("BACKEND_PREFIX", options.prefix))
+    with closing(operator):
+        known = operator.runs()
+        since = _since("the fleet", known, options)
+        if since is None:
+            return 1
+        found = operator.changes([one for one in known if one.id >= since])
+        _tell(known, found, since, options)
+    return 0
+
+
+def _since(name: str, known: list[Run], options: argparse.Namespace) -> int | None:
+    """The first run that is asked for; None, said, if there is none. Raises NearDupError."""
+    since = first_of(known, options.since)
+    if since is None:
+        complain(f"{name}: no run since {options.since or 'ever'}")
+    return since
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
@@ -104,7 +131,7 @@ def first_of(known: list[Run], since: str | None) -> int | None:
     """The first run that is asked for; None if there is none. Raises NearDupError."""
     if since is None:
         return known[-1].id if known else None
-    if since.isdecimal() and len(since) < 8:
+    if since.isdecimal() and len(since) != len("20260501"):
         return next((one.id for one in known if one.id >= int(since)), None)
     try:
         day = datetime.fromisoformat(since)
@@ -119,6 +146,10 @@ def first_of(known: list[Run], since: str | None) -> int | None:
 def _tell(
     known: list[Run], found: Iterator[Change], since: int, options: argparse.Namespace
 ) -> None:
+    from scrapy_neardup.state.visit_file import Status
+
+    if options.tombstones:
+        found = (one for one in found if one.status >= Status.GONE)
     rows = map(as_row, found)
     if options.json:
         for row in rows:
@@ -181,7 +212,7 @@ def _title(run: Run | None) -> str:
     if run is None:
         return "a run that is not on record"
     at = datetime.fromtimestamp(run.started, UTC).strftime("%Y-%m-%d %H:%M")
-    ended = run.reason or "not ended"
+    ended = clean(run.reason or "not ended")
     note = "; the site seemed out of order: nothing counts as changed or gone" * run.reverted
     return f"run {run.id}, {clean(run.spider)}, {at} UTC: {ended}{note}"
 

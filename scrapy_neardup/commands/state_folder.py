@@ -12,9 +12,12 @@ from scrapy_neardup.errors import StateError
 STATE_HELP = "state folder of a crawl, or the JOBDIR that it is in"
 
 
-def add_state(parser: argparse.ArgumentParser) -> None:
-    """Take the state folder as the first argument."""
-    parser.add_argument("state", metavar="STATE", type=Path, help=STATE_HELP)
+def add_state(parser: argparse.ArgumentParser, or_server: bool = False) -> None:
+    """Take the state folder as the first argument; or_server: or a URL, both as text."""
+    if or_server:
+        parser.add_argument("state", metavar="STATE|URL", help=f"{STATE_HELP}; or a fleet's server")
+    else:
+        parser.add_argument("state", metavar="STATE", type=Path, help=STATE_HELP)
 
 
 def add_state_option(parser: argparse.ArgumentParser) -> None:

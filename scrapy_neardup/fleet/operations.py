@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
@@ -12,8 +12,10 @@ from urllib.parse import unquote
 from scrapy_neardup.detect.page_table import site_number
 from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.errors import FleetError
+from scrapy_neardup.fleet import change_log
 from scrapy_neardup.fleet.client import connect, failures
 from scrapy_neardup.fleet.protocol import MAX_SLICES, frontier_key
+from scrapy_neardup.state.visit_file import Change, Run
 
 MAGIC = b"neardup fleet 1\n"
 AT_ONCE = 500  # keys in a round trip
@@ -172,6 +174,20 @@ class Operator:
         except failures() as error:
             raise FleetError(f"the server fails or refuses: {error}") from error
         return n
+
+    def runs(self) -> list[Run]:
+        """The runs of all spiders under NEARDUP_RECRAWL in the last 30 days, oldest first."""
+        try:
+            return change_log.runs(self._client, self._prefix, self._names("}:run:*:*"))
+        except failures() as error:
+            raise FleetError(f"the server fails or refuses: {error}") from error
+
+    def changes(self, runs: Iterable[Run]) -> Iterator[Change]:
+        """What happened to pages in runs, run by run."""
+        try:
+            yield from change_log.changes(self._client, self._prefix, runs)
+        except failures() as error:
+            raise FleetError(f"the server fails or refuses: {error}") from error
 
     def rotate_key(self) -> int:
         """Forget the secret and all that is hashed with it; how many keys of the server.

@@ -202,7 +202,7 @@ class Questions:
 
     def _shard(self, key: bytes) -> str:
         host = key.partition(b"/")[0].decode("utf-8", "replace")
-        return _shard(self._prefix, site_of(f"http://{host}"))
+        return shard_of_site(self._prefix, site_of(f"http://{host}"))
 
     def _site(self, page: SharedPage) -> str:
         return f"{{{self._prefix}:p:{page.kept.page.site:016x}}}"
@@ -259,12 +259,22 @@ def rules_key(prefix: str) -> str:
 
 def visits_key(prefix: str, site: str) -> str:
     """How the keys of a site's visits begin; in the slot of its URLs."""
-    return f"{_shard(prefix, site)}:v:{site_number(site):016x}"
+    return f"{shard_of_site(prefix, site)}:v:{site_number(site):016x}"
 
 
-def _shard(prefix: str, site: str) -> str:
+def shard_of_site(prefix: str, site: str) -> str:
+    """How the keys begin of what is known of a site's URLs."""
     digest = blake2b(site.encode(), digest_size=1).digest()
-    return f"{{{prefix}:u:{digest[0] % N_SHARDS}}}"
+    return _shard(prefix, digest[0] % N_SHARDS)
+
+
+def shards_of(prefix: str) -> list[str]:
+    """How the keys begin of what is known of URLs."""
+    return [_shard(prefix, n) for n in range(N_SHARDS)]
+
+
+def _shard(prefix: str, n: int) -> str:
+    return f"{{{prefix}:u:{n}}}"
 
 
 def _worker(prefix: str, worker: bytes) -> str:

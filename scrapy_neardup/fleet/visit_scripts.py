@@ -5,6 +5,7 @@
                              d + spider → the run that completed the page last
     {PREFIX:u:N}:v:SITE:KEY:h  what a sitemap says of the URL; expires
     {PREFIX}:run:SPIDER      run, over ('1' once a worker has ended it)
+    {PREFIX}:run:SPIDER:RUN  and {PREFIX:u:N}:c:SPIDER:RUN: see change_log.py
     {PREFIX}:noise:SPIDER    worker → its run (a double), then what it learnt
     {PREFIX}:hosts:SPIDER    host → how far its validators were right
     {PREFIX}:rates:SPIDER    's' + shape of URLs, or 'd' + host → sums, three doubles: of how often
@@ -14,20 +15,30 @@
 A run is a time of the server's clock in milliseconds. So those after a loss of data are newer, too.
 """
 
-# KEYS[1]: the run of a spider. Answer: the run that a worker which starts takes part in. A new one
-# once a worker has ended the last: if all were killed, that goes on.
-BEGIN = """
+LOG_MS = 30 * 86_400_000  # for which it is kept what changed in a run
+
+# KEYS[1]: the run of a spider. ARGV: worker. Answer: the run that a worker which starts takes part
+# in. A new one once a worker has ended the last: if all were killed, that goes on.
+BEGIN = (
+    """
 local run = tonumber(redis.call('HGET', KEYS[1], 'run') or '0')
 if run == 0 or redis.call('HGET', KEYS[1], 'over') == '1' then
   local time = redis.call('TIME')
   run = math.max(run + 1, time[1] * 1000 + math.floor(time[2] / 1000))
   redis.call('HSET', KEYS[1], 'run', string.format('%.0f', run), 'over', '0')
 end
+local members = KEYS[1] .. ':' .. string.format('%.0f', run)
+redis.call('HSET', members, ARGV[1], '')
+"""
+    + f"redis.call('PEXPIRE', members, {LOG_MS})"
+    + """
 return string.format('%.0f', run)
 """
+)
 
-# ARGV: the run that a worker has ended.
+# ARGV: the run that a worker has ended, worker, how it ended.
 END = """
+redis.call('HSET', KEYS[1] .. ':' .. ARGV[1], ARGV[2], ARGV[3])
 if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'over', '1')
 return 1
@@ -113,6 +124,20 @@ for i = 1, #ARGV, 3 do
 end
 return answers
 """
+)
+
+# KEYS[1]: what changed in a run. ARGV: of each change its name, and what is told of it; '': it did
+# not happen.
+LOG = (
+    """
+local answers = {}
+for i = 1, #ARGV, 2 do
+  if ARGV[i + 1] == '' then redis.call('HDEL', KEYS[1], ARGV[i])
+  else redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+  answers[#answers + 1] = 1
+end
+"""
+    + f"redis.call('PEXPIRE', KEYS[1], {LOG_MS})\nreturn answers"
 )
 
 # KEYS[1]: sums by name. ARGV: a worker, the number of its message, milliseconds for which that is

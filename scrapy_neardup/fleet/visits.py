@@ -24,6 +24,7 @@ from urllib.parse import quote
 from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet import visit_scripts as scripts
+from scrapy_neardup.fleet.change_log import REVERTED, ChangeLog, run_key
 from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.protocol import Call, visits_key
 from scrapy_neardup.fleet.visit_records import (
@@ -37,7 +38,7 @@ from scrapy_neardup.fleet.visit_records import (
 )
 from scrapy_neardup.learn.change_rates import History
 from scrapy_neardup.sqlite_files import MAX_TIME_S, is_count
-from scrapy_neardup.state.visit_file import Status
+from scrapy_neardup.state.visit_file import Change, Status
 from scrapy_neardup.state.visits import (
     DEPARTED,
     PUT_VISIT,
@@ -51,6 +52,7 @@ from scrapy_neardup.state.visits import (
     Visits,
     code_of,
     signed_learnt,
+    status_of,
 )
 
 logger = logging.getLogger(__name__)
@@ -114,7 +116,8 @@ class SharedVisits(Visits):
         self._link, self._prefix, self._worker = link, prefix, worker
         self._ttl_ms, self._hint_ms, self._spider_id = ttl_ms, hint_ms, Reader(spider, "").id
         name = quote(spider, safe="")
-        self._run_key = f"{{{prefix}}}:run:{name}"
+        self._run_key = run_key(prefix, spider)
+        self._how_ended = ""
         self._noise_key = f"{{{prefix}}}:noise:{name}"
         self._hosts_key = f"{{{prefix}}}:hosts:{name}"
         self._rates_key = f"{{{prefix}}}:rates:{name}"
@@ -128,6 +131,7 @@ class SharedVisits(Visits):
         try:
             self._forget_earlier_sessions()
             self.shared_run = self._take_part()
+            self._log = ChangeLog(link.tell, prefix, spider, self.shared_run)
         except BaseException:
             self.close()
             raise
@@ -142,7 +146,8 @@ class SharedVisits(Visits):
 
     def _take_part(self) -> int:
         try:
-            run: int = self._link.ask(Call(scripts.BEGIN, self._run_key, (), _begun)).result()
+            call = Call(scripts.BEGIN, self._run_key, (self._worker.hex(),), _begun)
+            run: int = self._link.ask(call).result()
         except Unanswered as error:
             raise SettingsError(
                 f"NEARDUP_BACKEND does not answer, or refuses ({error}). Under NEARDUP_RECRAWL the "
@@ -245,6 +250,19 @@ class SharedVisits(Visits):
         self._own.setdefault(visit.key, {})[Reader(self._name, visit.callback).id] = told
         super().put(visit)
         self._tell(visit)
+        if visit.first == self.run:
+            self._told_of(Change(visit.run, visit.time, Status.NEW, visit.url, None, None))
+
+    def changed(self, url: str, what: str) -> None:
+        """A page is CHANGED, for all to list."""
+        super().changed(url, what)
+        self._told_of(Change(self.run, time.time(), Status.CHANGED, url, None, what))
+
+    def _told_of(self, change: Change) -> None:
+        self._log.add(site_of(change.url), change)
+
+    def _take_back(self, status: Status, url: str) -> None:
+        self._log.take_back(site_of(url), status, url)
 
     def _tell(self, visit: Visit) -> None:
         reader = Reader(self._name, visit.callback)
@@ -292,10 +310,19 @@ class SharedVisits(Visits):
 
     # --- when it ends
 
+    def minor(self, pages: list[tuple[bytes, str, str]]) -> None:
+        """Pages that count as CHANGED in this run are MINOR."""
+        super().minor(pages)
+        for _, _, url in pages:
+            self._take_back(Status.CHANGED, url)
+
     def conclude(self, departures: list[Departure]) -> None:
         """Take what this worker found for true, and tell which pages left."""
         super().conclude(departures)
+        now = time.time()
         for one in departures:
+            status = status_of(one.target)
+            self._told_of(Change(self.run, now, status, one.url, one.target, None))
             row = self._db.execute(VISIT_OF, (one.key, self.spider, one.callback)).fetchone()
             if row is not None:
                 self._tell(Visit(*row))
@@ -309,6 +336,9 @@ class SharedVisits(Visits):
         """Give pages that this worker found changed their earlier selves back."""
         self.flush()
         rows = self._db.execute(_EARLIER, (self.spider,)).fetchall()
+        for status, url in self._db.execute(_CHANGES, (self.run,)).fetchall():
+            self._take_back(Status(status), url)
+        self._how_ended = REVERTED
         super().revert()
         for row in rows:
             self._tell(Visit(*row))
@@ -316,7 +346,8 @@ class SharedVisits(Visits):
     def end(self, reason: str) -> None:
         """The run is over: workers that start from now on begin another one."""
         super().end(reason)
-        self._link.tell(Call(scripts.END, self._run_key, (self.shared_run,), bool))
+        arguments = (self.shared_run, self._worker.hex(), self._how_ended + reason)
+        self._link.tell(Call(scripts.END, self._run_key, arguments, bool))
 
     # --- what is learnt
 
@@ -448,6 +479,7 @@ def _inflated(stored: bytes) -> bytes:
 
 _OWN = "SELECT callback, run, passed, status, version FROM page WHERE key = ? AND spider = ?"
 _URL = "SELECT url FROM page WHERE key = ? AND spider = ? LIMIT 1"
+_CHANGES = "SELECT status, url FROM change WHERE run = ?"
 _EARLIER = "SELECT * FROM earlier WHERE spider = ?"
 _LIST_NEW = (
     "INSERT INTO change (run, time, status, url, target, what) "
