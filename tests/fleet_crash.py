@@ -1,14 +1,17 @@
 """Kill and pause workers of a fleet, and kill its server, at random moments: nothing is lost.
 
     python -m tests.fleet_crash --kills 300
+    python -m tests.fleet_crash --kills 20 --recrawl
     python -m tests.fleet_crash --kills 20 --scheduler scrapy-redis
 
 A campaign is one crawl of a site on several hosts by four workers, which are processes. Each that
 is killed (SIGKILL) is replaced by a new one; the server, which has an append-only file, is started
 again. Some workers are stopped (SIGSTOP) for longer than their lease, and go on. They write down, a
 line at a time, which pages they fetched and which items left the pipelines. In the end every
-content has to be among these, and no more of them twice than the workers that were killed or paused
-had under way. With scrapy-redis's scheduler what is lost is only counted.
+content has to be among these, and no more of them twice than the workers that were killed or
+paused had under way. With scrapy-redis's scheduler what is lost is only counted. With --recrawl the
+site is crawled once more under NEARDUP_RECRAWL, when every third content is another: each of these
+has to be kept, and no more of the others than were under way.
 """
 
 import argparse
@@ -23,10 +26,12 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from multiprocessing import Value
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -49,6 +54,7 @@ CONCURRENT = 8
 PATIENCE_S = 180.0
 LINKS = "X-Links"
 PAUSE_S = LEASE_S + 1
+TOLD = tuple(f"neardup/{what}/" for what in ("frontier", "errors", "requests", "recrawl"))
 SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_neardup.NearDupAddon": 500},
     "DOWNLOADER_MIDDLEWARES": {"tests.fleet_crash.Recorder": 140},
@@ -75,6 +81,16 @@ def content_of(host: int, number: int) -> str:
     return f"{host}-{number - 1 if number % 5 == 4 else number}"
 
 
+def changes(content: str) -> bool:
+    """Whether a content is another one on the second day."""
+    return int(content.partition("-")[2]) % 3 == 0
+
+
+def n_changed_copies() -> int:
+    pages = [(host, n) for host in range(N_HOSTS) for n in range(N_PAGES)]
+    return sum(n % 5 == 4 and changes(content_of(host, n)) for host, n in pages)
+
+
 def links_of(host: int, number: int) -> Iterator[tuple[int, int]]:
     """A page leads to two of its host, so that each has one way from its root; roots to roots."""
     yield from ((host, n) for n in (2 * number + 1, 2 * number + 2) if n < N_PAGES)
@@ -90,12 +106,15 @@ def address(host: int, port: int) -> str:
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = -1
+    day: Any
 
     def do_GET(self) -> None:
         host = int(str(self.server.server_address[0]).rpartition(".")[2]) - 1
         port, number = int(self.server.server_address[1]), int(self.path.strip("/") or 0)
         links = [f"{address(h, port)}/{n}" for h, n in links_of(host, number)]
-        body = f"<p>{prose(content_of(host, number))}</p>".encode()
+        content = content_of(host, number)
+        is_other = self.day.value and changes(content)
+        body = f"<p>{prose(content + ' today' * is_other)}</p>".encode()
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
@@ -115,8 +134,9 @@ class QuietServer(ThreadingHTTPServer):
         """A worker that is killed hangs up."""
 
 
-def serve(port: int) -> None:
+def serve(port: int, day: Any) -> None:
     """In a process of its own: the site, each host on an address of its own."""
+    Handler.day = day
     servers = [QuietServer((f"127.0.0.{host + 1}", port), Handler) for host in range(N_HOSTS)]
     for server in servers[1:]:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -170,7 +190,7 @@ class Recorder:
         stats = self.crawler.stats.get_stats()
         self.diary.write("closed", reason)
         for key, value in stats.items():
-            if key.startswith(("neardup/frontier/", "neardup/errors/", "neardup/requests/")):
+            if key.startswith(TOLD):
                 self.diary.write("stat", key.removeprefix("neardup/"), value)
 
 
@@ -237,6 +257,7 @@ class Campaign:
     kills: Counter[str] = field(default_factory=Counter)
     kills_to_the_end: bool = False  # also when a worker has ended by itself
     has_ended: bool = False  # whether one has
+    numbers: Iterator[int] = field(default_factory=count)  # of folders for workers
 
     def run(self, rng: random.Random, most: int) -> None:
         """Crawl to the end; up to `most` kills on the way."""
@@ -253,6 +274,8 @@ class Campaign:
 
     def join(self) -> None:
         settings = self.settings | {"DIARY": str(self.folder / "diary")}
+        if "NEARDUP_RECRAWL" in settings:
+            settings["NEARDUP_STATE_DIR"] = str(self.folder / f"worker-{next(self.numbers)}")
         self.workers.append(Child(settings, self.root, self.folder / "log"))
 
     def waits_for(self, beats: int) -> bool:
@@ -292,8 +315,9 @@ class Campaign:
         self.join()
 
 
-def judge(lines: list[str]) -> Counter[str]:
-    """What a diary says: contents lost, contents kept more than once, fetches beyond the first."""
+def judge(lines: list[str], is_wanted: Callable[[str], bool]) -> Counter[str]:
+    """What a diary says: contents lost, contents kept more than once, or though they were not
+    wanted, fetches beyond the first."""
     counts: Counter[str] = Counter()
     kept: Counter[str] = Counter()
     fetched: Counter[str] = Counter()
@@ -307,9 +331,22 @@ def judge(lines: list[str]) -> Counter[str]:
             kept[content_of(host, int(url.path.strip("/") or 0))] += 1
         elif what == "stat":
             counts[words[0]] += int(words[1])
-    wanted = {content_of(h, n) for h in range(N_HOSTS) for n in range(N_PAGES)}
-    counts |= Counter(lost=len(wanted - kept.keys()), twice=kept.total() - len(kept))
+    contents = {content_of(h, n) for h in range(N_HOSTS) for n in range(N_PAGES)}
+    wanted = set(filter(is_wanted, contents))
+    twice = kept.total() - len(kept.keys() & wanted)
+    counts |= Counter(lost=len(wanted - kept.keys()), twice=twice)
     return counts | Counter(contents=len(wanted), refetched=fetched.total() - len(fetched))
+
+
+def check(campaign: Campaign, counts: Counter[str], n_copies: int) -> None:
+    """Raise if anything was lost. n_copies: of changed pages; those read first are kept, too."""
+    folder = campaign.folder
+    assert not counts["lost"], f"lost: see {folder}"
+    most = campaign.kills.total() * CONCURRENT + n_copies
+    assert counts["twice"] <= most, f"kept twice: {counts['twice']}; see {folder}"
+    assert not counts["errors/frontier"], f"errors: see {folder}"
+    assert not counts["errors/recrawl"], f"errors: see {folder}"
+    assert not counts["recrawl/gone"] + counts["recrawl/moved"], f"gone: see {folder}"
 
 
 def say(*words: object) -> None:
@@ -322,15 +359,17 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=8, help="kills in one crawl, at most")
     parser.add_argument("--seed", type=int, default=random.randrange(2**32), help="of the moments")
     parser.add_argument("--scheduler", choices=SCHEDULERS, default="fleet")
+    parser.add_argument("--recrawl", action="store_true", help="crawl each site once more")
     options = parser.parse_args()
     assert PROGRAM, "neither valkey-server nor redis-server is installed"
     say(f"seed {options.seed}")
     rng, begin, sum_ = random.Random(options.seed), time.monotonic(), Counter[str]()
     kills: Counter[str] = Counter()
     root, port = Path(tempfile.mkdtemp(prefix="neardup-fleet-")), free_port()
+    day = Value("i", 0)
     site = os.fork()
     if site == 0:
-        serve(port)
+        serve(port, day)
     try:
         while kills.total() < options.kills:
             with ExitStack() as stack:
@@ -341,18 +380,21 @@ def main() -> None:
                 stack.callback(server.kill)
                 settings = {"NEARDUP_BACKEND": server.url, "REDIS_URL": server.url}
                 settings |= SCHEDULERS[options.scheduler]
-                campaign = Campaign(folder, server, settings, address(0, port) + "/0")
-                campaign.kills_to_the_end = options.scheduler != "fleet"
-                campaign.run(rng, min(options.each, options.kills - kills.total()))
-                counts = judge((folder / "diary").read_text().splitlines())
-            kills += campaign.kills
-            sum_ += counts
-            say(dict(campaign.kills), dict(counts))
-            if options.scheduler == "fleet":
-                assert not counts["lost"], f"lost: see {folder}"
-                most = campaign.kills.total() * CONCURRENT
-                assert counts["twice"] <= most, f"kept twice: {counts['twice']}; see {folder}"
-                assert not counts["errors/frontier"], f"errors: see {folder}"
+                if options.recrawl:
+                    settings["NEARDUP_RECRAWL"] = "changed"
+                for day.value in range(1 + options.recrawl):
+                    campaign = Campaign(folder, server, settings, address(0, port) + "/0")
+                    campaign.kills_to_the_end = options.scheduler != "fleet"
+                    campaign.run(rng, min(options.each, options.kills - kills.total()))
+                    diary = folder / "diary"
+                    is_wanted = changes if day.value else bool
+                    counts = judge(diary.read_text().splitlines(), is_wanted)
+                    diary.rename(folder / f"diary-{day.value}")
+                    kills += campaign.kills
+                    sum_ += counts
+                    say(dict(campaign.kills), dict(counts))
+                    if options.scheduler == "fleet":
+                        check(campaign, counts, n_changed_copies() if day.value else 0)
             shutil.rmtree(folder)
     finally:
         os.kill(site, signal.SIGKILL)
