@@ -1,5 +1,7 @@
 """URLs and pages a second of workers that share a server: `python benchmarks/fleet.py`.
 
+With --recrawl, what a crawl under NEARDUP_RECRAWL asks and tells of known pages.
+
 Starts redis-server (or valkey-server) on loopback. Each worker is a process with 16 questions in
 flight, as many as Scrapy's CONCURRENT_REQUESTS; it asks the server as a crawl does, without
 the crawl. Pages are random fingerprints of 50 sites, so what is timed is the server and the way to
@@ -27,16 +29,24 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from fleets import RunningServer, Worker, running_server
 
+from scrapy_neardup.crawl.recrawl import packed_fields
 from scrapy_neardup.detect.page_table import Page
+from scrapy_neardup.detect.revision import Lines
+from scrapy_neardup.fleet.change_log import ChangeLog
 from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.futures import answer_of
 from scrapy_neardup.fleet.link import Link
-from scrapy_neardup.fleet.protocol import Call, IndexOptions, Questions, SharedPage
+from scrapy_neardup.fleet.protocol import Call, IndexOptions, Questions, SharedPage, beat
+from scrapy_neardup.fleet.visits import SharedVisits
 from scrapy_neardup.state.records import KeptPage
+from scrapy_neardup.state.visit_file import Change, Status
+from scrapy_neardup.state.visits import PageKey, Visit, key_of
 
 IN_FLIGHT = 16
 SKETCH_WORDS = 61
 ANSWER_S = 20.0
+N_LINES = 289  # of a page that is known, as the manuals have on average
+RECRAWL = "known pages"
 LAST = 10_000  # pages of a large site that are timed
 MEMORY = ((2_000, 2_000), (20_000, 2_000), (20_000, 200), (20_000, 20), (60_000, 6), (100_000, 1))
 
@@ -67,7 +77,8 @@ def work(url: str, what: str, number: int, n: int, n_all: int, gate: Any, done: 
     server.send([asks.seen(b"a/")])
     gate.wait()
     start, cpu, round_trips = time.perf_counter(), time.process_time(), server.n_round_trips
-    link = Link(server.send, asks.beat(number.to_bytes(4, "big")))
+    lease = beat("bench", number.to_bytes(4, "big"), b"", lambda *found: found)
+    link = Link(server.send, lease)
     asyncio.run(ask_and_tell(link, iter(pairs)))
     link.close(60)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
@@ -83,6 +94,57 @@ async def ask_and_tell(link: Link, pairs: Iterator[tuple[Call, Call]]) -> None:
             link.tell(message)
 
     await asyncio.gather(*(one_after_another() for _ in range(IN_FLIGHT)))
+
+
+def visits_of(rng: Random, number: int, n: int) -> list[Visit]:
+    """Pages of 289 lines and one item of four fields, as they are remembered."""
+    found = []
+    for i in range(n):
+        url = f"https://site{i % 50}.example/{number}/{i:054}"
+        exact = np.frombuffer(rng.randbytes(4 * N_LINES), "<u4")
+        items = packed_fields([{name: rng.getrandbits(32) for name in ("url", "a", "b", "c")}])
+        said = rng.randbytes(16), rng.randbytes(16), items, Lines(exact, exact).pack()
+        head = (key_of(url.encode()), 1, "parse", 1, 1, b"", 1, Status.NEW, time.time(), url)
+        found.append(Visit(*head, *said, 9, None, None, 1))
+    return found
+
+
+def crawl_again(url: str, number: int, n: int, gate: Any, done: Any) -> None:
+    """One worker that reads its pages in one run, and once more in the next, which is timed."""
+    pages, worker = visits_of(Random(number), number, n), Worker(url)
+    with TemporaryDirectory() as folder:
+        visits = worker.fleet.take_part(Path(folder), "bench")
+        asyncio.run(read_all(worker, visits, pages))
+        visits.end("finished")
+        asyncio.run(worker.fleet.bring_visit(PageKey(b"", "parse", url)))  # told before
+        gate.wait()  # all have ended
+        visits.close()
+        visits, server = worker.fleet.take_part(Path(folder), "bench"), worker.fleet._server
+        gate.wait()
+        start, cpu, round_trips = time.perf_counter(), time.process_time(), server.n_round_trips
+        asyncio.run(read_all(worker, visits, pages))
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+        done.put((seconds, cpu, server.n_round_trips - round_trips))
+        visits.close()
+        worker.close()
+
+
+async def read_all(worker: Worker, visits: SharedVisits, pages: list[Visit]) -> None:
+    """What a run asks and tells of each page, so many at once; back when the server has it."""
+    rest = iter(enumerate(pages))
+
+    async def one_after_another() -> None:
+        for i, page in rest:
+            assert not await worker.fleet.bring_visit(PageKey(page.key, "parse", page.url))
+            visits.put(page._replace(run=visits.run, spider=visits.spider))
+            visits.done(page.key)
+            if i % 1000 == 0:  # a crawl does once a second
+                visits.flush()
+
+    await asyncio.gather(*(one_after_another() for _ in range(IN_FLIGHT)))
+    last = PageKey(pages[-1].key, "parse", pages[-1].url)
+    while not await worker.fleet.bring_visit(last):
+        pass
 
 
 def used(server: RunningServer) -> tuple[float, int]:
@@ -103,12 +165,17 @@ def measure(what: str, n_workers: int, n: int) -> dict[str, float | str]:
     with running_server() as server:
         _, size = used(server)
         gate, done = context.Barrier(n_workers + 1), context.Queue()
-        workers = [
-            context.Process(target=work, args=(server.url, what, i, n, n * n_workers, gate, done))
+        targets = [
+            (crawl_again, (server.url, i, n, gate, done))
+            if what == RECRAWL
+            else (work, (server.url, what, i, n, n * n_workers, gate, done))
             for i in range(n_workers)
         ]
+        workers = [context.Process(target=target, args=args) for target, args in targets]
         for worker in workers:
             worker.start()
+        if what == RECRAWL:
+            gate.wait()
         gate.wait()
         cpu, _ = used(server)
         seconds, worker_cpus, round_trips = zip(*(done.get() for _ in workers), strict=True)
@@ -125,6 +192,25 @@ def measure(what: str, n_workers: int, n: int) -> dict[str, float | str]:
         "round_trips_each": sum(round_trips) / total,
         "bytes_each": (size_after - size) / total,
     }
+
+
+def measure_log(n: int) -> Iterator[dict[str, float | str]]:
+    """What the server keeps of each page that is new, and of one that changed in a field."""
+    what = json.dumps({"status": "changed", "fields": ["price"], "added": ["11.00"], "removed": 1})
+    with running_server() as running:
+        server = Server(running.url)
+        for status, told in ((Status.NEW, None), (Status.CHANGED, what)):
+            calls: list[Call] = []
+            log = ChangeLog(calls.append, "bench", "shop", 1_700_000_000_000)
+            for i in range(n):
+                url = f"https://site.example/{i:054}"
+                log.add(f"site{i % 50}.example", Change(1, time.time(), status, url, None, told))
+            server.send(calls[:1])
+            _, before = used(running)
+            for at in range(1, n, 500):
+                server.send(calls[at : at + 500])
+            yield {"what": status.word, "bytes_each": (used(running)[1] - before) / n}
+        server.close()
 
 
 KINDS = {  # what a key's name says of its contents; the rest are pages
@@ -274,10 +360,15 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=10_000, help="URLs and pages of each worker")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--site", type=int, nargs="+", help="only: pages of one site, ascending")
+    parser.add_argument("--recrawl", action="store_true", help="only: pages that are known")
     parser.add_argument("--sizes", action="store_true", help="only: bytes of URLs and requests")
     arguments = parser.parse_args()
     if arguments.sizes:
         print_table(list(measure_sizes(arguments.n)))
+        return
+    if arguments.recrawl:
+        print_table([measure(RECRAWL, k, arguments.n) for k in (1, 2)])
+        print_table(list(measure_log(arguments.n)))
         return
     if arguments.site:
         for row in measure_site(arguments.site):

@@ -19,8 +19,9 @@ ROOT = Path(__file__).resolve().parents[1]
     PROGRAM is None and not os.environ.get("NEARDUP_REQUIRE_REDIS"),
     reason="neither valkey-server nor redis-server is installed",
 )
-def test_workers_that_are_killed_lose_no_page() -> None:
-    command = [sys.executable, "-m", "tests.fleet_crash", "--kills", str(KILLS)]
+@pytest.mark.parametrize("more", [[], ["--recrawl"]])
+def test_workers_that_are_killed_lose_no_page(more: list[str]) -> None:
+    command = [sys.executable, "-m", "tests.fleet_crash", "--kills", str(KILLS), *more]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "'lost': 0" in done.stdout
