@@ -1,17 +1,15 @@
-"""One crawl's session: opens what its components share, gives it back however the crawl ends."""
+"""One crawl's session: what its components share, from the crawl's start to its end."""
 
 from __future__ import annotations
 
 import logging
 import weakref
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from scrapy import Spider, signals
-from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.extensions.feedexport import FeedExporter
@@ -32,13 +30,7 @@ from scrapy_neardup.crawl.errbacks import Errbacks
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.feeds import Feeds
 from scrapy_neardup.crawl.item_judge import ItemJudge
-from scrapy_neardup.crawl.jobdir import (
-    ForeignJob,
-    is_of_job,
-    open_frontier,
-    shares_requests,
-    state_folder,
-)
+from scrapy_neardup.crawl.jobdir import shares_requests, state_folder
 from scrapy_neardup.crawl.judge import PageJudge
 from scrapy_neardup.crawl.lost_requests import LostRequests
 from scrapy_neardup.crawl.page_lifecycle import (
@@ -53,26 +45,22 @@ from scrapy_neardup.crawl.pages import CrawledPages
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.recrawl import FLUSH_INTERVAL_S, Recrawl
 from scrapy_neardup.crawl.request_tracker import RequestTracker
+from scrapy_neardup.crawl.resources import Resources, joins_fleet, queues_by_us, shares_queue
 from scrapy_neardup.crawl.seen_urls import SeenUrls, is_inspection
-from scrapy_neardup.crawl.shared_state import hold_state
 from scrapy_neardup.crawl.soft_404 import SoftNotFound
 from scrapy_neardup.crawl.url_deferral import UrlDeferral
 from scrapy_neardup.crawl.url_learning import EXCHANGE_INTERVAL_S, UrlLearning
 from scrapy_neardup.crawl.url_skipping import SYNC_INTERVAL_S, UrlSkipping
 from scrapy_neardup.errors import SettingsError
-from scrapy_neardup.factory import N_URL_FILTERS, make_state_factory, ttl_s
 from scrapy_neardup.learn.learner import Learner
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.signals import items_delivered, items_held
-from scrapy_neardup.state import State
 from scrapy_neardup.state.skipped import SkippedRequests
-from scrapy_neardup.state.visits import Visits
 
 if TYPE_CHECKING:
     from twisted.internet.task import LoopingCall
 
     from scrapy_neardup.crawl.fleet_queue import FleetQueue
-    from scrapy_neardup.fleet.worker import FleetWorker
 
 logger = logging.getLogger(__name__)
 
@@ -156,14 +144,12 @@ class CrawlSession:
         if self._is_open:
             return
         self._is_open = True
-        self._resources = ExitStack()
-        # The callbacks must lead neither to this session nor to the crawler, and run in any thread.
+        self._resources = Resources()
         self._release = weakref.finalize(self, self._resources.close)
         try:
             self._open_resources()
             self._make_collaborators()
-            self._lost_requests = LostRequests(self._crawler, self.count)
-            self._errbacks = Errbacks(self._crawler, self.lifecycle, self._effects, self.requests)
+            self._carry_out_effects()
             self.state.begin()
         except BaseException:
             self._is_open = False
@@ -171,182 +157,81 @@ class CrawlSession:
             raise
 
     def _open_resources(self) -> None:
-        settings, crawler = self.settings, self._crawler
-        self._fleet = self._join_fleet()
-        share = 1 / N_URL_FILTERS if queues_by_us(crawler) else 1.0
-        key = settings.key if self._fleet is None else self._fleet.key
-        own = is_of_job(self._folder, crawler)
-        open_state = partial(
-            State.open,
-            self._folder,
-            make_state_factory(settings, share),
-            key=key,
-            fsync=settings.fsync,  # type: ignore[arg-type]
-            ttl_s=ttl_s(settings),
-            as_guest=not own,
-        )
-        # Two crawls cannot work off one queue: a job's own folder is shared with nobody.
-        like = object() if own else (settings, share, key)
-        self._hold = hold_state(self._folder, like, open_state)
-        self.state = self._hold.state
-        self._resources.callback(self._hold.release)
-        self._resources.callback(self.recorder.close)
-        self._frontier = None
-        if self._folder is not None and own:
-            self._frontier = open_frontier(self._folder, crawler, self.state)
-        if self._frontier is not None:
-            self._resources.callback(self._frontier.release)
-        self._job = None
-        if self._folder is not None and not own and (job := job_dir(crawler.settings)):
-            self._job = ForeignJob(Path(job))
-            self._resources.callback(self._job.release)
-            self.attempt("state", self._job.begin, crawler, self.state)
-        self._visits = self._open_visits()
-
-    def _open_visits(self) -> Visits | None:
-        """What each URL was when it was read last; None under NEARDUP_RECRAWL="new"."""
-        recrawl, crawler = self.settings.recrawl, self._crawler
-        if recrawl == "new" or is_inspection(crawler):
-            return None
-        if self._folder is None:
-            raise SettingsError(
-                f"NEARDUP_RECRAWL={recrawl!r}: pages are compared with what an earlier crawl "
-                "found; set NEARDUP_STATE_DIR or JOBDIR, where that is kept"
-            )
-        name, is_guest = crawler.spidercls.name, self.state.is_guest
-        if self._fleet is not None and is_guest:
-            raise SettingsError(
-                f"NEARDUP_RECRAWL={recrawl!r}: another crawl has {self._folder}. Give each worker "
-                "of a fleet a NEARDUP_STATE_DIR of its own"
-            )
-        # The crawl whose guest this one is may be of the same spider, and have its run.
-        visits = (
-            Visits(self._folder, name, self.state.key, goes_on=not is_guest)
-            if self._fleet is None
-            else self._fleet.take_part(self._folder, name)
-        )
-        self._resources.callback(visits.close)
-        return visits
-
-    def _join_fleet(self) -> FleetWorker | None:
-        if self.settings.backend is None or is_inspection(self._crawler):
-            return None
-        from scrapy_neardup.fleet.worker import FleetWorker  # speaks to a server: for fleets only
-
-        assert self._crawler.stats
-        if shares_queue(self._crawler):
-            self.advice.queue_is_shared(self._crawler.settings["SCHEDULER"])
-        fleet = FleetWorker(self.settings, self._crawler.stats)
-        self._resources.callback(fleet.release)
-        return fleet
+        settings, crawler, resources = self.settings, self._crawler, self._resources
+        if joins_fleet(settings, crawler) and shares_queue(crawler):
+            self.advice.queue_is_shared(crawler.settings["SCHEDULER"])
+        resources.open(settings, crawler, self._folder, self.recorder, self.attempt)
+        self.state, self._fleet = resources.hold.state, resources.fleet
 
     def _make_collaborators(self) -> None:
-        """What the components work with, and who carries out what the lifecycle asks for."""
-        crawler, settings, state, fleet = self._crawler, self.settings, self.state, self._fleet
-        recorder, attempt, count = self.recorder, self.attempt, self.count
-        self.lifecycle = PageLifecycle()
-        if state.under_way is not None:
-            self.lifecycle.restore(state.under_way)
-            state.under_way = None  # another crawl that shares the state has no part in it
-        effects = self._effects = Effects(attempt)
-        self.learning = self._learn()
-        self.delivery = delivery = Delivery(attempt)
-        self._feeds = self._wait_for_sinks() if state.store or fleet else None
-        self.requests = RequestTracker(
-            self.lifecycle, crawler, state.id, self._waits_for_links(), effects
-        )
-        self.skipping = self._skip()
-        self.urls = SeenUrls(
-            crawler,
-            settings,
-            state,
-            self.lifecycle,
-            recorder,
-            fleet,
-            self.skipping,
-            delivery,
-            attempt,
-            count,
-            self._visits,
-        )
-        self.disk_queues = None
-        if self._frontier is not None:
-            asked = self.urls if queues_by_us(crawler) else None
-            self.disk_queues = DiskQueues(
-                self._frontier, crawler, self.requests, asked, delivery, attempt
-            )
-            effects.subscribe(LeaseEnded, delivery.after(self._frontier.done))
-        if fleet is not None and shares_requests(crawler):
-            self.fleet_queue = self._make_fleet_queue(fleet)
-            effects.subscribe(LeaseEnded, delivery.after(self.fleet_queue.done))
-        self.items = ItemJudge(settings, state, fleet, attempt, count)
-        self._resources.callback(self.items.thread.shutdown)
-        judge = PageJudge(
-            settings,
-            state,
-            self.lifecycle,
-            self._hold.is_shared,
-            recorder,
-            fleet,
-            attempt,
-            count,
-        )
-        if self._visits is not None:
-            self.recrawl = Recrawl(
-                settings,
-                self._visits,
-                crawler,
-                self.urls,
-                judge,
-                self.items,
-                recorder,
-                attempt,
-                count,
-            )
-        self.pages = CrawledPages(
-            crawler,
-            self.lifecycle,
-            effects,
-            self.requests,
-            judge,
-            SoftNotFound(crawler, settings, judge, attempt, count),
-            Claims(settings, state, count),
-            self.items,
-            recorder,
-            self.advice,
-            delivery,
-            self.learning,
-            self.skipping,
-            attempt,
-            count,
-            self.recrawl,
-        )
-        effects.subscribe(RowKept, delivery.after(state.keep))
-        effects.subscribe(RowForgotten, state.drop)
-        effects.subscribe(RowForgotten, lambda row: count(stats.PAGES_FORGOTTEN))
-        effects.subscribe(Completed, self.urls.completed)
+        """What the components work with, each after those that it needs."""
+        self.lifecycle = self._resumed_lifecycle()
+        self._effects = Effects(self.attempt)
+        self.learning = self._make_learning()
+        self.delivery = Delivery(self.attempt)
+        self._feeds = self._wait_for_sinks() if self.state.store or self._fleet else None
+        self.requests = self._make_request_tracker()
+        self.skipping = self._make_skipping()
+        self.urls = self._make_seen_urls()
+        self.disk_queues = self._make_disk_queues()
+        self.fleet_queue = self._make_fleet_queue()
+        self.items = self._make_item_judge()
+        judge = self._make_page_judge()
+        self.recrawl = self._make_recrawl(judge)
+        self.pages = self._make_pages(judge)
+        self._lost_requests = LostRequests(self._crawler, self.count)
+        self._errbacks = Errbacks(self._crawler, self.lifecycle, self._effects, self.requests)
+
+    def _carry_out_effects(self) -> None:
+        """Let the state, the fleet and the URL question do what the lifecycle asks for.
+
+        Subscribers of one effect are called in this order, those that made themselves
+        subscribers, such as the pages, before them.
+        """
+        subscribe, after = self._effects.subscribe, self.delivery.after
+        state, fleet = self.state, self._fleet
+        subscribe(RowKept, after(state.keep))
+        subscribe(RowForgotten, state.drop)
+        subscribe(RowForgotten, lambda row: self.count(stats.PAGES_FORGOTTEN))
+        subscribe(Completed, self.urls.completed)
         if fleet is not None:
-            effects.subscribe(RowKept, delivery.after(fleet.keep))
-            effects.subscribe(RowForgotten, fleet.drop)
-            effects.subscribe(RowPending, fleet.drop)
+            subscribe(RowKept, after(fleet.keep))
+            subscribe(RowForgotten, fleet.drop)
+            subscribe(RowPending, fleet.drop)
+        for queue in (self._resources.frontier, self.fleet_queue):
+            if queue is not None:
+                subscribe(LeaseEnded, after(queue.done))
 
-    def _make_fleet_queue(self, fleet: FleetWorker) -> FleetQueue:
-        from scrapy_neardup.crawl.fleet_queue import FleetQueue  # speaks to a server
+    def _resumed_lifecycle(self) -> PageLifecycle:
+        lifecycle, state = PageLifecycle(), self.state
+        if state.under_way is not None:
+            lifecycle.restore(state.under_way)
+            state.under_way = None  # another crawl that shares the state has no part in it
+        return lifecycle
 
-        crawler = self._crawler
-        memory_queue = load_object(crawler.settings["SCHEDULER_MEMORY_QUEUE"])
-        newest_first = not issubclass(memory_queue, FifoMemoryQueue)
-        return FleetQueue(
-            fleet, crawler, self.requests, self.urls, self.attempt, self.count, newest_first
-        )
+    def _make_learning(self) -> UrlLearning:
+        """Crawls that share a state learn together; a guest's rules are not kept."""
+        shared, folder = self._resources.hold.shared, self._own_folder()
+        is_first = shared.learner is None
+        if shared.learner is None:
+            shared.learner = Learner(self.settings.learn_error, self._acts())
+        key = self.state.key
+        learning = UrlLearning(self._crawler, self.settings, folder, key, shared.learner)
+        if is_first:
+            self.attempt("learn", learning.restore)
+        return learning
 
-    def check_shared_queue(self) -> None:
-        """Raises SettingsError where no server can hold the queue that workers are to share."""
-        if self.settings.backend is None and not is_inspection(self._crawler):
-            raise SettingsError(
-                f"SCHEDULER={self._crawler.settings['SCHEDULER']} shares its queue on the server "
-                f"of NEARDUP_BACKEND, which is not set. Set it, or leave SCHEDULER alone"
-            )
+    def _acts(self) -> bool:
+        """Whether learnt rules skip requests.
+
+        Not in the crawl of a guest, which has no place to keep them, nor while somebody looks at
+        single pages.
+        """
+        is_able = not (self.state.is_guest or is_inspection(self._crawler))
+        return self.settings.learn == "act" and is_able
+
+    def _own_folder(self) -> Path | None:
+        return None if self.state.store is None or self.state.is_guest else self._folder
 
     def _wait_for_sinks(self) -> Feeds | None:
         """Let later crawls and other workers know of no page whose items could still be lost."""
@@ -366,24 +251,27 @@ class CrawlSession:
             only_local=self._fleet is not None,
         )
 
-    def _learn(self) -> UrlLearning:
-        """Crawls that share a state learn together; a guest's rules are not kept."""
-        shared, folder = self._hold.shared, self._own_folder()
-        is_first = shared.learner is None
-        if shared.learner is None:
-            shared.learner = Learner(self.settings.learn_error, self._acts())
-        key = self.state.key
-        learning = UrlLearning(self._crawler, self.settings, folder, key, shared.learner)
-        if is_first:
-            self.attempt("learn", learning.restore)
-        return learning
+    def _make_request_tracker(self) -> RequestTracker:
+        return RequestTracker(
+            self.lifecycle, self._crawler, self.state.id, self._waits_for_links(), self._effects
+        )
 
-    def _skip(self) -> UrlSkipping:
+    def _waits_for_links(self) -> bool:
+        """Whether a crash could cut off what was found on a page that counts as seen.
+
+        Not where nothing outlives the crawl, nor where the queue is shared with other workers:
+        what one found there, another may fetch, and this one never learns when it is done.
+        """
+        if self._fleet is None:
+            return self.state.store is not None
+        return not shares_queue(self._crawler)
+
+    def _make_skipping(self) -> UrlSkipping:
         key = self.state.key
         skipped = self.attempt("learn", SkippedRequests, self._own_folder(), key)
         if skipped is None:  # the folder cannot be written
             skipped = SkippedRequests(None, key)
-        self._resources.callback(skipped.close)
+        self._resources.on_close(skipped.close)
         return UrlSkipping(
             self._crawler,
             self.learning,
@@ -397,27 +285,100 @@ class CrawlSession:
             self.count,
         )
 
-    def _acts(self) -> bool:
-        """Whether learnt rules skip requests.
+    def _make_seen_urls(self) -> SeenUrls:
+        return SeenUrls(
+            self._crawler,
+            self.settings,
+            self.state,
+            self.lifecycle,
+            self.recorder,
+            self._fleet,
+            self.skipping,
+            self.delivery,
+            self.attempt,
+            self.count,
+            self._resources.visits,
+        )
 
-        Not in the crawl of a guest, which has no place to keep them, nor while somebody looks at
-        single pages.
-        """
-        is_able = not (self.state.is_guest or is_inspection(self._crawler))
-        return self.settings.learn == "act" and is_able
+    def _make_disk_queues(self) -> DiskQueues | None:
+        crawler, frontier = self._crawler, self._resources.frontier
+        if frontier is None:
+            return None
+        asked = self.urls if queues_by_us(crawler) else None
+        return DiskQueues(frontier, crawler, self.requests, asked, self.delivery, self.attempt)
 
-    def _own_folder(self) -> Path | None:
-        return None if self.state.store is None or self.state.is_guest else self._folder
+    def _make_fleet_queue(self) -> FleetQueue | None:
+        crawler, fleet = self._crawler, self._fleet
+        if fleet is None or not shares_requests(crawler):
+            return None
+        from scrapy_neardup.crawl.fleet_queue import FleetQueue  # speaks to a server
 
-    def _waits_for_links(self) -> bool:
-        """Whether a crash could cut off what was found on a page that counts as seen.
+        memory_queue = load_object(crawler.settings["SCHEDULER_MEMORY_QUEUE"])
+        newest_first = not issubclass(memory_queue, FifoMemoryQueue)
+        return FleetQueue(
+            fleet, crawler, self.requests, self.urls, self.attempt, self.count, newest_first
+        )
 
-        Not where nothing outlives the crawl, nor where the queue is shared with other workers:
-        what one found there, another may fetch, and this one never learns when it is done.
-        """
-        if self._fleet is None:
-            return self.state.store is not None
-        return not shares_queue(self._crawler)
+    def _make_item_judge(self) -> ItemJudge:
+        items = ItemJudge(self.settings, self.state, self._fleet, self.attempt, self.count)
+        self._resources.on_close(items.thread.shutdown)
+        return items
+
+    def _make_page_judge(self) -> PageJudge:
+        return PageJudge(
+            self.settings,
+            self.state,
+            self.lifecycle,
+            self._resources.hold.is_shared,
+            self.recorder,
+            self._fleet,
+            self.attempt,
+            self.count,
+        )
+
+    def _make_recrawl(self, judge: PageJudge) -> Recrawl | None:
+        visits = self._resources.visits
+        if visits is None:
+            return None
+        return Recrawl(
+            self.settings,
+            visits,
+            self._crawler,
+            self.urls,
+            judge,
+            self.items,
+            self.recorder,
+            self.attempt,
+            self.count,
+        )
+
+    def _make_pages(self, judge: PageJudge) -> CrawledPages:
+        return CrawledPages(
+            self._crawler,
+            self.lifecycle,
+            self._effects,
+            self.requests,
+            judge,
+            SoftNotFound(self._crawler, self.settings, judge, self.attempt, self.count),
+            Claims(self.settings, self.state, self.count),
+            self.items,
+            self.recorder,
+            self.advice,
+            self.delivery,
+            self.learning,
+            self.skipping,
+            self.attempt,
+            self.count,
+            self.recrawl,
+        )
+
+    def check_shared_queue(self) -> None:
+        """Raises SettingsError where no server can hold the queue that workers are to share."""
+        if self.settings.backend is None and not is_inspection(self._crawler):
+            raise SettingsError(
+                f"SCHEDULER={self._crawler.settings['SCHEDULER']} shares its queue on the server "
+                f"of NEARDUP_BACKEND, which is not set. Set it, or leave SCHEDULER alone"
+            )
 
     # --- from the spider's start to its end
 
@@ -453,7 +414,7 @@ class CrawlSession:
 
     def _open_ledger(self) -> None:
         if self.state.store is not None and not self.state.is_guest:
-            shared = self._hold.shared
+            shared = self._resources.hold.shared
             self.recorder.open_ledger(self.state.detector, shared.ledger)
             shared.ledger = self.recorder.ledger
 
@@ -482,7 +443,8 @@ class CrawlSession:
         if n_foreign := self.skipping.n_foreign:
             sizes[stats.LEARN_FOREIGN] = n_foreign
         fleet = self._fleet.counts() if self._fleet is not None else {}
-        return sizes | fleet | gauges.losses(self.state, self._frontier, self.recorder.ledger)
+        losses = gauges.losses(self.state, self._resources.frontier, self.recorder.ledger)
+        return sizes | fleet | losses
 
     def _set_stats(self, values: dict[str, object]) -> None:
         assert self._crawler.stats
@@ -520,28 +482,42 @@ class CrawlSession:
         gauges.warn_of_full_filter(self.urls, self.settings.url_max_mb)
         gauges.warn_of_hot_bucket(self.state.detector.index, self.settings.scan_limit)
         self.recorder.close()
-        self.attempt("learn", self.learning.catch_up)
-        self._exchange_rules()
-        self.attempt("learn", self.learning.save)
-        self.attempt("learn", self.skipping.sync)
+        self._save_learnt()
         under_way = self.lifecycle.arrays() if self._keeps_queue() else None
         if self.disk_queues is not None:
             self.attempt("frontier", self.disk_queues.close)
         # Pages whose items were not stored have to be found again, as after a crash, and so has
         # what a queue of Scrapy's lost.
         cleanly = not self.delivery and not self._lost_requests.n
-        if self._job is not None:
-            self.attempt("state", self._job.end, cleanly)
-            self._job.release()
+        self._end_job(cleanly)
+        self._close_visits()
+        if self._resources.hold.is_shared():
+            self.attempt("state", self._forget_unkept)
+        self.attempt("state", self._resources.hold.close, under_way, cleanly)
+        self._report()
+
+    def _save_learnt(self) -> None:
+        self.attempt("learn", self.learning.catch_up)
+        self._exchange_rules()
+        self.attempt("learn", self.learning.save)
+        self.attempt("learn", self.skipping.sync)
+
+    def _end_job(self, cleanly: bool) -> None:
+        job = self._resources.job
+        if job is not None:
+            self.attempt("state", job.end, cleanly)
+            job.release()
+
+    def _close_visits(self) -> None:
         if self.recrawl is not None:
             goes_on = self._goes_on() or self._leaves_requests()
             found = self.attempt("recrawl", self.recrawl.close, self._reason, goes_on)
             self._set_stats(dict(found or {}))
-        if self._visits is not None:
-            self._visits.close()
-        if self._hold.is_shared():
-            self.attempt("state", self._forget_unkept)
-        self.attempt("state", self._hold.close, under_way, cleanly)
+        if self._resources.visits is not None:
+            self._resources.visits.close()
+
+    def _report(self) -> None:
+        """Set the last stats and log them, with advice."""
         self._set_stats(self._gauges() | gauges.engine_report(self.state.detector.engine))
         assert self._crawler.stats
         counts = self._crawler.stats.get_stats()
@@ -564,15 +540,3 @@ class CrawlSession:
     def _goes_on(self) -> bool:
         """Whether the next crawl has this one's queue of requests."""
         return job_dir(self._crawler.settings) is not None and self._reason != "finished"
-
-
-def shares_queue(crawler: Crawler) -> bool:
-    """Whether the scheduler is not Scrapy's, as those are that share a queue between workers."""
-    # Not issubclass(): to Scrapy, whatever has a scheduler's methods is a subclass.
-    return Scheduler not in load_object(crawler.settings["SCHEDULER"]).__mro__
-
-
-def queues_by_us(crawler: Crawler) -> bool:
-    """Whether the crawl's dupefilter asks us which URLs were queued."""
-    dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
-    return getattr(dupefilter, "asks_session", False)
