@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from itertools import islice
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +17,6 @@ from scrapy_neardup.detect.facts import (
     REASONS,
     exact_text_and_facts,
 )
-from scrapy_neardup.detect.id_table import IdTable
 from scrapy_neardup.detect.near import (
     CONFIRM_DISTANCE,
     DISTANCE,
@@ -41,11 +39,12 @@ from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_nu
 from scrapy_neardup.detect.sites import host_of, site_of
 from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, Host, HostTemplates
 from scrapy_neardup.detect.text import exact_text, words_and_blocks
+from scrapy_neardup.detect.titles import TitleIndex
 from scrapy_neardup.engines import Engine
 from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError
 from scrapy_neardup.index import Index
-from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.stored_arrays import check_below, grown_with, whole
+from scrapy_neardup.kernels.numpy_twin import I64Array
+from scrapy_neardup.stored_arrays import check_below, whole
 
 Scope = Literal["site", "all"]
 Admit = Literal["novel", "all"]
@@ -54,9 +53,6 @@ FactRule = Literal["compare", "ignore"]
 Contained = Literal["keep", "drop"]
 
 HELD = 0.9  # share of an earlier page that a page must hold to contain it
-MAX_OF_A_TITLE = 32  # pages of one title that are looked at, of the newest ones
-MAX_ENTRIES_OF_A_TITLE = 4 * MAX_OF_A_TITLE  # forgotten ones included
-NO_IDS = np.empty(0, dtype=np.int64)
 SCRIPT_SHARE = 4  # so many times as much unread script as text may hold what the page says
 
 
@@ -134,8 +130,7 @@ class Detector:
         self.contained = contained
         self.names_elsewhere = True
         self.comparison = Comparison(self.limits, facts == "compare", engine.sketch_spec.key)
-        self._by_title = IdTable()
-        self._titles_grow: object = object()  # see Joined
+        self._titles = TitleIndex()
         self._last: OwnPart | None = None  # asked for more than once in a decision
 
     def read(self, url: str, content: PageContent | str, is_page: bool = True) -> PageReading:
@@ -309,9 +304,10 @@ class Detector:
         return True
 
     def _discard(self, page_id: int) -> None:
-        for fingerprint in self._fingerprints(self.pages.page(page_id)):
+        page = self.pages.page(page_id)
+        for fingerprint in self._fingerprints(page):
             self.index.discard(fingerprint, page_id)
-        self._by_title.remove(int(self._title_keys(np.array([page_id]))[0]), page_id)
+        self._titles.remove(page, page_id)
 
     def _fingerprints(self, page: Page) -> set[int]:
         """What a page is found by: its fingerprint, and that of its own part."""
@@ -325,7 +321,7 @@ class Detector:
     def nbytes(self) -> int:
         """Bytes of all arrays, the index included."""
         tables = self.pages.nbytes + self.index.nbytes + self.templates.nbytes
-        return tables + self._by_title.nbytes
+        return tables + self._titles.nbytes
 
     def arrays(self) -> dict[str, Any]:
         """The state as named arrays, for a snapshot."""
@@ -334,7 +330,7 @@ class Detector:
             "index.": self.index.arrays(),
             "templates.": self.templates.arrays(),
             "echoes.": self.echoes.arrays(),
-            "titles.": self._by_title.arrays("by_title", self._titles_grow),
+            "titles.": self._titles.arrays(),
         }
         return {prefix + name: a for prefix, part in parts.items() for name, a in part.items()}
 
@@ -353,9 +349,8 @@ class Detector:
             raise SnapshotError(f"sketches of {detector.pages.sketch_words} words, not {n_words}")
         for name in stored.keys() & {"ids", "live_ids"}:  # of our indexes, not of others
             check_below(f"index, {name}", whole(stored[name]), detector.pages.n_rows)
-        titles, n_rows = _under("titles.", arrays), detector.pages.n_rows
-        detector._by_title = IdTable.stored("titles", titles, "by_title", n_rows)
-        detector._titles_grow = grown_with(titles)
+        titles = _under("titles.", arrays)
+        detector._titles = TitleIndex.from_arrays(titles, detector.pages.n_rows)
         learnt, max_bytes = _under("templates.", arrays), detector.templates.max_bytes
         detector.templates = HostTemplates.from_arrays(learnt, max_bytes)
         detector.echoes = VisitEchoes.from_arrays(_under("echoes.", arrays))
@@ -469,7 +464,7 @@ class Detector:
             return None
         page = self.own_part(reading)
         title, scope = int(page.facts[TITLE]), self._scope_of(reading.site)
-        ids = self._of_title(title, scope)
+        ids = self._titles.newest(self.pages, title, scope)
         ids = ids[ids < (self.pages.n_rows if own is None else own)]
         if not len(ids):
             return None
@@ -487,19 +482,6 @@ class Detector:
             return None
         bits = int(measured.distances[0]), int(measured.sketch_distances[0])
         return Match(int(ids[0]), *bits, float(similar[best][0]))
-
-    def _of_title(self, title: int, scope: int) -> I64Array:
-        """The newest pages of a title and a site, MAX_OF_A_TITLE at most; ascending."""
-        if not title:
-            return NO_IDS
-        newest = islice(self._by_title.candidates(title ^ scope), MAX_ENTRIES_OF_A_TITLE)
-        found = [*islice(filter(self.pages.is_known, newest), MAX_OF_A_TITLE)]
-        if not found:
-            return NO_IDS
-        ids = np.array(found[::-1], dtype=np.int64)
-        titles = self.pages.sketches.take(ids)[:, TITLE] == np.uint64(title)
-        same: I64Array = ids[titles & (self.pages.sites.take(ids) == np.uint64(scope))]
-        return same
 
     def _candidates(self, page: OwnPart) -> I64Array:
         """The pages whose fingerprints are near that of the page or that of its own part."""
@@ -575,17 +557,12 @@ class Detector:
         try:
             for fingerprint in self._fingerprints(page) if indexed else ():
                 self.index.add(fingerprint, id)
-            if indexed and page.sketch[TITLE]:
-                key = int(self._title_keys(np.array([id]))[0])
-                self._by_title.put(key, id)
+            if indexed:
+                self._titles.add(page, id)
         except BaseException:  # half remembered, its exact copies would be dropped
             self.forget(id)
             raise
         return id
-
-    def _title_keys(self, ids: I64Array) -> U64Array:
-        keys: U64Array = self.pages.sketches.take(ids)[:, TITLE] ^ self.pages.sites.take(ids)
-        return keys
 
 
 def encoded(lines: list[str]) -> bytes:
