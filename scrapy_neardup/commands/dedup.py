@@ -1,8 +1,7 @@
 """Deduplicate files of pages: JSON lines and arrays, CSV, WARC, WACZ, Parquet, folders of HTML.
 
 Uses the crawl's detector and the project's NEARDUP_* settings. To resume an interrupted run, run
-the same command again. Needs the extra:
-pip install 'scrapy-neardup[dedup]'.
+the same command again. Needs the extra: pip install 'scrapy-neardup[dedup]'.
 """
 
 from __future__ import annotations
@@ -142,14 +141,30 @@ def start_fork_server() -> None:
 def deduplicated(options: argparse.Namespace, out: Path) -> dict[str, Any]:
     """The summary of a run into a folder."""
     start_fork_server()
+    from scrapy_neardup.offline.dedup import dedup
+    from scrapy_neardup.report.page import write_report
+
+    job = job_of(options, out)
+    try:
+        with progress_bar(job) as watch:
+            summary = dedup(job, watch)
+        if options.report is not None:
+            write_report(out, options.report)
+        return summary
+    except (KeyboardInterrupt, OSError):
+        complain("stopped; run the same command to resume")
+        raise
+
+
+def job_of(options: argparse.Namespace, out: Path) -> DedupJob:
+    """What is to be done, as the options and the project's settings say. Raises InputError."""
     from scrapy.utils.project import get_project_settings
 
     from scrapy_neardup.kernels.cores import cores
-    from scrapy_neardup.offline.dedup import DedupJob, dedup
+    from scrapy_neardup.offline.dedup import DedupJob
     from scrapy_neardup.offline.dedup.columns import Fields
     from scrapy_neardup.offline.dedup.inputs import find_inputs, left_out, stored_stdin
     from scrapy_neardup.offline.dedup.record import MIB, Limits
-    from scrapy_neardup.report.page import write_report
     from scrapy_neardup.settings import NearDupSettings
 
     settings = NearDupSettings.from_settings(
@@ -159,7 +174,7 @@ def deduplicated(options: argparse.Namespace, out: Path) -> dict[str, Any]:
     inputs = find_inputs(paths, out)
     if others := left_out(options.inputs, inputs, out):
         complain(f"{len(others):,} files of other formats are left out, such as {others[0]}")
-    job = DedupJob(
+    return DedupJob(
         inputs,
         out,
         settings,
@@ -174,15 +189,6 @@ def deduplicated(options: argparse.Namespace, out: Path) -> dict[str, Any]:
         options.ngram,
         options.report is not None,
     )
-    try:
-        with progress_bar(job) as watch:
-            summary = dedup(job, watch)
-        if options.report is not None:
-            write_report(out, options.report)
-        return summary
-    except (KeyboardInterrupt, OSError):
-        complain("stopped; run the same command to resume")
-        raise
 
 
 @contextmanager

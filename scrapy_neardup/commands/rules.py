@@ -7,7 +7,7 @@ learnt anew; one that is pinned is trusted, whatever speaks against it.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,10 @@ from scrapy_neardup.commands.terminal import Progress, clean, colour, complain, 
 from scrapy_neardup.errors import StateError
 
 if TYPE_CHECKING:
+    from scrapy_neardup.learn.learner import Judged
     from scrapy_neardup.learn.rule import Rule
+    from scrapy_neardup.ledger.schema import Decided
+    from scrapy_neardup.urls.key import UrlKeyRules
 
 Dry = Mapping[str, Sequence[int]]  # as DryKinds.counts() has it
 
@@ -186,30 +189,39 @@ def learnt(rules: list[Rule], folder: Path) -> list[Rule]:
     from scrapy.utils.project import get_project_settings
 
     from scrapy_neardup.factory import make_rules
-    from scrapy_neardup.learn.learner import NO_EVIDENCE, Judged, Learner
+    from scrapy_neardup.learn.learner import Learner
     from scrapy_neardup.ledger.reader import LedgerReader
-    from scrapy_neardup.ledger.schema import NOT_READ
     from scrapy_neardup.settings import NearDupSettings
-    from scrapy_neardup.urls.key import url_key
 
     settings = NearDupSettings.from_settings(get_project_settings())
     reader = LedgerReader(folder, Progress("learning from the ledger"))
-    url_rules = make_rules(settings)
     if any(run.rules.get("NEARDUP_LEDGER") == "duplicates" for run in reader.runs()):
         raise StateError(
             f"{folder}: its ledger holds duplicates only, which nothing could contradict; crawl "
             "with NEARDUP_LEDGER='all'"
         )
-    learner = Learner(settings.learn_error)
+    learner, url_rules = Learner(settings.learn_error), make_rules(settings)
     learner.restore(rules)
-    for decided in reader.decisions():
+    for judged in evidence(reader.decisions(), url_rules, settings.min_words):
+        learner.observe(judged)
+    return learner.rules()
+
+
+def evidence(
+    decisions: Iterable[Decided], url_rules: UrlKeyRules, min_words: int
+) -> Iterator[Judged]:
+    """Decisions as the learner takes them; none of pages of which too little is on record."""
+    from scrapy_neardup.learn.learner import NO_EVIDENCE, Judged
+    from scrapy_neardup.ledger.schema import NOT_READ
+    from scrapy_neardup.urls.key import url_key
+
+    for decided in decisions:
         if decided.kind in (*NOT_READ, *NO_EVIDENCE):
             continue
         repeats = decided.kind in ("exact", "near") and decided.data_differ is None
         if repeats and (decided.action == "kept" or decided.original is None):
             continue  # whether it says anything new is not on record
         original = url_key(decided.original or "", url_rules) if repeats else None
-        tells = (decided.words or 0) >= settings.min_words
+        tells = (decided.words or 0) >= min_words
         key = url_key(decided.url, url_rules)
-        learner.observe(Judged(decided.url, key, original, tells, decided.size_bytes or 0))
-    return learner.rules()
+        yield Judged(decided.url, key, original, tells, decided.size_bytes or 0)
