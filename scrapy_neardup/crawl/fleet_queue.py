@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from itertools import count, islice
 
 from scrapy import signals
@@ -43,6 +44,7 @@ CLOSING_S = 5.0  # to push what was found last
 STARTED_ALREADY, ASK_AGAIN, STARTER = 2, 3, 1  # what START answers
 
 Unsent = tuple[QueuedRequest, Request]
+Push = tuple[list[Unsent], Future[list[int]]]  # the second: whether each is new to the server
 Taken = tuple[QueuedRequest, Request | None]  # None: it cannot be read
 
 
@@ -232,8 +234,13 @@ class FleetQueue:
 
     @property
     def _has_work(self) -> bool:
-        is_to_tell = self._starts and self._has_started
-        return bool(self._unsent) or is_to_tell or 2 * len(self._taken) <= self._ahead
+        needs_more = 2 * len(self._taken) <= self._ahead
+        return bool(self._unsent) or self._is_to_tell_started or needs_more
+
+    @property
+    def _is_to_tell_started(self) -> bool:
+        """Whether all start requests are made, and the server does not know."""
+        return self._starts and self._has_started
 
     async def _run(self) -> None:
         try:
@@ -250,35 +257,14 @@ class FleetQueue:
             self._refused(self._unsent)
             self._unsent.clear()
             return False
-        self._sending = [self._unsent.popleft() for _ in range(self._n_to_send)]
-        chunks = list(_chunks(self._sending))
-        pushes = [self._frontier.push([row for row, _ in chunk]) for chunk in chunks]
-        asked_for = self._ahead - len(self._taken)
+        pushes = self._push()
         in_hand = self._in_hand()
         released = self._owned - in_hand.keys()
-        most = AHEAD_OF_A_HOST * self._per_host
-        rooms = {host: max(0, most - n) for host, n in in_hand.items()}
-        take = self._frontier.take(
-            asked_for,
-            most,
-            rooms,
-            released,
-            is_idle=self._is_idle,
-            rest_s=self._rest_s,
-        )
         was_idle = self._is_idle
-        tell_started = self._starts and self._has_started and not self._unsent and not pushes
-        started = self._frontier.started() if tell_started else None
-        unsent: list[Unsent] = []
-        for chunk, push in zip(chunks, pushes, strict=True):
-            try:
-                self._pushed(chunk, await answer_of(push))
-            except Refused:
-                self._refused(chunk)
-            except Unanswered:
-                unsent += chunk
-        self._sending = []
-        self._unsent.extendleft(reversed(unsent))
+        take = self._take(in_hand, released)
+        tells_started = self._is_to_tell_started and not self._unsent and not pushes
+        started = self._frontier.started() if tells_started else None
+        n_unanswered = await self._answers_to(pushes)
         self._note_loss()
         try:
             given = await answer_of(take)
@@ -290,7 +276,39 @@ class FleetQueue:
         self._note_loss()
         self._owned -= released
         self._given(given, was_idle)
-        return not unsent and self._has_work and bool(given.requests or chunks)
+        return not n_unanswered and self._has_work and bool(given.requests or pushes)
+
+    def _push(self) -> list[Push]:
+        self._sending = [self._unsent.popleft() for _ in range(self._n_to_send)]
+        chunks = _chunks(self._sending)
+        return [(chunk, self._frontier.push([row for row, _ in chunk])) for chunk in chunks]
+
+    def _take(self, in_hand: Counter[str], released: set[str]) -> Future[Given]:
+        """Ask for requests, and give up hosts of which none is in hand."""
+        most = AHEAD_OF_A_HOST * self._per_host
+        rooms = {host: max(0, most - n) for host, n in in_hand.items()}
+        return self._frontier.take(
+            self._ahead - len(self._taken),
+            most,
+            rooms,
+            released,
+            is_idle=self._is_idle,
+            rest_s=self._rest_s,
+        )
+
+    async def _answers_to(self, pushes: list[Push]) -> int:
+        """Wait until the server has what was pushed; how much of it is to be pushed again."""
+        unanswered: list[Unsent] = []
+        for chunk, push in pushes:
+            try:
+                self._pushed(chunk, await answer_of(push))
+            except Refused:
+                self._refused(chunk)
+            except Unanswered:
+                unanswered += chunk
+        self._sending = []
+        self._unsent.extendleft(reversed(unanswered))
+        return len(unanswered)
 
     def _note_loss(self) -> None:
         """If the server has gone back, requests that it had are lost: the run does not finish.
