@@ -88,9 +88,7 @@ class Recorder:
         """Begin to serve; without it, with a warning, where the port is taken or not ours."""
         if self.settings.live_port is None or self.ledger is None:
             return
-        from scrapy_neardup.report.live import (
-            LiveView,  # a server and the report: only where it is on
-        )
+        from scrapy_neardup.report.live import LiveView  # brings a server and the report
 
         assert self.folder is not None
         try:
@@ -143,23 +141,7 @@ class Recorder:
         """
         if self.ledger is None:
             return
-        entry = Entry(
-            url,
-            decision.kind,
-            action,
-            decision.original,
-            decision.elsewhere,
-            decision.fingerprint,
-            decision.distance,
-            decision.sketch_distance,
-            decision.similarity,
-            decision.words,
-            differs=decision.differs,
-            data_differ=None if differing is None else ", ".join(sorted(differing)),
-            text=text,
-        )
-        if decision.kind == "soft-404":
-            entry = entry._replace(original=None)
+        entry = entry_of(url, decision, action, differing, text)
         if revisit is not None and (revisit.says_nothing_new or action == "kept"):
             entry = entry._replace(kind=REVISITED.get(revisit.status, entry.kind), original=None)
         self.ledger.record(entry._replace(**of_response(response)) if response else entry)
@@ -211,6 +193,27 @@ def request_for(override: Override, spider: Any) -> Request:
         raise ValueError(f"{FILE} may name pages of http and https only")
     callback = getattr(spider, name, None) if name else None
     return Request(url, callback=callback, dont_filter=True)
+
+
+def entry_of(
+    url: str, decision: Decision, action: Action, differing: set[str] | None, text: str
+) -> Entry:
+    """What the ledger takes down of a decision; differing, text: as in Recorder.page_judged."""
+    return Entry(
+        url,
+        decision.kind,
+        action,
+        None if decision.kind == "soft-404" else decision.original,
+        decision.elsewhere,
+        decision.fingerprint,
+        decision.distance,
+        decision.sketch_distance,
+        decision.similarity,
+        decision.words,
+        differs=decision.differs,
+        data_differ=None if differing is None else ", ".join(sorted(differing)),
+        text=text,
+    )
 
 
 def of_response(response: Response) -> dict[str, Any]:
