@@ -20,7 +20,6 @@ RevisitKind = Literal["unchanged", "minor", "changed", "gone", "moved"]  # of pa
 EntryKind = PageKind | UrlKind | RevisitKind
 Action = Literal["kept", "dropped", "tagged", "counted"]
 
-POLICIES: tuple[Policy, ...] = ("all", "duplicates", "off")
 KINDS: tuple[EntryKind, ...] = (
     *("seen", "new", "exact", "near", "too-short", "undecided"),
     *("near-but-differs", "contains"),

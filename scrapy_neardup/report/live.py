@@ -86,8 +86,8 @@ class LiveView:
     one. Raises OSError where the port is taken.
     """
 
-    def __init__(self, state: Path, port: int, rows: int = ROWS) -> None:
-        self._collected = Collected(state, rows)
+    def __init__(self, state: Path, port: int) -> None:
+        self._collected = Collected(state, ROWS)
         self._lock = threading.Lock()
         self._made = float("-inf")
         self._warned = False

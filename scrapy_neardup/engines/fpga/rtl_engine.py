@@ -14,7 +14,7 @@ from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
 from scrapy_neardup.engines.fpga.design import Design, check_text
 from scrapy_neardup.engines.fpga.engine import ComparedEngine
 from scrapy_neardup.engines.fpga.fingerprint_engine import Dispatch, Result
-from scrapy_neardup.engines.fpga.rtl_build import Progress, library
+from scrapy_neardup.engines.fpga.rtl_build import library
 from scrapy_neardup.engines.fpga.scheduler import schedule
 from scrapy_neardup.errors import HardwareMismatch
 
@@ -37,9 +37,9 @@ class Verilated:
     EngineUnavailable where Verilator, make or a C++ compiler is missing.
     """
 
-    def __init__(self, design: Design, progress: Progress = log_progress) -> None:
+    def __init__(self, design: Design) -> None:
         self.design = design
-        self._run = load(library(design, progress))
+        self._run = load(library(design, log_progress))
 
     def run(self, texts: Sequence[bytes], dispatch: Dispatch = "queue") -> list[Result | None]:
         """The result of every text, by text, from cycle 0 with all texts resident.
