@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if report.n_damaged else 0
 
 
-def inspect(folder: Path, key: int | None = None) -> Report:
+def inspect(folder: Path, key: int | None) -> Report:
     """Read every file. key: the folder's secret, where it is known.
 
     Raises StateError where another version, specification or key is among them.

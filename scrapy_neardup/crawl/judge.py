@@ -87,7 +87,7 @@ class PageJudge:
         if judged is None and (reading := await self._reading(page)) is not None:
             judged = await self._decision(reading, page)
         if judged is not None:
-            page.judged, page.decision = judged, self.spare(page.response.url, judged)
+            page.judged, page.decision = judged, self.applied(page.response.url, judged)
             page.is_reread = self._puts_out_once and self._is_reread(page, judged)
 
     def _is_reread(self, page: CrawledPage, judged: Decision) -> bool:
@@ -261,11 +261,11 @@ class PageJudge:
         return TextReading(text, read)
 
     def decide_text(
-        self, url: str, text: str, read: TextReading | None = None
+        self, url: str, text: str, read: TextReading | None
     ) -> tuple[Decision, bool] | None:
         """The decision about a single item's text, and whether it is remembered; counted.
 
-        read: what read_text() gave, where it was called.
+        read: what read_text() gave; None if it was not called.
         """
         reading = self._read_content(url, text, False) if read is None else read.reading
         if reading is None:
@@ -276,7 +276,7 @@ class PageJudge:
             self._counted(decided[0])
         return decided
 
-    def spare(self, url: str, decision: Decision) -> Decision | None:
+    def applied(self, url: str, decision: Decision) -> Decision | None:
         """The decision as it is to be applied.
 
         None where a person has undone it, or the original's items are under way in another crawl

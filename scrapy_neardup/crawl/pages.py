@@ -96,7 +96,7 @@ class CrawledPages:
     def begin(self, response: Response) -> CrawledPage:
         """The callback of a response begins."""
         found, asked_fleet = self._requests.page_of(response)
-        # One that came past the tracker: nobody waits for it, nor it for what is found on it.
+        # One that bypassed the tracker: nobody waits for it, nor it for what is found on it.
         id_ = self._lifecycle.answered(None, None) if found is None else found
         page = CrawledPage(id_, response, found is not None, asked_fleet)
         self._pages[id_] = self._by_response[id(response)] = page
@@ -151,11 +151,11 @@ class CrawledPages:
         return await self._judge.read_text(url_of(item, page), text)
 
     def decide_item(
-        self, item: Any, text: str, page: CrawledPage | None, read: TextReading | None = None
+        self, item: Any, text: str, page: CrawledPage | None, read: TextReading | None
     ) -> Decision | None:
         """What is to be done about an item by itself, of which this is the text.
 
-        read: what read_text() gave, where it was called.
+        read: what read_text() gave; None if it was not called.
         """
         page_url = url_of(item, page)
         mark = page_url + ITEM_MARK
@@ -168,7 +168,7 @@ class CrawledPages:
             self._lifecycle.remembered(page.id, decision.page_id)
         if decision.original and decision.original.startswith(mark):
             return None  # of the same page: a URL never matches itself
-        applied = self._judge.spare(page_url, decision)
+        applied = self._judge.applied(page_url, decision)
         action = self._recorder.action_on(decision, repeated=applied is not None)
         response = page.response if page else None
         self._recorder.page_judged(url, decision, action, response, text)
@@ -183,7 +183,7 @@ class CrawledPages:
         return await self._item_judge.read_ahead(item, page)
 
     def repeats_with_data(
-        self, item: Any, page: CrawledPage | None, reading: ItemReading | None = None
+        self, item: Any, page: CrawledPage | None, reading: ItemReading | None
     ) -> Decision | None:
         """The page's decision where the item's own data repeat, too; None for an item to keep."""
         if page is None or self._item_judge.is_new(item, page, reading):
@@ -214,9 +214,7 @@ class CrawledPages:
         if page is not None and self._lifecycle.item_repeats(page.id, decision.original_id):
             self._count(stats.BYTES_SAVED, len(page.response.body))
 
-    def item_unchanged(
-        self, item: Any, page: CrawledPage, reading: ItemReading | None = None
-    ) -> Fate:
+    def item_unchanged(self, item: Any, page: CrawledPage, reading: ItemReading | None) -> Fate:
         """An item is about to be dropped because its page is what it was; what becomes of it.
 
         The page's new row takes the place of its earlier self's, and its items stand for those that

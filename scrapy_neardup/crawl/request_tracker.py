@@ -121,7 +121,7 @@ class RequestTracker:
         request.meta[TRACE] = (*flags, self._state_id, page)
 
     def scheduled(self, request: Request, spider: Spider) -> None:
-        """A request is about to be scheduled; OffsiteMiddleware drops at that signal, unsaid."""
+        """A request is about to be scheduled: OffsiteMiddleware drops it there without a signal."""
         if self._found_on(request) is None or request.dont_filter or self._offsite is None:
             return
         if not (request.meta.get("allow_offsite") or self._offsite.should_follow(request, spider)):
@@ -203,7 +203,7 @@ def stored_fields(request: Request, spider: Spider | None) -> dict[str, Any]:
 
 
 def is_of_spider(request: Request) -> bool:
-    """Whether the spider yielded a request that is not answered yet, and not past us."""
+    """Whether the spider yielded a request, through our middleware, that is not answered yet."""
     return len(request.meta.get(TRACE, ())) == 4
 
 
