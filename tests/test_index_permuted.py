@@ -248,6 +248,17 @@ def test_scan_limit_stops_a_look_up_that_would_compare_more():
     assert index.first_within(2**63 - 1, 0) is None
 
 
+def test_largest_bucket_has_what_was_added_since_it_was_asked_for_last():
+    index = PermutedIndex()
+    for n in range(1, 5):
+        index.add(1, n)
+        assert index.largest_bucket == n
+    index.compact()
+    assert index.largest_bucket == 4
+    index.add_many(np.full(9, 7, np.uint64), np.arange(9))
+    assert index.largest_bucket == index.largest_bucket == 9
+
+
 def test_a_bucket_of_a_hundred_thousand_costs_a_look_up_no_more_than_the_limit():
     """Pages whose fingerprints share all but the last 16 bits, as a site can forge them."""
     index, n = PermutedIndex(scan_limit=1000), 100_000

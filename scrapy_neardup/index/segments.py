@@ -35,6 +35,14 @@ class Stored(NamedTuple):
     ids: U32Array  # shape (n,)
 
 
+class Bucket(NamedTuple):
+    """The fullest bucket of a segment when it held so many pairs."""
+
+    segment: Any
+    n_pairs: int
+    n_entries: int
+
+
 class SegmentStore:
     """One segment, at most one immutable memtable, one memtable; changed by one thread at a time.
 
@@ -55,6 +63,7 @@ class SegmentStore:
     def _start(self, segment: Any) -> None:
         self.segment = segment
         self._version = object()  # of the segment
+        self._buckets: list[Bucket] = []  # as last asked for; refers to no segment that has gone
         self.memtable = self._make_memtable(len(segment))
         self._n = n_there(segment)
         self.all = [self.segment, self.memtable]
@@ -127,7 +136,7 @@ class SegmentStore:
         if not self._freezing or not (wait or self._freezing.done()):
             return
         self.segment, self._freezing = self._freezing.result(), None
-        self._version = object()
+        self._version, self._buckets = object(), []
         for removal in self._removals:
             removal(self.segment)
         self._removals = []
@@ -179,7 +188,17 @@ class SegmentStore:
 
     @property
     def largest_bucket(self) -> int:
-        return max(int(segment.largest_bucket) for segment in self.all)
+        # A memtable goes through all its pairs for it: once for each number of pairs, not for
+        # each look-up that exceeds the scan limit.
+        self._buckets = [self._fullest(segment) for segment in self.all]
+        return max(bucket.n_entries for bucket in self._buckets)
+
+    def _fullest(self, segment: Any) -> Bucket:
+        n_pairs = len(segment)
+        for known in self._buckets:
+            if known.segment is segment and known.n_pairs == n_pairs:
+                return known
+        return Bucket(segment, n_pairs, int(segment.largest_bucket))
 
 
 def slots_there(segment: Any) -> I64Array:
