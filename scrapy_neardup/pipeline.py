@@ -130,7 +130,7 @@ class NearDuplicatePipeline:
             if revisit is not None and not put(item, revisit.tag):
                 self.session.count(stats.ITEMS_UNTAGGABLE)
             if self.settings.action == "tag" and page is not None:
-                tag_container(item, page.decision)
+                tag_container(item, page.applied)
             return item
         return self.act(item, page, decision)
 
@@ -144,7 +144,7 @@ class NearDuplicatePipeline:
         """
         names = self.settings.item_fields
         if not names and self.settings.compare == "page":
-            return page.decision if page else None
+            return page.applied if page else None
         if not names:
             assert not isinstance(reading, TextReading)
             return self.session.pages.repeats_with_data(item, page, reading)

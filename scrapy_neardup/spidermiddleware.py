@@ -110,7 +110,7 @@ class NearDuplicateSpiderMiddleware:
     async def is_pruned(self, page: CrawledPage) -> bool:
         """Whether links out of this page are not to be followed; counted."""
         await self.session.pages.judge(page)
-        decision = page.decision
+        decision = page.applied
         if decision is None or not decision.is_duplicate or self.repeats_itself(page, decision):
             return False
         if await self.session.pages.own_words(page) < FEW_WORDS:

@@ -52,7 +52,7 @@ class Claims:
         if self._mode == "ignore" or judged is None:
             return
         if judged.is_duplicate and self._is_translation(page, judged):
-            page.decision = None
+            page.applied = None
             self._count(stats.CLAIMS_TRANSLATIONS)
             return
         row = page.claimed
@@ -62,11 +62,11 @@ class Claims:
             self._count(stats.CLAIMS_CONFIRMED)
         elif self._mode == "check":
             self._count(stats.CLAIMS_CONTRADICTED)
-        elif page.decision is not None:
+        elif page.applied is not None:
             self._count(stats.CLAIMS_TRUSTED)
             url = self._state.detector.pages.url(row)
             page.judged = judged._replace(kind="claimed", original=url, original_id=row)
-            page.decision = page.judged
+            page.applied = page.judged
 
     def _claimed_row(self, page: CrawledPage) -> int | None:
         """The row of an earlier page that a page names as its canonical one."""

@@ -54,13 +54,13 @@ class Copies:
         One that repeats a page that is gone is to be kept.
         """
         self._take_place(page)
-        decision, request = page.decision, page.response.request
+        decision, request = page.applied, page.response.request
         page.version = self._version_of_its_own(page)
         if decision is None or not decision.is_duplicate or request is None:
             return
         page.original = self._original(request, decision.original)
         if page.original is not None and page.original.version == DEPARTED:
-            page.decision = None
+            page.applied = None
         elif page.original is not None and page.original.version != UNKNOWN:
             page.version = page.original.version
 

@@ -112,7 +112,7 @@ class ItemJudge:
         data, kept = found[0], found[1]._replace(page=name)
         if not data.fields:  # nothing to compare: a doubt
             return True
-        repeats = page.decision is not None and page.decision.is_duplicate
+        repeats = page.applied is not None and page.applied.is_duplicate
         if repeats and self._is_known(kept, within):
             return False
         if repeats:
@@ -252,5 +252,5 @@ def is_near(page: CrawledPage) -> bool:
 
     Of pages with equal text, what differs in their items' texts comes from elsewhere.
     """
-    decision = page.decision
+    decision = page.applied
     return decision is not None and decision.is_duplicate and decision.kind != "exact"

@@ -52,7 +52,7 @@ class CrawledPage:
     blocks: Blocks | None = None
     claimed: int | None = None  # row of the page that it names as its canonical one
     judged: Decision | None = None  # what the detector said
-    decision: Decision | None = None  # what is done about it
+    applied: Decision | None = None  # the same, None where it is overruled
     is_new: bool = False  # whether the page is remembered from now on
     is_read: bool = False  # whether it was judged, or could not be
     is_reread: bool = False  # whether an earlier run, which was cut off, put out what it says

@@ -87,7 +87,7 @@ class PageJudge:
         if judged is None and (reading := await self._reading(page)) is not None:
             judged = await self._decision(reading, page)
         if judged is not None:
-            page.judged, page.decision = judged, self.applied(page.response.url, judged)
+            page.judged, page.applied = judged, self.applied(page.response.url, judged)
             page.is_reread = self._puts_out_once and self._is_reread(page, judged)
 
     def _is_reread(self, page: CrawledPage, judged: Decision) -> bool:

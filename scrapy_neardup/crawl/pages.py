@@ -118,7 +118,7 @@ class CrawledPages:
             await self._recrawl.know_original(page)
             self._attempt("recrawl", self._recrawl.judged, page)
         row = page.judged.page_id if page.judged is not None and page.is_new else None
-        self._lifecycle.judged(page.id, row, original_of(page.decision))
+        self._lifecycle.judged(page.id, row, original_of(page.applied))
 
     async def own_words(self, page: CrawledPage) -> int:
         """How many words of a page are its own, not its host's; 0 where that is not known."""
@@ -129,7 +129,7 @@ class CrawledPages:
     def hand_over(self, item: Any, page: CrawledPage) -> None:
         """The callback yielded an item: let the pipeline find its page."""
         if self._lifecycle.item_out(page.id):
-            page.decision = None
+            page.applied = None
             self._count(stats.PAGES_FIRST_WITH_ITEM)
         self._items.hand_over(item, page)
 
@@ -188,7 +188,7 @@ class CrawledPages:
         """The page's decision where the item's own data repeat, too; None for an item to keep."""
         if page is None or self._item_judge.is_new(item, page, reading):
             return None
-        return page.decision
+        return page.applied
 
     def was_put_out(self, item: Any, page: CrawledPage, reading: ItemReading | None) -> bool:
         """Whether an earlier run, which was cut off, put out an item, and its page is unchanged."""

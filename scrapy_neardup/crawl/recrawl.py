@@ -361,7 +361,7 @@ class Recrawl:
             self._attempt.failed("recrawl")
             is_known = False
         if not is_known:
-            page.decision = None
+            page.applied = None
         elif key == self._key(request) and page.revisit is not None:
             self._read_at_once(page, page.revisit, key)
 
@@ -377,7 +377,7 @@ class Recrawl:
 
     def dropped(self, page: CrawledPage, decision: Decision) -> None:
         """An item of a page is dropped because it repeats another, or the page does."""
-        by_page = decision is page.decision
+        by_page = decision is page.applied
         self._copies.dropped(page, None if by_page else decision.original)
 
     async def compared(self, page: CrawledPage, result: AsyncIterator[Any]) -> AsyncIterator[Any]:

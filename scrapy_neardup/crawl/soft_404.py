@@ -94,7 +94,7 @@ class SoftNotFound:
         if urlsplit(page.response.url).path not in ("", "/"):
             self._originals[page.response.url] = True
             page.judged = judged._replace(kind="soft-404")
-            page.decision = page.decision and page.decision._replace(kind="soft-404")
+            page.applied = page.applied and page.applied._replace(kind="soft-404")
             self._count(stats.PAGES_SOFT_404)
 
     def _is_probed(self, page: CrawledPage) -> bool:

@@ -157,7 +157,7 @@ class UrlLearning:
         # A list that differs in an entry is another one: without items its text has to be the same.
         differs = page.differing is not None or (decision.kind == "near" and is_bare(page))
         if decision.is_duplicate and not differs:
-            if page.decision is None or decision.original is None or not repeats(page):
+            if page.applied is None or decision.original is None or not repeats(page):
                 return None
             original = decision.original
         tells = decision.words >= self._min_words
