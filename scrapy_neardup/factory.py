@@ -18,9 +18,8 @@ from scrapy_neardup.urls.key import UrlKeyRules
 
 N_URL_FILTERS = 2  # of a worker: URLs fetched, URLs queued
 DAY_S = 86_400.0
-EXACT = (
-    "text with case and symbols, data"  # what digests are of: states of other digests are refused
-)
+# What digests are of: a state of other digests is refused.
+EXACT = "text with case and symbols, data"
 
 # Settings that may change from run to run, but not from worker to worker of a fleet.
 SAME_IN_A_FLEET = (
