@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from importlib import import_module
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from scrapy_neardup.errors import SpecError
 from scrapy_neardup.kernels import choose
+from scrapy_neardup.named_classes import load_class
 
 if TYPE_CHECKING:
     from scrapy_neardup.kernels.numpy_twin import U64Array
@@ -160,13 +160,10 @@ def load_engine(
     """
     if not isinstance(name, str):
         return name(spec, sketch_spec)  # type: ignore[call-arg]
-    path = NAMES.get(fastest() if name == "auto" else name, name)
-    module, _, attribute = path.rpartition(".")
-    if not module:
-        known = ", ".join(sorted(NAMES))
-        raise SpecError(f"engine {name!r}: take auto, {known}, or the dotted path of a class")
+    short = fastest() if name == "auto" else name
+    found = load_class("engine", short, NAMES | {"auto": ""}, SpecError)
     options = {"port": board} if name == "board" else {}
-    engine: Engine = getattr(import_module(module), attribute)(spec, sketch_spec, **options)
+    engine: Engine = found(spec, sketch_spec, **options)
     return engine
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from scrapy_neardup.errors import SpecError
+from scrapy_neardup.named_classes import load_class
 
 if TYPE_CHECKING:
     from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U64Array
@@ -107,11 +107,7 @@ def index_class(name: str | type[Index]) -> type[Index]:
     """The class of a short name, a dotted path or a class. Raises SpecError for none of these."""
     if not isinstance(name, str):
         return name
-    module, _, attribute = NAMES.get(name, name).rpartition(".")
-    if not module:
-        known = ", ".join(sorted(NAMES))
-        raise SpecError(f"index {name!r}: take {known}, or the dotted path of a class")
-    found: type[Index] = getattr(import_module(module), attribute)
+    found: type[Index] = load_class("index", name, NAMES, SpecError)
     return found
 
 

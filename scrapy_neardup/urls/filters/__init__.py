@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.named_classes import load_class
 
 if TYPE_CHECKING:
     from scrapy_neardup.kernels.numpy_twin import I64Array
@@ -95,9 +95,5 @@ def load_filter(name: str | type[UrlFilter]) -> type[UrlFilter]:
     """The class of a short name, a dotted path or itself. Raises SettingsError."""
     if not isinstance(name, str):
         return name
-    module, _, attribute = NAMES.get(name, name).rpartition(".")
-    if not module:
-        known = ", ".join(sorted(NAMES))
-        raise SettingsError(f"URL filter {name!r}: take {known}, or the dotted path of a class")
-    found: type[UrlFilter] = getattr(import_module(module), attribute)
+    found: type[UrlFilter] = load_class("URL filter", name, NAMES, SettingsError)
     return found
