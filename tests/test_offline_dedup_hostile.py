@@ -92,6 +92,14 @@ def test_members_of_a_wacz_that_lie_in_each_other_s_place_are_refused(
         find_inputs([path])
 
 
+def test_a_wacz_whose_members_are_compressed_again_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.wacz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/a.warc", bytes(10_000))
+    with pytest.raises(InputError, match="compressed again"):
+        find_inputs([path])
+
+
 @pytest.mark.parametrize("name", ["../../out.warc", "/out.warc", "a/../../out.warc", ".warc"])
 def test_a_member_s_name_leads_nowhere(tmp_path: Path, name: str) -> None:
     path = wacz(tmp_path / "a.wacz", name)
@@ -189,6 +197,25 @@ def test_a_warc_in_a_warc_is_text_of_its_page(tmp_path: Path, packed: str, inner
         "http://a.example/1",
     ]
     assert len(found) == 2
+
+
+@pytest.mark.parametrize("packed", [".gz", ".zst"])
+def test_of_a_record_no_more_is_kept_than_it_may_have(tmp_path: Path, packed: str) -> None:
+    path = tmp_path / f"a.warc{packed}"
+    path.write_bytes(PACKINGS[packed](response("http://a.example/", bytes(2**27))))
+    found: list[Page | Damage] = []
+    peak = peak_of(lambda: found.extend(read(path, Limits(record_bytes=2**20))))
+    assert found == [Page("")]
+    assert peak < 2**27
+
+
+def test_rows_that_repeat_a_huge_value_are_made_one_at_a_time() -> None:
+    pa = pytest.importorskip("pyarrow")
+    from scrapy_neardup.offline.dedup.formats.parquet import rows_of
+
+    value = pa.DictionaryArray.from_arrays(pa.array([0] * 100, pa.int32()), ["a" * 2**22])
+    rows = rows_of(pa.record_batch({"text": value}))
+    assert peak_of(lambda: next(rows)) < 2**25
 
 
 DICTIONARY = """
