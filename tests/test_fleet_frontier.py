@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import RunningServer, running_server, wait_until
+from fleets import HostileServer, RunningServer, hostile_server, running_server, wait_until
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
 from test_fleet_client import FRONTIER_USER, USER
+from test_fleet_hostile_server import ANSWERS
 
 from scrapy_neardup.fleet import frontier as module
 from scrapy_neardup.fleet.client import Server
@@ -25,14 +26,14 @@ PREFIX = "neardup"
 class Workers:
     """Workers of one server, each with a link of its own."""
 
-    def __init__(self, server: RunningServer) -> None:
+    def __init__(self, server: RunningServer | HostileServer) -> None:
         self.url = server.url
         self.links: list[Link] = []
 
-    def __call__(self, spider: str = "a", name: bytes | None = None) -> "Hands":
+    def __call__(self, spider: str = "a", name: bytes | None = None, key: int = 5) -> "Hands":
         worker = name or len(self.links).to_bytes(4, "big")
         link = self.link(worker)
-        return Hands(SharedFrontier(link, PREFIX, worker, 1, spider), link)
+        return Hands(SharedFrontier(link, PREFIX, worker, 1, spider, key), link)
 
     def link(self, worker: bytes) -> Link:
         heartbeat = beat(PREFIX, worker, b"", lambda epoch, identity: True)
@@ -228,6 +229,38 @@ def test_a_request_that_kills_workers_is_not_given_for_ever(workers: Workers) ->
         one.done()
         one.link.close(5)
     assert asks.take() == []
+
+
+def test_a_request_that_no_worker_queued_is_not_given_out(workers: Workers) -> None:
+    """Whoever writes to the server could have a worker read a file."""
+    stranger, one = workers(key=6), workers()
+    stranger.push("file:///etc/hosts")
+    sound = one.row("sound", "h", 0, False)
+    for at in range(len(sound.record)):
+        record = sound.record[:at] + bytes([sound.record[at] ^ 1]) + sound.record[at + 1 :]
+        assert not one.frontier._is_own(sound._replace(record=record))
+        assert not one.frontier._is_own(sound._replace(record=sound.record[:at]))
+    assert not one.frontier._is_own(sound._replace(id=b"r" + bytes(12)))
+    assert one.frontier._is_own(sound)
+    assert one.take() == []
+    (planted,) = one.given.foreign
+    one.frontier.done(planted)
+    one.done()
+    assert workers(name=b"next").ask().foreign == []
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+def test_any_answer_about_requests_is_read_or_refused(what: str) -> None:
+    with hostile_server(ANSWERS[what]) as server:
+        link = Workers(server).link(b"wwww")
+        frontier = SharedFrontier(link, PREFIX, b"wwww", 1, "a", 5)
+        rows = [frontier.queued(b"a", "h", None, 0, "oldest") for _ in range(2)]
+        given = frontier.take(5, 5, {}, [], is_idle=True, rest_s=0.0)
+        for asked in (frontier.push(rows), given, frontier.started(), frontier.eviction()):
+            with suppress(Unanswered):
+                answer = asked.result(5)
+                assert asked is given or isinstance(answer, list | str)
+        link.close(0)
 
 
 def test_the_run_is_over_when_nothing_waits_and_nobody_is_busy(workers: Workers) -> None:

@@ -16,8 +16,13 @@ from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
+from scrapy_neardup.crawl.request_json import request_to_json
 from scrapy_neardup.crawl.request_tracker import TRACE
 from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.fleet.client import Server
+from scrapy_neardup.fleet.frontier import SharedFrontier
+from scrapy_neardup.fleet.link import Link
+from scrapy_neardup.fleet.protocol import beat
 
 SCHEDULER = "scrapy_neardup.scheduler.FleetScheduler"
 
@@ -407,3 +412,32 @@ def test_what_was_asked_ahead_is_not_asked_again(
     settings = {"NEARDUP_BACKEND": server.url}
     outcome = crawl(AskingAhead, settings, root=mock_site.url("/hub"), server=server)
     assert [item["known"] for item in outcome.items] == [True]
+
+
+class Planting(Links):
+    """While it crawls, somebody queues a request on the server, to have a file read."""
+
+    server: RunningServer
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        if response.url.endswith("/hub"):
+            link = Link(
+                Server(self.server.url).send, beat("neardup", b"evil", b"", lambda *_: True)
+            )
+            stranger = SharedFrontier(link, "neardup", b"evil", 1, self.name, own_key=0)
+            fields = Request("file:///etc/hosts", callback=self.parse).to_dict(spider=self)
+            planted = stranger.queued(request_to_json(fields), "", None, 0, "oldest")
+            assert stranger.push([planted]).result(5) == [1]
+            link.close(0)
+        yield from super().parse(response)
+
+
+def test_a_request_that_somebody_planted_on_the_server_reads_no_file(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    Planting.server = server
+    root = hub(mock_site, "/page/1", "/page/2")
+    outcome = run(server, root, Planting, NEARDUP_KEY=5)
+    assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
+    assert outcome.stat("requests/lost") == 1
+    assert outcome.stats["finish_reason"] == "requests_lost"

@@ -354,12 +354,24 @@ class FleetQueue:
         self._owned.update(row.host for row in given.requests)
         self._count(stats.FRONTIER_TAKEN, len(given.requests))
         self._count(stats.FRONTIER_RETURNED, given.n_returned)
-        if given.n_lost:
-            self._n_lost += given.n_lost
-            self._count(stats.REQUESTS_LOST, given.n_lost)
+        self._note_lost(given)
         self._is_over = was_idle and given.is_over and not given.requests
         if given.requests or self._is_over:
             self._wake_engine()
+
+    def _note_lost(self, given: Given) -> None:
+        """Count requests that the server has no longer as they were queued."""
+        for id in given.foreign:
+            self._frontier.done(id)
+        if n_lost := given.n_lost + len(given.foreign):
+            self._n_lost += n_lost
+            self._count(stats.REQUESTS_LOST, n_lost)
+        if given.foreign:
+            logger.warning(
+                "neardup: %d requests on the server of NEARDUP_BACKEND are damaged, or no worker "
+                "queued them under this NEARDUP_KEY. They are not made; the crawl ends as %r",
+                *(len(given.foreign), REASON),
+            )
 
     def _in_hand(self) -> Counter[str]:
         """Requests by host that are to be downloaded, or are being so."""

@@ -13,6 +13,8 @@ from urllib.parse import quote
 from scrapy_neardup.fleet import frontier_scripts as scripts
 from scrapy_neardup.fleet.link import Link
 from scrapy_neardup.fleet.protocol import LEASE_S, Call, frontier_key
+from scrapy_neardup.sqlite_files import is_count
+from scrapy_neardup.state.mac import MAC_BYTES, REQUEST, is_mac, mac_of
 
 KEY_BYTES = 12
 LEAVE_AT_ONCE = 500  # leases that one call ends
@@ -23,7 +25,7 @@ class QueuedRequest(NamedTuple):
     """A request as the server keeps it.
 
     id      ascending in the order in which requests of one score are to be taken
-    record  host, key, score, payload
+    record  host, key, score, payload, MAC
     """
 
     id: bytes
@@ -40,7 +42,7 @@ class QueuedRequest(NamedTuple):
         """What only workers read."""
         (n_host,) = struct.unpack_from(">H", self.record)
         n_key = self.record[2 + n_host]
-        return self.record[2 + n_host + 1 + n_key + 8 :]
+        return self.record[2 + n_host + 1 + n_key + 8 : -MAC_BYTES]
 
 
 class Given(NamedTuple):
@@ -52,6 +54,7 @@ class Given(NamedTuple):
     is_started: bool  # all start requests are queued
     n_lost: int  # of which the server has lost all but the id
     n_returned: int  # given to workers whose lease has expired since; they wait again
+    foreign: list[bytes]  # ids of what is damaged, or what no worker queued
 
     @property
     def is_over(self) -> bool:
@@ -65,17 +68,23 @@ class SharedFrontier:
     ask    a question: a future that raises Unanswered
     tell   a message, which is sent until the server has it
 
+    Requests have a MAC, for a request may name any file and any method of the spider.
+
     has_gone_back  whether the server has forgotten a call that it had answered: it was restored
                    from an older file, or failed over to a replica that lagged behind
     """
 
-    def __init__(self, link: Link, prefix: str, worker: bytes, secret: int, spider: str) -> None:
+    def __init__(
+        self, link: Link, prefix: str, worker: bytes, secret: int, spider: str, own_key: int = 0
+    ) -> None:
+        """own_key: NEARDUP_KEY; 0 where the server has the secret, and could make any MAC."""
         self.ask, self.tell = link.ask, link.tell
         self._link = link
         self._key = frontier_key(prefix)
         self._who = quote(spider, safe=""), worker
         self._worker = worker
         self._secret = secret.to_bytes(8, "little")
+        self._own_key = own_key
         self._last = 0  # time of the last id
         self._n_takes = 0
         self._n_calls = self._n_answered = 0  # that the server counts
@@ -109,7 +118,8 @@ class SharedFrontier:
         except OverflowError as error:
             raise ValueError(f"priority {priority}: {error}") from error
         head = struct.pack(">H", len(name)) + name + struct.pack(">B", len(digest)) + digest
-        return QueuedRequest(id, head + score + payload)
+        signed = head + score + payload
+        return QueuedRequest(id, signed + mac_of(self._own_key, REQUEST, id, signed))
 
     def eviction(self) -> Future[str]:
         """By which policy the server may evict requests; "" if it evicts none, "?": unknown."""
@@ -119,7 +129,8 @@ class SharedFrontier:
     def push(self, requests: Sequence[QueuedRequest]) -> Future[list[int]]:
         """Queue requests; of each, 1 if it was queued, 0 if one of its id or key is known."""
         parts = (part for one in requests for part in one)
-        return self.ask(self._counted(scripts.PUSH, *parts))
+        call = self._counted(scripts.PUSH, *parts)
+        return self.ask(call._replace(read=lambda answer: _each(len(requests), call.read(answer))))
 
     def take(
         self,
@@ -143,7 +154,23 @@ class SharedFrontier:
         call = self._counted(
             scripts.TAKE, *arguments, int(1000 * rest_s), len(rooms), *in_hand, *released
         )
-        return self.ask(call._replace(read=lambda answer: _given(call.read(answer))))
+        return self.ask(call._replace(read=lambda answer: self._given(call.read(answer))))
+
+    def _given(self, answer: list[Any]) -> Given:
+        n_waiting, n_busy, is_started, n_lost, n_returned, *parts = answer
+        if not all(map(is_count, (n_waiting, n_busy, n_lost, n_returned))):
+            raise ValueError("numbers of requests that are none")
+        rows = [QueuedRequest(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+        own = [row for row in rows if self._is_own(row)]
+        foreign = [row.id for row in rows if not self._is_own(row)]
+        return Given(own, n_waiting, n_busy, bool(is_started), n_lost, n_returned, foreign)
+
+    def _is_own(self, row: QueuedRequest) -> bool:
+        """Whether a worker queued it so."""
+        if not (isinstance(row.id, bytes) and isinstance(row.record, bytes)):
+            raise TypeError("a request that is no bytes")
+        signed, code = row.record[:-MAC_BYTES], row.record[-MAC_BYTES:]
+        return is_mac(code, self._own_key, REQUEST, row.id, signed)
 
     def taken(self) -> None:
         """The answer to take() has come: the next one is to bring others."""
@@ -195,8 +222,8 @@ class SharedFrontier:
         return Call(script, self._key, (*self._who, *arguments), lambda answer: answer)
 
 
-def _given(answer: list[Any]) -> Given:
-    n_waiting, n_busy, is_started, n_lost, n_returned, *parts = answer
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    requests = [QueuedRequest(id, record) for id, record in pairs]
-    return Given(requests, n_waiting, n_busy, bool(is_started), n_lost, n_returned)
+def _each(n: int, answers: list[Any]) -> list[int]:
+    """The answers to so many questions. Raises ValueError where there are more or fewer."""
+    if len(answers) != n:
+        raise ValueError(f"{len(answers)} answers to {n} questions")
+    return answers

@@ -82,6 +82,7 @@ class FleetWorker:
         assert settings.backend
         blocks, (capacity, error_rate) = blocks_of(settings), of_a_generation(settings)
         self._server = Server(settings.backend)
+        self._own_key = settings.key or 0
         self._stats = stats_
         self._worker, self._numbers = token_bytes(WORKER_BYTES), count()
         self._ours: dict[int, SharedPage] = {}  # local id → page whose items are under way
@@ -207,7 +208,7 @@ class FleetWorker:
     def frontier(self, spider: str) -> SharedFrontier:
         """The requests that the workers of a spider share."""
         prefix = self._membership.prefix
-        return SharedFrontier(self._link, prefix, self._worker, self.key, spider)
+        return SharedFrontier(self._link, prefix, self._worker, self.key, spider, self._own_key)
 
     def exchange_rules(self, rules: Iterable[Rule]) -> list[Rule]:
         """Tell the other workers of learnt rules; what was heard of theirs since."""
