@@ -468,7 +468,9 @@ STRANGE = {
     "fields of other types": 'UPDATE change SET what = \'{"fields": 7, "added": {}}\'',
     "a crawl that began never": "UPDATE run SET started = 'x'",
     "a reason of bytes": "UPDATE run SET reason = x'00'",
-    "a view for a table": "DROP TABLE change; CREATE VIEW change AS SELECT randomblob(1e9) AS run",
+    "a view for a table": """ALTER TABLE change RENAME TO kept;
+        CREATE VIEW change AS SELECT * FROM kept""",
+    "a view that is huge": "DROP TABLE change; CREATE VIEW change AS SELECT randomblob(1e9) AS run",
 }
 
 
@@ -483,7 +485,7 @@ def test_a_stranger_s_visits_are_refused_or_told(tmp_path: Path, what: str) -> N
     with closing(sqlite3.connect(tmp_path / FILE)) as db:
         db.executescript(STRANGE[what])
     for form in ([], ["--json"], ["--csv"]):
-        codes = (2,) if what == "a view for a table" else (0, 1, 2)
+        codes = (2,) if what.startswith("a view") else (0, 1, 2)
         assert main(["changes", str(tmp_path), "--since", "1", *form]) in codes
 
 
