@@ -10,8 +10,8 @@ again. Some workers are stopped (SIGSTOP) for longer than their lease, and go on
 line at a time, which pages they fetched and which items left the pipelines. In the end every
 content has to be among these, and no more of them twice than the workers that were killed or
 paused had under way. With scrapy-redis's scheduler what is lost is only counted. With --recrawl the
-site is crawled once more under NEARDUP_RECRAWL, when every third content is another: each of these
-has to be kept, and no more of the others than were under way.
+site is crawled under NEARDUP_RECRAWL, and twice more: at once, when no page is due, so that each is
+to be reached and none kept; and when every third content is another one, which has to be kept.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from itertools import count
 from multiprocessing import Value
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from scrapy import Request, Spider, signals
@@ -89,6 +89,24 @@ def changes(content: str) -> bool:
 def n_changed_copies() -> int:
     pages = [(host, n) for host in range(N_HOSTS) for n in range(N_PAGES)]
     return sum(n % 5 == 4 and changes(content_of(host, n)) for host, n in pages)
+
+
+class Crawl(NamedTuple):
+    """One crawl of a site: on which day, under which settings, and which contents it is to keep."""
+
+    day: int
+    settings: dict[str, Any]
+    is_wanted: Callable[[str], bool]
+
+
+CHANGED = {"NEARDUP_RECRAWL": "changed"}
+ADAPTIVE = CHANGED | {"NEARDUP_REVISIT": "adaptive"}
+ONCE = [Crawl(0, {}, bool)]
+AGAIN = [
+    Crawl(0, ADAPTIVE, bool),
+    Crawl(0, ADAPTIVE, lambda content: False),
+    Crawl(1, CHANGED, changes),
+]
 
 
 def links_of(host: int, number: int) -> Iterator[tuple[int, int]]:
@@ -335,13 +353,14 @@ def judge(lines: list[str], is_wanted: Callable[[str], bool]) -> Counter[str]:
     wanted = set(filter(is_wanted, contents))
     twice = kept.total() - len(kept.keys() & wanted)
     counts |= Counter(lost=len(wanted - kept.keys()), twice=twice)
+    counts |= Counter(unreached=N_HOSTS * N_PAGES - len(fetched))
     return counts | Counter(contents=len(wanted), refetched=fetched.total() - len(fetched))
 
 
 def check(campaign: Campaign, counts: Counter[str], n_copies: int) -> None:
     """Raise if anything was lost. n_copies: of changed pages; those read first are kept, too."""
     folder = campaign.folder
-    assert not counts["lost"], f"lost: see {folder}"
+    assert not counts["lost"] + counts["unreached"], f"lost: see {folder}"
     most = campaign.kills.total() * CONCURRENT + n_copies
     assert counts["twice"] <= most, f"kept twice: {counts['twice']}; see {folder}"
     assert not counts["errors/frontier"], f"errors: see {folder}"
@@ -380,16 +399,15 @@ def main() -> None:
                 stack.callback(server.kill)
                 settings = {"NEARDUP_BACKEND": server.url, "REDIS_URL": server.url}
                 settings |= SCHEDULERS[options.scheduler]
-                if options.recrawl:
-                    settings["NEARDUP_RECRAWL"] = "changed"
-                for day.value in range(1 + options.recrawl):
-                    campaign = Campaign(folder, server, settings, address(0, port) + "/0")
+                for crawl in AGAIN if options.recrawl else ONCE:
+                    day.value = crawl.day
+                    started = settings | crawl.settings
+                    campaign = Campaign(folder, server, started, address(0, port) + "/0")
                     campaign.kills_to_the_end = options.scheduler != "fleet"
                     campaign.run(rng, min(options.each, options.kills - kills.total()))
                     diary = folder / "diary"
-                    is_wanted = changes if day.value else bool
-                    counts = judge(diary.read_text().splitlines(), is_wanted)
-                    diary.rename(folder / f"diary-{day.value}")
+                    counts = judge(diary.read_text().splitlines(), crawl.is_wanted)
+                    diary.unlink()
                     kills += campaign.kills
                     sum_ += counts
                     say(dict(campaign.kills), dict(counts))
