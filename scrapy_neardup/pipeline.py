@@ -15,8 +15,8 @@ from scrapy_neardup.crawl.item_judge import ItemReading
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.judge import TextReading
 from scrapy_neardup.crawl.page_lifecycle import Fate
-from scrapy_neardup.crawl.recrawl import Revisit
 from scrapy_neardup.crawl.session import CrawlSession
+from scrapy_neardup.crawl.visit_comparison import Revisit
 from scrapy_neardup.detect.decision import Decision
 
 

@@ -22,7 +22,7 @@ from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
 from scrapy_neardup.commands import main
-from scrapy_neardup.crawl.recrawl import (
+from scrapy_neardup.crawl.visit_items import (
     MAX_FIELDS_BYTES,
     MAX_ITEMS,
     differing,

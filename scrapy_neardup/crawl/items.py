@@ -10,7 +10,7 @@ from scrapy.http import Response
 
 from scrapy_neardup.crawl.body_cache import Body
 from scrapy_neardup.crawl.item_data import Visit
-from scrapy_neardup.crawl.recrawl import Revisit
+from scrapy_neardup.crawl.visit_comparison import Revisit
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.item_table import KeptItem

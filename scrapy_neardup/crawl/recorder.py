@@ -23,7 +23,7 @@ from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit_file import Status
 
 if TYPE_CHECKING:
-    from scrapy_neardup.crawl.recrawl import Revisit
+    from scrapy_neardup.crawl.visit_comparison import Revisit
     from scrapy_neardup.report.live import LiveView
 
 logger = logging.getLogger(__name__)

@@ -5,43 +5,43 @@ from __future__ import annotations
 import json
 import logging
 import time
-import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
-from zipfile import BadZipFile
 
-import numpy as np
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl.conditional import IN_FULL, ConditionalRequests, Validators, host_of
+from scrapy_neardup.crawl.conditional import IN_FULL, ConditionalRequests, Validators
 from scrapy_neardup.crawl.copies import Copies
 from scrapy_neardup.crawl.counts import THREAD_BYTES, Counts
 from scrapy_neardup.crawl.fail_open import FailOpen
-from scrapy_neardup.crawl.item_data import fields_apart, is_long
-from scrapy_neardup.crawl.item_fields import fields_of
+from scrapy_neardup.crawl.item_data import is_long
 from scrapy_neardup.crawl.program import Program
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
 from scrapy_neardup.crawl.revisits import HUB_PRIORITY, Revisits, hints_of, is_sitemap
 from scrapy_neardup.crawl.stored_requests import YieldedRequests, given_back, urls_stored
-from scrapy_neardup.detect import sites
+from scrapy_neardup.crawl.visit_comparison import Revisit, VisitComparison, stored_noise
+from scrapy_neardup.crawl.visit_items import (
+    SAME_TEXT,
+    Fields,
+    Shown,
+    packed_fields,
+    unpacked_fields,
+)
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision
-from scrapy_neardup.detect.page_table import site_number
-from scrapy_neardup.detect.revision import MAX_CHARS, Lines, Noise, Revision, read_again
-from scrapy_neardup.errors import SnapshotError
+from scrapy_neardup.detect.revision import MAX_CHARS, Revision
 from scrapy_neardup.factory import ttl_s
 from scrapy_neardup.ledger.schema import Action, Entry, EntryKind
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit_file import Status
 from scrapy_neardup.state.visits import (
     DEPARTED,
-    FIRST,
     UNKNOWN,
     Departure,
     Hint,
@@ -65,67 +65,12 @@ FLUSH_INTERVAL_S = 1.0
 HINTS_AT_ONCE = 500  # of a sitemap: about 15 ms
 MAX_NEW_LINKS = 100  # of a page, about which a fleet is asked
 MAX_STARTS = 10_000  # start URLs of which it is remembered that a run began with them
-# Items of a page whose fields are remembered, and bytes of those; of more, whether all are equal.
-MAX_ITEMS, MAX_FIELDS_BYTES = 200, 1 << 25
-MAX_ADDED, MAX_ADDED_CHARS = 20, 300  # new lines that are told, and how much of each
-MAX_TARGETS = 100_000  # lines of pages that were rewritten, counted to see if all have the same
-ONE_THING = 3  # pages that must have become the same before a site counts as out of order
-MAX_EARLY = 1000  # pages that are judged once more when the crawl ends
 MANY_GONE = 4  # known pages from which on most of them are not gone at once
-SAME_TEXT = 0  # stands for a field that repeats the page's text, which is compared by itself
-MIN_TEXT_CHARS = 100  # of such a field
 MANY_CHANGED = 20  # pages that must differ in one field only before it is named
-NOTHING_LEFT = -1
 NOT_MODIFIED = 304
 NOT_DUE = "not due"  # flag of a response that we made
 SITEMAPS = "_parse_sitemap"  # the callback of scrapy's SitemapSpider
 OF_SCHEDULE = ("n_visits", "n_changes", "since", "n_new", "due")
-
-
-class Revisit(NamedTuple):
-    """How a page compares with its earlier self.
-
-    visit      its row, as it is to be remembered
-    status     what it is, also where a crash made this run read it twice
-    passes     whether its items pass although it is unchanged
-    stands     whether its items pass although it repeats another page: they did before it changed,
-               or those that they repeat are there no longer
-    is_another whether it takes the place of an earlier self that said something else
-    fields     names of item fields that differ
-    added      lines that are new
-    n_removed  lines that are gone
-    """
-
-    visit: Visit
-    status: Status
-    passes: bool
-    stands: bool
-    is_another: bool
-    fields: list[str]
-    added: list[str]
-    n_removed: int
-
-    @property
-    def says_nothing_new(self) -> bool:
-        """Whether the items of the page are not to pass."""
-        return not self.passes and self.status in (Status.UNCHANGED, Status.MINOR)
-
-    @property
-    def tag(self) -> dict[str, object]:
-        """What an item is told of it."""
-        told: dict[str, object] = {"status": self.status.word}
-        if self.status == Status.CHANGED:
-            told |= {"fields": self.fields, "added": self.added, "removed": self.n_removed}
-        return told
-
-
-class Early(NamedTuple):
-    """A page that counted as changed; by the end it may be known that it varies there anyway."""
-
-    key: bytes
-    callback: str
-    url: str
-    places: list[list[int]]
 
 
 class Unread(NamedTuple):
@@ -179,29 +124,17 @@ class Recrawl:
         self._unread: WeakKeyDictionary[Request, Unread] = WeakKeyDictionary()
         self._prunes = not settings.follow_duplicates
         self._passes_all = settings.recrawl == "all"
-        # Items compared by fields: what those of an original were once is known for good.
-        self._by_fields = bool(settings.item_fields)
         self._ttl_s = ttl_s(settings)
-        self._noise = self._stored_noise()
+        self._comparison = VisitComparison(
+            stored_noise(visits, attempt),
+            judge.echoes,
+            self._copies.is_orphan,
+            bool(settings.item_fields),
+            attempt,
+        )
         self._starts: set[bytes] = set()
         self._misses_links = False  # whether a page that may hold links could not be read
-        self._early: list[Early] = []
-        self._only_fields: Counter[str] = Counter()  # field → pages on which only that differed
-        self._n_compared = 0
         crawler.signals.connect(self._dropped, signal=signals.request_dropped)
-        self._targets: Counter[object] = Counter()  # line of a rewritten page → pages that have it
-
-    def _stored_noise(self) -> Noise:
-        found = []
-        for packed in self._attempt("recrawl", self._visits.learnt) or ():
-            try:
-                found.append(Noise.unpack(packed, faded=not self._visits.goes_on))
-            except (SnapshotError, LookupError, ValueError, OSError, BadZipFile):
-                self._attempt.failed("recrawl")
-        noise, *others = found or [Noise()]
-        for other in others:
-            noise.merge(other)
-        return noise
 
     # --- requests and responses
 
@@ -452,8 +385,7 @@ class Recrawl:
         """A server says that a page is as it was."""
         run = self._visits.run
         self._conditions.trusted(visit)
-        if visit.lines is not None:
-            self._noise.stayed(number_of_host(visit.url), Lines.unpack(visit.lines))
+        self._comparison.confirmed(visit)
         row = visit._replace(
             run=run,
             linked=run,
@@ -519,7 +451,7 @@ class Recrawl:
     def _compare(
         self,
         page: CrawledPage,
-        fields: list[dict[str, int]] | None,
+        fields: Fields | None,
         now: Revision,
         yielded: YieldedRequests | None,
     ) -> None:
@@ -563,8 +495,8 @@ class Recrawl:
             )
         if earlier is None and (before is not None or visits.is_shared):
             visit = visit._replace(version=new_version())  # others may know what it was
-        self._judge.echoes.read(templates_host(visit.url), now.echoes, visit.time)
-        page.revisit = self._revisit(visit, earlier, now, fields, self._is_wanted(response))
+        passes = self._is_wanted(response)
+        page.revisit = self._comparison.compare(visit, earlier, now, fields, passes)
         if page.revisit.says_nothing_new:
             self._copies.unchanged(request, page.revisit.visit)
         if self._revisits is not None:
@@ -637,108 +569,14 @@ class Recrawl:
         url = referer.decode("utf-8", "replace")
         return self._key(Request(url)) if url.startswith(("http://", "https://")) else None
 
-    # --- how they compare
-
-    def _revisit(
-        self,
-        visit: Visit,
-        earlier: Visit | None,
-        now: Revision,
-        fields: list[dict[str, int]] | None,
-        passes: bool,
-    ) -> Revisit:
-        host = number_of_host(visit.url)
-        if earlier is None:
-            self._read(host, now)
-            return Revisit(visit, Status.NEW, passes, False, visit.version != FIRST, [], [], 0)
-        names = differing(unpacked_fields(earlier.items), fields)
-        if names is None:
-            self._attempt("recrawl", self._note_echoes, visit, earlier, now)
-        status, added, n_removed = self._status(host, earlier, now, names)
-        if earlier.run < visit.run:
-            self._n_compared += 1
-            kept = status
-            if names is not None and len(names) == 1:
-                self._only_fields[names[0]] += 1
-        else:  # read again in one run, as after a crash: what the run found first stands
-            kept = max(Status(earlier.status), status) if earlier.status else Status.NEW
-        if status == Status.CHANGED:
-            row = visit._replace(status=kept, version=new_version())
-            stands = not (earlier.repeats or self._is_out_of_order())
-            return Revisit(row, status, passes, stands, True, names or [], added, n_removed)
-        if self._copies.is_orphan(earlier):
-            row = visit._replace(first=visit.run, version=new_version())
-            return Revisit(row, Status.NEW, passes, self._by_fields, True, [], [], 0)
-        row = visit._replace(
-            status=kept, version=earlier.version, copy_of=earlier.copy_of, repeats=earlier.repeats
-        )
-        return Revisit(row, status, passes, False, False, [], added, n_removed)
-
-    def _status(
-        self, host: int, earlier: Visit, now: Revision, names: list[str] | None
-    ) -> tuple[Status, list[str], int]:
-        """What a page is, its new lines, and how many are gone. names: fields that differ."""
-        if (earlier.text, earlier.data) == (now.text, now.data):
-            self._read(host, now)
-            if now.lines is not None:
-                self._noise.stayed(host, now.lines)
-            return (Status.CHANGED if names else Status.UNCHANGED), [], 0
-        if earlier.lines is None or now.lines is None:
-            self._targets[now.text] += 1
-            return Status.CHANGED, [], 0
-        before = Lines.unpack(earlier.lines)
-        found = self._noise.difference(host, before, now.lines)
-        added = [now.shown[at][:MAX_ADDED_CHARS] for at in found.added[:MAX_ADDED]]
-        if self._noise.is_rewritten(host, before, now.lines):
-            self._note_target(before, now.lines)
-            return Status.CHANGED, added, found.n_removed
-        self._read(host, now)
-        if names:
-            return Status.CHANGED, added, found.n_removed
-        if self._noise.knows(host):
-            self._noise.learn(host, found)
-        if self._noise.is_all(host, found.places):
-            return Status.MINOR, added, found.n_removed
-        if len(self._early) < MAX_EARLY:
-            self._early.append(Early(earlier.key, earlier.callback, earlier.url, found.places))
-        return Status.CHANGED, added, found.n_removed
-
-    def _note_echoes(self, visit: Visit, earlier: Visit, now: Revision) -> None:
-        """What lines that may tell of the visit have become, on a page with the same items."""
-        if earlier.lines is None or now.lines is None:
-            return
-        before, host = Lines.unpack(earlier.lines), templates_host(visit.url)
-        if self._noise.is_rewritten(number_of_host(visit.url), before, now.lines):
-            return
-        # Of a page that was not downloaded last time it is not known when it was as it is stored.
-        elapsed = None if earlier.trusted else visit.time - earlier.time
-        for echo in now.echoes:
-            if (both := read_again(echo, before, now.lines)) is not None:
-                self._judge.echoes.compared(host, visit.key, echo, *both, elapsed)
-
-    def _read(self, host: int, now: Revision) -> None:
-        if now.lines is not None:
-            self._noise.read(host, now.lines)
-
-    def _note_target(self, before: Lines, now: Lines) -> None:
-        """Count what a page was rewritten into, to see whether it is the same on most pages."""
-        new = np.setdiff1d(now.masked, before.masked).tolist() or [NOTHING_LEFT]
-        if len(self._targets) < MAX_TARGETS:
-            self._targets.update(new)
-
-    def _is_out_of_order(self) -> bool:
-        """Whether most known pages seem to have become the same thing."""
-        n_same = max(self._targets.values(), default=0)
-        return n_same >= ONE_THING and 2 * n_same > self._n_compared
-
     # --- items
 
     async def _read_fields(
         self, items: list[Any], page: CrawledPage, content: PageContent | str | None
-    ) -> list[dict[str, int]] | None:
+    ) -> Fields | None:
         """_fields(), off the loop's thread where that takes long."""
 
-        def read() -> list[dict[str, int]] | None:
+        def read() -> Fields | None:
             return self._attempt("recrawl", self._fields, items, page, content)
 
         is_slow = len(page.response.body) >= THREAD_BYTES or self._attempt(
@@ -748,7 +586,7 @@ class Recrawl:
 
     def _fields(
         self, items: list[Any], page: CrawledPage, content: PageContent | str | None
-    ) -> list[dict[str, int]] | None:
+    ) -> Fields | None:
         """Of each item, a digest of each field; None where one cannot be read."""
         text = content if isinstance(content, str) else content.text if content else ""
         shown = Shown.of(text if len(text) <= MAX_CHARS else "")
@@ -823,11 +661,11 @@ class Recrawl:
             visits.revert()
             self._judge.echoes.forget_crawl()
         else:
-            minor = [one for one in self._early if self._is_noise(one)]
+            minor = self._comparison.minor()
             visits.minor([(one.key, one.callback, one.url) for one in minor])
             visits.conclude(departures)
             self._depart(departures)
-            visits.set_learnt(self._noise.pack())
+            visits.set_learnt(self._comparison.noise.pack())
             self._judge.echoes.conclude()
             self._record(departures)
         visits.set_starts(b"".join(sorted(self._starts)))
@@ -836,13 +674,14 @@ class Recrawl:
 
     def _advise(self) -> None:
         """Name a field that makes most pages changed: it may differ at every visit."""
-        for name, n in self._only_fields.most_common(1):
-            if name and n >= MANY_CHANGED and 2 * n > self._n_compared:
+        n_compared = self._comparison.n_compared
+        for name, n in self._comparison.only_fields.most_common(1):
+            if name and n >= MANY_CHANGED and 2 * n > n_compared:
                 logger.info(
                     "neardup: of %d known pages %d are changed for their field %r alone. If it "
                     "differs at every visit, whatever the page says, leave it out: "
                     "NEARDUP_IGNORE_FIELDS = [%r]",
-                    *(self._n_compared, n, name, name),
+                    *(n_compared, n, name, name),
                 )
 
     def _depart(self, departures: list[Departure]) -> None:
@@ -852,10 +691,6 @@ class Recrawl:
                 self._judge.move(one.url, one.target)
             else:
                 self._judge.forget(one.url)
-
-    def _is_noise(self, early: Early) -> bool:
-        """Whether a page that passed as changed differs, as is known now, in noise only."""
-        return self._noise.is_all(number_of_host(early.url), early.places)
 
     def _read_all_links(self) -> bool:
         """Whether what is linked nowhere is gone: every page that could link it was read."""
@@ -875,7 +710,7 @@ class Recrawl:
     def _is_outage(self, n_gone: int) -> bool:
         """Whether the site seems out of order; said, and counted."""
         n_known = self._visits.n_known()
-        if self._is_out_of_order():
+        if self._comparison.is_out_of_order():
             what = "became the same page"
         elif n_known >= MANY_GONE and 2 * n_gone > n_known:
             what = "are gone"
@@ -905,101 +740,8 @@ async def _nothing(response: Response) -> AsyncIterator[Any]:
     yield
 
 
-def number_of_host(url: str) -> int:
-    """By which what varies on a host is kept."""
-    return site_number(host_of(url))
-
-
-def templates_host(url: str) -> int:
-    """By which the detector keeps what it knows of a host: without its port."""
-    return site_number(sites.host_of(url))
-
-
 def _callback(request: Request) -> str:
     return callback_of(request) or "parse"
-
-
-class Shown(NamedTuple):
-    """What a reader of a page sees, to tell which fields of items repeat it."""
-
-    n_chars: int
-    words: frozenset[str]
-
-    @classmethod
-    def of(cls, text: str) -> Shown:
-        """The words of a text."""
-        words = text.split()
-        return cls(sum(map(len, words)), frozenset(words))
-
-    def fields_in(self, item: Any, names: dict[str, int]) -> list[str]:
-        """Fields that hold most of the page's text and nothing else: the page speaks for them."""
-        found = []
-        for name, value in fields_of(item).items():
-            words = [word for text in strings(value) for word in text.split()]
-            n_chars = sum(map(len, words))
-            if n_chars >= MIN_TEXT_CHARS and 2 * n_chars >= self.n_chars and name in names:
-                found += [name] if self.words.issuperset(words) else []
-        return found
-
-
-def strings(value: Any) -> list[str]:
-    """A string, or the strings of a list; none where there is anything else."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
-        return list(value)
-    return []
-
-
-def packed_fields(fields: list[dict[str, int]] | None) -> bytes:
-    """What is remembered of a page's items; nothing where they cannot be read."""
-    if fields is None:
-        return b""
-    # In JSON a character takes at most 12 bytes, and a hash with what is around it 32.
-    n_bytes = sum(12 * len(name) + 32 for one in fields for name in one)
-    if len(fields) > MAX_ITEMS or n_bytes > MAX_FIELDS_BYTES // 2:
-        whole = zlib.crc32(repr(sorted(sorted(one.items()) for one in fields)).encode())
-        fields = [{"": whole}]
-    return zlib.compress(json.dumps(fields).encode("ascii"), 1)
-
-
-def unpacked_fields(packed: bytes) -> list[dict[str, int]] | None:
-    """What packed_fields() was given. Raises ValueError, zlib.error."""
-    if not packed:
-        return None
-    unpacker = zlib.decompressobj()
-    text = unpacker.decompress(packed, MAX_FIELDS_BYTES)
-    if not unpacker.eof:
-        raise ValueError(f"the fields of a page have more than {MAX_FIELDS_BYTES:,} bytes")
-    fields: list[dict[str, int]] = json.loads(text)
-    return fields
-
-
-def differing(
-    earlier: list[dict[str, int]] | None, now: list[dict[str, int]] | None
-) -> list[str] | None:
-    """Names of fields in which a page's items differ; "" stands for what has no name.
-
-    None, as an empty list, says that they do not. Items in another order are equal.
-    """
-    if earlier is None or now is None:
-        return [""]
-    if len(now) > MAX_ITEMS or [*map(list, earlier)] == [[""]]:  # only whether all are equal
-        now = unpacked_fields(packed_fields(now))
-    assert now is not None
-    left = Counter(tuple(sorted(one.items())) for one in earlier)
-    changed = []
-    for one in now:
-        if left[pairs := tuple(sorted(one.items()))]:
-            left[pairs] -= 1
-        else:
-            changed.append(one)
-    if not changed and not left.total():
-        return None
-    names: set[str] = set()
-    for one, pairs in zip(changed, left.elements(), strict=False):
-        names.update(fields_apart(one, dict(pairs)))
-    return sorted(names) or [""]
 
 
 def in_words(

@@ -1,0 +1,99 @@
+"""What is remembered of the items of a page that was read: a digest of each of their fields."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from typing import Any, NamedTuple
+
+from scrapy_neardup.crawl.item_data import fields_apart
+from scrapy_neardup.crawl.item_fields import fields_of
+
+# Items of a page whose fields are remembered, and bytes of those; of more, whether all are equal.
+MAX_ITEMS, MAX_FIELDS_BYTES = 200, 1 << 25
+SAME_TEXT = 0  # stands for a field that repeats the page's text, which is compared by itself
+MIN_TEXT_CHARS = 100  # of such a field
+
+Fields = list[dict[str, int]]  # of each item the digests of its fields, by name
+
+
+class Shown(NamedTuple):
+    """What a reader of a page sees, to tell which fields of items repeat it."""
+
+    n_chars: int
+    words: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> Shown:
+        """The words of a text."""
+        words = text.split()
+        return cls(sum(map(len, words)), frozenset(words))
+
+    def fields_in(self, item: Any, names: dict[str, int]) -> list[str]:
+        """Fields that hold most of the page's text and nothing else: the page speaks for them."""
+        found = []
+        for name, value in fields_of(item).items():
+            words = [word for text in strings(value) for word in text.split()]
+            n_chars = sum(map(len, words))
+            if n_chars >= MIN_TEXT_CHARS and 2 * n_chars >= self.n_chars and name in names:
+                found += [name] if self.words.issuperset(words) else []
+        return found
+
+
+def strings(value: Any) -> list[str]:
+    """A string, or the strings of a list; none where there is anything else."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+        return list(value)
+    return []
+
+
+def packed_fields(fields: Fields | None) -> bytes:
+    """What is remembered of a page's items; nothing where they cannot be read."""
+    if fields is None:
+        return b""
+    # In JSON a character takes at most 12 bytes, and a hash with what is around it 32.
+    n_bytes = sum(12 * len(name) + 32 for one in fields for name in one)
+    if len(fields) > MAX_ITEMS or n_bytes > MAX_FIELDS_BYTES // 2:
+        whole = zlib.crc32(repr(sorted(sorted(one.items()) for one in fields)).encode())
+        fields = [{"": whole}]
+    return zlib.compress(json.dumps(fields).encode("ascii"), 1)
+
+
+def unpacked_fields(packed: bytes) -> Fields | None:
+    """What packed_fields() was given. Raises ValueError, zlib.error."""
+    if not packed:
+        return None
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(packed, MAX_FIELDS_BYTES)
+    if not unpacker.eof:
+        raise ValueError(f"the fields of a page have more than {MAX_FIELDS_BYTES:,} bytes")
+    fields: Fields = json.loads(text)
+    return fields
+
+
+def differing(earlier: Fields | None, now: Fields | None) -> list[str] | None:
+    """Names of fields in which a page's items differ; "" stands for what has no name.
+
+    None, as an empty list, says that they do not. Items in another order are equal.
+    """
+    if earlier is None or now is None:
+        return [""]
+    if len(now) > MAX_ITEMS or [*map(list, earlier)] == [[""]]:  # only whether all are equal
+        now = unpacked_fields(packed_fields(now))
+    assert now is not None
+    left = Counter(tuple(sorted(one.items())) for one in earlier)
+    changed = []
+    for one in now:
+        if left[pairs := tuple(sorted(one.items()))]:
+            left[pairs] -= 1
+        else:
+            changed.append(one)
+    if not changed and not left.total():
+        return None
+    names: set[str] = set()
+    for one, pairs in zip(changed, left.elements(), strict=False):
+        names.update(fields_apart(one, dict(pairs)))
+    return sorted(names) or [""]
