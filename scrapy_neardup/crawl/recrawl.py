@@ -458,33 +458,13 @@ class Recrawl:
         response, visits = page.response, self._visits
         request = response.request
         assert request is not None
-        key = self._key(request)
-        if key is None:
+        if (key := self._key(request)) is None:
             return
-        callback = _callback(request)
-        before = visits.visit(key, callback)
+        before = visits.visit(key, _callback(request))
         earlier = before if before is not None and self._counts(before) else None
-        packed = packed_fields(fields)
-        visit = Visit(
-            key,
-            visits.spider,
-            callback,
-            visits.run,
-            earlier.first if earlier is not None else visits.run,
-            before.done if before is not None else b"",
-            visits.run,
-            Status.NEW,
-            time.time(),
-            response.url,
-            now.text,
-            now.data,
-            packed,
-            None if now.lines is None else now.lines.pack(),
-            page.n_links,
-            None,
-            self._found_on(request),
-            int(response.meta.get("depth", 0)),
-        )
+        visit = self._visit(page, request, key, earlier, fields, now)
+        if before is not None:
+            visit = visit._replace(done=before.done)
         validators, program = Validators.of(response), self._programs.get(request)
         if yielded is not None and (requests := yielded.packed()) is not None:
             visit = visit._replace(
@@ -504,6 +484,38 @@ class Recrawl:
         if earlier is not None and earlier.program == program and earlier.run < visits.run:
             status = page.revisit.status
             self._conditions.compared(earlier, validators, status, visit.requests)
+
+    def _visit(
+        self,
+        page: CrawledPage,
+        request: Request,
+        key: bytes,
+        earlier: Visit | None,
+        fields: Fields | None,
+        now: Revision,
+    ) -> Visit:
+        """The row of a page that was read now, not compared yet."""
+        run = self._visits.run
+        return Visit(
+            key,
+            self._visits.spider,
+            _callback(request),
+            run,
+            first=run if earlier is None else earlier.first,
+            done=b"",
+            linked=run,
+            status=Status.NEW,
+            time=time.time(),
+            url=page.response.url,
+            text=now.text,
+            data=now.data,
+            items=packed_fields(fields),
+            lines=None if now.lines is None else now.lines.pack(),
+            links=page.n_links,
+            copy_of=None,
+            found_on=self._found_on(request),
+            depth=int(page.response.meta.get("depth", 0)),
+        )
 
     def _scheduled(
         self, revisits: Revisits, page: CrawledPage, earlier: Visit | None, revisit: Revisit

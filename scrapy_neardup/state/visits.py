@@ -50,7 +50,7 @@ class Visit(NamedTuple):
     linked    run that last found a link to it
     text      digest of what a reader sees
     data      digest of what markup and scripts say besides
-    items     what its items held, see crawl/recrawl.py
+    items     what its items held, see crawl/visit_items.py
     lines     see Lines.pack; None where only the digests are known
     links     requests that its callback yielded
     copy_of   key of the page that it repeats
