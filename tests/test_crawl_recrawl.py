@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -22,13 +21,6 @@ from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
 from scrapy_neardup.commands import main
-from scrapy_neardup.crawl.visit_items import (
-    MAX_FIELDS_BYTES,
-    MAX_ITEMS,
-    differing,
-    packed_fields,
-    unpacked_fields,
-)
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.state.visit_file import FILE, changes, opened, runs
 from scrapy_neardup.state.visits import Visit, Visits
@@ -653,24 +645,6 @@ def test_an_unchanged_page_of_which_nothing_was_kept_has_no_copies(
     mock_site.add("/copy", product(0))  # asked for last
     second = recrawl(mock_site, tmp_path)
     assert second.urls == [mock_site.url("/copy")]
-
-
-def test_a_page_of_very_many_items_is_compared_as_a_whole() -> None:
-    fields = [{"n": number} for number in range(MAX_ITEMS + 1)]
-    earlier = unpacked_fields(packed_fields(fields))
-    assert not differing(earlier, fields[::-1])
-    assert differing(earlier, [*fields[1:], {"n": -1}])
-    assert differing(earlier, fields[:3])
-
-
-def test_fields_that_unpack_to_more_than_is_stored_are_not_unpacked() -> None:
-    fields = [{f"{'long name ' * 500}{number}": number} for number in range(MAX_ITEMS)]
-    many = [one | {"x" * 10_000: 1} for one in fields]
-    assert not differing(unpacked_fields(packed_fields(fields)), fields)
-    assert not differing(unpacked_fields(packed_fields(many)), many[::-1])
-    assert differing(unpacked_fields(packed_fields(many)), many[1:])
-    with pytest.raises(ValueError, match="more than"):
-        unpacked_fields(zlib.compress(b"[" + b" " * MAX_FIELDS_BYTES + b"]"))
 
 
 @pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
