@@ -9,18 +9,15 @@ processes.
 
 import argparse
 import json
-import subprocess
 import sys
-import time
 from collections import Counter
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.dedup_peers import of_group
+from benchmarks.dedup_peers import timed
 from benchmarks.planted import KINDS, Planted, write
-
-SAMPLE_S = 1.0
 
 
 def main() -> None:
@@ -44,20 +41,14 @@ def main() -> None:
 def run(corpus: Path, out: Path, jobs: int) -> dict[str, Any]:
     """Run the command; how long it took, and the CPU seconds and memory of its processes."""
     command = [sys.executable, "-m", "scrapy_neardup", "dedup", str(corpus), "--out", str(out)]
-    began, cpu, peak = time.monotonic(), dict[int, float](), 0.0
-    process = subprocess.Popen([*command, "--jobs", str(jobs), "--json"], process_group=0)
-    while process.poll() is None:
-        time.sleep(SAMPLE_S)
-        seconds, megabytes = of_group(process.pid)
-        cpu |= seconds
-        peak = max(peak, megabytes)
-    if process.returncode:
-        raise SystemExit(f"the command ended with {process.returncode}")
+    took = timed([*command, "--jobs", str(jobs)], inf)
+    if took.failed:
+        raise SystemExit(took.failed)
     return {
-        "wall s": round(time.monotonic() - began, 1),
-        "CPU s": round(sum(cpu.values()), 1),
-        "CPU s of the process that decides": cpu[process.pid],
-        "peak MB": round(peak),
+        "wall s": round(took.wall_s, 1),
+        "CPU s": round(took.cpu_s, 1),
+        "CPU s of the main process": round(took.main_cpu_s, 1),
+        "peak MB": round(took.peak_mb),
     }
 
 
