@@ -95,6 +95,13 @@ def test_heads_are_title_and_h1() -> None:
     assert page_data(root, URL, b"").heads == ["A lamp", "The lamp"]
 
 
+def test_without_an_h1_a_head_is_what_markup_calls_the_title() -> None:
+    called = '<div class="title">The <b>lamp</b></div><div class="title">More lamps</div>'
+    page = f"<head><title>Lamps</title></head>{called}"
+    for markup, head in ((page, "The lamp"), (f"{page}<h1>A lamp</h1>", "A lamp")):
+        assert page_data(html.document_fromstring(markup), URL, b"").heads == ["Lamps", head]
+
+
 def now(**before: float) -> str:
     return (datetime.now(UTC) - timedelta(**before)).isoformat()
 

@@ -69,6 +69,20 @@ def classes(heading: str) -> Iterator[tuple[str, str]]:
     return iter(pages)
 
 
+def member_lists() -> Iterator[tuple[str, str]]:
+    """Eight errors that have all members of their base, listed as Doxygen lists them."""
+    for n in range(8):
+        name = f"lib::{prose(f'error {n}', 1)}_error"
+        title = f'<title>lib: Member List</title><div class="title">{name} Member List</div>'
+        about = f"This is the complete list of members for {name}, including all inherited members."
+        yield name, f"{title}<p>{about}</p><ul>{inherited(0)}</ul>"
+
+
+def test_no_list_of_members_falls_whose_class_stands_in_no_heading() -> None:
+    others = classes("<title>lib: {name}</title>")
+    assert fallen([*others, *member_lists()], key=4) == []
+
+
 @pytest.mark.parametrize(
     "heading", ["<title>{name} (API)</title>", "<title>API</title><h1>Class {name}</h1>"]
 )

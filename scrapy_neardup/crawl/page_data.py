@@ -119,7 +119,7 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
 class PageData(NamedTuple):
     """What a page says outside its text.
 
-    heads         its title and its h1 headings
+    heads         its title and its h1 headings; without an h1, what its markup calls the title
     lines         "path value", one for each value of JSON and markup, in the order of the page
     details       "name value", one for each string or number of what else scripts say, for each
                   attribute that says something by itself, and for hidden text
@@ -143,7 +143,7 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
     room = PATHS_FREE + PATHS_GROWTH * len(body)
     lines, details = _Lines(url, room), _Lines(url, room)
     nested: set[etree._Element] = set()
-    unread_chars = 0
+    unread_chars, has_h1 = 0, False
     for element in root.iter("script", "meta", "title", "h1", *HIDDEN):
         match element.tag:
             case "script":
@@ -151,6 +151,7 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
             case "meta":
                 _add_meta(lines, element)
             case "h1":
+                has_h1 = True
                 if element not in nested:  # else its text is that of the one around it, too
                     for inner in element.iterdescendants("h1"):
                         nested.add(inner)
@@ -169,6 +170,8 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
                 for inner in element.iterdescendants("title"):
                     nested.add(inner)
                 details.add("title", "title", text_in(element))
+    if not has_h1:
+        heads += map(_head, _called_title(root))
     n_itemprops = body.count(b"itemprop")
     if n_itemprops > MAX_ITEMPROPS:
         raise OverBudget(f"{n_itemprops} times itemprop, at most {MAX_ITEMPROPS}")
@@ -222,6 +225,9 @@ def text_in(element: etree._Element) -> str:
 
 
 _with_itemprop = etree.XPath("//*[@itemprop]")
+# Doxygen and older Javadoc name what a page is about there, and nowhere else: <title> is the same
+# on all lists of members.
+_called_title = etree.XPath("(//div[@class='title'])[1]")
 
 
 class _Lines:
