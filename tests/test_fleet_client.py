@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -96,6 +97,11 @@ def test_a_server_that_hangs_does_not_hold_the_loop(server: RunningServer) -> No
         return turns
 
     assert asyncio.run(turns_while_asking()) > 100
+    with socket.create_connection(("127.0.0.1", server.port)) as other:
+        other.settimeout(0.1)
+        other.sendall(b"PING\r\n")
+        with pytest.raises(TimeoutError):  # nobody waited until it went on
+            other.recv(1)
     server.kill()
     worker.close()
 
