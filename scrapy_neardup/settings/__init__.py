@@ -400,6 +400,10 @@ class NearDupSettings:
         for f in fields(self):
             value = f.metadata["reader"](f.name.upper(), getattr(self, f.name))
             object.__setattr__(self, f.name, value)  # what Python has for frozen dataclasses
+        self._check_index_and_engine()
+        self._check_revisit()
+
+    def _check_index_and_engine(self) -> None:
         if self.blocks is not None and self.blocks <= self.distance:
             raise refuse(
                 "BLOCKS",
@@ -412,6 +416,8 @@ class NearDupSettings:
                 "BOARD", None, "the board's serial port with NEARDUP_ENGINE='board'",
                 "Set it, for example to '/dev/ttyUSB0'",
             )  # fmt: skip
+
+    def _check_revisit(self) -> None:
         if self.revisit is not None and self.recrawl != "changed":
             raise refuse(
                 "REVISIT",
