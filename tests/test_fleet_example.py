@@ -5,14 +5,16 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleets import RunningServer
-from mock_site import MockSite, page, prose
+from fleets import RunningServer, wait_until
+from mock_site import MockSite, Reply, page, prose, running_site
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
+from scrapy_neardup.fleet.operations import Operator
 from scrapy_neardup.report.metrics import metric_of
 from scrapy_neardup.stats import DOCS
 
@@ -35,11 +37,34 @@ def test_the_compose_file_mounts_files_that_there_are() -> None:
     assert all((FOLDER / name).is_file() for name in (*mounted, "worker.py"))
 
 
+class Waiting(MockSite):
+    """Answers once three workers take part: one that starts behind the others' end reads the start
+    page again."""
+
+    fleet: Operator
+    is_open = False
+
+    def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
+        with self._lock:
+            if not self.is_open:
+                wait_until(lambda: [q.busy + q.idle for q in self.fleet.status().queues] == [3])
+                self.is_open = True
+        return super().reply(method, path, cookie, body)
+
+
+@pytest.fixture
+def waiting_site(server: RunningServer) -> Iterator[Waiting]:
+    with running_site(Waiting) as site:
+        site.fleet = Operator(server.url, "neardup")
+        yield site
+        site.fleet.close()
+
+
 def test_three_workers_of_the_example_keep_each_page_once(
-    server: RunningServer, mock_site: MockSite, tmp_path: Path
+    server: RunningServer, waiting_site: Waiting, tmp_path: Path
 ) -> None:
-    links = [mock_site.url(f"/page/{n}") for n in range(20)]
-    root = mock_site.add("/root", page(prose("root"), *links))
+    links = [waiting_site.url(f"/page/{n}") for n in range(20)]
+    root = waiting_site.add("/root", page(prose("root"), *links))
     environment = {"START": root, "NEARDUP_BACKEND": server.url, "ITEMS": str(tmp_path)}
     environment |= {"METRICS_PORT": "0"}
     workers = [

@@ -225,7 +225,7 @@ def text_in(element: etree._Element) -> str:
 
 
 _with_itemprop = etree.XPath("//*[@itemprop]")
-# Doxygen and older Javadoc name what a page is about there, and nowhere else: <title> is the same
+# Doxygen names what a page is about there, and nowhere else: <title> is the same
 # on all lists of members.
 _called_title = etree.XPath("(//div[@class='title'])[1]")
 
