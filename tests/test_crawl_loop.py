@@ -19,7 +19,7 @@ from scrapy_neardup.detect.page_reading import OwnPart, PageReading
 PACKAGE = str(Path(scrapy_neardup.__file__).parent)
 # They pass texts on, or look at a bounded part.
 PASSES = {
-    *("body", "decide_item", "decide_text", "page_judged"),
+    *("body", "decide_item", "decide_text", "entry_of", "page_judged"),
     *("_lines", "_read_fields", "_revision", "adds", "fields_text", "is_item", "read_text"),
 }
 LAZY = {"_words", "fingerprint", "odd_row", "facts", "all_facts", "signatures", "attribute_bits"}
