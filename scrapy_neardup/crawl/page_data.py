@@ -225,8 +225,8 @@ def text_in(element: etree._Element) -> str:
 
 
 _with_itemprop = etree.XPath("//*[@itemprop]")
-# Doxygen names what a page is about there, and nowhere else: <title> is the same
-# on all lists of members.
+# Doxygen names what a page is about there, and nowhere else: <title> is the same on all lists of
+# members.
 _called_title = etree.XPath("(//div[@class='title'])[1]")
 
 
