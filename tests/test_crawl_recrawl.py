@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -22,6 +22,7 @@ from scrapy.http import Response
 
 from scrapy_neardup.commands import main
 from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.state import visits
 from scrapy_neardup.state.visit_file import FILE, changes, opened, runs
 from scrapy_neardup.state.visits import Visit, Visits
 from tests.crawls import Outcome, PagesSpider, crawl
@@ -373,7 +374,7 @@ KILLED = """
 import os, signal, sys
 from scrapy_neardup.crawl.session import CrawlSession
 from tests.crawls import crawl
-from tests.test_crawl_recrawl import Shop
+from tests.test_crawl_recrawl import Several, Shop
 
 class Killed(Shop):
     def parse(self, response):
@@ -766,6 +767,96 @@ def test_a_link_that_the_depth_hid_makes_no_page_gone(mock_site: MockSite, tmp_p
     mock_site.add("/hub", page("hub", "/c"))
     mock_site.add("/c", product(3, "1.00"))
     assert mock_site.url("/c") in recrawl(mock_site, tmp_path, DEPTH_LIMIT=2).urls
+
+
+class Several(Shop):
+    """Begins with each of its start URLs."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        for url in self.seed.split():
+            yield Request(url, dont_filter=True)
+
+
+def add_sections(site: MockSite, linked: int = 4) -> None:
+    """Two start pages; /a leads to some of four pages, /b to four others."""
+    for name, n in (("a", linked), ("b", 4)):
+        site.add(f"/{name}", page(name, *(f"/{name}/{i}" for i in range(n))))
+        for i in range(4):
+            site.add(f"/{name}/{i}", product(i, text=prose(ord(name) * 100 + i, 40)))
+
+
+def recrawl_from(site: MockSite, folder: Path, *paths: str, **settings: Any) -> Outcome:
+    where = {"NEARDUP_STATE_DIR": str(folder), "NEARDUP_RECRAWL": "changed"} | settings
+    return crawl(Several, where, seed=" ".join(map(site.url, paths)))
+
+
+def test_what_was_found_through_another_start_url_is_not_gone(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_sections(mock_site)
+    assert found(recrawl_from(mock_site, tmp_path, "/a", "/b")) == {"new": 10}
+    assert found(recrawl_from(mock_site, tmp_path, "/a")) == {"unchanged": 5}
+    add_sections(mock_site, linked=3)
+    third = recrawl_from(mock_site, tmp_path, "/a")  # with the start URLs of the last crawl
+    assert found(third) == {"unchanged": 3, "changed": 1, "gone": 1}
+    assert events(tmp_path, 3, "gone") == {mock_site.url("/a/3"): None}
+    assert found(recrawl_from(mock_site, tmp_path, "/a", "/b")) == {"unchanged": 9}
+
+
+def test_a_crawl_cut_short_with_fewer_start_urls_makes_no_other_page_gone(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_sections(mock_site)
+    recrawl_from(mock_site, tmp_path, "/a", "/b")
+    recrawl_from(mock_site, tmp_path, "/a", CLOSESPIDER_PAGECOUNT=1)
+    assert found(recrawl_from(mock_site, tmp_path, "/a")) == {"unchanged": 5}
+    assert found(recrawl_from(mock_site, tmp_path, "/a", "/b")) == {"unchanged": 10}
+
+
+def test_start_urls_of_a_run_that_was_killed_are_remembered(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_sections(mock_site)
+    both = " ".join(map(mock_site.url, ("/a", "/b")))
+    root = Path(__file__).resolve().parents[1]
+    program = KILLED.replace("Shop", "Several").replace("/p/5", "/b/3")
+    arguments = [sys.executable, "-c", program, both, str(tmp_path)]
+    killed = subprocess.run(arguments, capture_output=True, text=True, cwd=root)
+    assert killed.returncode == -signal.SIGKILL
+    assert mock_site.url("/b/0") in killed.stdout
+    recrawl_from(mock_site, tmp_path, "/a")  # ends that run
+    assert "gone" not in found(recrawl_from(mock_site, tmp_path, "/a"))
+
+
+def test_of_more_start_urls_than_are_remembered_no_page_is_gone(
+    mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visits, "MAX_STARTS", 1)
+    add_sections(mock_site)
+    recrawl_from(mock_site, tmp_path, "/a", "/b")
+    assert "gone" not in found(recrawl_from(mock_site, tmp_path, "/a"))
+    assert "gone" not in found(recrawl_from(mock_site, tmp_path, "/a"))
+
+
+def test_a_page_of_links_that_failed_before_a_kill_makes_no_page_gone(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    mock_site.add("/start", page("start", "/mid", "/p/9"))
+    mock_site.add("/mid", page("mid", "/hub", "/p/5"))
+    mock_site.add("/hub", page("hub", *(f"/p/{i}" for i in range(2))))
+    for i in (0, 1, 5, 9):
+        mock_site.add(f"/p/{i}", product(i))
+    assert found(recrawl(mock_site, tmp_path)) == {"new": 7}
+    mock_site.add("/hub", "out of order", status=503)
+    start = mock_site.url("/start")
+    root = Path(__file__).resolve().parents[1]
+    program = KILLED.replace('"DEPTH_PRIORITY"', '"RETRY_TIMES": 0, "DEPTH_PRIORITY"')
+    arguments = [sys.executable, "-c", program, start, str(tmp_path)]
+    killed = subprocess.run(arguments, capture_output=True, text=True, cwd=root)
+    assert killed.returncode == -signal.SIGKILL
+    rest = recrawl(mock_site, tmp_path, RETRY_TIMES=0)
+    assert "gone" not in found(rest)
+    assert mock_site.gets("/hub") == 3  # so it was missed in this process, too
 
 
 def of_the_visit(visit: int, number: int) -> str:

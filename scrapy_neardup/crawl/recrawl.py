@@ -64,7 +64,6 @@ logger = logging.getLogger(__name__)
 FLUSH_INTERVAL_S = 1.0
 HINTS_AT_ONCE = 500  # of a sitemap: about 15 ms
 MAX_NEW_LINKS = 100  # of a page, about which a fleet is asked
-MAX_STARTS = 10_000  # start URLs of which it is remembered that a run began with them
 MANY_GONE = 4  # known pages from which on most of them are not gone at once
 MANY_CHANGED = 20  # pages that must differ in one field only before it is named
 NOT_MODIFIED = 304
@@ -132,7 +131,6 @@ class Recrawl:
             bool(settings.item_fields),
             attempt,
         )
-        self._starts: set[bytes] = set()
         self._misses_links = False  # whether a page that may hold links could not be read
         crawler.signals.connect(self._dropped, signal=signals.request_dropped)
 
@@ -142,9 +140,7 @@ class Recrawl:
         """The spider starts with a request."""
         key = self._key(request)
         if key is not None:
-            self._visits.linked(key)
-            if len(self._starts) < MAX_STARTS:
-                self._starts.add(key[:8])
+            self._visits.started(key)
 
     def about_to_fetch(self, request: Request) -> Response | None:
         """A request of the spider is to be downloaded: ask only for what changed, if that does.
@@ -680,7 +676,6 @@ class Recrawl:
             visits.set_learnt(self._comparison.noise.pack())
             self._judge.echoes.conclude()
             self._record(departures)
-        visits.set_starts(b"".join(sorted(self._starts)))
         visits.end(reason)
         self._advise()
 
@@ -705,12 +700,10 @@ class Recrawl:
                 self._judge.forget(one.url)
 
     def _read_all_links(self) -> bool:
-        """Whether what is linked nowhere is gone: every page that could link it was read."""
+        """Whether links tell what is gone: every page of links that the crawl came to was read."""
         if self._visits.is_shared:  # nobody knows what all workers have read
             return False
-        before = self._visits.starts()
-        known = {before[at : at + 8] for at in range(0, len(before), 8)}
-        return not self._misses_links and known <= self._starts
+        return not self._misses_links
 
     def _depth_limit(self) -> int:
         """The depth at which links were not followed; 0 if none was reached."""

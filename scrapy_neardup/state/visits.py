@@ -35,8 +35,11 @@ from scrapy_neardup.state.visit_file import FILE, Change, Status, check_file, op
 logger = logging.getLogger(__name__)
 
 MAX_WAITING = 2_000  # visits in memory before they are written
+MAX_STARTS = 10_000  # start URLs of which it is remembered that a run began with them
 FIRST, UNKNOWN, DEPARTED = 0, 1, 2  # versions of pages; others are drawn: new_version()
 KEY_BYTES = 16
+START_BYTES = 8  # of a key, to know a start URL again
+MORE_STARTS = bytes(START_BYTES)  # stands for those beyond MAX_STARTS, which no run has again
 
 
 class Visit(NamedTuple):
@@ -223,6 +226,8 @@ class Visits:
         self._n_new: dict[bytes, int] = {}  # of pages that wait to be written
         self._versions: dict[bytes, int] = {}  # of those
         self._passed: set[bytes] = set()
+        self._starts: set[bytes] = set()
+        self._new_starts: set[bytes] = set()  # of these, those that wait to be written
         found = self._unfinished() if goes_on else None
         self.goes_on = found is not None
         self.run = self._begun() if found is None else found
@@ -299,6 +304,15 @@ class Visits:
         self._versions[visit.key] = visit.version
         if len(self._waiting) >= MAX_WAITING:
             self.flush()
+
+    def started(self, key: bytes) -> None:
+        """The run begins with a URL."""
+        self.linked(key)
+        start = key[:START_BYTES]
+        if start not in self._starts:
+            known = start if len(self._starts) < MAX_STARTS else MORE_STARTS
+            self._starts.add(known)
+            self._new_starts.add(known)
 
     def linked(self, key: bytes) -> None:
         """A link to a URL was found, or it was asked for."""
@@ -392,6 +406,7 @@ class Visits:
             self._passed,
             self._n_new,
             self._versions,
+            self._new_starts,
         )
         if not any(waiting):
             return
@@ -417,16 +432,31 @@ class Visits:
             self._db.executemany("INSERT OR REPLACE INTO hint VALUES (?, ?, ?)", hints)
             passed = [(self.run, key, self.spider, self.run) for key in self._passed]
             self._db.executemany(_PASSED, passed)
+            self._put_starts()
         for written in waiting:
             written.clear()
+
+    def _put_starts(self) -> None:
+        """Write which URLs this run began with, before and after a crash."""
+        if self._new_starts:
+            starts = self._starts_of(self.run) | self._starts
+            query = "UPDATE run SET starts = ? WHERE id = ?"
+            self._db.execute(query, (b"".join(sorted(starts)), self.run))
+
+    def _starts_of(self, run: int) -> set[bytes]:
+        row = self._db.execute("SELECT starts FROM run WHERE id = ?", (run,)).fetchone()
+        packed = b"" if row is None else bytes(row[0])
+        ends = range(START_BYTES, len(packed) + 1, START_BYTES)
+        return {packed[end - START_BYTES : end] for end in ends}
 
     # --- when it ends
 
     def departures(self, links_tell: bool, depth_limit: int) -> list[Departure]:
         """The pages of the spider that were known and stand no longer at their URL.
 
-        links_tell   whether a page that is not linked is gone: the crawl ended by itself and
-                     read every page that could link it
+        links_tell   whether a page that is not linked is gone, if the run that found a link to
+                     it last began with no other URLs: the crawl ended by itself and read every
+                     page of links that it came to
         depth_limit  from which depth on links were not followed; 0 for none: then only the
                      page that led to another one can say that it is gone
         """
@@ -438,11 +468,17 @@ class Visits:
         if links_tell:
             values = {"spider": self.spider, "run": self.run, "gone": Status.GONE}
             rows = self._db.execute(_UNLINKED, values).fetchall()  # one of each callback
+            began_alike = {run: self._began_alike(run) for run in {row[-1] for row in rows}}
+            rows = [row[:-1] for row in rows if began_alike[row[-1]]]
             unlinked = {row[0]: row for row in rows}
             if depth_limit:
                 self._keep_told(unlinked, {one.key for one in found}, depth_limit)
             found += [self._departure(*row[:-1]) for row in rows if row[0] in unlinked]
         return found
+
+    def _began_alike(self, run: int) -> bool:
+        """Whether this run began with all URLs with which another one did."""
+        return self._starts_of(run) <= self._starts - {MORE_STARTS}
 
     def _keep_told(
         self, unlinked: dict[bytes, tuple[Any, ...]], gone: set[bytes], depth_limit: int
@@ -575,16 +611,6 @@ class Visits:
 
     # --- what is kept besides
 
-    def starts(self) -> bytes:
-        """Which URLs the spider's last run that ended began with, as set_starts() was told."""
-        row = self._db.execute(_STARTS, (self.spider, self.run)).fetchone()
-        return b"" if row is None else bytes(row[0])
-
-    def set_starts(self, starts: bytes) -> None:
-        """Which URLs this run began with."""
-        with self._db:
-            self._db.execute("UPDATE run SET starts = ? WHERE id = ?", (starts, self.run))
-
     def learnt(self) -> list[bytes]:
         """What set_learnt() was told, in any run; nothing if it was not yet."""
         rows = self._db.execute("SELECT data FROM learnt")
@@ -695,7 +721,7 @@ _LEFT = (
     "WHERE home.key = target_key AND home.run = leaving.run))"
 )
 _UNLINKED = (
-    "SELECT key, callback, url, text, found_on FROM page "
+    "SELECT key, callback, url, text, found_on, linked FROM page "
     "WHERE spider = :spider AND run < :run AND linked < :run AND status < :gone "
     "AND key NOT IN (SELECT key FROM leaving WHERE run = :run)"
 )
@@ -722,8 +748,4 @@ _FORGET_EARLIER = "DELETE FROM earlier WHERE spider = ?"
 _COUNTS = (
     "SELECT status, count(*) FROM page WHERE spider = ? AND run = ? AND status < ? "
     "AND passed >= 0 GROUP BY status"
-)
-_STARTS = (
-    "SELECT starts FROM run WHERE spider = ? AND id < ? AND ended IS NOT NULL "
-    "ORDER BY id DESC LIMIT 1"
 )
