@@ -274,6 +274,46 @@ def test_eight_adders_give_the_signs_of_64_counters_for_every_input(tie_ge):
     assert "Induction step proven: SUCCESS!" in proved
 
 
+def votes_proof(folder: Path, mixer: int, n: int = 2) -> str:
+    """What Yosys says of the votes that shared counters are given by the lanes of a folder."""
+    needs("yosys")
+    names = ["shared.sv", *(path.name for path in modules("words"))]
+    sources = " ".join(str(folder / name) for name in names)
+    return run(
+        "yosys", "-p",
+        f"read_verilog -formal {sources}; chparam -set MIXER {mixer} -set N {n} shared_votes; "
+        "prep -top shared_votes -flatten; memory_map; async2sync; opt -full; "
+        "sat -tempinduct -maxsteps 25 -prove-asserts -set-assumes shared_votes",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("mixer", "n"), [(0, 8), (1, 3), (2, 2), (3, 2)])
+def test_lanes_give_shared_counters_no_vote_that_these_cannot_count(mixer, n):
+    assert "Induction step proven: SUCCESS!" in votes_proof(SOURCES, mixer, n)
+
+
+@pytest.mark.parametrize(
+    ("file", "right", "wrong", "mixer"),
+    [
+        ("lanes.v", "FRAME = i + 2 + STAGES;", "FRAME = i + 3 + STAGES;", 0),
+        ("lanes.v", "FRAME = i + 2 + STAGES;", "FRAME = i + 1 + STAGES;", 0),
+        ("lanes.v", "busy   <= ~ended;", "busy   <= 1'b1;", 0),
+        ("lanes.v", "if (rst) busy <= 1'b0;", "", 0),
+        ("lanes.v", "~turn[0],", "turn[0],", 1),
+        ("simhash_core.v", "in_word <= ~ends;", "in_word <= 1'b1;", 0),
+        ("mixer_turns.v", "held_valid <= valid & ~goes_in;", "held_valid <= valid;", 1),
+        ("mixer_turns.v", "if (rst) {held_valid, held_last} <= 0;", "", 1),
+    ],
+)  # fmt: skip
+def test_votes_are_not_proved_of_lanes_with_a_fault(file, right, wrong, mixer, tmp_path):
+    for path in (SOURCES / "shared.sv", *modules("words")):
+        (tmp_path / path.name).write_text(path.read_text())
+    source = tmp_path / file
+    assert source.read_text().count(right) == 1
+    source.write_text(source.read_text().replace(right, wrong))
+    assert "model found for base case: FAIL!" in votes_proof(tmp_path, mixer)
+
+
 def test_sum_that_is_proved_of_two_characters_is_two_steps_of_the_hash():
     """In values.sv, h * 65599 + c twice; what is left is the square of 65599."""
     assert 2**16 + 2**6 - 1 == 65599

@@ -1,10 +1,92 @@
-// Eight adders for 64 counters give the signs that a counter each would have: proved for all time, of
-// the bits of one byte; the bytes are alike. README.md has the command.
+// Eight adders for 64 counters give the signs that a counter each would have: proved for all time, in
+// two steps. README.md has the commands.
 //
-// Assumed of the votes: none come in two cycles in a row, none after a document's end in its frame, and
-// none before the first frame after a reset.
+//   shared_votes     lanes and mixers keep what shared_counters.v takes for granted of the votes
+//   shared_sums      then the signs are right; of the bits of one byte, the bytes are alike
 
 `default_nettype none
+
+// What is taken for granted: no votes in two cycles in a row, none after a document's end in its frame,
+// none before the first frame after a reset. The first step asserts it, the second assumes it.
+module shared_promise (
+    input  wire clk,
+    input  wire rst,
+    input  wire frame,
+    input  wire feature_valid,
+    input  wire feature_last,
+    output reg  voted,          // in the cycle before
+    output reg  last,           // a document has ended in this frame
+    output reg  begun,          // a frame has, since reset
+    output wire kept
+);
+    wire any = feature_valid | feature_last;
+    assign kept = ~(feature_valid & voted) & ~(any & last & ~frame) & (~any | begun | frame);
+
+    initial {voted, last, begun} = 3'd0;
+    always @(posedge clk) begin
+        voted <= feature_valid;
+        last  <= feature_last | (last & ~frame);
+        begun <= begun | frame;
+        if (rst) {voted, last, begun} <= 3'd0;
+    end
+endmodule
+
+// Words of any 64 bits come or do not come in any cycle, with and without the floor, and so do resets.
+module shared_votes #(
+    parameter N = 8,
+    parameter MIXER = 0
+) (
+    input wire        clk,
+    input wire        rst_in,
+    input wire        in_valid,
+    input wire [63:0] in_word,
+    input wire [63:0] key,
+    input wire [1:0]  select
+);
+    localparam STAGES = MIXER == 0 ? 0 : MIXER == 1 ? 3 : 10;
+    localparam PAIRED = MIXER != 0 ? (N + 1) / 2 * 2 : N;
+
+    reg       past = 1'b0;
+    wire      rst = ~past | rst_in;
+    reg [2:0] turn = 3'd0;
+    always @(posedge clk) begin
+        past <= 1'b1;
+        turn <= rst ? 3'd0 : turn + 3'd1;
+    end
+
+    lanes #(.N(N), .MIXER(MIXER), .STAGES(STAGES), .SHARED(1)) in (
+        .clk(clk), .rst(rst), .key(key), .select(select), .turn(turn), .in_valid(in_valid),
+        .in_word(in_word), .closing(), .fingerprint()
+    );
+
+    (* hierconn *) wire [PAIRED-1:0] \in.feature_valid , \in.feature_last ;
+    (* hierconn *) wire \in.lane[0].core.frame , \in.lane[1].core.frame , \in.lane[2].core.frame ;
+    (* hierconn *) wire \in.lane[3].core.frame , \in.lane[4].core.frame , \in.lane[5].core.frame ;
+    (* hierconn *) wire \in.lane[6].core.frame , \in.lane[7].core.frame ;
+    wire [7:0] frame = {
+        \in.lane[7].core.frame , \in.lane[6].core.frame , \in.lane[5].core.frame ,
+        \in.lane[4].core.frame , \in.lane[3].core.frame , \in.lane[2].core.frame ,
+        \in.lane[1].core.frame , \in.lane[0].core.frame
+    };
+
+    genvar i;
+    generate
+        for (i = 0; i < N; i = i + 1) begin : lane
+            wire      kept;
+            reg       framed = 1'b0;    // a frame has been since reset
+            reg [2:0] since = 3'd0;     // so many cycles ago, modulo eight
+            shared_promise promise (
+                .clk(clk), .rst(rst), .frame(frame[i]), .feature_valid(\in.feature_valid [i]),
+                .feature_last(\in.feature_last [i]), .voted(), .last(), .begun(), .kept(kept)
+            );
+            always @(posedge clk) begin
+                framed <= ~rst & (framed | frame[i]);
+                since  <= frame[i] ? 3'd1 : since + 3'd1;
+            end
+            always @* if (past) assert (kept & (~framed | frame[i] == (since == 3'd0)));
+        end
+    endgenerate
+endmodule
 
 module shared_sums #(
     parameter CW = 5,
@@ -48,33 +130,35 @@ module shared_sums #(
     wire [CW-1:0] total = \c.sum [CW-1:0] + {{(CW - 4) {more[3]}}, more};
 
     // ---- What is right: a counter each, of zeros up and ones down; a document's end takes the signs.
-    reg         any = 1'b0, result_any = 1'b0;
-    reg         last = 1'b0, ended = 1'b0, was_ended = 1'b0, due = 1'b0, voted = 1'b0;
+    reg         any = 1'b0, ended = 1'b0, was_ended = 1'b0, due = 1'b0;
     reg  [1:0]  passes = 2'd0;      // 0 before the first frame, 1 in it, 2 later
     reg  [3:0]  t = 4'd0;           // cycles of the frame so far
     wire        any_now = any | feature_valid;
+    wire        voted, last, begun, kept;
+    shared_promise promise (
+        .clk(clk), .rst(rst), .frame(frame), .feature_valid(feature_valid),
+        .feature_last(feature_last), .voted(voted), .last(last), .begun(begun), .kept(kept)
+    );
 
     always @(posedge clk) begin
         past  <= 1'b1;
         place <= rst ? start : place + 3'd1;
-        voted <= feature_valid;
         t     <= frame ? 4'd1 : t + 4'd1;
         any   <= ~feature_last & any_now;
         due   <= closing & ~rst;
-        last  <= feature_last | (last & ~frame);
         if (frame) begin
             ended     <= last;
             was_ended <= ended;
             passes    <= passes == 2'd0 ? 2'd1 : 2'd2;
         end
         if (rst) begin
-            {any, last, ended, was_ended, voted} <= 0;
+            {any, ended, was_ended} <= 0;
             passes <= 2'd0;
         end
     end
     always @* if (past) begin
-        assume (~(feature_valid & voted));
-        assume (~((last & ~frame) & (feature_valid | feature_last)));
+        assume (kept);
+        assert (begun == (passes != 2'd0));
         assert (\c.last == last & \c.ended == ended);
         assert (closing == (passes == 2'd2 & t == 4'd1 & was_ended));
         assert (passes != 2'd0 | (\c.empty & \c.fresh & ~ended & ~was_ended));
@@ -91,9 +175,6 @@ module shared_sums #(
         assert (last ? ~any : any == ((\c.any_word & ~ended) | \c.votes != 3'd0));
         assert (passes == 2'd0 | t < 4'd2 | \c.any_added == \c.any_word );
     end
-    // A word's first vote comes two cycles after its turn.
-    always @* assume (passes != 2'd0 | frame | ~(feature_valid | feature_last));
-
     function sign(input [CW-1:0] zeros, input has_word);
         sign = zeros[CW-1] | (TIE_GE != 0 & has_word & zeros == {CW{1'b0}});
     endfunction
