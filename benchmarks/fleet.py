@@ -135,6 +135,7 @@ async def read_all(worker: Worker, visits: SharedVisits, pages: list[Visit]) -> 
 
     async def one_after_another() -> None:
         for i, page in rest:
+            visits.linked(page.key, page.url)
             assert not await worker.fleet.bring_visit(PageKey(page.key, "parse", page.url))
             visits.put(page._replace(run=visits.run, spider=visits.spider))
             visits.done(page.key)

@@ -211,7 +211,7 @@ USER += " +hget +hset +hdel +getbit +setbit +bitfield +sadd +scard +srandmember"
 USER += " +append +hmget +pexpire +sismember +srem +time"
 FRONTIER_USER = "+decr +decrby +hexists +hincrby +hlen +hvals +incr +info +pttl +spop"
 FRONTIER_USER += " +zadd +zrange +zrangebyscore +zrem +zscore"
-RECRAWL_USER = "+hgetall"
+RECRAWL_USER = "+hgetall +zadd +zcount +zrangebyscore +zrem +zscore"
 CLUSTER_USER = "+cluster|slots"
 
 

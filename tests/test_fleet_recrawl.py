@@ -259,12 +259,23 @@ def test_a_page_that_answers_404_is_gone_once_and_new_when_it_is_back(
     assert fourth.items[0]["neardup"] == {"status": "new"}
 
 
-def test_what_is_linked_no_more_is_not_gone(fleet: Fleet) -> None:
+def test_what_is_linked_no_more_is_gone(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     add_shop(fleet.site)
     fleet.crawl("one")
     fleet.site.add("/start", page("start", *(f"/p/{i}" for i in range(6))))
     second = fleet.crawl("two")
-    assert found(second) == {"unchanged": 6, "changed": 1}
+    assert found(second) == {"unchanged": 6, "changed": 1, "gone": 2}
+    capsys.readouterr()
+    assert main(["changes", fleet.url, "--tombstones", "--json"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {(one["status"], one["url"]) for one in told} == {
+        ("gone", url) for url in fleet.urls("/p/6", "/p/7")
+    }
+    assert found(fleet.crawl("one")) == {"unchanged": 7}
+    add_shop(fleet.site)
+    fourth = fleet.crawl("three")
+    assert set(fourth.urls) == set(fleet.urls("/p/6", "/p/7"))  # they are back
+    assert found(fourth) == {"unchanged": 6, "changed": 1, "new": 2}
 
 
 def test_a_page_that_moved_is_named(fleet: Fleet) -> None:

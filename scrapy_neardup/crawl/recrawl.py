@@ -51,6 +51,7 @@ from scrapy_neardup.state.visits import (
     Visits,
     key_of,
     new_version,
+    seem_out_of_order,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ logger = logging.getLogger(__name__)
 FLUSH_INTERVAL_S = 1.0
 HINTS_AT_ONCE = 500  # of a sitemap: about 15 ms
 MAX_NEW_LINKS = 100  # of a page, about which a fleet is asked
-MANY_GONE = 4  # known pages from which on most of them are not gone at once
 MANY_CHANGED = 20  # pages that must differ in one field only before it is named
 NOT_MODIFIED = 304
 NOT_DUE = "not due"  # flag of a response that we made
@@ -140,7 +140,7 @@ class Recrawl:
         """The spider starts with a request."""
         key = self._key(request)
         if key is not None:
-            self._visits.started(key)
+            self._visits.started(key, request.url)
 
     def about_to_fetch(self, request: Request) -> Response | None:
         """A request of the spider is to be downloaded: ask only for what changed, if that does.
@@ -257,8 +257,12 @@ class Recrawl:
     def not_made(self, request: Request) -> None:
         """A request was dropped, as for robots.txt: what its page linked is linked by nobody."""
         key = self._key(request)
-        known = None if key is None else self._visits.visit(key, _callback(request))
-        if known is not None and known.links and known.status < Status.GONE:
+        if key is None:
+            return
+        known = self._visits.visit(key, _callback(request))
+        if known is None:
+            self._visits.not_made(PageKey(key, _callback(request), request.url))
+        elif known.links and known.status < Status.GONE:
             self._misses_links = True
 
     def is_unread(self, response: Response) -> bool:
@@ -404,7 +408,7 @@ class Recrawl:
         if url_key is None:
             return
         key = key_of(url_key)
-        self._visits.linked(key)
+        self._visits.linked(key, request.url)
         if self._revisits is not None:
             if self._revisits.is_new(url_key):
                 self._new_link(page, url_key, request.url)
@@ -700,10 +704,13 @@ class Recrawl:
                 self._judge.forget(one.url)
 
     def _read_all_links(self) -> bool:
-        """Whether links tell what is gone: every page of links that the crawl came to was read."""
-        if self._visits.is_shared:  # nobody knows what all workers have read
-            return False
-        return not self._misses_links
+        """Whether links tell what is gone: every page of links that the crawl came to was read.
+
+        Of a fleet, as far as this worker came to them.
+        """
+        assert self._crawler.stats
+        n_failed = self._crawler.stats.get_value(stats.ERRORS.format("recrawl"), 0)
+        return not self._misses_links and not n_failed  # a link may be among what failed
 
     def _depth_limit(self) -> int:
         """The depth at which links were not followed; 0 if none was reached."""
@@ -717,7 +724,7 @@ class Recrawl:
         n_known = self._visits.n_known()
         if self._comparison.is_out_of_order():
             what = "became the same page"
-        elif n_known >= MANY_GONE and 2 * n_gone > n_known:
+        elif seem_out_of_order(n_gone, n_known):
             what = "are gone"
         else:
             return False

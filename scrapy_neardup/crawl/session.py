@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from twisted.internet.task import LoopingCall
 
     from scrapy_neardup.crawl.fleet_queue import FleetQueue
+    from scrapy_neardup.fleet.worker import FleetWorker
 
 logger = logging.getLogger(__name__)
 
@@ -472,7 +473,14 @@ class CrawlSession:
             if self.fleet_queue is not None:
                 self.fleet_queue.leave(self._reason == "finished")
             if self._fleet is not None:  # it may be slow, but not long
+                await self._mark_unlinked(self._fleet)
                 await self._fleet.close()
+
+    async def _mark_unlinked(self, fleet: FleetWorker) -> None:
+        try:
+            await fleet.mark_unlinked()
+        except Exception:
+            self.attempt.failed("recrawl")
 
     def _save_and_report(self) -> None:
         """Save everything, give everything back, say how it went."""

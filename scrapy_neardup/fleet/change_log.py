@@ -41,17 +41,27 @@ class ChangeLog:
 
     def add(self, site: str, change: Change) -> None:
         """Something happened to a page of a site. Of what happens twice the last one stands."""
-        told = json.dumps([change.time, change.target, _shortened(change.what)])
-        self._send(site, change.status, change.url, told)
+        self._send(site, *self.entry(change))
 
     def take_back(self, site: str, status: Status, url: str) -> None:
         """It did not happen."""
-        self._send(site, status, url, "")
+        self._send(site, _name(status, url), "")
 
-    def _send(self, site: str, status: Status, url: str, told: str) -> None:
-        key = log_key(shard_of_site(self._prefix, site), self._spider, self._run)
-        name = b"%d" % status + url.encode("utf-8", "replace")
-        self._tell(Call(scripts.LOG, key, (name, told), bool, merges=True))
+    def entry(self, change: Change) -> tuple[bytes, str]:
+        """What the server is told of a change: its name, and the rest."""
+        told = json.dumps([change.time, change.target, _shortened(change.what)])
+        return _name(change.status, change.url), told
+
+    def key(self, site: str) -> str:
+        """Where on the server the changes of a site are."""
+        return log_key(shard_of_site(self._prefix, site), self._spider, self._run)
+
+    def _send(self, site: str, name: bytes, told: str) -> None:
+        self._tell(Call(scripts.LOG, self.key(site), (name, told), bool, merges=True))
+
+
+def _name(status: Status, url: str) -> bytes:
+    return b"%d" % status + url.encode("utf-8", "replace")
 
 
 def _shortened(what: str | None) -> str | None:

@@ -113,6 +113,11 @@ class Link:
             self._waiting.append(call)
             self._changed.notify()
 
+    @property
+    def is_down(self) -> bool:
+        """Whether the server failed a moment ago, or is left."""
+        return self.has_left or time.monotonic() < self._down_until
+
     def close(self, patience_s: float) -> None:
         """Send what waits, for at most patience_s seconds; count what is left as lost."""
         with self._changed:

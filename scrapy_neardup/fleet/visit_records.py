@@ -21,6 +21,7 @@ MAX_RECORD = 1 << 16  # bytes; of a page with more, less is remembered
 ORIGINAL_BYTES = KEY_BYTES + 8
 TOLD_BYTES = 8 + 1 + 8  # of one reader: whose, status, version
 _HEAD = struct.Struct(">d4sBQH")  # run, worker, status, version, originals; then those
+HEAD_BYTES = _HEAD.size
 _LENGTH = struct.Struct(">i")  # -1 for None
 _HINT = struct.Struct(">dd")
 

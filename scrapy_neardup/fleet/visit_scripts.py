@@ -10,10 +10,14 @@
     {PREFIX}:hosts:SPIDER    host → how far its validators were right
     {PREFIX}:rates:SPIDER    's' + shape of URLs, or 'd' + host → sums, three doubles: of how often
                              pages changed; of how often a sitemap's dates were right
+    {PREFIX:u:N}:l:SPIDER  and others that tell what is linked: see unlinked_scripts.py
     {PREFIX}:rates:SPIDER:WORKER  the last message of a worker that is in these sums; expires
 
 A run is a time of the server's clock in milliseconds. So those after a loss of data are newer, too.
 """
+
+from scrapy_neardup.fleet.unlinked_scripts import MARKING
+from scrapy_neardup.state.visit_file import Status
 
 LOG_MS = 30 * 86_400_000  # for which it is kept what changed in a run
 
@@ -59,12 +63,15 @@ local function told(fields)
 end
 """
 
-# ARGV: key, reader, spider, run. Answer: whether the run is done with the page; its record, or '';
-# what a sitemap says of it, or ''; what is told of the page, and of each page for which items of it
-# were dropped.
+# ARGV: key, reader, spider, run, name of the spider. Answer: whether the run is done with the page;
+# its record, or ''; what a sitemap says of it, or ''; what is told of the page, and of each page
+# for which items of it were dropped. The page counts as linked from now on, so that no other run
+# that ends meanwhile calls it gone; a full server answers all the same.
 VISITED = (
     _PAGE
+    + MARKING
     + """
+pcall(linked, ARGV[5], ARGV[1], tonumber(ARGV[4]))
 local fields, done, record = redis.call('HGETALL', of(ARGV[1])), 0, ''
 for i = 1, #fields, 2 do
   if fields[i] == 'r' .. ARGV[2] then record = fields[i + 1] end
@@ -83,10 +90,13 @@ return answer
 # ARGV: key. Answer: what is told of the page.
 VERSIONS = _PAGE + "return told(redis.call('HGETALL', of(ARGV[1])))"
 
-# ARGV: key, reader, run, record, milliseconds after which it is forgotten (0: never). Answer:
-# whether it was written: of a run the first worker's record stands, whose items are out.
+# ARGV: key, reader, run, record, milliseconds after which it is forgotten (0: never), name of the
+# spider. Answer: whether it was written: of a run the first worker's record stands, whose items are
+# out.
 PUT = (
     _PAGE
+    + MARKING
+    + f"local GONE = {int(Status.GONE)}"
     + """
 local page, field, run = of(ARGV[1]), 'r' .. ARGV[2], tonumber(ARGV[3])
 local known = redis.call('HGET', page, field)
@@ -97,6 +107,8 @@ if known then
 end
 redis.call('HSET', page, field, ARGV[4])
 if tonumber(ARGV[5]) > 0 then redis.call('PEXPIRE', page, ARGV[5]) end
+if string.byte(ARGV[4], 13) < GONE then stands(ARGV[6], ARGV[1], run)
+else redis.call('ZREM', place(ARGV[6], ARGV[1])) end
 return 1
 """
 )

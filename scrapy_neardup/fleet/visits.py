@@ -25,8 +25,10 @@ from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet import visit_scripts as scripts
 from scrapy_neardup.fleet.change_log import REVERTED, ChangeLog, run_key
+from scrapy_neardup.fleet.futures import answer_of, pause
 from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.protocol import Call, visits_key
+from scrapy_neardup.fleet.unlinked import LinkTeller, Run, Unlinked
 from scrapy_neardup.fleet.visit_records import (
     Reader,
     Told,
@@ -61,6 +63,7 @@ T = TypeVar("T")
 
 MAX_TOLD = 10_000  # pages of which versions are in memory; of others the file tells, or the server
 MAX_LEARNT = 1 << 26  # bytes of what one worker learnt
+TELLING_S, PAUSE_S = 3.0, 0.02  # to wait until the server has all that it was told
 TOLD = -1  # `passed` of a row that the server told, and that this worker did not read
 NUMBER_MS = 86_400_000  # for which a message that comes twice is known by its number
 SHAPE, DATES = "s", "d"  # what sums are of, see visit_scripts.py
@@ -115,7 +118,7 @@ class SharedVisits(Visits):
         super().__init__(folder, spider, key, goes_on=False)
         self._link, self._prefix, self._worker = link, prefix, worker
         self._ttl_ms, self._hint_ms, self._spider_id = ttl_ms, hint_ms, Reader(spider, "").id
-        name = quote(spider, safe="")
+        name = self._spider_name = quote(spider, safe="")
         self._run_key = run_key(prefix, spider)
         self._how_ended = ""
         self._noise_key = f"{{{prefix}}}:noise:{name}"
@@ -128,10 +131,14 @@ class SharedVisits(Visits):
         self._told: dict[bytes, dict[bytes, Told]] = {}
         self._urls: dict[bytes, str] = {}  # of pages that wait to be written
         self._own: dict[bytes, dict[bytes, Told]] = {}  # of those
+        self._not_made: dict[PageKey, None] = {}
+        self._links_tell = self._has_ended = False
         try:
             self._forget_earlier_sessions()
             self.shared_run = self._take_part()
             self._log = ChangeLog(link.tell, prefix, spider, self.shared_run)
+            self._spider_run = Run(prefix, spider, self.shared_run, worker.hex(), key, ttl_ms)
+            self._links = LinkTeller(link, self._spider_run)
         except BaseException:
             self.close()
             raise
@@ -165,7 +172,7 @@ class SharedVisits(Visits):
     def ask(self, page: PageKey) -> Future[Any]:
         """Ask what a page was: for adopt()."""
         reader = Reader(self._name, page.callback)
-        arguments = (page.key, reader.id, self._spider_id, self.shared_run)
+        arguments = (page.key, reader.id, self._spider_id, self.shared_run, self._spider_name)
         return self._link.ask(Call(scripts.VISITED, self._site(page.url), arguments, _answer))
 
     def adopt(self, page: PageKey, answer: Answer) -> bool:
@@ -250,8 +257,23 @@ class SharedVisits(Visits):
         self._own.setdefault(visit.key, {})[Reader(self._name, visit.callback).id] = told
         super().put(visit)
         self._tell(visit)
+        self._links.read(visit, visit.url, visit.first == self.run)
         if visit.first == self.run:
             self._told_of(Change(visit.run, visit.time, Status.NEW, visit.url, None, None))
+
+    def started(self, key: bytes, url: str) -> None:
+        """The run begins with a URL."""
+        self._links.started(key)
+        self.linked(key, url)
+
+    def linked(self, key: bytes, url: str) -> None:
+        """A link to a URL was found, or it was asked for."""
+        self._links.linked(key, url)
+
+    def not_made(self, page: PageKey) -> None:
+        """A page was not to be read. Before the run is ended the server is asked what it was."""
+        if len(self._not_made) <= MAX_TOLD:
+            self._not_made[page] = None
 
     def changed(self, url: str, what: str) -> None:
         """A page is CHANGED, for all to list."""
@@ -268,12 +290,14 @@ class SharedVisits(Visits):
         reader = Reader(self._name, visit.callback)
         run, first = self._of_fleet(visit.run), self._of_fleet(visit.first)
         record = pack(visit, reader, self._worker, run, first, self._key)
-        arguments = (visit.key, reader.id, self.shared_run, record, self._ttl_ms)
+        arguments = (visit.key, reader.id, self.shared_run, record, self._ttl_ms, self._spider_name)
+        self._links.reads(reader)
         self._link.tell(Call(scripts.PUT, self._site(visit.url), arguments, bool))
 
     def passed(self, visit: Visit) -> None:
         """A page was passed over: it is not due."""
         self._urls[visit.key] = visit.url
+        self._links.read(visit, visit.url, is_new=False)
         super().passed(visit)
 
     def hint(self, key: bytes) -> Hint | None:
@@ -304,11 +328,17 @@ class SharedVisits(Visits):
             with self._db:
                 self._db.executemany(PUT_VISIT, self._adopted.values())
             self._adopted.clear()
+        self._links.flush()
         super().flush()
         self._urls.clear()
         self._own.clear()
 
     # --- when it ends
+
+    def departures(self, links_tell: bool, depth_limit: int) -> list[Departure]:
+        """The pages that this worker found to have left. What links tell, all workers find out."""
+        self._links_tell = links_tell and not depth_limit
+        return super().departures(False, depth_limit)
 
     def minor(self, pages: list[tuple[bytes, str, str]]) -> None:
         """Pages that count as CHANGED in this run are MINOR."""
@@ -338,7 +368,7 @@ class SharedVisits(Visits):
         rows = self._db.execute(_EARLIER, (self.spider,)).fetchall()
         for status, url in self._db.execute(_CHANGES, (self.run,)).fetchall():
             self._take_back(Status(status), url)
-        self._how_ended = REVERTED
+        self._how_ended, self._links_tell = REVERTED, False
         super().revert()
         for row in rows:
             self._tell(Visit(*row))
@@ -347,7 +377,45 @@ class SharedVisits(Visits):
         """The run is over: workers that start from now on begin another one."""
         super().end(reason)
         arguments = (self.shared_run, self._worker.hex(), self._how_ended + reason)
-        self._link.tell(Call(scripts.END, self._run_key, arguments, bool))
+        self._link.tell(Call(scripts.END, self._run_key, arguments, self._ended))
+
+    def _ended(self, answer: Any) -> bool:  # on the link's thread
+        self._has_ended = True
+        return bool(answer)
+
+    async def mark_unlinked(self, checks: bool) -> dict[Status, int] | None:
+        """Mark pages as gone that nothing links any more, once the last worker has ended the run.
+
+        How many are gone, and how many moved; None, and nothing is marked, if the site seems out of
+        order. checks: whether to look if it does. To be called after end(). Raises Unanswered.
+        """
+        if not self._links_tell or not await self._has_told_all():
+            return {}
+        unlinked = Unlinked(self._link, self._spider_run)
+        if await self._misses_links() or not await unlinked.is_last():
+            return {}
+        return await unlinked.mark(checks)
+
+    async def _has_told_all(self) -> bool:
+        """Whether the server has all that it was told, and forgot nothing of it."""
+        end = time.monotonic() + TELLING_S
+        while not self._is_heard and not self._link.is_down and time.monotonic() < end:
+            await pause(PAUSE_S)
+        return self._is_heard and not self._links.went_back
+
+    @property
+    def _is_heard(self) -> bool:
+        return self._links.is_heard and self._has_ended
+
+    async def _misses_links(self) -> bool:
+        """Whether a page that was not to be read has links, as a worker found earlier."""
+        asked = [(page, self.ask(page)) for page in self._not_made]
+        for page, answer in asked:
+            record = (await answer_of(answer)).record
+            visit = self._visit_in(record, page.key, page.callback) if record else None
+            if visit is not None and visit.links and visit.status < Status.GONE:
+                return True
+        return len(self._not_made) > MAX_TOLD
 
     # --- what is learnt
 

@@ -90,6 +90,7 @@ class FleetWorker:
         self._others: set[int] = set()  # local ids of pages that others kept
         self._asking: set[int] = set()  # local ids of pages that the server is asked about
         self._visits: SharedVisits | None = None  # under NEARDUP_RECRAWL
+        self._takes_all = settings.recrawl == "all"
         self._run_began = 0.0  # what was read before counts as read at another time
         self._ttl_ms = ceil(1000 * (ttl_s(settings) or 0))
         self._hint_ms = ceil(1000 * DAY_S * settings.revisit_max) + 1
@@ -442,6 +443,32 @@ class FleetWorker:
         """No item of a page left the pipelines, or it had none."""
         if page := self._ours.pop(page_id, None):
             self._link.tell(self._questions.forget(page))
+
+    async def mark_unlinked(self) -> None:
+        """If this worker is the last of a run: mark pages as gone that nothing links any more.
+
+        Counted and said. To be called when the run is ended. If the server does not answer, those
+        that are not marked yet are not gone.
+        """
+        if self._visits is None:
+            return
+        try:
+            found = await self._visits.mark_unlinked(checks=not self._takes_all)
+        except Unanswered:
+            self._stats.inc_value(stats.BACKEND_UNANSWERED)
+            return
+        if found is None:
+            self._stats.inc_value(stats.RECRAWL_REVERTED)
+            logger.warning(
+                "neardup: of the pages that the fleet knew most are linked by none any more: the "
+                "site seems out of order. None of them counts as gone. If the site is as it "
+                "should be, crawl once with NEARDUP_RECRAWL='all'"
+            )
+        elif found:
+            for status, n in found.items():
+                self._stats.inc_value(stats.RECRAWL_PAGES.format(status.word), n)
+            told = ", ".join(f"{n:,} {status.word}" for status, n in sorted(found.items()))
+            logger.info("neardup: no page that the fleet read links any more: %s", told)
 
     async def close(self) -> None:
         """Send what waits, for at most CLOSING_S, and report the counts."""

@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 MAX_WAITING = 2_000  # visits in memory before they are written
 MAX_STARTS = 10_000  # start URLs of which it is remembered that a run began with them
+MANY_GONE = 4  # known pages from which on most of them are not gone at once
 FIRST, UNKNOWN, DEPARTED = 0, 1, 2  # versions of pages; others are drawn: new_version()
 KEY_BYTES = 16
 START_BYTES = 8  # of a key, to know a start URL again
@@ -136,6 +137,11 @@ class Original(NamedTuple):
     def unpack(cls, packed: bytes) -> Original:
         """What pack() gave."""
         return cls(packed[:KEY_BYTES], int.from_bytes(packed[KEY_BYTES:], "little"))
+
+
+def seem_out_of_order(n_gone: int, n_known: int) -> bool:
+    """Whether so many of the known pages are gone that rather the site is out of order."""
+    return n_known >= MANY_GONE and 2 * n_gone > n_known
 
 
 def new_version() -> int:
@@ -305,16 +311,16 @@ class Visits:
         if len(self._waiting) >= MAX_WAITING:
             self.flush()
 
-    def started(self, key: bytes) -> None:
+    def started(self, key: bytes, url: str) -> None:
         """The run begins with a URL."""
-        self.linked(key)
+        self.linked(key, url)
         start = key[:START_BYTES]
         if start not in self._starts:
             known = start if len(self._starts) < MAX_STARTS else MORE_STARTS
             self._starts.add(known)
             self._new_starts.add(known)
 
-    def linked(self, key: bytes) -> None:
+    def linked(self, key: bytes, url: str) -> None:
         """A link to a URL was found, or it was asked for."""
         self._linked.add(key)
 
@@ -337,6 +343,9 @@ class Visits:
     def leaving(self, key: bytes, target: str | None = None, at: bytes | None = None) -> None:
         """A URL answered that it is gone, or led to another one: the target, of key `at`."""
         self._leaving[key] = target, at
+
+    def not_made(self, page: PageKey) -> None:
+        """A page of which nothing is known was not to be read."""
 
     def changed(self, url: str, what: str) -> None:
         """A page is CHANGED. what: JSON that says in what."""
