@@ -15,6 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -152,6 +153,11 @@ class LinkTeller:
         self._link.tell(Call(script, key, arguments, read))
 
     @property
+    def told(self) -> str:
+        """JSON: by shard the number of the last message about links."""
+        return json.dumps({shard: n for shard, n in self._numbers.items() if shard})
+
+    @property
     def is_heard(self) -> bool:
         """Whether the server has all that it was told."""
         return not self._unheard
@@ -183,13 +189,19 @@ class Unlinked:
         self._link, self._run = link, run
         self._log = ChangeLog(link.tell, run.prefix, run.spider, run.number)
         self._readers: dict[bytes, Reader] = {}
+        self._told: dict[bytes, dict[str, int]] = {}  # worker → by shard its last message
 
-    async def is_last(self) -> bool:
-        """Whether all workers have finished the run, this one after the others."""
+    async def is_last(self, told: str) -> bool:
+        """Whether all workers have finished the run, this one after the others.
+
+        told: what this worker has told of links, see LinkTeller.
+        """
         run = self._run
-        arguments = (run.number, run.worker, LOG_MS)
-        key = run_key(run.prefix, run.spider)
-        return bool(await self._ask(scripts.TOLD, key, arguments, _is_one))
+        arguments = (run.number, run.worker, told, LOG_MS)
+        self._told = await self._ask(
+            scripts.TOLD, run_key(run.prefix, run.spider), arguments, _told
+        )
+        return bool(self._told)
 
     async def mark(self, checks: bool) -> dict[Status, int] | None:
         """How many pages are gone, and how many moved; None if the site seems out of order.
@@ -297,6 +309,8 @@ class Unlinked:
         name, told = self._log.entry(Change(run.number, now, status, url, home, None))
         arguments: list[Any] = [run.number, b"d" + Reader(run.spider, "").id, run.ttl_ms, one.page]
         arguments += [self._log.key(site_of(url)), LOG_MS, name, told]
+        numbers = {b"w" + worker: n[shard] for worker, n in self._told.items() if shard in n}
+        arguments += [run.notes(shard), len(numbers), *chain.from_iterable(numbers.items())]
         for reader, record, visit, its_run, first in one.visits:
             left = visit._replace(status=status, time=now)
             worker = bytes.fromhex(run.worker)
@@ -349,6 +363,14 @@ def _chunks(keys: list[bytes]) -> Iterator[list[bytes]]:
 
 def _pairs(answer: list[bytes]) -> dict[bytes, bytes]:
     return dict(zip(answer[::2], answer[1::2], strict=True))
+
+
+def _told(answer: list[bytes]) -> dict[bytes, dict[str, int]]:
+    found = {worker: json.loads(told) for worker, told in _pairs(answer).items()}
+    for numbers in found.values():
+        for n in numbers.values():
+            _count(n)
+    return found
 
 
 def _rows(answer: Iterable[list[bytes]]) -> list[tuple[bytes, dict[bytes, bytes]]]:

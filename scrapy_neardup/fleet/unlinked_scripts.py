@@ -10,7 +10,8 @@ U, below, is {PREFIX:u:N}, one of the shards of URLs.
     {PREFIX}:starts:SPIDER   's' + start URL → the last run that began with it; 'n', how many;
                              'since', the first run of which all are known
     {PREFIX}:readers         reader → JSON of its spider and callback
-    {PREFIX}:run:SPIDER:RUN:told   workers that have finished a run and told all links; expires
+    {PREFIX}:run:SPIDER:RUN:told   worker that has finished a run and told all links → JSON, by
+                             shard the number of its last message about links; expires
 
 A page in U:l is its site, 16 hexadecimal digits, and its key.
 """
@@ -103,20 +104,24 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return 1
 """
 
-# KEYS[1]: the run of a spider. ARGV: run, worker, which has finished it and told all links,
-# milliseconds. Answer: whether the last worker of the run did so, and no other run has begun: of
-# all workers one is told so.
+# KEYS[1]: the run of a spider. ARGV: run, worker, which has finished it and told all links, by JSON
+# in how many messages, milliseconds. Answer: if it is the last of the run, and no other run has
+# begun, of each worker itself and its JSON; else nothing. So one of them is answered.
 TOLD = """
 local members = KEYS[1] .. ':' .. ARGV[1]
 local told = members .. ':told'
-redis.call('HSET', told, ARGV[2], 1)
-redis.call('PEXPIRE', told, ARGV[3])
-if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return 0 end
-local ends = redis.call('HGETALL', members)
+redis.call('HSET', told, ARGV[2], ARGV[3])
+redis.call('PEXPIRE', told, ARGV[4])
+if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return {} end
+local ends, answer = redis.call('HGETALL', members), {}
+if #ends / 2 ~= tonumber(redis.call('HGET', KEYS[1], 'workers')) then return {} end -- evicted
 for i = 1, #ends, 2 do
-  if ends[i + 1] ~= 'finished' or not redis.call('HGET', told, ends[i]) then return 0 end
+  local its = redis.call('HGET', told, ends[i])
+  if ends[i + 1] ~= 'finished' or not its then return {} end
+  answer[#answer + 1] = ends[i]
+  answer[#answer + 1] = its
 end
-return #ends > 0 and 1 or 0
+return answer
 """
 
 _PAGES = """
@@ -161,9 +166,11 @@ return answer
 )
 
 # KEYS[1]: U:l. ARGV: run, 'd' + spider, milliseconds after which visits are forgotten (0: never),
-# page, the list of changes, milliseconds for which it is kept, name and value of the change; then
-# of each reader its field, how its record begins, and the record that says that the page has left.
-# Answer: whether it has. Not if it was linked, read or completed since, in whatever run.
+# page, the list of changes, milliseconds for which it is kept, name and value of the change; U:m, a
+# number of workers, and of each its field there and the number of its last message; then of each
+# reader its field, how its record begins, and the record that says that the page has left. Answer:
+# whether it has. Not if it was linked, read or completed since, in whatever run, nor if the server
+# has forgotten a message: it was restored, or failed over to a replica that lagged behind.
 LEFT = (
     _PAGES
     + """
@@ -171,14 +178,17 @@ local run, page, hash = tonumber(ARGV[1]), ARGV[4], of(ARGV[4])
 local last = redis.call('ZSCORE', KEYS[1], page)
 if not last or tonumber(last) >= run then return 0 end
 if tonumber(redis.call('HGET', hash, ARGV[2]) or '0') >= run then return 0 end
-for i = 9, #ARGV, 3 do
+local first = 11 + 2 * ARGV[10]
+for i = 11, first - 1, 2 do
+  if tonumber(redis.call('HGET', ARGV[9], ARGV[i]) or '0') < tonumber(ARGV[i + 1]) then return 0 end
+end
+for i = first, #ARGV, 3 do
   local known = redis.call('HGET', hash, ARGV[i])
   if not known or string.sub(known, 1, #ARGV[i + 1]) ~= ARGV[i + 1] then return 0 end
 end
-for i = 9, #ARGV, 3 do redis.call('HSET', hash, ARGV[i], ARGV[i + 2]) end
+for i = first, #ARGV, 3 do redis.call('HSET', hash, ARGV[i], ARGV[i + 2]) end
 if tonumber(ARGV[3]) > 0 then redis.call('PEXPIRE', hash, ARGV[3]) end
 redis.call('ZREM', KEYS[1], page)
-if #ARGV < 9 then return 0 end
 redis.call('HSET', ARGV[5], ARGV[7], ARGV[8])
 redis.call('PEXPIRE', ARGV[5], ARGV[6])
 return 1

@@ -4,7 +4,7 @@
                              r + reader → record, see visit_records.py
                              d + spider → the run that completed the page last
     {PREFIX:u:N}:v:SITE:KEY:h  what a sitemap says of the URL; expires
-    {PREFIX}:run:SPIDER      run, over ('1' once a worker has ended it)
+    {PREFIX}:run:SPIDER      run, over ('1' once a worker has ended it), workers (their number)
     {PREFIX}:run:SPIDER:RUN  and {PREFIX:u:N}:c:SPIDER:RUN: see change_log.py
     {PREFIX}:noise:SPIDER    worker → its run (a double), then what it learnt
     {PREFIX}:hosts:SPIDER    host → how far its validators were right
@@ -29,10 +29,13 @@ local run = tonumber(redis.call('HGET', KEYS[1], 'run') or '0')
 if run == 0 or redis.call('HGET', KEYS[1], 'over') == '1' then
   local time = redis.call('TIME')
   run = math.max(run + 1, time[1] * 1000 + math.floor(time[2] / 1000))
-  redis.call('HSET', KEYS[1], 'run', string.format('%.0f', run), 'over', '0')
+  redis.call('HSET', KEYS[1], 'run', string.format('%.0f', run), 'over', '0', 'workers', '0')
 end
 local members = KEYS[1] .. ':' .. string.format('%.0f', run)
-redis.call('HSET', members, ARGV[1], '')
+if redis.call('HSET', members, ARGV[1], '') == 1 then
+  local n = tonumber(redis.call('HGET', KEYS[1], 'workers') or '0')
+  redis.call('HSET', KEYS[1], 'workers', n + 1)
+end
 """
     + f"redis.call('PEXPIRE', members, {LOG_MS})"
     + """

@@ -257,6 +257,7 @@ class SharedVisits(Visits):
         self._own.setdefault(visit.key, {})[Reader(self._name, visit.callback).id] = told
         super().put(visit)
         self._tell(visit)
+        self.linked(visit.key, visit.url)
         self._links.read(visit, visit.url, visit.first == self.run)
         if visit.first == self.run:
             self._told_of(Change(visit.run, visit.time, Status.NEW, visit.url, None, None))
@@ -392,7 +393,7 @@ class SharedVisits(Visits):
         if not self._links_tell or not await self._has_told_all():
             return {}
         unlinked = Unlinked(self._link, self._spider_run)
-        if await self._misses_links() or not await unlinked.is_last():
+        if await self._misses_links() or not await unlinked.is_last(self._links.told):
             return {}
         return await unlinked.mark(checks)
 
