@@ -1,9 +1,13 @@
 """Simulate when to come back: freshness and downloads of NEARDUP_REVISIT against other schedules.
 
     python benchmarks/revisit.py [--pages 2000] [--days 180] [--seed 1]
+    python benchmarks/revisit.py --releases
 
 The histories are made: pages of seven shapes, each page a Poisson process of its own rate. A
 crawl comes every six hours and fetches what is due. Every page is fetched at the start.
+--releases takes instead the labelled pages that say when they were released (three versions of the
+documents of SQLAlchemy): a page changes on the day of a release whose visible text differs from the
+one before in more than numbers and dates. The shape of a page is its folder.
 
     fixed     every page after the same time
     nutch     AdaptiveFetchSchedule with its defaults: interval * 1.4 where nothing changed, * 0.8
@@ -16,14 +20,26 @@ crawl comes every six hours and fetches what is due. Every page is fetched at th
 """
 
 import argparse
+import gzip
+import json
+import re
+from collections import defaultdict
 from collections.abc import Callable
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.detect.revision import masked
 from scrapy_neardup.learn.change_rates import History, change_rate, interval
 
 TICK = 0.25  # days
+LABELLED = Path(__file__).parents[2] / "shared/data/pairs/pages.jsonl.gz"
+RELEASED = re.compile(r"Release Date:\s*(?:</\w+>\s*)?(\w+ \d+, \d{4})")
+AFTER = 60  # days after the last release
 # Days between changes: of a shape's pages the median, and by what factor they spread.
 SHAPES = ((0.1, 1.5), (0.5, 2.0), (2.0, 3.0), (7.0, 2.0), (30.0, 3.0), (120.0, 3.0), (1000.0, 5.0))
 Schedule = Callable[[int, int, bool, float, float], float]
@@ -40,19 +56,50 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=2000)
     parser.add_argument("--days", type=int, default=180)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--releases", action="store_true")
     options = parser.parse_args()
-    changes, shapes = histories(options.pages, options.days, np.random.default_rng(options.seed))
+    if options.releases:
+        changes, shapes, days = releases()
+        n = [sum(map(bool, changes)), sum(map(len, changes))]
+        print(f"{len(changes)} pages, {n[0]} of which change, {n[1]} times in all, in {days} days")
+    else:
+        rng, days = np.random.default_rng(options.seed), options.days
+        changes, shapes = histories(options.pages, days, rng)
     fixed = [
-        simulate(changes, options.days, lambda *_, every=every: every)
+        simulate(changes, days, lambda *_, every=every: every)
         for every in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
     ]
     print("schedule          downloads   fresh    same    late")
     for every, outcome in zip((0.25, 0.5, 1, 2, 4, 8, 16, 32, 64), fixed, strict=True):
         tell(f"fixed {every}", outcome, fixed)
     for low in (0.25, 0.5, 1.0, 2.0, 4.0):
-        tell(f"nutch {low}-30", simulate(changes, options.days, nutch(len(changes), low)), fixed)
+        tell(f"nutch {low}-30", simulate(changes, days, nutch(len(changes), low)), fixed)
     for low in (0.25, 0.5, 1.0, 2.0, 4.0):
-        tell(f"adaptive {low}-30", simulate(changes, options.days, adaptive(shapes, low)), fixed)
+        tell(f"adaptive {low}-30", simulate(changes, days, adaptive(shapes, low)), fixed)
+
+
+def releases() -> tuple[list[list[float]], list[int], int]:
+    """Of each labelled page the times at which it changes, and its shape; then the days."""
+    found: defaultdict[str, dict[datetime, str]] = defaultdict(dict)
+    with gzip.open(LABELLED, "rt", encoding="utf-8") as file:
+        for row in map(json.loads, file):
+            if released := RELEASED.search(row["html"]):
+                day = datetime.strptime(released[1], "%B %d, %Y")
+                lines = visible_text_of_html(row["html"]).splitlines()
+                found[row["group"]][day] = "\n".join(map(masked, lines))
+    days = sorted({day for texts in found.values() for day in texts})
+    whole = {name: texts for name, texts in found.items() if len(texts) == len(days)}
+    changes = [
+        [
+            float((later - days[0]).days)
+            for earlier, later in pairwise(days)
+            if texts[earlier] != texts[later]
+        ]
+        for texts in whole.values()
+    ]
+    folders = [name.rpartition("/")[0] for name in whole]
+    shapes = [sorted(set(folders)).index(folder) for folder in folders]
+    return changes, shapes, (days[-1] - days[0]).days + AFTER
 
 
 def histories(n: int, days: int, rng: np.random.Generator) -> tuple[list[list[float]], list[int]]:
@@ -119,7 +166,7 @@ def nutch(n: int, low: float, high: float = 30.0) -> Schedule:
 def adaptive(shapes: list[int], low: float, high: float = 30.0) -> Schedule:
     """What a crawl under NEARDUP_REVISIT does, without sitemaps."""
     pages = [History()] * len(shapes)
-    alike = [History()] * len(SHAPES)
+    alike = [History()] * (max(shapes) + 1)
 
     def schedule(page: int, n_visit: int, changed: bool, since: float, now: float) -> float:
         shape = shapes[page]
