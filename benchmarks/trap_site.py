@@ -11,12 +11,15 @@ lang N de            /lang/N?lang=de, another content than /lang/N: no copy, nor
 users bob N 2        /users/bob/p?n=N&v=2; of Ann's pages, v=2 means nothing
 good N               /good/N, all of one shape, all linked by /sitemap
 archive DATE         /archive/Y/M/D, each day another
+event N              /event/N, linked by a day of month N
 real NAME            /real/NAME, six levels
 
 trap                 what never ends, or nearly so, and says nothing
-/shop                a list under filters in every combination
-/pick                the same, but each combination lists other products
+/shop                a list under filters, in every combination of which real pages link to five
+/pick                the same, but each combination lists other products, and links to others
 /calendar, /events   months without events: long pages, and short ones
+/month, /day         months that link to their days and to the next; some days of the first two
+                     years have an event
 /grow, /amp          links that add an argument: &p=2, &amp%3Bp=2
 /rel/                relative links that lengthen the path
 /search              results for words, with links to further words
@@ -38,10 +41,12 @@ WIDTH = 3  # of the tree of real pages
 LEVELS = 5
 SHAPES = ("/{0}.html", "/news/{0}", "/old/{0}/{1}", "/{0}/{1}/{2}", "/p/{0}?x={1}")
 COPIES = ("session", "sorted", "print", "from", "both", "path")
-TRAPS = ("shop", "pick", "calendar", "events", "grow", "amp", "rel", "search")
+ENDLESS = ("pick", "calendar", "events", "month", "day", "grow", "amp", "rel", "search")
+TRAPS = ("shop", *ENDLESS)
 COLOURS = ("red", "blue", "green", "")
 SIZES = ("small", "large", "")
 SORTS = ("new", "cheap", "")
+N_EVENTS, N_DAYS = 24, 28
 MONTHS = ("January", "March", "May", "July", "August", "October", "December")
 
 
@@ -78,7 +83,7 @@ def content(url: str) -> str | None:
         case "users":
             version = given.get("v", "1") if rest.startswith("bob") else "1"
             return f"users {rest} {given['n']} {version}"
-        case "good" | "real" | "archive":
+        case "good" | "real" | "archive" | "event":
             return f"{kind} {rest}" if rest else None
     return None
 
@@ -112,6 +117,7 @@ class TrapSite(MockSite):
         yield from (f"/list/{n}/0" for n in range(N_LISTS))
         yield from ("/sitemap", "/archive", "/real/r", "/shop", "/pick")
         yield from ("/calendar?m=1", "/events?m=1", "/grow?p=1", "/amp?p=1", "/rel/", "/search?q=a")
+        yield "/month/1"
 
     @staticmethod
     def items(n: int, first: int, n_items: int) -> list[str]:
@@ -140,7 +146,8 @@ class TrapSite(MockSite):
         contents = {said for url in urls if (said := content(url))}
         copies = Counter(url.split("/")[1] for url in urls)
         copies.subtract(said.split()[0] for said in contents)
-        single = [*good(n_items), *days(n_items), *real_pages()]
+        events = [f"/event/{n}" for n in range(1, N_EVENTS + 1)]
+        single = [*good(n_items), *days(n_items), *events, *real_pages()]
         return copies, contents | {said for url in single if (said := content(url))}
 
 
@@ -159,12 +166,15 @@ def real_pages() -> Iterator[str]:
             yield "/real/r" + "".join(digits)
 
 
-def combinations(path: str) -> Iterator[str]:
+def combinations(path: str, n_pages: int = 9) -> Iterator[str]:
     """URLs of a list under every combination of filters, whose names nobody has listed."""
-    for colour, size, sort, page_ in product(COLOURS, SIZES, SORTS, range(9)):
+    for colour, size, sort, page_ in product(COLOURS, SIZES, SORTS, range(n_pages)):
         chosen = {"f_col": colour, "pa_size": size, "orderby": sort, "pg": page_ or ""}
         query = "&".join(f"{name}={value}" for name, value in chosen.items() if value)
         yield f"{path}?{query}" if query else path
+
+
+ALL_PICKS = list(combinations("/pick", 200))
 
 
 def trap(kind: str, path: str, given: list[tuple[str, str]]) -> Reply | None:
@@ -178,6 +188,8 @@ def trap(kind: str, path: str, given: list[tuple[str, str]]) -> Reply | None:
             text = f"No events in {MONTHS[month % 7]} {2020 + month // 7}"
             long = f" {prose('calendar')}" if kind == "calendar" else ""
             return Reply(page(text + long, f"/{kind}?m={month + 1}", f"/{kind}?m={month + 2}"))
+        case "month" | "day":
+            return in_calendar(*map(int, path.split("/")[2:]))
         case "grow":
             return Reply(page(prose("grow"), f"{path}&p={len(given) + 1}"))
         case "amp":
@@ -192,10 +204,22 @@ def trap(kind: str, path: str, given: list[tuple[str, str]]) -> Reply | None:
     return None
 
 
+def in_calendar(month: int, day: int | None = None) -> Reply:
+    if day is None:
+        days = (f"/day/{month}/{day}" for day in range(1, N_DAYS + 1))
+        return Reply(page(f"{prose('month')} {month}", f"/month/{month + 1}", *days))
+    events = (f"/event/{month}",) if month <= N_EVENTS and day == month % N_DAYS else ()
+    text = f"{prose('No events on this day')} {day}. {month}"
+    return Reply(page(text, f"/day/{month}/{day % N_DAYS + 1}", f"/month/{month}", *events))
+
+
 def filtered(kind: str, path: str) -> Reply:
-    if path == f"/{kind}":
-        return Reply(page(prose(kind), *combinations(f"/{kind}/all")))
+    if path == "/shop":
+        return Reply(page(prose(kind), *combinations("/shop/all")))
     if kind == "shop":
         return Reply(page(prose("all of the shop")))
     chosen = Random(path).sample(range(60), 15)
-    return Reply(page("\n</p><p>".join(f"Product {prose(f'p{i}', 6)}" for i in sorted(chosen))))
+    others = Random(path).sample(ALL_PICKS, 20)
+    products = [f"Product {prose(f'p{i}', 6)}" for i in chosen]
+    links = [f'<a href="{other}">another filter</a>' for other in others]
+    return Reply(page("</p><p>".join(products + links)))

@@ -90,6 +90,10 @@ def n_real(site: TrapSite) -> int:
     return sum(path.startswith("/real/") for _, path in site.hits)
 
 
+def n_months(site: TrapSite) -> int:
+    return sum(path.startswith("/calendar") for _, path in site.hits)
+
+
 ALL_REAL = sum(WIDTH**level for level in range(LEVELS))
 
 
@@ -111,12 +115,11 @@ def test_a_budget_is_spent_on_what_is_new(site: TrapSite, settings: dict[str, An
     assert n_real(site) >= 200
 
 
-def test_without_a_budget_nothing_real_is_lost(site: TrapSite) -> None:
+def test_without_a_budget_all_that_has_an_end_is_read(site: TrapSite) -> None:
     outcome = run(site)
-    assert n_real(site) == ALL_REAL
-    assert len(outcome.items) == ALL_REAL
-    assert ENDED_AFTER <= sum("/shop/all" in path for _, path in site.hits) < N_TRAP
-    assert outcome.stat("urls/deferred") == N_TRAP - sum("/shop/all" in p for _, p in site.hits)
+    assert n_real(site) == len(outcome.items) == ALL_REAL
+    assert sum("/shop/all" in path for _, path in site.hits) == N_TRAP
+    assert not outcome.stat("urls/deferred")
 
 
 @pytest.mark.parametrize("start", ["/calendar?m=1", "/events?m=1"])
@@ -130,36 +133,83 @@ def test_what_was_deferred_can_be_fetched(
     site: TrapSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = {"NEARDUP_STATE_DIR": str(tmp_path)}
-    run(site, **folder)
+    first = run(site, "/calendar?m=1", **folder)
     assert commands.main(["rules", str(tmp_path)]) == 0
-    assert "/shop/*?2  dry: of the last" in capsys.readouterr().out
+    assert "/calendar?1  ended: of the last" in capsys.readouterr().out
     waiting = next(d.url for d in LedgerReader(tmp_path).decisions() if d.kind == "deferred")
     assert commands.main(["explain", waiting, "--state", str(tmp_path)]) == 0
     assert "brought nothing new" in capsys.readouterr().out
     assert commands.main(["undo", "--deferred", "--state", str(tmp_path)]) == 0
-    run(site, "/real/r", **folder)
-    assert sum("/shop/all" in path for _, path in site.hits) == N_TRAP
-    assert commands.main(["undo", "--deferred", "--state", str(tmp_path)]) == 1
+    site.hits.clear()
+    second = run(site, "/real/r", **folder)
+    n_deferred = first.stat("urls/deferred")
+    assert n_deferred <= n_months(site) < 3 * n_deferred
+    assert second.stat("urls/deferred") > 0  # what they led to
 
 
-def came(kinds: DryKinds, *new: bool) -> None:
+def came(kinds: DryKinds, *new: bool, kind: str = "a", leads: str = "a") -> None:
+    """Pages of a kind came, each of which gave a new URL."""
     for is_new in new:
-        kinds.came("a", "group", is_new)
+        kinds.came(kind, "group", is_new, {leads: 1})
+
+
+def ended(kinds: DryKinds, *waiting: str) -> set[str]:
+    kinds.find_ended(waiting)
+    return kinds.ended
 
 
 def test_a_kind_that_brings_something_new_again_is_read_on() -> None:
     kinds = DryKinds()
     came(kinds, *[False] * ENDED_AFTER)
-    assert kinds.has_ended("a")
+    assert ended(kinds, "a") == {"a"}
     came(kinds, True)
     assert kinds.is_dry("a")
-    assert not kinds.has_ended("a")
+    assert not ended(kinds, "a")
     came(kinds, True, True)
     assert not kinds.is_dry("a")
     for _ in range(DRY_AFTER):
         assert not kinds.is_dry("a")
         came(kinds, False)
     assert kinds.is_dry("a")
+
+
+def test_kinds_that_lead_to_each_other_for_ever_end_together() -> None:
+    kinds = DryKinds()
+    for _ in range(ENDED_AFTER):
+        came(kinds, False, kind="month", leads="day")
+        came(kinds, False, kind="day", leads="month")
+    assert kinds.is_dry("month")
+    assert ended(kinds, "day") == {"month", "day"}
+
+
+def test_a_kind_that_leads_to_what_may_be_new_is_not_dry() -> None:
+    kinds = DryKinds()
+    for _ in range(ENDED_AFTER):
+        came(kinds, False, kind="list", leads="page")
+    assert not kinds.is_dry("list")
+    came(kinds, *[False] * DRY_AFTER, kind="page", leads="page")
+    assert kinds.is_dry("list")
+    assert not ended(kinds, "list", "page")
+    came(kinds, True, True, True, kind="page", leads="page")
+    assert not kinds.is_dry("list")
+
+
+def test_what_does_not_grow_is_read_to_its_end() -> None:
+    kinds = DryKinds()
+    for _ in range(3 * ENDED_AFTER):
+        kinds.came("copies", "group", False, {})
+        came(kinds, True, kind="list", leads="copies")
+    assert kinds.is_read_through("copies")
+    assert not ended(kinds, "copies")
+
+
+def test_a_kind_whose_source_has_run_dry_is_read_to_its_end() -> None:
+    kinds = DryKinds()
+    for _ in range(ENDED_AFTER):
+        kinds.came("list", "group", False, {"list": 1, "page": 1})
+        kinds.came("page", "group", False, {})
+    assert ended(kinds, "list", "page") == {"list", "page"}
+    assert not ended(kinds, "page")
 
 
 def test_copies_right_behind_their_originals_make_no_kind_dry() -> None:
@@ -186,41 +236,115 @@ def test_the_bound_holds_for_pages_in_random_order(share: float) -> None:
 def test_dry_kinds_are_kept() -> None:
     kinds, later = DryKinds(), DryKinds()
     for i in range(100):
-        kinds.came("a", "", False)
-        kinds.came("b", "", i == 20)
-        kinds.came("c", "", True)
-    later.restore(kinds.counts())
-    assert later.counts() == kinds.counts()
-    assert set(later.counts()) == {"a", "b"}
+        kinds.came("a", "", False, {})
+        kinds.came("b", "", i == 20, {})
+        kinds.came("c", "", True, {})
+    assert ended(kinds, "a", "b", "c") == set()
+    came(kinds, *[False] * ENDED_AFTER)
+    assert ended(kinds, "a") == {"a"}
+    later.restore(kinds.kept())
+    assert set(later.kept()) == {"a", "b"}
+    assert later.kept()["b"] == kinds.kept()["b"]
+    assert ended(later, "a", "b") == {"a"}
 
 
 class Sections(MockSite):
-    """One kind of URLs: 100 copies of one page in each of two sections, then pages of others."""
+    """One kind of URLs: in two sections the same page for ever, and pages of others."""
 
-    spam: ClassVar[list[str]] = [
-        f"/blog/{who}/{i}" for who in ("eve", "mallory") for i in range(100)
-    ]
     good: ClassVar[list[str]] = [f"/blog/{who}/{i}" for who in ("alice", "bob") for i in range(5)]
 
     def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
         with self._lock:
             self.hits[method, path] += 1
         if path == "/":
-            return Reply(page(prose("start"), *self.spam, *self.good))
-        if path in self.spam:
-            return Reply(page(prose("spam")))
-        return Reply(page(prose(path))) if path in self.good else Reply(page(""), 404)
+            return Reply(page(prose("start"), "/blog/eve/1", "/blog/mallory/1"))
+        if path in self.good or path == "/robots.txt":
+            return Reply(page(prose(path)))
+        who, i = path.removeprefix("/blog/").split("/")
+        links = [f"/blog/{who}/{int(i) + 1}", f"/blog/{who}/{int(i) + 2}"]
+        return Reply(page(prose("spam"), *links, *(self.good if i == "33" else ())))
 
 
 @pytest.mark.parametrize("settings", [{}, BREADTH_FIRST])
 def test_nobody_ends_a_kind_while_pages_of_others_wait(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dry_kinds, "ENDED", 1 / 61)
+    """What leads to them is itself of the kind, and says nothing new."""
+    monkeypatch.setattr(dry_kinds, "ENDED", 1 / 101)
     with running_site(Sections) as site:
         outcome = run(site, **settings)
         assert outcome.stat("urls/deferred") > 0
         assert all(site.gets(path) for path in Sections.good)
+
+
+class Needles(MockSite):
+    """600 copies of one page, and among them three of others."""
+
+    good: ClassVar[list[str]] = [f"/account/{i}" for i in (17, 301, 588)]
+
+    def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
+        with self._lock:
+            self.hits[method, path] += 1
+        if path == "/":
+            return Reply(page(prose("start"), *(f"/account/{i}" for i in range(600))))
+        return Reply(page(prose(path if path in self.good else "please log in")))
+
+
+def test_a_page_among_any_number_of_copies_is_found() -> None:
+    with running_site(Needles) as site:
+        run(site)
+        assert all(site.gets(path) for path in Needles.good)
+
+
+class EventCalendar(MockSite):
+    """Days that lead to the next and to the next month, for ever; of two years, one a month has an
+    event."""
+
+    n_months = 24
+
+    def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
+        with self._lock:
+            self.hits[method, path] += 1
+        if path.startswith("/event/") or path == "/robots.txt":
+            return Reply(page(prose(path)))
+        month, day = (int(n) for n in path.removeprefix("/day/").split("/"))
+        links = [f"/day/{month}/{day + 1}" if day < 28 else f"/day/{month + 1}/1"]
+        links.append(f"/day/{month + 1}/{day}")
+        if day == 14 and month <= self.n_months:
+            links.append(f"/event/{month}")
+        return Reply(page(f"{prose('No events on')} {day}. {month}", *links))
+
+
+def test_a_calendar_is_read_from_its_beginning() -> None:
+    with running_site(EventCalendar) as site:
+        outcome = run(site, "/day/1/1", CLOSESPIDER_PAGECOUNT=6000)
+        assert outcome.stats["finish_reason"] == "finished"
+        assert all(site.gets(f"/event/{month}") for month in range(1, site.n_months + 1))
+
+
+class Tokens(MockSite):
+    """Pages whose URLs have a random argument, and whose links are new with each download."""
+
+    n_pages = 40
+
+    def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
+        with self._lock:
+            self.hits[method, path] += 1
+        if path == "/robots.txt":
+            return Reply(b"", 404)
+        number = int(path.partition("?")[0].removeprefix("/p/"))
+        chance = Random(path)
+        linked = (f"/p/{i}?tok={chance.randbytes(8).hex()}7" for i in range(self.n_pages))
+        return Reply(page(prose(number), *linked))
+
+
+def test_tokens_in_urls_end_though_every_page_has_new_links() -> None:
+    with running_site(Tokens) as site:
+        outcome = run(site, "/p/0", NEARDUP_LEARN_ERROR=0.1, CLOSESPIDER_PAGECOUNT=3000)
+        assert outcome.stats["finish_reason"] == "finished"
+        assert {path.partition("?")[0] for _, path in site.hits} >= {
+            f"/p/{i}" for i in range(site.n_pages)
+        }
 
 
 def test_a_line_that_grows_by_the_same_words_says_nothing_new() -> None:

@@ -7,7 +7,7 @@ learnt anew; one that is pinned is trusted, whatever speaks against it.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,11 @@ from scrapy_neardup.commands.terminal import Progress, clean, colour, complain, 
 from scrapy_neardup.errors import StateError
 
 if TYPE_CHECKING:
+    from scrapy_neardup.learn.dry_kinds import DryKind
     from scrapy_neardup.learn.learner import Judged
     from scrapy_neardup.learn.rule import Rule
     from scrapy_neardup.ledger.schema import Decided
     from scrapy_neardup.urls.key import UrlKeyRules
-
-Dry = Mapping[str, Sequence[int]]  # as DryKinds.counts() has it
 
 EXAMPLES = """\
   scrapy neardup rules crawls/shop
@@ -77,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def stored(folder: Path, key: int | None) -> tuple[list[Rule], Dry]:
+def stored(folder: Path, key: int | None) -> tuple[list[Rule], dict[str, DryKind]]:
     """The rules of a state folder, and its dry kinds. Raises StateError, OSError."""
     from scrapy_neardup.state.learnt_rules import load_rules
 
@@ -87,7 +86,7 @@ def stored(folder: Path, key: int | None) -> tuple[list[Rule], Dry]:
         return [], {}
 
 
-def keep(folder: Path, rules: list[Rule], dry: Dry, key: int | None) -> None:
+def keep(folder: Path, rules: list[Rule], dry: Mapping[str, DryKind], key: int | None) -> None:
     """Write the rules back. Raises StateError where a crawl is using the folder, and OSError."""
     from scrapy_neardup.state.learnt_rules import save_rules
 
@@ -132,18 +131,20 @@ def export(rules: list[Rule], path: Path) -> int:
     return 0 if made else 1
 
 
-def tell(rules: list[Rule], dry: Dry, options: argparse.Namespace) -> None:
+def tell(rules: list[Rule], dry: Mapping[str, DryKind], options: argparse.Namespace) -> None:
     """Print the rules, with their evidence, and the dry kinds."""
     if options.json:
-        say_json({"rules": [as_json(rule) for rule in rules], "dry": dry})
+        from scrapy_neardup.learn.stored_rules import as_records
+
+        say_json({"rules": [as_json(rule) for rule in rules], **as_records(dry)})
         return
     for number, rule in enumerate(rules, 1):
         for line in lines_of(number, rule):
             say(line)
     from scrapy_neardup.learn.dry_kinds import how_dry
 
-    for kind, since in dry.items():
-        say(f"     {colour(clean(kind), 'bold')}  {how_dry(since)}")
+    for kind, known in dry.items():
+        say(f"     {colour(clean(kind), 'bold')}  {how_dry(*known)}")
     n_trusted = sum(rule.acts for rule in rules)
     say(f"{n_trusted} of {len(rules)} learnt rules are trusted")
 

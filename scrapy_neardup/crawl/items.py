@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -59,7 +60,8 @@ class CrawledPage:
     handed: list[int] = field(default_factory=list)  # id() of items the pipeline has not seen
     visit: Visit | None = None  # what its items may echo, made with the first of them
     offered: list[OfferedItem] = field(default_factory=list)
-    leads_on: bool = False  # whether a request found on it is new, and not more of the same
+    leads_on: bool = False  # whether a request found on it is new, and of no kind
+    leads_to: Counter[str] | None = None  # how many new URLs were found on it, by kind
     own_words: int | None = None  # counted when a link of it is to be pruned
     n_repeating: int = 0  # items that were dropped, tagged or counted
     # Fields by which items were kept though the page repeats another; None if none was kept so.

@@ -276,7 +276,7 @@ class CrawlSession:
         return UrlSkipping(
             self._crawler,
             self.learning,
-            UrlDeferral(self._crawler, self.settings, self.learning.learner.dry),
+            UrlDeferral(self._crawler, self.settings, self.learning.learner),
             skipped,
             self._acts(),
             self.requests,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterator
+from heapq import nsmallest
 from itertools import chain
 from random import sample
 from typing import TypeVar
@@ -16,12 +17,15 @@ from scrapy_neardup.crawl.url_learning import is_plain
 from scrapy_neardup.detect.near import MIN_WORDS
 from scrapy_neardup.detect.text import Blocks, without_numbers
 from scrapy_neardup.factory import make_queued_urls, make_rules
-from scrapy_neardup.learn.dry_kinds import DryKinds, group_of, kind_of
+from scrapy_neardup.learn.dry_kinds import group_of, kind_of
+from scrapy_neardup.learn.learner import Learner
+from scrapy_neardup.learn.soft_404 import outline
 from scrapy_neardup.learn.url_parts import split
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.skipped import DEFERRED, Reasons
+from scrapy_neardup.state.skipped import DEFERRED, Group, Place, Reasons
 
-# Requests of a kind that are made whenever the crawl runs idle: while it is dry, and if not.
+FOUND_ON = "neardup_found_on"  # in a request's meta: the kind of the page on which it was found
+# Requests of a kind that are made whenever the crawl runs idle: while it may end, and if not.
 PROBES, AT_ONCE = 10, 100
 MAX_LINES = 131_072
 MAX_BYTES = 1 << 17  # of lines that are new: more are no text of a link
@@ -33,8 +37,9 @@ T = TypeVar("T")
 class UrlDeferral:
     """Learns which kinds are dry. It asks of a page whether it, or a link on it, is new."""
 
-    def __init__(self, crawler: Crawler, settings: NearDupSettings, dry: DryKinds) -> None:
-        self.dry = dry
+    def __init__(self, crawler: Crawler, settings: NearDupSettings, learner: Learner) -> None:
+        self._learner = learner
+        self.dry = learner.dry
         self._rules = make_rules(settings)
         self._found = make_queued_urls(settings)  # keys of all requests that pages gave
         self._depth_priority = crawler.settings.getint("DEPTH_PRIORITY")
@@ -42,13 +47,16 @@ class UrlDeferral:
         self._known = KnownLines()
 
     def found(self, page: CrawledPage, request: Request, key: bytes | None) -> None:
-        """A page gave a request: it leads on if that is new, and no more of its own kind."""
+        """A page gave a request: it leads to its kind if that is new, and no copy by a rule."""
         self._lowest = min(self._lowest, self._given_priority(request))
         url = split(key) if key is not None else None
         if key is None or url is None:
             page.leads_on = True
-        elif self._found.add(key) and not page.leads_on:
-            page.leads_on = kind_of(url) != self._kind_of_page(page)
+            return
+        request.meta[FOUND_ON] = self._kind_of_page(page)
+        if self._found.add(key) and self._learner.twin(key) is None:
+            page.leads_to = page.leads_to or Counter()
+            page.leads_to[kind_of(url)] += 1
 
     def _given_priority(self, request: Request) -> int:
         """The priority that the spider gave a request, before DEPTH_PRIORITY lowered it."""
@@ -60,25 +68,26 @@ class UrlDeferral:
         if url is not None and not failed and is_plain(page.response):
             kind = kind_of(url)
             is_new = self._says_something_new(page, kind)  # also where that is known already
-            self.dry.came(kind, group_of(url), page.leads_on or bool(page.offered) or is_new)
+            is_new = is_new or page.leads_on or bool(page.offered)
+            self.dry.came(kind, group_of(url), is_new, page.leads_to or {})
 
     def _says_something_new(self, page: CrawledPage, kind: str) -> bool:
         decision = page.judged
         if decision is None or page.differing is not None or decision.kind == "undecided":
             return True
         if decision.kind == "too-short":
-            # The months of a calendar without events have but a few.
-            return self._known.add(hash(f"{kind} {' '.join(without_numbers(page.words))}"))
+            # The months of a calendar without events have but a few, and so has what is not found.
+            return self._known.add(hash((kind, outline(page.words, page.response.url))))
         if decision.kind in ("new", "contains"):
             return page.blocks is None or self._known.adds(page.words, page.blocks)
         return False
 
-    def _kind_of_page(self, page: CrawledPage) -> str | None:
+    def _kind_of_page(self, page: CrawledPage) -> str:
         url = split(page.key(self._rules))
-        return None if url is None else kind_of(url)
+        return "" if url is None or not is_plain(page.response) else kind_of(url)
 
-    def kind_to_wait(self, request: Request, key: bytes) -> str | None:
-        """The kind of a request that had better wait; None for any other.
+    def why_to_wait(self, request: Request, key: bytes) -> list[str] | None:
+        """Why a request had better wait: its kind, and that of its page; None for any other.
 
         Never one that would wait for requests to which the spider gave a lower priority.
         """
@@ -86,29 +95,45 @@ class UrlDeferral:
         if url is None or self._given_priority(request) > self._lowest:
             return None
         kind = kind_of(url)
-        return kind if self.dry.is_dry(kind) else None
+        if not self.dry.is_dry(kind):
+            return None
+        return [DEFERRED + kind, DEFERRED + request.meta.get(FOUND_ON, "")]
 
     def probes(self, waiting: Reasons) -> Iterator[int]:
         """Lines of a few of the requests that wait, of each kind that has not ended.
 
-        Drawn at random, as the bound asks for: what is found later may be better. First in groups
-        that brought something new when they were last read, then in those of which nothing was
-        read: so nobody ends a kind by pages of their own while another's wait.
+        What pages of kinds that have not ended led to is made in any case: that has an end.
         """
-        for (reason, *_), groups in waiting.items():
-            kind = reason.removeprefix(DEFERRED)
-            if kind == reason or self.dry.has_ended(kind):
-                continue
-            left = PROBES if self.dry.is_dry(kind) else AT_ONCE
-            for hope in (2, 1, 0):
-                lines = [
-                    drawn_of(group.lines.values(), 1 if hope == 1 else left)
-                    for name, group in groups.items()
-                    if self.dry.hope(kind, name) == hope
-                ]
-                drawn = drawn_of(list(chain.from_iterable(lines)), left)
-                left -= len(drawn)
-                yield from drawn
+        reasons = {
+            (reason[0].removeprefix(DEFERRED), reason[-1].removeprefix(DEFERRED)): groups
+            for reason, groups in waiting.items()
+            if reason[0].startswith(DEFERRED) and any(group.places for group in groups.values())
+        }
+        self.dry.find_ended({kind for kind, _ in reasons})
+        left = {r: groups for r, groups in reasons.items() if not self.dry.ended.issuperset(r)}
+        open_ = {r: groups for r, groups in left.items() if not self.dry.is_read_through(r[0])}
+        # What is read through waits for the rest: whether it ends depends on what leads to it.
+        for (kind, found_on), groups in (open_ or left).items():
+            is_probed = (kind, found_on) in open_ and self.dry.is_dry(kind)
+            yield from self._drawn(kind, groups, PROBES if is_probed else AT_ONCE)
+
+    def _drawn(self, kind: str, groups: dict[str, Group], left: int) -> Iterator[int]:
+        """Lines of so many requests: half of them nearest to the start, the others at random.
+
+        At random, as the bound asks for: what is found later may be better. The nearest, since what
+        leads away for ever, as a calendar does, is new nearby if anywhere. First in groups that
+        brought something new when they were last read, then in those of which nothing was read:
+        so nobody ends a kind by pages of their own while another's wait.
+        """
+        for hope in (2, 1, 0):
+            places = [
+                nearest_and_drawn(group.places.values(), 1 if hope == 1 else left)
+                for name, group in groups.items()
+                if self.dry.hope(kind, name) == hope
+            ]
+            drawn = nearest_and_drawn(list(chain.from_iterable(places)), left)
+            left -= len(drawn)
+            yield from (place.line for place in drawn)
 
 
 def drawn_of(some: Collection[T], n: int) -> list[T]:
@@ -116,8 +141,16 @@ def drawn_of(some: Collection[T], n: int) -> list[T]:
     return sample(list(some), min(n, len(some)))
 
 
+def nearest_and_drawn(places: Collection[Place], n: int) -> list[Place]:
+    """At most n places: half of them those nearest to the start, and others at random."""
+    nearest = nsmallest((n + 1) // 2, places)
+    return nearest + drawn_of(set(places).difference(nearest), n - len(nearest))
+
+
 class KnownLines:
-    """Hashes of lines that pages have had. The oldest are forgotten."""
+    """Hashes of lines that pages have had, with their numbers and without. The oldest are
+    forgotten.
+    """
 
     def __init__(self) -> None:
         self._lines: OrderedDict[int, None] = OrderedDict()
@@ -139,11 +172,12 @@ class KnownLines:
         n_words, begin, new = 0, 0, []
         columns = (blocks.hashes.tolist(), blocks.n_words.tolist(), blocks.ends.tolist())
         for line, n, end in zip(*columns, strict=True):
-            if self.add(line):
+            said = words[begin:end]
+            if self.add(line) and self.add(hash(tuple(without_numbers(said)))):
                 n_words += n
-                new.append(words[begin:end])
+                new.append(said)
             begin = end
         if n_words < MIN_WORDS:
             return False
-        said = b" ".join(new)
-        return len(said) > MAX_BYTES or len(set(without_numbers(said))) >= MIN_DIFFERENT
+        all_new = b" ".join(new)
+        return len(all_new) > MAX_BYTES or len(set(without_numbers(all_new))) >= MIN_DIFFERENT

@@ -24,7 +24,7 @@ from scrapy_neardup.learn.stored_rules import FILE
 from scrapy_neardup.own_files import set_aside
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.learnt_rules import load_rules, save_rules
-from scrapy_neardup.urls.key import OWN_KEY, url_key
+from scrapy_neardup.urls.key import OWN_KEY, request_key, url_key
 from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
 
 if TYPE_CHECKING:
@@ -168,6 +168,10 @@ class UrlLearning:
         for rule in fleet.exchange_rules(self.learner.rules()):
             self.learner.hear(rule)
 
+    def key(self, request: Request) -> bytes:
+        """The key of a request, as the learner has it."""
+        return request_key(request, self._rules)
+
     # --- the state folder
 
     def restore(self) -> None:
@@ -187,7 +191,7 @@ class UrlLearning:
         """Keep the rules for later crawls. Raises OSError."""
         if self._folder is None or not self.is_on:
             return
-        rules, dry = self.learner.rules(), self.learner.dry.counts()
+        rules, dry = self.learner.rules(), self.learner.dry.kept()
         if rules or dry or self._is_kept():
             save_rules(self._folder, rules, dry, self._key)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -26,6 +27,8 @@ from scrapy_neardup.state.skipped import DEFERRED, SkippedRequest, SkippedReques
 
 SYNC_INTERVAL_S = 1.0
 AT_ONCE = 1000  # requests that are made when the crawl runs idle
+MAX_VERIFIED = 3  # copies of one content that are downloaded though a rule would skip them
+MAX_CONTENTS = 65_536
 MAX_CHECKED = 20  # groups of URLs that one rule skipped, of which two are made before the end
 
 
@@ -72,6 +75,8 @@ class UrlSkipping:
         self._count = count
         self._batch = object()  # of requests that no disk is sure to hold
         self._made: set[str] = set()  # URLs given back in this run
+        self._wanted: set[str] = set()  # by a person, and fetched in this run
+        self._n_verified: Counter[int] = Counter()  # copies downloaded, by hash of their twin's URL
         self.n_deferred = 0  # requests of this crawl that wait
         crawler.signals.connect(self.idle, signal=signals.spider_idle)
 
@@ -84,24 +89,42 @@ class UrlSkipping:
         twin = self._attempt("learn", self._learner.twin, key)
         if twin is not None:
             return self._skips_copy(request, key, twin)
-        kind = self._attempt("learn", self.deferral.kind_to_wait, request, key)
-        if kind is None or not self._attempt("learn", self._keep, request, "", [DEFERRED + kind]):
+        why = self._attempt("learn", self.deferral.why_to_wait, request, key)
+        if why is None or not self._attempt("learn", self._keep, request, "", why):
             return None
         self.n_deferred += 1
         self._recorder.url_deferred(request)
+        kind = why[0].removeprefix(DEFERRED)
         return RequestSkipped(f"waits, for {kind} has stopped bringing anything new: {request.url}")
 
     def _skips_copy(self, request: Request, key: bytes, twin: Twin) -> RequestSkipped | None:
-        if self._learner.is_verified(key):
-            self._count(stats.LEARN_VERIFIED)
+        if self._is_verified(key, twin):
             return None
         names = [rule.name for rule in twin.rules]
         if not self._attempt("learn", self._keep, request, twin.url, names):
             return None
+        self._tell_skipped(request, twin)
+        return RequestSkipped(f"a copy of {twin.url}, says a learnt rule: {request.url}")
+
+    def _is_verified(self, key: bytes, twin: Twin) -> bool:
+        """Whether a copy is downloaded all the same.
+
+        A few times for each content: where links on copies are copies, a share of them all would
+        have no end.
+        """
+        content = hash(twin.url)
+        if not self._learner.is_verified(key) or self._n_verified[content] >= MAX_VERIFIED:
+            return False
+        self._n_verified[content] += 1
+        if len(self._n_verified) > MAX_CONTENTS:
+            del self._n_verified[next(iter(self._n_verified))]
+        self._count(stats.LEARN_VERIFIED)
+        return True
+
+    def _tell_skipped(self, request: Request, twin: Twin) -> None:
         self._learner.saved(twin, 0)
         self._count(stats.LEARN_SKIPPED)
         self._recorder.url_dropped(request, twin.url)
-        return RequestSkipped(f"a copy of {twin.url}, says a learnt rule: {request.url}")
 
     def _keep(self, request: Request, twin: str, why: list[str]) -> bool:
         fields = as_json(request, self._crawler.spider)
@@ -129,7 +152,9 @@ class UrlSkipping:
 
     def page_settled(self, page: CrawledPage, failed: bool) -> None:
         """Nothing more can happen to a page's items."""
-        if self.acts:
+        # What a person wants is kept in any case, and says nothing of others of its kind.
+        url = page.response.url
+        if self.acts and not (self._recorder.wants(url) or url in self._wanted):
             self._attempt("learn", self.deferral.page_settled, page, failed)
 
     # --- giving back
@@ -142,7 +167,9 @@ class UrlSkipping:
     def page_done(self, urls: list[str]) -> None:
         """The page of URLs that were given back is done. Raises OSError."""
         for url in urls if self._skipped else ():
-            self._made.add(url)  # links to what a person wanted do not wait again
+            if url not in self._made:  # links to what a person wanted do not wait again
+                self._wanted.add(url)
+                self._made.add(url)
             self._skipped.fetched(url)
 
     def idle(self) -> None:
@@ -162,7 +189,7 @@ class UrlSkipping:
         if not found and self.acts:
             found, counted = self._read(self._checks()), stats.LEARN_VERIFIED
         for one in found:
-            self._attempt("learn", self._make, one, counted)
+            self._attempt("learn", self._make_or_skip, one, counted)
         return len(found)
 
     def _checks(self) -> Iterator[int]:
@@ -173,26 +200,43 @@ class UrlSkipping:
         for reason, groups in self._skipped.reasons().items():
             if reason[0].startswith(DEFERRED):
                 continue
-            unchecked = [g for g in groups.values() if g.lines and not g.is_checked]
+            unchecked = [group for group in groups.values() if group.is_to_check]
             for group in drawn_of(unchecked, MAX_CHECKED):
-                *others, newest = group.lines.values()
-                yield from (newest, *drawn_of(others, 1))
+                *others, newest = group.places.values()
+                yield from (place.line for place in (newest, *drawn_of(others, 1)))
             for group in unchecked:
-                group.is_checked = True
+                group.checked()
 
     def _read(self, lines: Iterator[int]) -> list[SkippedRequest]:
         return list(filter(None, map(self._skipped.at, list(lines))))
 
-    def _make(self, skipped: SkippedRequest, counted: str) -> None:
-        self._made.add(skipped.url)
-        self._skipped.taken(skipped)
-        if skipped.rules[0].startswith(DEFERRED):
-            self.n_deferred = max(0, self.n_deferred - 1)
-        else:
-            self._count(counted)
-            self._learner.not_saved(skipped.rules)
+    def _make_or_skip(self, skipped: SkippedRequest, counted: str) -> None:
         assert self._crawler.spider
         request = request_from_json(json.dumps(skipped.request).encode(), self._crawler.spider)
+        if not skipped.rules[0].startswith(DEFERRED):
+            self._count(counted)
+            self._learner.not_saved(skipped.rules)
+        else:
+            self.n_deferred = max(0, self.n_deferred - 1)
+            if self.acts and self._is_copy(skipped, request):
+                return
+        self._make(skipped, request)
+
+    def _is_copy(self, waited: SkippedRequest, request: Request) -> bool:
+        """Whether a rule, which was not trusted yet when a request was deferred, skips it now."""
+        key = self._learning.key(request)
+        twin = self._learner.twin(key)
+        if twin is None or self._is_verified(key, twin):
+            return False
+        skipped = waited._replace(twin=twin.url, rules=[rule.name for rule in twin.rules])
+        if not self._attempt("learn", self._skipped.replace, waited, skipped):
+            return False
+        self._tell_skipped(request, twin)
+        return True
+
+    def _make(self, skipped: SkippedRequest, request: Request) -> None:
+        self._made.add(skipped.url)
+        self._skipped.taken(skipped)
         self._requests.started(request)
         # After the tracker took down what the spider wants: a dupefilter knows the request, which
         # was queued before it was skipped.

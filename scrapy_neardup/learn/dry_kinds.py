@@ -8,15 +8,21 @@ If the order of pages is random, at most n1 of n pages were new and the next one
 at most (n1 + 1) / (n + 1), whatever the pages are: of n + 1 pages, at most n1 + 1 are the only ones
 that say what nobody said before, and each of them is as likely to be the last as any other page.
 
-A kind is dry when that bound is at most DRY for its last n pages, with n1 up to MAX_NEW, and it has
-ended when it is at most ENDED with n1 = 0. Three new pages in a row open it again.
+A kind is dry when that bound is at most DRY for its last n pages, with n1 up to MAX_NEW. Three new
+pages in a row open it again. A page that leads to a new URL of another kind counts as new unless
+that kind is dry, too: a month without events leads to its days.
+
+A kind ends when the bound is at most ENDED with n1 = 0, and it grows: its pages, or those of other
+kinds that end, gave at least half as many new URLs of it as were read meanwhile. What does not grow
+comes to its end by itself, and is read.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scrapy_neardup.learn.url_parts import UrlParts, value_class
 
@@ -27,6 +33,8 @@ MAX_DEPTH = 8
 MAX_ARGUMENTS = 3
 MAX_KINDS = 16_384
 MAX_GROUPS = 65_536  # of all kinds
+MAX_LEADS = 64  # kinds that a kind leads to, and that lead to it
+GROWS = 0.5  # new URLs for each page that was read: less comes to an end
 
 
 def kind_of(url: UrlParts) -> str:
@@ -62,86 +70,168 @@ def bound(n_new: int, n_pages: int) -> float:
     return (n_new + 1) / (n_pages + 1)
 
 
-def how_dry(since: Sequence[int]) -> str:
-    """What speaks for a kind being dry, in words; since: as DryKinds.counts() has it."""
+def how_dry(since: Sequence[int], has_ended: bool) -> str:
+    """What speaks for a kind being dry, in words; since: as Kind.since() has it."""
     n_new = min(range(len(since)), key=lambda n: bound(n, since[n]))
     n_pages = since[n_new]
     return (
-        f"dry: of the last {n_pages:,} pages {n_new or 'none'} said something new; "
-        f"the next does with a chance of at most {bound(n_new, n_pages):.1%}"
+        f"{'ended' if has_ended else 'dry'}: of the last {n_pages:,} pages {n_new or 'none'} said "
+        f"something new; the next does with a chance of at most {bound(n_new, n_pages):.1%}"
     )
+
+
+class DryKind(NamedTuple):
+    """What is kept of a dry kind.
+
+    since  its last pages of which none was new, at most one was, and so on
+    """
+
+    since: Sequence[int]
+    has_ended: bool
 
 
 @dataclass(slots=True)
 class Kind:
-    """What was read of a kind: how many pages, and which of them were new, the newest of those."""
+    """What was read of a kind.
+
+    new     which of its pages said something new, the newest of those
+    leads   by kind, which of its pages gave a new URL of that kind, the newest of those
+    gained  how many URLs of this kind were found since its last new page, by the kind of their page
+    """
 
     n_pages: int = 0
     new: list[int] = field(default_factory=list)
+    leads: OrderedDict[str, list[int]] = field(default_factory=OrderedDict)
+    gained: Counter[str] = field(default_factory=Counter)
 
-    def came(self, is_new: bool) -> None:
-        """A page was read."""
+    def came(self, is_new: bool, leads: Collection[str]) -> None:
+        """A page was read, and gave new URLs of other kinds."""
         self.n_pages += 1
         if is_new:
-            self.new = [*self.new[-MAX_NEW:], self.n_pages]
+            self.new = newest([*self.new, self.n_pages])
+            self.gained.clear()
+        for other in leads:
+            self.leads[other] = newest([*self.leads.pop(other, ()), self.n_pages])
+        while len(self.leads) > MAX_LEADS:  # it leads to whatever comes: as if it were new
+            self.new = newest([*self.new, *self.leads.popitem(last=False)[1]])
 
-    def since(self) -> list[int]:
-        """The last pages of which none was new, at most one was, and so on."""
-        begins = [0] * (MAX_NEW + 1 - len(self.new)) + self.new
+    def found_on(self, kind: str, n_urls: int) -> None:
+        """New URLs of this kind were found on a page of that kind."""
+        if kind in self.gained or len(self.gained) < MAX_LEADS:
+            self.gained[kind] += n_urls
+
+    def since(self, new: Sequence[int]) -> list[int]:
+        """The last pages of which none is among these, at most one is, and so on."""
+        begins = [0] * (MAX_NEW + 1 - len(new)) + list(new)
         return [self.n_pages - begin for begin in reversed(begins)]
 
-    @property
-    def is_dry(self) -> bool:
-        """Whether few of its next pages are new."""
-        return any(bound(n_new, n) <= DRY for n_new, n in enumerate(self.since()))
+    def grows_from(self, kinds: Collection[str]) -> bool:
+        """Whether pages of these kinds give new URLs of this one about as fast as it is read."""
+        n_pages = self.since(self.new)[0]
+        return sum(self.gained[kind] for kind in kinds) >= GROWS * n_pages
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether hardly any of its next pages is new."""
-        return bound(0, self.since()[0]) <= ENDED
+
+def newest(pages: Sequence[int]) -> list[int]:
+    """The last few of some pages."""
+    return sorted(set(pages))[-MAX_NEW - 1 :]
 
 
 class DryKinds:
-    """What was read of each kind, and of each group of URLs in it. The oldest are forgotten."""
+    """What was read of each kind, and of each group of URLs in it. The oldest are forgotten.
+
+    ended  kinds of which no more requests are made, unless they bring something new
+    """
 
     def __init__(self) -> None:
+        self.ended: set[str] = set()
         self._kinds: OrderedDict[str, Kind] = OrderedDict()
         self._groups: OrderedDict[tuple[str, str], bool] = OrderedDict()
+        self._dry: dict[str, bool] = {}  # answers since the last page
 
-    def came(self, kind: str, group: str, is_new: bool) -> None:
-        """A page was read. is_new: whether it, or what it leads to, says something new."""
-        known = self._kinds.setdefault(kind, Kind())
-        known.came(is_new)
-        self._kinds.move_to_end(kind)
-        if len(self._kinds) > MAX_KINDS:
-            self._kinds.popitem(last=False)
+    def came(self, kind: str, group: str, is_new: bool, leads: Mapping[str, int]) -> None:
+        """A page was read. leads: how many URLs on it are new, by their kind."""
+        self._dry.clear()
+        self._kind(kind).came(is_new, [other for other in leads if other != kind])
+        for other, n_urls in leads.items():
+            self._kind(other).found_on(kind, n_urls)
+        if is_new:
+            self.ended.discard(kind)
         self._groups[kind, group] = is_new
         self._groups.move_to_end((kind, group))
         if len(self._groups) > MAX_GROUPS:
             self._groups.popitem(last=False)
 
+    def _kind(self, kind: str) -> Kind:
+        known = self._kinds.setdefault(kind, Kind())
+        self._kinds.move_to_end(kind)
+        if len(self._kinds) > MAX_KINDS:
+            self._kinds.popitem(last=False)
+        return known
+
     def is_dry(self, kind: str) -> bool:
         """Whether requests of the kind had better wait until nothing else is left."""
-        known = self._kinds.get(kind)
-        return known is not None and known.is_dry
+        if kind not in self._dry:
+            self._dry[kind] = self._brings_little(kind, DRY, MAX_NEW, {})
+        return self._dry[kind]
 
-    def has_ended(self, kind: str) -> bool:
-        """Whether no more requests of the kind are made, unless it brings something new."""
+    def is_read_through(self, kind: str) -> bool:
+        """Whether hardly any of its next pages is new, or leads to what may be."""
+        return self._brings_little(kind, ENDED, 0, {})
+
+    def _brings_little(
+        self, kind: str, limit: float, max_new: int, answers: dict[str, bool]
+    ) -> bool:
+        """Whether the bound for a kind is at most limit.
+
+        answers: for kinds that were asked about; those that lead back are taken to bring little.
+        """
         known = self._kinds.get(kind)
-        return known is not None and known.has_ended
+        if known is None or len(answers) >= MAX_LEADS:
+            return False
+
+        def is_below(new: Sequence[int]) -> bool:
+            since = known.since(new)[: max_new + 1]
+            return any(bound(n_new, n_pages) <= limit for n_new, n_pages in enumerate(since))
+
+        answers[kind] = is_below(known.new)
+        if answers[kind] and known.leads:
+            led = list(known.new)
+            for other, pages in known.leads.items():
+                if other not in answers:
+                    answers[other] = self._brings_little(other, limit, max_new, answers)
+                led += () if answers[other] else pages
+            answers[kind] = is_below(newest(led))
+        return answers[kind]
+
+    def find_ended(self, waiting: Collection[str]) -> None:
+        """Which kinds end: those that grow from each other, and from what waits."""
+        self.ended = set()
+        reached = list(waiting)
+        while reached:
+            kind = reached.pop()
+            if kind not in self.ended and self.is_read_through(kind):
+                self.ended.add(kind)
+                reached += self._kinds[kind].leads
+        while left := {k for k in self.ended if not self._kinds[k].grows_from(self.ended)}:
+            self.ended -= left
 
     def hope(self, kind: str, group: str) -> int:
         """2 where the last page of a group was new, 1 where none was read, else 0."""
         last_was_new = self._groups.get((kind, group))
         return 1 if last_was_new is None else 2 * last_was_new
 
-    def counts(self) -> dict[str, list[int]]:
-        """Dry kinds; of each, the last pages of which none was new, at most one was, and so on."""
-        return {kind: known.since() for kind, known in self._kinds.items() if known.is_dry}
+    def kept(self) -> dict[str, DryKind]:
+        """Dry kinds, for a later crawl."""
+        return {
+            kind: DryKind(known.since(known.new), kind in self.ended)
+            for kind, known in self._kinds.items()
+            if self.is_dry(kind)
+        }
 
-    def restore(self, counts: Mapping[str, Sequence[int]]) -> None:
-        """Go on with the counts of an earlier crawl."""
-        for kind, since in counts.items():
+    def restore(self, kept: Mapping[str, DryKind]) -> None:
+        """Go on with what an earlier crawl left."""
+        for kind, (since, has_ended) in kept.items():
             n_pages = max(since, default=0)
             new = sorted(n_pages - n for n in since if n < n_pages)
-            self._kinds[kind] = Kind(n_pages, new[-MAX_NEW - 1 :])
+            gained = Counter({kind: n_pages}) if has_ended else Counter[str]()
+            self._kinds[kind] = Kind(n_pages, newest(new), gained=gained)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.learn.changes import Change
+from scrapy_neardup.learn.dry_kinds import DryKind
 from scrapy_neardup.learn.rule import Pair, Rule, Standing
 
 FILE = "rules.json"
@@ -16,10 +17,17 @@ MADE_UP = (ValueError, LookupError, TypeError, AttributeError, RecursionError, O
 FORMAT = 2  # a state folder has them with a MAC (state/learnt_rules.py)
 
 
-def write_rules(rules: Iterable[Rule], dry: Mapping[str, Sequence[int]]) -> str:
+def write_rules(rules: Iterable[Rule], dry: Mapping[str, DryKind]) -> str:
     """Rules with all their evidence, one a line; and dry kinds of URLs."""
     lines = ",\n".join(json.dumps(as_record(rule), sort_keys=True) for rule in rules)
-    return f'{{"format": {FORMAT}, "dry": {json.dumps(dry)}, "rules": [\n{lines}\n]}}\n'
+    kinds = json.dumps(as_records(dry)).removeprefix("{").removesuffix("}")
+    return f'{{"format": {FORMAT}, {kinds}, "rules": [\n{lines}\n]}}\n'
+
+
+def as_records(dry: Mapping[str, DryKind]) -> dict[str, Any]:
+    """Dry kinds of URLs: how many pages were read since they were not, and which have ended."""
+    since = {kind: list(known.since) for kind, known in dry.items()}
+    return {"dry": since, "ended": [kind for kind, known in dry.items() if known.has_ended]}
 
 
 def as_record(rule: Rule) -> dict[str, Any]:
@@ -38,14 +46,18 @@ def as_record(rule: Rule) -> dict[str, Any]:
     }
 
 
-def read_rules(text: str) -> tuple[list[Rule], dict[str, list[int]]]:
+def read_rules(text: str) -> tuple[list[Rule], dict[str, DryKind]]:
     """What write_rules was given. Raises StateError."""
     try:
         stored = json.loads(text)
         if stored["format"] != FORMAT:
             raise StateError(f"{FILE} is of format {stored['format']}; this version reads {FORMAT}")
-        dry = {str(kind): list(map(int, since)) for kind, since in stored["dry"].items()}
-        if any(n < 0 for since in dry.values() for n in since):
+        ended = set(stored.get("ended", ()))  # earlier versions wrote none
+        dry = {
+            str(kind): DryKind(list(map(int, since)), kind in ended)
+            for kind, since in stored["dry"].items()
+        }
+        if any(n < 0 for known in dry.values() for n in known.since):
             raise ValueError("a kind of URLs had fewer pages than none")
         return [as_rule(record) for record in stored["rules"]], dry
     except MADE_UP as error:

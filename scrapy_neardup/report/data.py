@@ -131,7 +131,7 @@ def learnt(state: Path) -> dict[str, object]:
             }
             for number, rule in enumerate(rules[:LEARNT], 1)
         ],
-        "dry": [{"kind": k, "words": how_dry(since)} for k, since in list(dry.items())[:LEARNT]],
+        "dry": [{"kind": k, "words": how_dry(*known)} for k, known in list(dry.items())[:LEARNT]],
         "n_rules": len(rules),
         "n_dry": len(dry),
     }

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from scrapy_neardup.errors import StateError
+from scrapy_neardup.learn.dry_kinds import DryKind
 from scrapy_neardup.learn.rule import Rule
 from scrapy_neardup.learn.stored_rules import FILE, read_rules, write_rules
 from scrapy_neardup.state.files import write_atomically
 from scrapy_neardup.state.mac import RULES, foreign, own_json, signed_json
 
 
-def load_rules(folder: Path, key: int | None) -> tuple[list[Rule], dict[str, list[int]]]:
+def load_rules(folder: Path, key: int | None) -> tuple[list[Rule], dict[str, DryKind]]:
     """The rules of a folder, and its dry kinds.
 
     key: the folder's secret; None where it is not known, and no MAC can be checked. Raises
@@ -26,9 +27,7 @@ def load_rules(folder: Path, key: int | None) -> tuple[list[Rule], dict[str, lis
     return found
 
 
-def save_rules(
-    folder: Path, rules: Iterable[Rule], dry: Mapping[str, Sequence[int]], key: int
-) -> None:
+def save_rules(folder: Path, rules: Iterable[Rule], dry: Mapping[str, DryKind], key: int) -> None:
     """Replace the file. Raises OSError."""
     entry = write_rules(rules, dry).rstrip("\n").encode("utf-8", "replace")
     write_atomically(folder / FILE, [signed_json(key, RULES, entry) + b"\n"])

@@ -1,7 +1,8 @@
 """Requests that learnt rules skipped, by name: so that each can be made if its rule was wrong.
 
 `skipped.jsonl`, one JSON object a line, append-only: `{"skipped": …}` is a request with its URL,
-its twin and the rules; `{"fetched": URL}` says that it was made after all. Each line has a MAC
+its twin and the rules, and `"was"` beside it for what reason it was kept until then;
+`{"fetched": URL}` says that it was made after all. Each line has a MAC
 (mac.py): who could write one would have the crawl make any request, or none.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -42,16 +43,42 @@ class SkippedRequest(NamedTuple):
     request: dict[str, Any]
 
 
+class Place(NamedTuple):
+    """Where a request stands; the order is from those nearest to the start.
+
+    depth  links from the start, as Scrapy counts them
+    line   where its line begins in the file
+    """
+
+    depth: int
+    line: int
+
+
 @dataclass(slots=True)
 class Group:
     """Requests that were skipped for one reason, and whose URLs are alike.
 
-    lines       where the line of each begins, by the hash of its URL; oldest first
-    is_checked  whether one of them was made after the last was skipped
+    places     of each, by the hash of its URL; in the order in which they were skipped
+    n_new      how many were skipped since one of them was made
+    n_checked  how many were skipped when some were checked, in this run
     """
 
-    lines: dict[int, int] = field(default_factory=dict)
-    is_checked: bool = True
+    places: dict[int, Place] = field(default_factory=dict)
+    n_new: int = 0
+    n_checked: int = 0
+
+    @property
+    def is_to_check(self) -> bool:
+        """Whether some are to be made before the crawl ends: again when they have doubled.
+
+        Pages that are made lead to more of them where links have a new session id each time.
+        """
+        return bool(self.places) and self.n_new >= max(1, self.n_checked)
+
+    def checked(self) -> None:
+        """Some are being made."""
+        self.n_checked += self.n_new
+        self.n_new = 0
 
 
 Reasons = dict[tuple[str, ...], dict[str, Group]]  # rules, or why it waits → groups by name
@@ -89,6 +116,11 @@ class SkippedRequests:
         """Outlives the process when this returns, a loss of power after sync(). Raises OSError."""
         self._append_entry({"skipped": skipped})
 
+    def replace(self, known: SkippedRequest, now: SkippedRequest) -> bool:
+        """A request that is kept already is skipped for another reason; True. Raises OSError."""
+        self._append_entry({"skipped": now, "was": known.rules})
+        return True
+
     def fetched(self, url: str) -> None:
         """The request was made after all, and its page is done. Raises OSError."""
         self._append_entry({"fetched": url})
@@ -117,11 +149,11 @@ class SkippedRequests:
         acting: names of the rules that do. Lines that are not the folder's own are left out.
         """
         lines = [
-            line
+            place.line
             for reason, groups in self.reasons().items()
             if not all(rule in acting for rule in reason)
             for group in groups.values()
-            for line in group.lines.values()
+            for place in group.places.values()
         ]
         yield from filter(None, map(self.at, sorted(lines)))
 
@@ -136,8 +168,8 @@ class SkippedRequests:
         groups = self._reasons.get(tuple(skipped.rules), {})
         group = groups.get(group_of_url(skipped.url))
         if group is not None:
-            group.lines.pop(hash(skipped.url), None)
-            group.is_checked = True
+            group.places.pop(hash(skipped.url), None)
+            group.n_new = 0
 
     def reasons(self) -> Reasons:
         """The requests that were skipped and not made since, by reason. Not to be changed."""
@@ -157,16 +189,19 @@ class SkippedRequests:
 
     def _index(self, entry: dict[str, Any], line: int) -> None:
         if "skipped" in entry:
-            url, _, reason, _ = entry["skipped"]
+            url, _, reason, request = entry["skipped"]
             groups = self._reasons.setdefault(tuple(reason), {})
             group = groups.setdefault(group_of_url(url), Group())
-            group.lines.setdefault(hash(url), line)
-            group.is_checked = False
+            group.places.setdefault(hash(url), Place(depth_of(request), line))
+            group.n_new += 1
+            if was := entry.get("was"):
+                groups = self._reasons.get(tuple(was), {})
+                groups.get(group_of_url(url), Group()).places.pop(hash(url), None)
         elif url := entry.get("fetched"):
             name = group_of_url(url)
             for groups in self._reasons.values():
-                if name in groups and groups[name].lines.pop(hash(url), None) is not None:
-                    groups[name].is_checked = True
+                if name in groups and groups[name].places.pop(hash(url), None) is not None:
+                    groups[name].n_new = 0
 
     def _tell_foreign(self, n_foreign: int) -> None:
         self.n_foreign += n_foreign
@@ -180,6 +215,13 @@ class SkippedRequests:
     def _entry(self, line: bytes) -> dict[str, Any] | None:
         """What a line says; None unless this folder's crawls wrote it."""
         return own_entry(self._key, line)
+
+
+def depth_of(request: Mapping[str, Any]) -> int:
+    """How many links lead to a request from the start; 0 where it does not say."""
+    meta = request.get("meta")
+    depth = meta.get("depth") if isinstance(meta, dict) else None
+    return depth if isinstance(depth, int) else 0
 
 
 def group_of_url(url: str) -> str:
@@ -204,9 +246,9 @@ def is_sound(entry: object) -> bool:
         return False
     if "skipped" not in entry:
         return isinstance(entry.get("fetched"), str)
-    match entry["skipped"]:
-        case [str(), str(), [*rules], dict()]:
-            return bool(rules) and all(isinstance(rule, str) for rule in rules)
+    match entry["skipped"], entry.get("was", [""]):
+        case [str(), str(), [*rules], dict()], [*was]:
+            return bool(rules) and all(isinstance(rule, str) for rule in (*rules, *was))
     return False
 
 
