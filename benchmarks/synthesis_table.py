@@ -2,17 +2,18 @@
 
 `python -m benchmarks.synthesis --table` measures and prints it. Units are engines of 1 to 8 lanes;
 64 and 256 lanes are eight and thirty-two engines of eight, which is arithmetic, not a measurement.
-What was not measured says so.
+What was not measured says so, and what does not fit says of what there is too little.
 
 Energy is an estimate: each cell switches in an eighth of the cycles, and a switch moves one
 picofarad, the cell's and its wires', to the core's voltage; what a device takes when idle is left
 out. For the CPU it is ten watts a core. Good for the order of magnitude only.
 """
 
+import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -24,18 +25,21 @@ COUNTERS = {"own": 0, "shared": 1}
 LANES = (1, 2, 4, 8)
 ENGINES = (8, 32)  # of eight lanes: one of the paper's FPGAs, and its four
 QUALITY_AT = 3  # bits that may differ
+SEEDS = 3
+PAPER_MHZ = 150
 
 ACTIVITY = 0.125
 FARADS = 1e-12
 CPU_WATTS = 10.0
 
-# LUTs that a cell of Virtex-6 or Gowin takes where it stores.
-STORING = {"RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "SRL16E": 1, "SRLC32E": 1,
-           "RAM16SDP1": 4, "RAM16SDP2": 4, "RAM16SDP4": 4}  # fmt: skip
+# LUTs that a cell of Virtex-6 takes where it stores.
+STORING = {"RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "SRL16E": 1, "SRLC32E": 1}
 
 Yosys = Callable[[str, str, Path], str]  # unit, script, folder: what it prints
-Run = Callable[..., str]
-Figures = dict[str, float]
+Place = Callable[..., str]  # a command: what it prints, whether it succeeds or not
+Results = dict[str, dict[str, "Measured"]]  # device, unit
+
+MINUTES = 20  # for one seed; a design that has no room left can take for ever
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class Device:
     holds: int  # LUTs
     has_multipliers: int
     volts: float
+    pins: bool = True  # whether nextpnr finds places for pins itself
 
 
 DEVICES = {
@@ -66,16 +71,27 @@ DEVICES = {
         "ICESTORM_LC", r"SB_DFF\w*", "SB_MAC16", 7_680, 0, 1.2,
     ),
     "gowin": Device(
-        "Gowin GW2A-18", "synth_gowin -top {top} -json {json}; stat",
+        "Gowin GW2A-18", "synth_gowin -noiopads -top {top} -json {json}; stat",
         ("nextpnr-himbaechel-gowin", "--device", "GW2A-LV18PG256C8/I7", "--vopt",
          "family=GW2A-18"),
-        "LUT4|ALU", r"DFF\w*", r"MULT\w+", 20_736, 48, 1.0,
+        "LUT4", r"DFF\w*", r"MULT\w+", 20_736, 48, 1.0, pins=False,
     ),
     "virtex6": Device(
         "Virtex-6 LX760", "synth_xilinx -family xc6v -flatten -noiopad -noclkbuf -top {top}; stat",
         (), r"LUT\d", r"FD[CPRS]E", r"DSP48\w*", 474_240, 864, 1.0,
     ),
 }  # fmt: skip
+
+
+@dataclass
+class Measured:
+    """A unit on a device: cells, the clocks in MHz of the seeds so far, why it has none."""
+
+    lut: int
+    ff: int
+    dsp: int
+    clocks: list[float] = field(default_factory=list)
+    fails: str = ""
 
 
 def unit_name(feature_hash: str, counters: str, lanes: int) -> str:
@@ -91,11 +107,11 @@ def units() -> dict[str, tuple[str, dict[str, int], int, bool]]:
             n,
             True,
         )
-        for n, h, c in product((1, 8, 2, 4), HASHES, COUNTERS)
+        for n, h, c in product(LANES, HASHES, COUNTERS)
     }
 
 
-def synthesised(report: str, device: Device) -> Figures:
+def synthesised(report: str, device: Device) -> dict[str, int]:
     """Cells that Yosys counts, storing ones as the LUTs that they take."""
     last = report[report.rindex("Number of cells:") :]
     cells = re.findall(r"^ +(\w+) +(\d+)$", last, re.MULTILINE)
@@ -106,43 +122,62 @@ def synthesised(report: str, device: Device) -> Figures:
         )
     }  # fmt: skip
     counts["lut"] += sum(STORING.get(cell, 0) * int(n) for cell, n in cells)
-    return dict(counts)
+    return counts
 
 
-def placed(reports: list[str], device: Device) -> Figures:
-    """Logic cells, and the median clock over the seeds in MHz, as nextpnr prints them."""
-    used = re.findall(rf"^Info:\s+(?:{device.cells}):\s+(\d+)/", reports[0], re.MULTILINE)
-    storing = re.findall(r"^Info:\s+(RAM16SDP\d):\s+(\d+)/", reports[0], re.MULTILINE)
-    clocks = [
-        float(re.findall(r"Max frequency for clock.*?: ([\d.]+) MHz", report)[-1])
-        for report in reports
-    ]
-    cells = sum(map(int, used)) + sum(STORING[cell] * int(n) for cell, n in storing)
-    return {"lut": cells, "mhz": median(clocks), "seeds": len(clocks)}
+def without_pins(netlist: Path) -> None:
+    """Cut a netlist off from its pins: nextpnr for Gowin takes none without a place for each."""
+    design = json.loads(netlist.read_text())
+    for module in design["modules"].values():
+        module["ports"] = {}
+    netlist.write_text(json.dumps(design))
 
 
-def measured(
-    unit: str, device: Device, seeds: tuple[int, ...], folder: Path, yosys: Yosys, run: Run,
-    tool: Callable[[str], str],
-) -> Figures:  # fmt: skip
-    """One unit on one device; no clock where no free tool places."""
+def placed(report: str, device: Device, found: Measured) -> None:
+    """Take logic cells and the clock, or why there is none, from what nextpnr printed."""
+    used = re.findall(rf"^Info:\s+{device.cells}:\s+(\d+)/", report, re.MULTILINE)
+    if used:
+        found.lut = int(used[0])
+    clocks = re.findall(r"Max frequency for clock.*?: ([\d.]+) MHz", report)
+    if "Program finished normally." in report:
+        found.clocks.append(float(clocks[-1]))
+    elif over := exceeded(report):
+        found.fails = "does not fit: " + ", ".join(over)
+    elif "TIMED OUT" in report:
+        found.fails = f"not routed in {MINUTES} minutes"
+    elif error := re.search(r"^ERROR: .*", report, re.MULTILINE):
+        found.fails = f"not placed: {error[0][7:]}"
+    else:
+        raise SystemExit(report[-3000:])
+
+
+def exceeded(report: str) -> list[str]:
+    """What nextpnr needs more of than the device has, with both numbers."""
+    used = re.findall(r"^Info:\s+(\w+):\s+(\d+)/\s*(\d+) +\d+%", report, re.MULTILINE)
+    return [f"{int(n):,} of {int(has):,} {cell}" for cell, n, has in used if int(n) > int(has)]
+
+
+def measure(
+    unit: str, device: Device, found: Measured | None, seed: int, folder: Path, yosys: Yosys,
+    place: Place,
+) -> Measured:  # fmt: skip
+    """One unit on one device with one seed more; no clock where no free tool places."""
     netlist = folder / "unit.json"
-    script = device.synth.replace("{json}", str(netlist))
-    report = yosys(unit, script, folder)
-    counted = synthesised(report, device)
-    if not device.place:
-        return counted
-    command = [tool(device.place[0]), *device.place[1:], "--json", str(netlist)]
-    options = ("--freq", "150", "--timing-allow-fail")
-    if counted["lut"] > device.holds:
-        return {"failed": 1.0}
-    try:
-        reports = [run(*command, *options, "--seed", str(seed)) for seed in seeds]
-    except SystemExit as error:
-        if "nable to " not in str(error):
-            raise
-        return {"failed": 1.0}
-    return counted | placed(reports, device)
+    report = yosys(unit, device.synth.replace("{json}", str(netlist)), folder)
+    found = found or Measured(**synthesised(report, device))
+    if device.place:
+        if not device.pins:
+            without_pins(netlist)
+        options = ("--freq", "150", "--timing-allow-fail", "--seed", str(seed))
+        placed(place(*device.place, "--json", str(netlist), *options), device, found)
+    return found
+
+
+def is_missing(device: Device, found: Measured | None, seeds: int) -> bool:
+    """Whether a unit's synthesis, or the clock of one of so many seeds, is not there yet."""
+    if found is None:
+        return True
+    return bool(device.place) and not found.fails and len(found.clocks) < seeds
 
 
 def cpu_rate() -> float:
@@ -177,47 +212,68 @@ HEAD = (
 )
 
 
-def row(device: Device, h: str, c: str, lanes: int, figures: Figures, judged: str) -> str:
-    """A line of the table; with 64 lanes and more, whole engines are counted."""
-    engines = max(lanes // 8, 1)
+def row(
+    device: Device, h: str, c: str, lanes: str, engines: int, found: Measured | None, judged: str
+) -> str:
+    """A line of the table: so many engines of one kind."""
     head = f"| {device.name} | {h} | {c} | {lanes} | "
-    if not figures or figures.get("failed"):
-        return head + f"{'does not fit' if figures else 'not measured'} | | | | | | | {judged} |"
-    lut, ff, dsp = (int(figures[name]) * engines for name in ("lut", "ff", "dsp"))
-    fits = lut <= device.holds and dsp <= device.has_multipliers
-    mhz = figures.get("mhz")
-    rate = lanes * (mhz or 150.0)
-    clock = f"{mhz:.0f}" if mhz else "150, the paper's"
-    if mhz and figures["seeds"] < 3:
-        clock += f", {figures['seeds']:.0f} seed{'s' if figures['seeds'] > 1 else ''}"
-    size = f"{lut:,}" if fits else f"{lut:,}: {device_count(lut, dsp, device)} devices"
-    return head + (
-        f"{size} | {ff:,} | {dsp} | {clock} | {rate:,.0f} | {1000 * rate / lut:.0f} | "
-        f"{joules_a_gb(lut, lanes, device):.2f} | {judged} |"
-    )
+    if not found:
+        return head + f"not measured | | | | | | | {judged} |"
+    lut, ff, dsp = engines * found.lut, engines * found.ff, engines * found.dsp
+    if found.fails:
+        return head + f"{lut:,} | {ff:,} | {dsp} | {found.fails} | | | | {judged} |"
+    mhz = median(found.clocks) if found.clocks else PAPER_MHZ
+    rate = engines * units()[unit_name(h, c, min(int(lanes), 8))][2] * mhz
+    needed = devices(engines, found, device)
+    figures = [
+        f"{lut:,}" + (f": {needed} devices" if needed > 1 else ""), f"{ff:,}", f"{dsp}",
+        clock(found), f"{rate:,.0f}", f"{1000 * rate / lut:.0f}",
+        f"{joules_a_gb(lut, int(lanes), device):.2f}", judged,
+    ]  # fmt: skip
+    return head + " | ".join(figures) + " |"
 
 
-def device_count(lut: int, dsp: int, device: Device) -> int:
-    """Devices that hold so much, by their LUTs and multipliers."""
-    by_dsp = -(-dsp // device.has_multipliers) if device.has_multipliers else 0
-    return max(-(-lut // device.holds), by_dsp)
+def clock(found: Measured) -> str:
+    """The median over the seeds in MHz, and how many they are if not all."""
+    n = len(found.clocks)
+    if not n:
+        return f"{PAPER_MHZ}, the paper's"
+    few = "" if n == SEEDS else f", {n} seed{'s' if n > 1 else ''}"
+    return f"{median(found.clocks):.0f}{few}"
 
 
-def table(results: dict[str, dict[str, Figures]], judged: dict[str, list[float]]) -> str:
+def devices(engines: int, found: Measured, device: Device) -> int:
+    """Devices that hold so many engines, by LUTs and multipliers; an engine stays in one."""
+    each = device.holds // found.lut
+    if found.dsp:
+        each = min(each, device.has_multipliers // found.dsp)
+    return -(-engines // each)
+
+
+def rows(device: Device, h: str, c: str, results: dict[str, Measured], judged: str) -> list[str]:
+    """1 to 256 lanes; one line for all that are made of engines which do not fit."""
+    *found, eight = (results.get(unit_name(h, c, n)) for n in LANES)
+    if not any((*found, eight)):
+        return [row(device, h, c, "1 to 256", 1, None, judged)]
+    fewer = zip(LANES[:-1], found, strict=True)
+    lines = [row(device, h, c, str(n), 1, figures, judged) for n, figures in fewer]
+    if eight is None or eight.fails:
+        return [*lines, row(device, h, c, "8 to 256, of engines of 8", 1, eight, judged)]
+    return lines + [row(device, h, c, str(8 * n), n, eight, judged) for n in (1, *ENGINES)]
+
+
+def table(results: Results, judged: dict[str, list[float]], cpu: float | None) -> str:
     """The one table, of what has been measured so far."""
     told = {h: "{:.3f}, {:.3f}".format(*judged[h]) if h in judged else "" for h in HASHES}
     lines = [HEAD]
     for (key, device), h, c in product(DEVICES.items(), HASHES, COUNTERS):
-        for lanes in (*LANES, *(8 * n for n in ENGINES)):
-            figures = results.get(unit_name(h, c, min(lanes, 8)), {}).get(key, {})
-            lines.append(row(device, h, c, lanes, figures, told[h]))
+        lines += rows(device, h, c, results.get(key, {}), told[h])
     plain, mixed = told["plain"], told["fmix64"]
     lines.append(f"| the paper, text | plain | own | 256 | | | | 150 | 4,800 | | | {plain} |")
     lines.append(f"| the paper, Table II | plain | own | 256 | | | | 150 | 10,700 | | | {plain} |")
-    rate = results.get("CPU", {}).get("native", {}).get("rate")
-    if rate:
-        energy = CPU_WATTS / rate * 1000
+    if cpu:
+        energy = CPU_WATTS / cpu * 1000
         lines.append(
-            f"| CPU, one core | fmix64 | | | | | | | {rate:,.0f} | | {energy:.1f} | {mixed} |"
+            f"| CPU, one core | fmix64 | | | | | | | {cpu:,.0f} | | {energy:.1f} | {mixed} |"
         )
     return "\n".join(lines)
