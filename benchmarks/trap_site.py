@@ -46,7 +46,7 @@ TRAPS = ("shop", *ENDLESS)
 COLOURS = ("red", "blue", "green", "")
 SIZES = ("small", "large", "")
 SORTS = ("new", "cheap", "")
-N_EVENTS, N_DAYS = 24, 28
+N_EVENTS, N_DAYS = 24, 10
 MONTHS = ("January", "March", "May", "July", "August", "October", "December")
 
 
@@ -208,7 +208,7 @@ def in_calendar(month: int, day: int | None = None) -> Reply:
     if day is None:
         days = (f"/day/{month}/{day}" for day in range(1, N_DAYS + 1))
         return Reply(page(f"{prose('month')} {month}", f"/month/{month + 1}", *days))
-    events = (f"/event/{month}",) if month <= N_EVENTS and day == month % N_DAYS else ()
+    events = (f"/event/{month}",) if month <= N_EVENTS and day == month % N_DAYS + 1 else ()
     text = f"{prose('No events on this day')} {day}. {month}"
     return Reply(page(text, f"/day/{month}/{day % N_DAYS + 1}", f"/month/{month}", *events))
 
