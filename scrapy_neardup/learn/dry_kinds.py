@@ -34,6 +34,7 @@ MAX_ARGUMENTS = 3
 MAX_KINDS = 16_384
 MAX_GROUPS = 65_536  # of all kinds
 MAX_LEADS = 64  # kinds that a kind leads to, and that lead to it
+MAX_ASKED = 256  # kinds that are looked at for one of them
 GROWS = 0.5  # new URLs for each page that was read: less comes to an end
 
 
@@ -186,7 +187,7 @@ class DryKinds:
         answers: for kinds that were asked about; those that lead back are taken to bring little.
         """
         known = self._kinds.get(kind)
-        if known is None or len(answers) >= MAX_LEADS:
+        if known is None or len(answers) >= MAX_ASKED:
             return False
 
         def is_below(new: Sequence[int]) -> bool:
