@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from scrapy_neardup.learn.url_parts import UrlParts, value_class
@@ -224,10 +225,15 @@ class DryKinds:
     def kept(self) -> dict[str, DryKind]:
         """Dry kinds, for a later crawl."""
         return {
-            kind: DryKind(known.since(known.new), kind in self.ended)
+            kind: DryKind(known.since(self._new(known)), kind in self.ended)
             for kind, known in self._kinds.items()
             if self.is_dry(kind)
         }
+
+    def _new(self, known: Kind) -> list[int]:
+        """The newest pages of a kind that said something new or led to a kind that is not dry."""
+        led = (pages for other, pages in known.leads.items() if not self.is_dry(other))
+        return newest([*known.new, *chain.from_iterable(led)])
 
     def restore(self, kept: Mapping[str, DryKind]) -> None:
         """Go on with what an earlier crawl left."""
