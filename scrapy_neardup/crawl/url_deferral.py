@@ -170,10 +170,11 @@ class KnownLines:
         Not where few words come again and again, as in the text of a link that grows: p=1&p=2&….
         """
         n_words, begin, new = 0, 0, []
+        is_long = len(words) > MAX_BYTES  # to look for numbers in it would hold up the crawl
         columns = (blocks.hashes.tolist(), blocks.n_words.tolist(), blocks.ends.tolist())
         for line, n, end in zip(*columns, strict=True):
             said = words[begin:end]
-            if self.add(line) and self.add(hash(tuple(without_numbers(said)))):
+            if self.add(line) and (is_long or self.add(hash(tuple(without_numbers(said))))):
                 n_words += n
                 new.append(said)
             begin = end
