@@ -62,6 +62,7 @@ class CrawledPage:
     offered: list[OfferedItem] = field(default_factory=list)
     leads_on: bool = False  # whether a request found on it is new, and of no kind
     leads_to: Counter[str] | None = None  # how many new URLs were found on it, by kind
+    kind: str | None = None  # of its URL, once that was asked for; "" for none
     own_words: int | None = None  # counted when a link of it is to be pruned
     n_repeating: int = 0  # items that were dropped, tagged or counted
     # Fields by which items were kept though the page repeats another; None if none was kept so.

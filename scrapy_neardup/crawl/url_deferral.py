@@ -64,9 +64,8 @@ class UrlDeferral:
 
     def page_settled(self, page: CrawledPage, failed: bool) -> None:
         """Nothing more can happen to a page's items."""
-        url = split(page.key(self._rules))
-        if url is not None and not failed and is_plain(page.response):
-            kind = kind_of(url)
+        kind, url = self._kind_of_page(page), split(page.key(self._rules))
+        if kind and url is not None and not failed:
             is_new = self._says_something_new(page, kind)  # also where that is known already
             is_new = is_new or page.leads_on or bool(page.offered)
             self.dry.came(kind, group_of(url), is_new, page.leads_to or {})
@@ -83,8 +82,10 @@ class UrlDeferral:
         return False
 
     def _kind_of_page(self, page: CrawledPage) -> str:
-        url = split(page.key(self._rules))
-        return "" if url is None or not is_plain(page.response) else kind_of(url)
+        if page.kind is None:  # asked for each link on it
+            url = split(page.key(self._rules))
+            page.kind = "" if url is None or not is_plain(page.response) else kind_of(url)
+        return page.kind
 
     def why_to_wait(self, request: Request, key: bytes) -> list[str] | None:
         """Why a request had better wait: its kind, and that of its page; None for any other.

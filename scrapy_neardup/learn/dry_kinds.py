@@ -20,7 +20,7 @@ comes to its end by itself, and is read.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -122,6 +122,11 @@ class Kind:
         if kind in self.gained or len(self.gained) < MAX_LEADS:
             self.gained[kind] += n_urls
 
+    def new_unless(self, little: Callable[[str], bool]) -> list[int]:
+        """The newest pages that said something new, or led to a kind that does not bring little."""
+        led = (pages for other, pages in self.leads.items() if not little(other))
+        return newest([*self.new, *chain.from_iterable(led)])
+
     def since(self, new: Sequence[int]) -> list[int]:
         """The last pages of which none is among these, at most one is, and so on."""
         begins = [0] * (MAX_NEW + 1 - len(new)) + list(new)
@@ -195,14 +200,14 @@ class DryKinds:
             since = known.since(new)[: max_new + 1]
             return any(bound(n_new, n_pages) <= limit for n_new, n_pages in enumerate(since))
 
+        def little(other: str) -> bool:
+            if other not in answers:
+                answers[other] = self._brings_little(other, limit, max_new, answers)
+            return answers[other]
+
         answers[kind] = is_below(known.new)
         if answers[kind] and known.leads:
-            led = list(known.new)
-            for other, pages in known.leads.items():
-                if other not in answers:
-                    answers[other] = self._brings_little(other, limit, max_new, answers)
-                led += () if answers[other] else pages
-            answers[kind] = is_below(newest(led))
+            answers[kind] = is_below(known.new_unless(little))
         return answers[kind]
 
     def find_ended(self, waiting: Collection[str]) -> None:
@@ -225,15 +230,10 @@ class DryKinds:
     def kept(self) -> dict[str, DryKind]:
         """Dry kinds, for a later crawl."""
         return {
-            kind: DryKind(known.since(self._new(known)), kind in self.ended)
+            kind: DryKind(known.since(known.new_unless(self.is_dry)), kind in self.ended)
             for kind, known in self._kinds.items()
             if self.is_dry(kind)
         }
-
-    def _new(self, known: Kind) -> list[int]:
-        """The newest pages of a kind that said something new or led to a kind that is not dry."""
-        led = (pages for other, pages in known.leads.items() if not self.is_dry(other))
-        return newest([*known.new, *chain.from_iterable(led)])
 
     def restore(self, kept: Mapping[str, DryKind]) -> None:
         """Go on with what an earlier crawl left."""
