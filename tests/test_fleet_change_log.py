@@ -27,7 +27,11 @@ from scrapy_neardup.state.visit_file import Change, Status
 class Listed(Fleet):
     """A fleet whose changes are listed."""
 
-    capsys: pytest.CaptureFixture[str]
+    def __init__(
+        self, site: MockSite, url: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        super().__init__(site, url, folder)
+        self.capsys = capsys
 
     def out(self, *options: str) -> str:
         self.capsys.readouterr()
@@ -49,9 +53,7 @@ def fleet(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> Listed:
-    listed = Listed(mock_site, server.url, tmp_path)
-    listed.capsys = capsys
-    return listed
+    return Listed(mock_site, server.url, tmp_path, capsys)
 
 
 def test_what_all_workers_found_is_one_list(fleet: Listed) -> None:
@@ -140,8 +142,7 @@ def test_in_a_cluster_the_list_is_whole(
 ) -> None:
     with running_cluster() as nodes:
         url = nodes[0].url.replace("redis://", "redis+cluster://").removesuffix("/0")
-        fleet = Listed(mock_site, url, tmp_path)
-        fleet.capsys = capsys
+        fleet = Listed(mock_site, url, tmp_path, capsys)
         add_shop(fleet.site, 3)
         fleet.crawl("one")
         assert len(fleet.rows()) == 4

@@ -77,6 +77,15 @@ class Fleet:
             process.join()
         return got
 
+    def crawl_until_killed(self, server: RunningServer, worker: str, **settings: Any) -> None:
+        """A worker dies as it reads /p/5, and is gone from the server."""
+        given = self.settings(worker, **settings), self.site.url("/start")
+        process = multiprocessing.get_context("spawn").Process(target=crawl_and_die, args=given)
+        process.start()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        wait_until(lambda: server.command("KEYS", "*}:w:*").startswith("*0"))
+
     def urls(self, *paths: str) -> list[str]:
         return [self.site.url(path) for path in paths]
 
@@ -370,13 +379,7 @@ def test_a_run_whose_worker_was_killed_goes_on_with_the_next(
         fleet.site.add(f"/p/{i}", product(i, price="99"))
     feed = fleet.folder / "killed.jsonl"
     order = {"DEPTH_PRIORITY": 1, "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue"}
-    settings = fleet.settings("two", FILE_OF_ITEMS=str(feed), **order)
-    context = multiprocessing.get_context("spawn")
-    process = context.Process(target=crawl_and_die, args=(settings, fleet.site.url("/start")))
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    wait_until(lambda: server.command("KEYS", "*}:w:*").startswith("*0"))
+    fleet.crawl_until_killed(server, "two", FILE_OF_ITEMS=str(feed), **order)
     rest = fleet.crawl("three", **order)
     before = [json.loads(line)["url"] for line in feed.read_text().splitlines()]
     assert set(before + rest.urls) == set(fleet.urls("/p/1", "/p/6"))

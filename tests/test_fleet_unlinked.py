@@ -1,9 +1,6 @@
 """Pages that no worker of a fleet finds linked any more are gone; in doubt none is."""
 
 import asyncio
-import json
-import multiprocessing
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +14,9 @@ from test_crawl_revisits import DAY, Clock, clock
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
+from test_fleet_change_log import Listed
 from test_fleet_hostile_server import ANSWERS
-from test_fleet_recrawl import FLEET_SCHEDULER, Fleet, Hands, crawl_and_die, is_clean
+from test_fleet_recrawl import FLEET_SCHEDULER, Hands, is_clean
 
 from scrapy_neardup.commands import main
 from scrapy_neardup.fleet import unlinked_scripts as scripts
@@ -31,10 +29,8 @@ from tests.crawls import Outcome, crawl
 __all__ = ["clock"]  # a fixture
 
 
-class Listed(Fleet):
-    """A fleet whose tombstones are listed."""
-
-    capsys: pytest.CaptureFixture[str]
+class Linked(Listed):
+    """A fleet whose start page links what it is told to."""
 
     def link(self, *paths: str) -> None:
         """Let the start page link these."""
@@ -50,16 +46,13 @@ class Listed(Fleet):
 
     def tombstones(self) -> dict[str, tuple[str, str | None]]:
         """Path → what became of a page in the last run, and the path where it is now."""
-        self.capsys.readouterr()
-        assert main(["changes", self.url, "--tombstones", "--json"]) == 0
-        rows = [json.loads(line) for line in self.capsys.readouterr().out.splitlines()]
         root = self.site.root
         return {
             row["url"].removeprefix(root): (
                 row["status"],
                 row["moved_to"] and row["moved_to"].removeprefix(root),
             )
-            for row in rows
+            for row in self.rows("--tombstones")
         }
 
 
@@ -69,17 +62,15 @@ def fleet(
     mock_site: MockSite,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-) -> Listed:
-    listed = Listed(mock_site, server.url, tmp_path)
-    listed.capsys = capsys
-    return listed
+) -> Linked:
+    return Linked(mock_site, server.url, tmp_path, capsys)
 
 
 GONE = ("gone", None)
 
 
 @pytest.mark.parametrize("scheduler", ["scrapy.core.scheduler.Scheduler", FLEET_SCHEDULER])
-def test_the_last_of_two_workers_tells_what_is_gone(scheduler: str, fleet: Listed) -> None:
+def test_the_last_of_two_workers_tells_what_is_gone(scheduler: str, fleet: Linked) -> None:
     add_shop(fleet.site, 12)
     fleet.crawl_at_once("one", "two", SCHEDULER=scheduler)
     assert fleet.tombstones() == {}
@@ -89,7 +80,7 @@ def test_the_last_of_two_workers_tells_what_is_gone(scheduler: str, fleet: Liste
     assert sorted(stats["neardup/recrawl/gone"] for _, stats in got) == [0, 2]
 
 
-def test_what_another_start_url_led_to_is_not_gone(fleet: Listed) -> None:
+def test_what_another_start_url_led_to_is_not_gone(fleet: Linked) -> None:
     add_sections(fleet.site)
     assert found(fleet.crawl_from("one", "/a", "/b")) == {"new": 10}
     for _ in range(2):
@@ -101,7 +92,7 @@ def test_what_another_start_url_led_to_is_not_gone(fleet: Listed) -> None:
 
 
 def test_start_urls_that_the_server_forgot_make_no_page_gone(
-    fleet: Listed, server: RunningServer
+    fleet: Linked, server: RunningServer
 ) -> None:
     add_sections(fleet.site)
     fleet.crawl_from("one", "/a", "/b")
@@ -115,7 +106,7 @@ def test_start_urls_that_the_server_forgot_make_no_page_gone(
 
 
 def test_of_very_many_start_urls_no_page_is_gone(
-    fleet: Listed, monkeypatch: pytest.MonkeyPatch
+    fleet: Linked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = scripts.STARTED.replace(f"n > {scripts.MAX_STARTS}", "n > 1")
     monkeypatch.setattr(scripts, "STARTED", few)
@@ -125,7 +116,7 @@ def test_of_very_many_start_urls_no_page_is_gone(
         assert "gone" not in found(fleet.crawl_from("one", "/a", "/b"))
 
 
-def test_nothing_is_gone_in_a_run_cut_short_and_the_next_one_tells(fleet: Listed) -> None:
+def test_nothing_is_gone_in_a_run_cut_short_and_the_next_one_tells(fleet: Linked) -> None:
     add_shop(fleet.site)
     fleet.crawl("one")
     fleet.link_products(6)
@@ -139,24 +130,18 @@ def test_nothing_is_gone_in_a_run_cut_short_and_the_next_one_tells(fleet: Listed
 
 
 def test_nothing_is_gone_in_a_run_of_which_a_worker_was_killed(
-    fleet: Listed, server: RunningServer
+    fleet: Linked, server: RunningServer
 ) -> None:
     add_shop(fleet.site)
     fleet.crawl("one")
     fleet.link_products(7)
-    settings = fleet.settings("two", FILE_OF_ITEMS=str(fleet.folder / "items"))
-    context = multiprocessing.get_context("spawn")
-    process = context.Process(target=crawl_and_die, args=(settings, fleet.site.url("/start")))
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    wait_until(lambda: server.command("KEYS", "*}:w:*").startswith("*0"))
+    fleet.crawl_until_killed(server, "two", FILE_OF_ITEMS=str(fleet.folder / "items"))
     assert "gone" not in found(fleet.crawl("three"))  # which goes on with the run
     assert fleet.tombstones() == {}
     assert found(fleet.crawl("one")) == {"unchanged": 8, "gone": 1}
 
 
-def test_a_page_that_is_linked_and_fails_is_not_gone(fleet: Listed) -> None:
+def test_a_page_that_is_linked_and_fails_is_not_gone(fleet: Linked) -> None:
     add_shop(fleet.site)
     fleet.crawl("one")
     fleet.link_products(7)
@@ -168,7 +153,7 @@ def test_a_page_that_is_linked_and_fails_is_not_gone(fleet: Listed) -> None:
     assert found(fleet.crawl("one")) == {"unchanged": 8}
 
 
-class Hubs(Listed):
+class Hubs(Linked):
     """The start page leads to a page of links, and to a product."""
 
     def add_hub(self, n: int = 3) -> None:
@@ -179,12 +164,11 @@ class Hubs(Listed):
 
 
 @pytest.fixture
-def hubs(fleet: Listed) -> Hubs:
-    fleet.__class__ = Hubs
-    assert isinstance(fleet, Hubs)
-    fleet.add_hub()
-    fleet.crawl("one")
-    return fleet
+def hubs(fleet: Linked) -> Hubs:
+    found_by_hubs = Hubs(fleet.site, fleet.url, fleet.folder, fleet.capsys)
+    found_by_hubs.add_hub()
+    found_by_hubs.crawl("one")
+    return found_by_hubs
 
 
 def test_nothing_is_gone_when_a_page_of_links_failed(hubs: Hubs) -> None:
@@ -221,7 +205,7 @@ def test_nothing_is_gone_when_links_were_not_followed_for_their_depth(hubs: Hubs
     assert found(hubs.crawl("one"))["gone"] == 1
 
 
-def test_a_page_that_moved_without_a_trace_is_named(fleet: Listed) -> None:
+def test_a_page_that_moved_without_a_trace_is_named(fleet: Linked) -> None:
     add_shop(fleet.site)
     fleet.crawl("one")
     fleet.site.add("/q/3", product(3))
@@ -235,7 +219,7 @@ def test_a_page_that_moved_without_a_trace_is_named(fleet: Listed) -> None:
     assert fleet.tombstones() == {}
 
 
-def test_a_page_whose_copy_is_left_moved_there(fleet: Listed) -> None:
+def test_a_page_whose_copy_is_left_moved_there(fleet: Linked) -> None:
     for path in ("/a", "/b"):
         fleet.site.add(path, product(1, text=prose("both", 80)))
     others = [f"/p/{i}" for i in range(4)]
@@ -254,7 +238,7 @@ def test_a_page_whose_copy_is_left_moved_there(fleet: Listed) -> None:
 
 
 def test_pages_that_are_not_due_are_not_gone_and_those_below_them_neither(
-    fleet: Listed, clock: Clock
+    fleet: Linked, clock: Clock
 ) -> None:
     fleet.link("/hub")
     fleet.site.add("/hub", page("hub", *(f"/p/{i}" for i in range(5))))
@@ -275,7 +259,7 @@ def test_pages_that_are_not_due_are_not_gone_and_those_below_them_neither(
     assert gone == 1
 
 
-def test_a_site_out_of_order_loses_no_page(fleet: Listed, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_site_out_of_order_loses_no_page(fleet: Linked, caplog: pytest.LogCaptureFixture) -> None:
     add_shop(fleet.site, 12)
     fleet.crawl("one")
     fleet.site.add("/start", page("We are being repaired", "/p/0", "/p/1"))
@@ -292,8 +276,7 @@ def test_in_a_cluster_what_nothing_links_is_gone(
 ) -> None:
     with running_cluster() as nodes:
         url = nodes[0].url.replace("redis://", "redis+cluster://").removesuffix("/0")
-        fleet = Listed(mock_site, url, tmp_path)
-        fleet.capsys = capsys
+        fleet = Linked(mock_site, url, tmp_path, capsys)
         add_shop(fleet.site)
         fleet.crawl("one")
         fleet.link_products(7)
