@@ -67,6 +67,15 @@ if __name__ == "__main__":
     run([MinhashDedupCluster(f"{out}/buckets", f"{out}/remove", config=config)], 1, 3)
     run([reader(), MinhashDedupFilter(f"{out}/remove"), JsonlWriter(f"{out}/kept")], 1, 4)
 """
+DETECTOR = """
+import gzip, json, sys
+from scrapy_neardup import Detector, load_engine, load_index
+detector = Detector(load_engine("auto"), load_index("permuted", blocks=7, distance=6))
+with open(sys.argv[1]) as file, gzip.open(sys.argv[2] + "/kept.jsonl.gz", "wt", 1) as out:
+    for page in map(json.loads, file):
+        if not detector.decide(detector.read(page["url"], page["text"])).is_duplicate:
+            out.write(json.dumps({"id": page["id"]}) + "\\n")
+"""
 GZIP = """
 import gzip, shutil, sys
 with open(sys.argv[1], "rb") as file, gzip.open(sys.argv[2] + "/kept.jsonl.gz", "wb", 6) as out:
@@ -90,14 +99,14 @@ PEERS = {
     "text-dedup simhash": TEXT_DEDUP.replace("METHOD", "simhash"),
     "gzip -6 (nothing else)": GZIP,
 }
-OURS = "scrapy neardup dedup"
+OURS, ALONE = "scrapy neardup dedup", "its detector alone"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dedup_peers", description=__doc__)
     parser.add_argument("--pages", type=int, default=100_000)
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--only", nargs="+", default=[OURS, *PEERS])
+    parser.add_argument("--only", nargs="+", default=[OURS, ALONE, *PEERS])
     parser.add_argument("--python", default=sys.executable, help="that has the peers")
     parser.add_argument("--limit", type=float, default=900, help="seconds for each program")
     parser.add_argument("--json", metavar="FILE", type=Path)
@@ -164,7 +173,8 @@ def measured(
         command += ["--out", str(out / "ours"), "--jobs", str(cores)]
     else:
         program = out / "program.py"
-        program.write_text(PEERS[name], encoding="utf-8")
+        program.write_text(DETECTOR if name == ALONE else PEERS[name], encoding="utf-8")
+        python = sys.executable if name == ALONE else python
         command = [python, str(program), str(source), str(out), str(cores)]
     took = timed(["taskset", "-c", f"0-{cores - 1}", *command], limit_s)
     row = {"program": name, "cores": cores, "CPU s": round(took.cpu_s, 1)}
