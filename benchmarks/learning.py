@@ -1,6 +1,6 @@
 """What learnt rules and deferral save on a site of traps with known truth, and what they lose.
 
-python -m benchmarks.learning [saved] [whole] [budgets] [cost] [adversaries]
+python -m benchmarks.learning [saved] [whole] [budgets] [cost] [watching] [adversaries]
 
 saved        planted copies that rules save, where every page is judged rightly: the learner
              alone, depth first, without a download
@@ -10,6 +10,7 @@ budgets      contents found in 10, 25 and 50 % of the pages that a site without 
              would have: plain Scrapy, a rule file written by hand, and act, each depth first
              and breadth first
 cost         CPU of watching and of asking, a URL
+watching     share of a crawl's CPU that watching takes, where three pages in four are copies
 adversaries  authors who teach a rule on their own pages, to hide another's
 """
 
@@ -17,7 +18,7 @@ import argparse
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,6 +38,7 @@ from benchmarks.trap_site import (
     links_to,
     token,
 )
+from scrapy_neardup.crawl.url_learning import UrlLearning
 from scrapy_neardup.learn.learner import Judged, Learner
 from tests.mock_site import running_site
 
@@ -81,8 +83,8 @@ class Crawl:
     stats: dict[str, Any]
 
 
-async def crawl(n_items: int, **settings: Any) -> Crawl:
-    """Crawl the site from its first page."""
+async def crawl(n_items: int, starts: Sequence[str] = ("/",), **settings: Any) -> Crawl:
+    """Crawl the site from its first page, or from others."""
     kept = set()
 
     class Site(TrapSite):
@@ -95,7 +97,7 @@ async def crawl(n_items: int, **settings: Any) -> Crawl:
         crawler.signals.connect(
             lambda item: kept.add(item["said"]), signals.item_scraped, weak=False
         )
-        await runner.crawl(crawler, start_urls=[site.url("/")])
+        await runner.crawl(crawler, start_urls=list(map(site.url, starts)))
         assert crawler.stats
         kinds = Counter[str]()
         for (_, path), n in site.hits.items():
@@ -193,6 +195,45 @@ def cost(n_items: int) -> None:
     print(f"{asked / len(urls) * 1e6:.1f} us to ask for a request (act mode only)")
 
 
+class Stopwatch:
+    """CPU of this thread that calls of some functions take."""
+
+    def __init__(self) -> None:
+        self.spent_s = 0.0
+
+    def timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, timed."""
+
+        def call(*arguments: Any) -> Any:
+            begun = time.thread_time()
+            try:
+                return function(*arguments)
+            finally:
+                self.spent_s += time.thread_time() - begun
+
+        return call
+
+
+def watching(n_items: int) -> None:
+    """All lists and what they link to: the site answers in other threads, which do not count."""
+    watch = Stopwatch()
+    for name in ("page_settled", "catch_up", "gauges", "save"):
+        setattr(UrlLearning, name, watch.timed(getattr(UrlLearning, name)))
+    begun = time.thread_time()
+    done = asyncio.run(crawl(n_items, [f"/list/{n}/0" for n in range(N_LISTS)], **ADDON))
+    took = time.thread_time() - begun
+    copies, saved = (
+        done.stats[name] for name in ("neardup/pages/exact", "neardup/learn/would_save")
+    )
+    print(
+        f"{done.n_pages} pages, {copies} copies, of which rules would have saved {saved};", end=" "
+    )
+    print(
+        f"{took / done.n_pages * 1e3:.2f} ms each,"
+        f" watching {watch.spent_s / done.n_pages * 1e6:.1f} us, {watch.spent_s / took:.2%}"
+    )
+
+
 def adversaries() -> None:
     """Authors who let ?v=… mean nothing on their own pages; on the victim's, it does."""
     print("accounts  pages each  place      hidden pages of 20")
@@ -230,7 +271,14 @@ def hidden(shape: str, n_accounts: int, n_pages: int) -> int:
     return n_hidden
 
 
-PARTS = ("saved", "whole", "budgets", "cost", "adversaries")
+MEASURES = {
+    "saved": saved,
+    "whole": whole,
+    "budgets": budgets,
+    "cost": cost,
+    "watching": watching,
+}
+PARTS = (*MEASURES, "adversaries")
 
 
 def main() -> None:
@@ -244,7 +292,7 @@ def main() -> None:
         if part == "adversaries":
             adversaries()
         else:
-            {"saved": saved, "whole": whole, "budgets": budgets, "cost": cost}[part](options.items)
+            MEASURES[part](options.items)
         print(f"({time.process_time() - begun:.0f} s CPU)\n")
 
 

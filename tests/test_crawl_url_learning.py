@@ -11,7 +11,12 @@ from mock_site import MockSite, page, prose
 from scrapy import Request
 
 from scrapy_neardup import commands
-from scrapy_neardup.crawl.url_learning import BATCH, PutAside, Settled
+from scrapy_neardup.crawl.url_learning import (
+    BATCH,
+    PutAside,
+    Settled,
+    weight_in_sample,
+)
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.learn.changes import ABSENT, Change
 from scrapy_neardup.learn.rule import Rule
@@ -72,6 +77,14 @@ def test_pages_wait_to_be_learnt_from_until_their_host_has_a_copy() -> None:
     learnt = [page for one in later for page in aside.add(one)]
     assert len(learnt) == BATCH
     assert [*learnt, *aside.rest()] == [*pages[::2], copy, *later]
+
+
+def test_urls_that_share_a_number_are_sampled_together_and_stand_for_all() -> None:
+    weights = {n: weight_in_sample(f"http://a.example/item/{n}", 16) for n in range(4000)}
+    sampled = [n for n, weight in weights.items() if weight]
+    assert all(weight_in_sample(f"http://a.example/item/{n}?s={n % 7}f", 16) for n in sampled)
+    assert sum(weights.values()) == pytest.approx(4000, rel=0.4)  # by chance within 0.06, mostly
+    assert all(weight_in_sample(f"http://a.example/item/{n}", 1) == 1 for n in weights)
 
 
 @pytest.mark.parametrize("learn", ["watch", "act"])

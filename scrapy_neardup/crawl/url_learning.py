@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from secrets import randbelow
+from time import thread_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.crawler import Crawler
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
 
 MAX_ASIDE = 16_384  # pages, about 250 bytes each
 BATCH = 64  # pages are learnt from at once: one at a time, processor caches are cold each time
-ONE_IN = 4  # pages are learnt from, drawn at random, where the last ones taught nothing
+ONE_IN = 4  # pages are learnt from where the last ones taught nothing
+SHARE = 200  # of the thread's CPU learning gets one part in so many; putting aside takes as much
+ONE_IN_OVER = 16  # pages are learnt from while it has taken more
 EXCHANGE_INTERVAL_S = 5.0  # between messages to a fleet
+NUMBERED = re.compile(r"[^/?&=;]*\d[^/?&=;]*")
 
 logger = logging.getLogger(__name__)
 
@@ -115,6 +119,7 @@ class UrlLearning:
             self.is_on = False
         self._min_words = max(settings.min_words, MIN_WORDS)
         self._put_aside = PutAside()
+        self._spent_s = 0.0  # CPU, on watching
         self.n_pages = 0  # that could be learnt from
         self._folder = folder
         self._key = key
@@ -128,22 +133,29 @@ class UrlLearning:
         settled = self._settled(page)
         if settled is None:
             return
-        due = [settled] if self.learner.acts else self._put_aside.add(settled)
         self.n_pages += 1
-        for one in due:
-            self._learn_from(one)
+        if self.learner.acts:
+            self._learn_from(settled)
+        elif due := self._put_aside.add(settled):
+            self._watch(due)
 
     def catch_up(self) -> None:
         """Learn from what was put aside on hosts with copies, before the rules are looked at."""
-        for settled in self._put_aside.rest():
-            self._learn_from(settled)
+        self._watch(self._put_aside.rest())
 
-    def _learn_from(self, page: Settled) -> None:
-        weight = 1
-        if not self.learner.acts and self.learner.is_quiet(page.host):
-            if randbelow(ONE_IN):
-                return
-            weight = ONE_IN
+    def _watch(self, pages: Iterable[Settled]) -> None:
+        """Learn from pages: from all of them, as long as that takes little of the crawl."""
+        begun = thread_time()
+        is_over = self._spent_s * SHARE > begun
+        for page in pages:
+            is_quiet = self.learner.is_quiet(page.host)
+            one_in = ONE_IN_OVER if is_over else ONE_IN if is_quiet else 1
+            if weight := weight_in_sample(page.url, one_in):
+                self._learn_from(page, weight)
+        self._spent_s += thread_time() - begun
+
+    def _learn_from(self, page: Settled, weight: int = 1) -> None:
+        """weight: as in Judged."""
         original = None if page.original is None else url_key(page.original, self._rules)
         key = url_key(page.url, self._rules)
         self.learner.observe(Judged(page.url, key, original, page.tells, page.size, weight))
@@ -219,6 +231,20 @@ def is_plain(response: Response) -> bool:
         return False
     meta = request.meta
     return not ("redirect_urls" in meta or OWN_KEY in meta or meta.get("verbatim_url"))
+
+
+def weight_in_sample(url: str, one_in: int) -> int:
+    """How many pages a URL stands for in a sample of one in so many; 0 if it is not of it.
+
+    It is drawn by its numbers and tokens, since only pairs teach: of two URLs that differ in one
+    thing mostly both are of it, or none is. Nobody can tell from outside which are drawn.
+    """
+    if one_in == 1:
+        return 1
+    path = url.partition("://")[2].partition("/")[2]
+    tokens = NUMBERED.findall(path) or [path]
+    is_drawn = any(hash(token) % one_in == 0 for token in tokens)
+    return max(1, one_in // len(tokens)) if is_drawn else 0
 
 
 def is_bare(page: CrawledPage) -> bool:
