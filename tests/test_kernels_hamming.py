@@ -206,6 +206,22 @@ def test_buckets_and_bytes_are_counted(native):
     assert largest[native] == largest[twin]
 
 
+def test_chains_in_many_blocks_of_memory_hold_every_pair(native):
+    n = 60_000  # 16,384 lines are a block: about 8 of them for random pairs, and long chains
+    rng, layout = np.random.default_rng(4), Layout(4, 3)
+    rows = rng.integers(0, 2**64, (n, 1), dtype=np.uint64)
+    rows[rng.random(n) < 0.3] = rows[0]
+    memtable = native.Memtable(tables_of(layout), n, 16)
+    memtable.add_many(rows, np.arange(n, dtype=np.uint32))
+    for table in range(len(layout.masks)):
+        bucket, _, slot = memtable.entries(table)
+        np.testing.assert_array_equal(np.sort(slot), np.arange(n))
+        own = twin.buckets(tables_of(layout), table, rows, 16)
+        np.testing.assert_array_equal(bucket, own[slot])
+    first = native.first_many([memtable], rows, 0, NO_LIMIT)
+    np.testing.assert_array_equal(rows[first], rows)
+
+
 def test_a_full_memtable_refuses_more(native):
     memtable = native.Memtable(tables_of(Layout(4, 3)), 2, 4)
     memtable.add_many(near_rows(2, 1, 0), np.arange(2, dtype=np.uint32))

@@ -1,8 +1,9 @@
 /* Look-ups of signatures in tables of buckets; ../numpy_twin/hamming.py says what each thing is.
  *
  * Frozen, a bucket is a run of entries between offsets. In a memtable it is a chain of chunks
- * in one arena of cache lines (16 words of 32 bits), newest first; links are line numbers, 0
- * ends a chain. A chunk of L lines: next, used | L << 16, then room for 8 L - 1
+ * of cache lines (16 words of 32 bits), newest first; links are line numbers, 0 ends a chain.
+ * Lines are in blocks that never move, so that growing copies nothing, and each chunk is in one.
+ * A chunk of L lines: next, used | L << 16, then room for 8 L - 1
  * windows and as many slots; each chunk of a chain is half as long again as the one before.
  */
 #ifndef NEARDUP_HAMMING_H
@@ -10,7 +11,7 @@
 
 #include "segment.h"
 
-enum { LINE = 16, MOST_LINES = 64, PIECE = 256, GROUP = 16 };
+enum { LINE = 16, MOST_LINES = 64, BLOCK = 1 << 14, PIECE = 256, GROUP = 16 };
 
 typedef struct {
     int n_tables, n_words, n_widths;
@@ -26,8 +27,8 @@ typedef struct {
     const uint32_t *probes;                    /* of one table after the other */
     const int64_t *probes_end;                 /* n_tables: where those of a table end */
     const uint32_t *offsets, *windows, *slots; /* frozen */
-    uint32_t *heads, *arena;                   /* of a memtable; NULL where frozen */
-    uint64_t lines, room;                      /* of the arena: used, allocated */
+    uint32_t *heads, **blocks;                 /* of a memtable; NULL where frozen */
+    uint64_t lines;                            /* in use, of BLOCK in each block */
 } Buckets;
 
 typedef struct {
@@ -53,6 +54,10 @@ INLINE uint64_t bucket_of(const Buckets *segment, int table, const uint64_t *row
 
 INLINE uint32_t window_of(const Tables *tables, int table, const uint64_t *row) {
     return (uint32_t)turned(tables, table, row);
+}
+
+INLINE uint32_t *line_at(const Buckets *segment, uint64_t line) {
+    return PUBLISHED(&segment->blocks[line / BLOCK]) + line % BLOCK * LINE;
 }
 
 INLINE uint64_t n_buckets(const Buckets *segment) { return (uint64_t)1 << (64 - segment->shift); }
@@ -242,7 +247,7 @@ INLINE int scan_rows(const Buckets *segment, uint64_t start, uint64_t n, Query *
 /* 1 done, 0 out of memory, -1 limit reached. */
 INLINE int scan_chain(const Buckets *segment, int table, uint64_t line, Query *query, Scans scans) {
     while (line) {
-        const uint32_t *chunk = PUBLISHED(&segment->arena) + line * LINE;
+        const uint32_t *chunk = line_at(segment, line);
         const uint32_t size = PUBLISHED(&chunk[1]);
         const uint32_t used = size & 0xFFFF, room = 8 * (size >> 16) - 1;
         if ((query->limit -= used) < 0) return -1;
@@ -291,7 +296,7 @@ INLINE void find_buckets(const Buckets *segment, const uint64_t *row, Span *span
 INLINE void find_entries(const Buckets *segment, int table, Span *span) {
     if (segment->heads) {
         span->start = PUBLISHED(&segment->heads[table * n_buckets(segment) + span->start]);
-        PREFETCH(PUBLISHED(&segment->arena) + span->start * LINE);
+        if (span->start) PREFETCH(line_at(segment, span->start));
         return;
     }
     const uint32_t *offset = segment->offsets + table * (n_buckets(segment) + 1) + span->start;
@@ -415,47 +420,44 @@ static int look_up(int simd_level, Buckets *const *segments, int n_segments, con
 
 /* --- changes ------------------------------------------------------------------------------- */
 
-/* The arena, and those before it, which look-ups may have gone on reading. */
-static void free_arenas(uint32_t *arena) {
-    while (arena) {
-        uint32_t *before;
-        memcpy(&before, arena, sizeof before);
-        free(arena);
-        arena = before;
-    }
+/* Room for the addresses of all blocks: no chain has more lines than entries. NULL: no memory. */
+static uint32_t **new_blocks(uint64_t n_entries) {
+    return calloc(n_entries / (BLOCK - MOST_LINES) + 2, sizeof(uint32_t *));
+}
+
+static void free_blocks(uint32_t **blocks, uint64_t lines) {
+    for (uint64_t b = 0; blocks && b <= lines / BLOCK; b++) free(blocks[b]);
+    free(blocks);
 }
 
 /* A chunk to follow another (0: the first) in a chain: its line, 0 if memory ran out. */
 static uint64_t new_chunk(Buckets *segment, uint64_t after) {
-    uint64_t lines = 1;
+    uint64_t lines = 1, line = segment->lines;
     if (after) {
-        const uint64_t old = segment->arena[after * LINE + 1] >> 16;
+        const uint64_t old = line_at(segment, after)[1] >> 16;
         lines = old + (old + 1) / 2 < MOST_LINES ? old + (old + 1) / 2 : MOST_LINES;
     }
-    if (segment->lines + lines > segment->room) {
-        const uint64_t room = 2 * segment->room + 1024;
-        uint32_t *arena = malloc(room * LINE * sizeof *arena);
-        if (!arena) return 0;
-        if (segment->arena) memcpy(arena, segment->arena, segment->lines * LINE * sizeof *arena);
-        memcpy(arena, &segment->arena, sizeof segment->arena); /* in line 0, which is no chunk */
-        PUBLISH(&segment->arena, arena);
-        segment->room = room;
+    if (line % BLOCK + lines > BLOCK) line += BLOCK - line % BLOCK;
+    if (!segment->blocks[line / BLOCK]) {
+        uint32_t *block = malloc(BLOCK * LINE * sizeof *block);
+        if (!block) return 0;
+        PUBLISH(&segment->blocks[line / BLOCK], block);
     }
-    const uint64_t line = segment->lines;
-    segment->arena[line * LINE] = (uint32_t)after;
-    segment->arena[line * LINE + 1] = (uint32_t)lines << 16;
-    segment->lines += lines;
+    uint32_t *chunk = line_at(segment, line);
+    chunk[0] = (uint32_t)after;
+    chunk[1] = (uint32_t)lines << 16;
+    segment->lines = line + lines;
     return line;
 }
 
 static int append_entry(Buckets *segment, int table, const uint64_t *row, uint32_t slot) {
     uint32_t *head = segment->heads + table * n_buckets(segment) + bucket_of(segment, table, row);
-    uint32_t *chunk = segment->arena + (uint64_t)*head * LINE;
-    if (!*head || (chunk[1] & 0xFFFF) == 8 * (chunk[1] >> 16) - 1) {
+    uint32_t *chunk = *head ? line_at(segment, *head) : NULL;
+    if (!chunk || (chunk[1] & 0xFFFF) == 8 * (chunk[1] >> 16) - 1) {
         const uint64_t line = new_chunk(segment, *head);
         if (!line) return 0;
         PUBLISH(head, (uint32_t)line);
-        chunk = segment->arena + line * LINE;
+        chunk = line_at(segment, line);
     }
     const uint32_t used = chunk[1] & 0xFFFF, room = 8 * (chunk[1] >> 16) - 1;
     chunk[2 + used] = window_of(&segment->tables, table, row);
@@ -488,7 +490,7 @@ static int64_t take_pair(Buckets *segment, const uint64_t *row, uint32_t id, int
     const uint32_t own = window_of(&segment->tables, 0, row);
     const uint32_t *chunk;
     for (uint64_t line = PUBLISHED(&segment->heads[bucket]); line; line = chunk[0]) {
-        chunk = PUBLISHED(&segment->arena) + line * LINE;
+        chunk = line_at(segment, line);
         const uint32_t size = PUBLISHED(&chunk[1]);
         const uint32_t used = size & 0xFFFF, room = 8 * (size >> 16) - 1;
         for (uint32_t i = 0; i < used; i++)

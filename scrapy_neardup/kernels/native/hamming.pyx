@@ -40,8 +40,8 @@ cdef extern from "hamming.h":
         const uint32_t *windows
         const uint32_t *slots
         uint32_t *heads
-        uint32_t *arena
-        uint64_t lines, room
+        uint32_t **blocks
+        uint64_t lines
     ctypedef struct Matches:
         uint64_t *keys
         size_t n, room
@@ -56,7 +56,9 @@ cdef extern from "hamming.h":
         int64_t *triples
         size_t n, room
     int join_rows(int, const tables_t *, int, const uint64_t *, const int64_t *, int64_t, int64_t, int, pairs_t *) noexcept nogil
-    void free_arenas(uint32_t *) noexcept nogil
+    uint32_t **new_blocks(uint64_t) noexcept nogil
+    void free_blocks(uint32_t **, uint64_t) noexcept nogil
+    uint32_t *line_at(const segment_t *, uint64_t) noexcept nogil
     int append(segment_t *, const uint64_t *, const uint32_t *, int64_t) noexcept nogil
     int64_t take_pair(segment_t *, const uint64_t *, uint32_t, int) noexcept nogil
     int64_t remove_below(base_t *, uint64_t) noexcept nogil
@@ -198,9 +200,13 @@ cdef class Memtable(Growing):
         self.probes = Probes(tables, bits)
         self.probes.give(&self.c)
         self.c.lines = 1  # line 0 ends chains
+        self.c.blocks = new_blocks(capacity * len(tables.masks))
+        if self.c.blocks == NULL:
+            raise MemoryError(f"no memory for a memtable of {capacity} pairs")
 
     def __dealloc__(self):
-        free_arenas(self.c.arena)
+        with nogil:
+            free_blocks(self.c.blocks, self.c.lines)
 
     @property
     def nbytes(self):
@@ -217,7 +223,7 @@ cdef class Memtable(Growing):
         for bucket in np.flatnonzero(heads).tolist():
             line = heads[bucket]
             while line:
-                chunk = self.c.arena + line * LINE
+                chunk = line_at(&self.c, line)
                 used, room = chunk[1] & 0xFFFF, 8 * (chunk[1] >> 16) - 1
                 for i in range(used):
                     found.append((bucket, chunk[2 + i], chunk[2 + room + i]))
