@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 from crawls import ADDONS, Outcome, crawl
-from mock_site import MockSite, Reply, page, prose, running_site
+from mock_site import MockSite, Reply, page, prose, redirect, running_site
 from scrapy import Spider
 from scrapy.http import Response
 
@@ -320,6 +320,34 @@ def test_a_calendar_is_read_from_its_beginning() -> None:
         outcome = run(site, "/day/1/1", CLOSESPIDER_PAGECOUNT=6000)
         assert outcome.stats["finish_reason"] == "finished"
         assert all(site.gets(f"/event/{month}") for month in range(1, site.n_months + 1))
+
+
+class MovedCalendar(MockSite):
+    """Months without an end that are reached by redirects; 20 of them have an event."""
+
+    n_events = 20
+
+    def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
+        with self._lock:
+            self.hits[method, path] += 1
+        if path.startswith("/event/") or path == "/robots.txt":
+            return Reply(page(prose(path)))
+        month = int(path.rpartition("/")[2])
+        if path.startswith("/go/"):
+            return redirect(f"/month/{month}")
+        if path.startswith("/wait/"):
+            return Reply(f'<meta http-equiv="refresh" content="0; url=/month/{month}">'.encode())
+        links = [f"/go/{month + 1}", f"/wait/{month + 2}"]
+        if month <= self.n_events:
+            links.append(f"/event/{month}")
+        return Reply(page(f"{prose('No events in')} {month}", *links))
+
+
+def test_a_calendar_that_is_reached_by_redirects_ends() -> None:
+    with running_site(MovedCalendar) as site:
+        outcome = run(site, "/month/1", CLOSESPIDER_PAGECOUNT=3000)
+        assert outcome.stats["finish_reason"] == "finished"
+        assert all(site.gets(f"/event/{month}") for month in range(1, site.n_events + 1))
 
 
 class Tokens(MockSite):

@@ -13,16 +13,17 @@ from scrapy.crawler import Crawler
 from scrapy.http import Request
 
 from scrapy_neardup.crawl.items import CrawledPage
-from scrapy_neardup.crawl.url_learning import is_plain
+from scrapy_neardup.crawl.url_learning import is_answer
 from scrapy_neardup.detect.near import MIN_WORDS
 from scrapy_neardup.detect.text import Blocks, without_numbers
 from scrapy_neardup.factory import make_queued_urls, make_rules
 from scrapy_neardup.learn.dry_kinds import group_of, kind_of
 from scrapy_neardup.learn.learner import Learner
 from scrapy_neardup.learn.soft_404 import outline
-from scrapy_neardup.learn.url_parts import split
+from scrapy_neardup.learn.url_parts import UrlParts, split
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.skipped import DEFERRED, Group, Place, Reasons
+from scrapy_neardup.urls.key import url_key
 
 FOUND_ON = "neardup_found_on"  # in a request's meta: the kind of the page on which it was found
 # Requests of a kind that are made whenever the crawl runs idle: while it may end, and if not.
@@ -64,8 +65,9 @@ class UrlDeferral:
 
     def page_settled(self, page: CrawledPage, failed: bool) -> None:
         """Nothing more can happen to a page's items."""
-        kind, url = self._kind_of_page(page), split(page.key(self._rules))
-        if kind and url is not None and not failed:
+        kind = self._kind_of_page(page)
+        url = self._asked_url(page) if kind and not failed else None
+        if url is not None:
             is_new = self._says_something_new(page, kind)  # also where that is known already
             is_new = is_new or page.leads_on or bool(page.offered)
             self.dry.came(kind, group_of(url), is_new, page.leads_to or {})
@@ -83,9 +85,17 @@ class UrlDeferral:
 
     def _kind_of_page(self, page: CrawledPage) -> str:
         if page.kind is None:  # asked for each link on it
-            url = split(page.key(self._rules))
-            page.kind = "" if url is None or not is_plain(page.response) else kind_of(url)
+            url = self._asked_url(page) if is_answer(page.response) else None
+            page.kind = "" if url is None else kind_of(url)
         return page.kind
+
+    def _asked_url(self, page: CrawledPage) -> UrlParts | None:
+        """The URL that was asked for, which may have led to the page's own by redirects.
+
+        Only requests for such URLs can be deferred, so theirs is the kind that a page speaks for.
+        """
+        asked = page.response.meta.get("redirect_urls")
+        return split(url_key(asked[0], self._rules) if asked else page.key(self._rules))
 
     def why_to_wait(self, request: Request, key: bytes) -> list[str] | None:
         """Why a request had better wait: its kind, and that of its page; None for any other.

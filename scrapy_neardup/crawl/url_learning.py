@@ -226,11 +226,15 @@ class UrlLearning:
 
 def is_plain(response: Response) -> bool:
     """Whether a page is what a GET of its URL answers: not an error, not found by a redirect."""
+    return is_answer(response) and "redirect_urls" not in response.meta
+
+
+def is_answer(response: Response) -> bool:
+    """Whether a page is what a GET of a URL leads to, by redirects or without; not an error."""
     request: Request | None = response.request
     if request is None or response.status != 200 or request.method != "GET" or request.body:
         return False
-    meta = request.meta
-    return not ("redirect_urls" in meta or OWN_KEY in meta or meta.get("verbatim_url"))
+    return not (OWN_KEY in request.meta or request.meta.get("verbatim_url"))
 
 
 def weight_in_sample(url: str, one_in: int) -> int:
