@@ -3,9 +3,9 @@
     python -m benchmarks.spark --docs 1000000 [--scope site] [--json FILE] [PART ...]
 
 Pages are made with planted duplicates (planted.py), Spark runs as local[2]. Parts: stages (ours),
-sql (the same fingerprints by explode and
-join), local (scrapy neardup dedup), random (pairs of random fingerprints at 3 bits, by SQL, by
-broadcast and by shuffle). Of each stage: wall seconds, CPU seconds of all processes, bytes that
+sql (the same fingerprints by explode and join), local (scrapy neardup dedup), random (pairs of
+random fingerprints at 3 bits, by SQL, by broadcast and by shuffle), crowd (as many pages of one
+site, all near each other). Of each stage: wall seconds, CPU seconds of all processes, bytes that
 Spark shuffled (its event log), and the most memory that the JVM and that Python had meanwhile
 (proportional set size, so that what forked workers share counts once).
 """
@@ -13,6 +13,7 @@ Spark shuffled (its event log), and the most memory that the JVM and that Python
 import argparse
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from string import ascii_lowercase
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -35,12 +37,12 @@ from scrapy_neardup.detect.near import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, SI
 from scrapy_neardup.engines import FINGERPRINT, SKETCH
 from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.permuted import PermutedIndex
-from scrapy_neardup.spark import Deduplicated, candidates
+from scrapy_neardup.spark import Deduplicated, candidates, dedup
 from scrapy_neardup.spark.candidates import SLIM, Reach
 from scrapy_neardup.spark.decisions import first_of_each_text
 from scrapy_neardup.spark.signatures import numbered, signed
 
-PARTS = ("stages", "sql", "local", "random")
+PARTS = ("stages", "sql", "local", "random", "crowd")
 TICKS = os.sysconf("SC_CLK_TCK")
 SAMPLE_S = 0.5
 DRIVER_MEMORY = "3g"
@@ -84,6 +86,8 @@ def measured(
             print(json.dumps(report["found"]), flush=True)
         if "random" in options.parts:
             on_random(spark, meter, options.docs)
+        if "crowd" in options.parts:
+            print(json.dumps(on_crowd(spark, meter, options.docs)), flush=True)
     if "local" in options.parts:
         report["local"] = local(meter, options, planted, corpus, scratch / "local")
     shuffled = shuffle_bytes(scratch)
@@ -288,6 +292,23 @@ def on_random(spark: SparkSession, meter: Meter, n_rows: int) -> None:
                 yield pa.record_batch([pa.array(found.ids)], ["id"])
 
         slim.mapInArrow(scan, "id long").count()
+
+
+def on_crowd(spark: SparkSession, meter: Meter, n_pages: int) -> dict[str, int]:
+    """Pages of 200 words, in each of which another word is changed; how many of each kind."""
+    rng = random.Random(1)
+    text = ["".join(rng.choices(ascii_lowercase, k=6)) for _ in range(200)]
+
+    def page(number: int) -> tuple[str, str]:
+        place = rng.randrange(len(text))
+        changed = [*text[:place], f"{rng.choice(text)}x", *text[place + 1 :]]
+        return f"http://a.example/{number:09}", " ".join(changed)
+
+    pages = spark.createDataFrame(map(page, range(n_pages)), "url string, text string").persist()
+    pages.count()
+    with meter.stage("a crowd"):
+        kinds = dedup(pages).decisions.groupBy("kind").count().collect()
+    return {row["kind"]: row["count"] for row in kinds}
 
 
 def decided(folder: Path) -> tuple[Any, Any]:
