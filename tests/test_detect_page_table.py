@@ -1,5 +1,7 @@
 """The page table against a plain dictionary, and what it promises of snapshots."""
 
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -207,6 +209,25 @@ def test_rows_that_a_file_holds_leave_memory_and_stay_what_they_are(monkeypatch)
             np.testing.assert_array_equal(column[id], rows[id])
         ids = rng.integers(0, n + 1, 50)
         np.testing.assert_array_equal(column.take(ids), rows[ids])
+
+
+def test_each_row_that_comes_frees_one_part_that_a_file_replaced(monkeypatch):
+    monkeypatch.setattr("scrapy_neardup.detect.page_table.CHUNK_BYTES", 1)  # 64 rows a chunk
+    monkeypatch.setattr("scrapy_neardup.detect.page_table.PART_BYTES", 512)  # 64 rows
+    column = Column("<u8")
+    column.extend(np.arange(1000, dtype="<u8"))
+    freed: list[int] = []
+    for n, part in enumerate(column._parts()[:10]):
+        weakref.finalize(part.base, freed.append, n)
+    del part
+    column.rest_on(0, np.arange(1000, dtype="<u8"))
+    for n in range(1, 11):
+        column.append(0)
+        assert len(freed) <= n
+    column.extend(np.zeros(20, "<u8"))
+    for _ in range(20):
+        column.append(0)
+    assert sorted(freed) == list(range(10))
 
 
 def test_rows_of_a_file_that_is_out_of_date_are_not_taken():

@@ -66,6 +66,7 @@ class Column:
         self._live: Any = np.empty((0, *shape), dtype=dtype)  # the last part
         self._n_live = 0
         self._full: list[Any] = []  # the others
+        self._given_up: list[Any] = []  # parts to be freed, one with each row that comes
         self._starts = np.zeros(1, np.int64)  # the first row of each part
         self._start = 0  # that of the last part
         row_bytes = self._live.itemsize * max(1, prod(shape))
@@ -81,13 +82,15 @@ class Column:
     def rest_on(self, start: int, rows: Any) -> None:
         """Rows from one on are these, which are in a file: give up the memory of theirs.
 
-        rows: equal to what is there. Parts that do not lie within them stay.
+        rows: equal to what is there. Parts that do not lie within them stay. Freeing 64 MB can take
+        10 ms, so each of the next rows frees one part.
         """
         ends = self._starts[1:]
         within = np.flatnonzero((self._starts[:-1] >= start) & (ends <= start + len(rows)))
         if len(within):
             first, last = int(within[0]), int(within[-1])
             low, high = int(self._starts[first]) - start, int(ends[last]) - start
+            self._given_up += self._full[first : last + 1]
             self._full[first : last + 1] = [rows[low:high]]
             self._starts = np.cumsum([0, *map(len, self._full)])
 
@@ -115,6 +118,8 @@ class Column:
         shape = () if is_plain else getattr(value, "shape", None) or np.shape(value)
         if shape != self.shape:
             raise ValueError(f"a row of shape {shape}: take {self.shape}")
+        if self._given_up:
+            self._given_up.pop()
         if self._n_live == len(self._live):
             self._make_room(1)
         self._live[self._n_live] = value
