@@ -15,6 +15,7 @@ from scrapy_neardup.crawl.url_learning import (
     BATCH,
     PutAside,
     Settled,
+    host_of,
     weight_in_sample,
 )
 from scrapy_neardup.errors import StateError
@@ -67,13 +68,16 @@ def test_a_crawl_says_what_its_rules_would_have_saved(
 
 def test_pages_wait_to_be_learnt_from_until_their_host_has_a_copy() -> None:
     aside = PutAside()
-    pages = [
-        Settled(f"http://{host}.example/{i}", None, True, 1) for i in range(9) for host in "ab"
-    ]
+
+    def settled(host: str, i: int, original: str | None = None) -> Settled:
+        url = f"http://{host}.example/{i}"
+        return Settled(host_of(url), url, original, True, 1)
+
+    pages = [settled(host, i) for i in range(9) for host in "ab"]
     assert not any(map(aside.add, pages))
-    copy = Settled("http://www.a.example/0", pages[0].url, True, 1)
+    copy = settled("www.a", 9, pages[0].url)
     assert not aside.add(copy)
-    later = [Settled(f"http://a.example/{i}", None, True, 1) for i in range(9, 9 + BATCH)]
+    later = [settled("a", i) for i in range(10, 10 + BATCH)]
     learnt = [page for one in later for page in aside.add(one)]
     assert len(learnt) == BATCH
     assert [*learnt, *aside.rest()] == [*pages[::2], copy, *later]

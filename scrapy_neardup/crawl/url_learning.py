@@ -37,7 +37,8 @@ ONE_IN = 4  # pages are learnt from where the last ones taught nothing
 SHARE = 200  # of the thread's CPU learning gets one part in so many; putting aside takes as much
 ONE_IN_OVER = 16  # pages are learnt from while it has taken more
 EXCHANGE_INTERVAL_S = 5.0  # between messages to a fleet
-NUMBERED = re.compile(r"[^/?&=;]*\d[^/?&=;]*")
+BETWEEN_TOKENS = re.compile(r"[/?&=;]")
+DIGIT = re.compile(r"\d")
 
 logger = logging.getLogger(__name__)
 
@@ -45,18 +46,15 @@ logger = logging.getLogger(__name__)
 class Settled(NamedTuple):
     """A page that was judged, as it is put aside.
 
+    host                   as of host_of()
     original, tells, size  as in Judged, but the original's URL
     """
 
+    host: str
     url: str
     original: str | None
     tells: bool
     size: int
-
-    @property
-    def host(self) -> str:
-        """Its host, without `www.` and the like; "" of a URL that has none, as of `data:`."""
-        return bare_host(self.url.partition("://")[2].partition("/")[0])
 
 
 class PutAside:
@@ -66,25 +64,24 @@ class PutAside:
     """
 
     def __init__(self) -> None:
-        self._pages: deque[tuple[str, Settled]] = deque(maxlen=MAX_ASIDE)
+        self._pages: deque[Settled] = deque(maxlen=MAX_ASIDE)
         self._due: OrderedDict[str, deque[Settled]] = OrderedDict()  # by host with copies
 
     def add(self, page: Settled) -> list[Settled]:
         """A page was judged; what is to be learnt from now, oldest first."""
-        host = page.host
-        due = self._due.get(host)
+        due = self._due.get(page.host)
         if due is None:
-            self._pages.append((host, page))
+            self._pages.append(page)
             if page.original is None:
                 return []
-            due = self._begin(host)
+            due = self._begin(page.host)
         else:
             due.append(page)
         return [due.popleft() for _ in range(BATCH)] if len(due) >= BATCH else []
 
     def _begin(self, host: str) -> deque[Settled]:
-        due = self._due[host] = deque(page for its, page in self._pages if its == host)
-        others = ((its, page) for its, page in self._pages if its != host)
+        due = self._due[host] = deque(page for page in self._pages if page.host == host)
+        others = (page for page in self._pages if page.host != host)
         self._pages = deque(others, maxlen=MAX_ASIDE)
         if len(self._due) > MAX_HOSTS:
             self._due.popitem(last=False)
@@ -173,7 +170,7 @@ class UrlLearning:
                 return None
             original = decision.original
         tells = decision.words >= self._min_words
-        return Settled(url, original, tells, len(page.response.body))
+        return Settled(host_of(url), url, original, tells, len(page.response.body))
 
     def exchange(self, fleet: FleetWorker) -> None:
         """Tell the other workers of rules, and hear of theirs."""
@@ -237,6 +234,11 @@ def is_answer(response: Response) -> bool:
     return not (OWN_KEY in request.meta or request.meta.get("verbatim_url"))
 
 
+def host_of(url: str) -> str:
+    """A URL's host, without `www.` and the like; "" of one that has none, as of `data:`."""
+    return bare_host(url.partition("://")[2].partition("/")[0])
+
+
 def weight_in_sample(url: str, one_in: int) -> int:
     """How many pages a URL stands for in a sample of one in so many; 0 if it is not of it.
 
@@ -246,7 +248,7 @@ def weight_in_sample(url: str, one_in: int) -> int:
     if one_in == 1:
         return 1
     path = url.partition("://")[2].partition("/")[2]
-    tokens = NUMBERED.findall(path) or [path]
+    tokens = [token for token in BETWEEN_TOKENS.split(path) if DIGIT.search(token)] or [path]
     is_drawn = any(hash(token) % one_in == 0 for token in tokens)
     return max(1, one_in // len(tokens)) if is_drawn else 0
 
