@@ -1,10 +1,13 @@
-"""Records are compared with an index that a run on Spark kept; no Spark is needed."""
+"""Records are compared with an index as runs on Spark keep it, and added; no Spark is needed."""
 
+import errno
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from mock_site import prose
+from scrapy.settings import Settings
 
 pa = pytest.importorskip("pyarrow", reason="the extra `dedup` is not installed")
 
@@ -21,6 +24,7 @@ def stored(folder: Path, texts: dict[str, str], scope: str = "site") -> Path:
     rows = {"id": [*texts], "rank": [0] * len(texts), "text": [*texts.values()]}
     signed = signer("site", FINGERPRINT, SKETCH)(iter([pa.RecordBatch.from_pydict(rows)]))
     table = pa.Table.from_batches(signed).drop_columns(["rank", "beside"])
+    table = table.append_column("n", [list(range(len(texts)))])
     for name, success in (("0", str(len(texts))), ("1", "")):
         (folder / name).mkdir(parents=True)
         pq.write_table(table.slice(0 if success else 1), folder / name / "part-00000.parquet")
@@ -59,3 +63,123 @@ def test_an_index_under_another_scope_is_refused(
     command = ["dedup", str(source), "--out", str(tmp_path / "out"), "--against", str(index)]
     assert main(command) == 2
     assert "of another specification" in capsys.readouterr().err
+
+
+def pages(path: Path, numbers: range, host: str = "a.example") -> Path:
+    rows = [{"url": f"https://{host}/{n}", "text": prose(n)} for n in numbers]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def whole_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project whose pages are compared whole, as an index has them."""
+    settings = Settings({"NEARDUP_BOILERPLATE": "keep"})
+    monkeypatch.setattr("scrapy.utils.project.get_project_settings", lambda: settings)
+
+
+def counts(capsys: pytest.CaptureFixture[str], *command: object) -> tuple[int, int, int]:
+    """Records that a run kept, exact and near ones."""
+    assert main(["dedup", *map(str, command), "--jobs", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    return told["kept"], told["exact"], told["near"]
+
+
+@pytest.mark.usefixtures("whole_pages")
+def test_each_run_drops_what_those_before_it_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = ("--index", tmp_path / "index")
+    days = [pages(tmp_path / f"{n}.jsonl", range(3 * n, 3 * n + 5)) for n in range(3)]
+    found = [counts(capsys, day, "--out", tmp_path / day.stem, *index) for day in days]
+    assert found == [(5, 0, 0), (3, 2, 0), (3, 2, 0)]
+    stored = [pq.read_table(part) for part in sorted((tmp_path / "index").rglob("*.parquet"))]
+    assert sorted(n for part in stored for n in part.column("n").to_pylist()) == [*range(11)]
+    assert {said.read_text() for said in (tmp_path / "index").rglob("_SUCCESS")} == {"5", "8", "11"}
+    for part in stored:
+        sites = part.column("site").to_pylist()
+        assert sites == sorted(sites)
+
+
+@pytest.mark.usefixtures("whole_pages")
+def test_what_is_stored_is_what_spark_signs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, index = pages(tmp_path / "pages.jsonl", range(4)), tmp_path / "index"
+    counts(capsys, source, "--out", tmp_path / "out", "--index", index)
+    (part,) = index.rglob("*.parquet")
+    written = {row["id"]: row for row in pq.read_table(part).to_pylist()}
+    texts = {f"https://a.example/{n}": prose(n) for n in range(4)}
+    stored(tmp_path / "other", texts)
+    expected = pq.read_table(tmp_path / "other" / "0").to_pylist()
+    assert [written[row["id"]] for row in expected] == expected
+    assert (index / "about.json").read_text() == (tmp_path / "other" / "about.json").read_text()
+
+
+@pytest.mark.usefixtures("whole_pages")
+def test_a_run_that_was_stopped_is_stored_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out, index = pages(tmp_path / "p.jsonl", range(6)), tmp_path / "out", tmp_path / "index"
+    command = (source, "--out", out, "--index", index)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pq, "write_table", full_disk)
+        assert main(["dedup", *map(str, command), "--jobs", "1"]) != 0
+    capsys.readouterr()
+    assert [*index.glob("*/_SUCCESS")] == []
+    assert counts(capsys, *command) == (6, 0, 0)
+    assert counts(capsys, *command) == (6, 0, 0)
+    assert len([*index.glob("*/_SUCCESS")]) == 1
+
+
+def full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "no space left on device")
+
+
+def test_two_stored_pages_of_one_url_are_both_remembered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = stored(tmp_path / "index", {"https://a.example/1": prose(1), "https://a.example/2": ""})
+    (part,) = (index / "0").glob("*.parquet")
+    table = pq.read_table(part)
+    other = stored(tmp_path / "other", {"https://a.example/1": prose(2)})
+    again = pq.read_table(other / "0").set_column(table.column_names.index("n"), "n", [[2]])
+    pq.write_table(pa.concat_tables([table, again]), part)
+    source = pages(tmp_path / "pages.jsonl", range(1, 4))
+    assert counts(capsys, source, "--out", tmp_path / "out", "--against", index) == (1, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--index", "index"], "NEARDUP_BOILERPLATE"),
+        (["--index", "index", "--keep", "best"], "--keep best"),
+        (["--index", "index", "--against", "index"], "not allowed with"),
+    ],
+)
+def test_what_an_index_cannot_take_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["dedup", str(pages(tmp_path / "pages.jsonl", range(2))), "--out", "out"]
+    with pytest.raises(SystemExit) if "against" in said or "not allowed" in said else nullcontext():
+        assert main([*command, *options]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("whole_pages")
+def test_a_folder_of_something_else_is_no_index(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "notes.txt").write_text("mine")
+    source = pages(tmp_path / "pages.jsonl", range(2))
+    command = ["dedup", str(source), "--out", str(tmp_path / "out")]
+    assert main([*command, "--index", str(tmp_path / "index")]) == 2
+    assert "holds no index" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "index").iterdir()] == ["notes.txt"]

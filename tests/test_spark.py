@@ -90,9 +90,11 @@ def edit(rng: random.Random) -> str:
     return "edit" + "".join(rng.choices("abcdefgh", k=5))
 
 
-def local_decisions(rows: list[tuple[str, str | None]]) -> dict[str, tuple[Any, ...]]:
-    index = load_index("permuted", blocks=5, distance=4)
-    detector = Detector(load_engine("auto"), index, distance=4, boilerplate="keep")
+def local_decisions(
+    rows: list[tuple[str, str | None]], distance: int = 4
+) -> dict[str, tuple[Any, ...]]:
+    index = load_index("permuted", blocks=distance + 1, distance=distance)
+    detector = Detector(load_engine("auto"), index, distance=distance, boilerplate="keep")
     decisions = {}
     for url, text in sorted(rows):
         d = detector.decide(detector.read(url, text or ""))

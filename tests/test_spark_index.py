@@ -17,9 +17,11 @@ pytestmark = [
 
 import pyarrow.parquet as pq  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
+from scrapy.settings import Settings  # noqa: E402
 from test_spark import COLUMNS, corpus, local_decisions, spark  # noqa: E402, F401
 
 from scrapy_neardup.commands import main  # noqa: E402
+from scrapy_neardup.detect.near import DISTANCE  # noqa: E402
 from scrapy_neardup.errors import InputError  # noqa: E402
 from scrapy_neardup.spark import Deduplicated, dedup  # noqa: E402
 from scrapy_neardup.spark.stored_index import StoredIndex  # noqa: E402
@@ -86,6 +88,42 @@ def test_the_command_compares_with_the_index_and_adds_to_it(
         assert main([*command, "--index", str(tmp_path / "index")]) == 0
         told.append(json.loads(capsys.readouterr().out)["kinds"])
     assert told == [{"new": 3}, {"exact": 3}]
+
+
+@pytest.mark.parametrize("first", ["dedup", "spark-dedup"])
+def test_one_process_and_spark_go_on_with_each_others_index(
+    spark: SparkSession,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    first: str,
+) -> None:
+    settings = Settings({"NEARDUP_BOILERPLATE": "keep"})
+    monkeypatch.setattr("scrapy.utils.project.get_project_settings", lambda: settings)
+    rows = [(url, text) for url, text in sorted(corpus(160, seed=11)) if text]
+    kept: set[str] = set()
+    for day, some in (("1", rows[:100]), ("2", rows[100:])):
+        source, out = tmp_path / f"{day}.jsonl", tmp_path / day
+        lines = (json.dumps({"url": url, "text": text}) + "\n" for url, text in some)
+        source.write_text("".join(lines))
+        is_spark = (first == "spark-dedup") == (day == "1")
+        command = ["spark-dedup", source, out, "--no-clusters"]
+        command = command if is_spark else ["dedup", source, "--out", out, "--jobs", "1"]
+        assert main([*map(str, command), "--index", str(tmp_path / "index")]) == 0
+        kept |= kept_by_spark(out) if is_spark else kept_by_dedup(out)
+    decisions = local_decisions([*rows], DISTANCE)
+    assert kept == {url for url, (kind, *_) in decisions.items() if kind not in ("exact", "near")}
+    assert len(kept) <= len(rows) - 10
+    assert len(StoredIndex(tmp_path / "index").versions()) == 2
+
+
+def kept_by_spark(out: Path) -> set[str]:
+    decisions = pq.read_table(out / "decisions").to_pylist()
+    return {row["id"] for row in decisions if row["kind"] not in ("exact", "near")}
+
+
+def kept_by_dedup(out: Path) -> set[str]:
+    (path,) = (out / "kept").iterdir()
+    return {json.loads(line)["url"] for line in path.read_text().splitlines()}
 
 
 def test_the_stream_decides_each_page_once(spark: SparkSession, tmp_path: Path) -> None:  # noqa: F811

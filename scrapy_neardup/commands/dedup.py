@@ -70,11 +70,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="first",
         help="which copy of a cluster (default: first)",
     )
-    parser.add_argument(
+    before = parser.add_mutually_exclusive_group()
+    before.add_argument(
         "--against",
         metavar="STATE|DIR|INDEX",
         type=Path,
-        help="drop what a crawl's state, an earlier run's output folder or Spark's index has",
+        help="drop what a crawl's state, an earlier run's output folder or an index has",
+    )
+    before.add_argument(
+        "--index",
+        metavar="DIR",
+        type=Path,
+        help="drop what earlier runs stored there, on Spark or not, and add what is kept",
     )
     parser.add_argument(
         "--clusters", metavar="FILE", type=table, help="write the clusters as .csv or .parquet"
@@ -183,6 +190,7 @@ def job_of(options: argparse.Namespace, out: Path) -> DedupJob:
         Limits(options.max_record_mb * MIB, options.max_ratio),
         options.keep,
         options.against,
+        options.index,
         options.clusters,
         options.contains_any,
         options.paragraphs,

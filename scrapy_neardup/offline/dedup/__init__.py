@@ -42,6 +42,7 @@ from scrapy_neardup.offline.dedup.reference import (
     reference_key,
 )
 from scrapy_neardup.offline.dedup.run_ledger import write_ledger
+from scrapy_neardup.offline.dedup.signature_index import begin_version, check_index, write_version
 from scrapy_neardup.offline.dedup.tables import (
     TOTALS,
     Records,
@@ -78,6 +79,9 @@ class DedupJob(NamedTuple):
     limits: Limits = Limits()
     keep: Keep = "first"
     against: Path | None = None
+    adds_to: Path | None = (
+        None  # an index of Spark's format: like against, and what is kept is added
+    )
     clusters: Path | None = None  # table to write: .csv or .parquet
     contains_any: Path | None = None  # file with passages to be found
     paragraphs: Paragraphs | None = None  # what to do with those that kept records share
@@ -87,12 +91,15 @@ class DedupJob(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """What decides about the result, besides inputs and settings."""
-        against = None if self.against is None else str(self.against.resolve())
+        against, index = (
+            p if p is None else str(p.resolve()) for p in (self.against, self.adds_to)
+        )
         return {
             "--url, --text or --html": list(self.fields),
             "limit": list(self.limits),
             "--keep": self.keep,
             "--against": against,
+            "--index": index,
             "--contains-any": sized(self.contains_any),
             "--ngram": self.ngram,
             "--paragraphs": self.paragraphs,
@@ -116,6 +123,8 @@ def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[
     `summary.json`, and what the job asks for besides. Raises InputError, StateLocked, StateError,
     OSError.
     """
+    if job.adds_to is not None:
+        check_index(job.adds_to, job.settings, job.keep)
     named = [[source.label, source.n_bytes] for source in job.inputs]
     stage = begun(job.out, named, job.options).stage  # refuses folders of something else
     columns = [] if stage == "done" else columns_of(job)
@@ -176,13 +185,17 @@ class DedupRun:
         self.passages = passages
         self.job, self.columns, self.progress, self.watch = job, columns, progress, watch
         self.began_at = time.monotonic() - progress.seconds
-        self.reference = None if job.against is None else reference_folder(job.against)
+        self.version = f"run-{progress.token}"  # of an index
+        if job.adds_to is not None and progress.stage == "reading":
+            begin_version(job.adds_to, job.settings, self.version)
+        against = job.against or job.adds_to
+        self.reference = None if against is None else reference_folder(against)
         self.key = self._key()
         self.identity = make_identity(job.settings, self.key)
         self.counts: Counter[str] = Counter()
         # Bytes before each input, and of all of them.
         self.begins = [0, *accumulate(n_bytes for _, n_bytes in progress.inputs)]
-        self.records = Records(job.inputs, progress.token, job.against)
+        self.records = Records(job.inputs, progress.token, against)
         self.swapped: dict[Place, Swap] = {}
 
     def _key(self) -> int:
@@ -232,7 +245,8 @@ class DedupRun:
             self.swapped = self._swapped()
             return
         with closing(RunJournal(self.job.out / JOURNAL, self.identity, self.key, end)) as written:
-            decider = Decider(detector, written, self.progress.token, self.job.with_ledger)
+            notes_all = self.job.with_ledger or self.job.adds_to is not None
+            decider = Decider(detector, written, self.progress.token, notes_all)
             for (number, part), read in workers.in_order(cuts.after(*following), cuts.read):
                 self._count(number, decider.decide(number, part.number, read))
                 self.watch(self.begins[number] + part.done, self.counts)
@@ -249,6 +263,9 @@ class DedupRun:
         if self.job.clusters is not None or self.job.with_ledger:
             rules = rules_on_record(self.job.settings, detector) | {"NEARDUP_COMPARE": "page"}
             self._tell_clusters(workers, cuts, rules)
+        if self.job.adds_to is not None:
+            groups, token = self._as_decided(), self.progress.token
+            write_version(self.job.adds_to, self.version, groups, detector, token)
         self._save("writing")
 
     def _tell_clusters(self, workers: Workers, cuts: Cuts, rules: dict[str, object]) -> None:

@@ -1,26 +1,44 @@
-"""The index of signatures that runs on Spark keep (spark/stored_index.py), read by one process."""
+"""The index of signatures that runs on Spark keep (spark/stored_index.py), for one process.
+
+A run reads what complete versions hold, and writes a version of its own at its end.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from scrapy_neardup.detect.detector import Detector
+from scrapy_neardup.detect.odd_sketch import ROW_WORDS, levels_of
+from scrapy_neardup.detect.page_row import PageRows
 from scrapy_neardup.detect.page_table import Page
 from scrapy_neardup.engines import FingerprintSpec
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.factory import make_detector
+from scrapy_neardup.offline.dedup.copies import Keep
+from scrapy_neardup.offline.dedup.deciding import Place, name_of, place_of
+from scrapy_neardup.offline.dedup.journal import KEPT, Decided
 from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state.files import make_folder, write_atomically
 
 FORMAT = 1
-ABOUT = "about.json"
+ABOUT, SUCCESS = "about.json", "_SUCCESS"
 KEY = 0  # of the signatures that Spark makes
-COLUMNS = ("id", "site", "digest", "fingerprint", "sketch", "words", "odd_row", "data", "facts")
+TOKEN = "0" * 8  # with which its pages are named, so that two of one URL are two pages
+SCHEMA = {
+    **{"n": "int64", "id": "string", "site": "int64", "digest": "binary", "fingerprint": "int64"},
+    **{"sketch": "binary", "words": "int64", "level": "int32", "odd_row": "binary"},
+    **{"data": "binary", "facts": "binary", "mostly_script": "bool_"},
+}
+PART_ROWS = 100_000  # of a file, 60 MB, which are sorted in memory
 
 
 def about(scope: str, spec: FingerprintSpec, sketch_spec: FingerprintSpec) -> dict[str, Any]:
@@ -41,16 +59,112 @@ def check_about(where: str, stored: bytes, expected: dict[str, Any]) -> None:
         )
 
 
+def check_index(folder: Path, settings: NearDupSettings, keep: Keep) -> None:
+    """Raise InputError where a run cannot add to a folder."""
+    if keep != "first":
+        raise InputError(f"--index stores the first of several copies: leave out --keep {keep}")
+    if settings.boilerplate != "keep" or settings.facts != "compare":
+        raise InputError(
+            f"{folder}: an index has pages whole and with their facts: set NEARDUP_BOILERPLATE = "
+            f"'keep' and NEARDUP_FACTS = 'compare', not {settings.boilerplate!r} and "
+            f"{settings.facts!r}"
+        )
+    if folder.exists() and not (folder / ABOUT).exists() and any(folder.iterdir()):
+        raise InputError(f"{folder}: is not empty and holds no index; name another folder")
+
+
+def begin_version(folder: Path, settings: NearDupSettings, name: str) -> None:
+    """Prepare an index, which may be new, for a version that is to be written. Raises OSError.
+
+    What a run wrote of the version before it was stopped is removed.
+    """
+    if not (folder / ABOUT).exists():
+        make_folder(folder)
+        text = json.dumps(about_of(settings, KEY if settings.key is None else settings.key))
+        write_atomically(folder / ABOUT, [text.encode()], mode=0o644)
+    if (folder / name).exists():
+        shutil.rmtree(folder / name)
+
+
+def about_of(settings: NearDupSettings, key: int) -> dict[str, Any]:
+    """What an index of a run with these settings says of itself."""
+    engine = make_detector(settings, key).engine
+    return about(settings.scope, engine.spec, engine.sketch_spec)
+
+
 def indexed_detector(folder: Path, settings: NearDupSettings, key: int) -> Detector:
     """A detector that remembers the pages of an index. Raises InputError."""
+    check_about(str(folder), (folder / ABOUT).read_bytes(), about_of(settings, key))
     detector = make_detector(settings, key)
-    engine = detector.engine
-    expected = about(settings.scope, engine.spec, engine.sketch_spec)
-    check_about(str(folder), (folder / ABOUT).read_bytes(), expected)
     for row in _rows(folder):
         is_indexed = row["words"] >= settings.min_words and not row["mostly_script"]
         detector.restore(_page(row), is_indexed)
     return detector
+
+
+def write_version(
+    folder: Path, name: str, groups: Iterable[Decided], detector: Detector, token: str
+) -> None:
+    """Write what a run kept as a version of an index. Raises OSError.
+
+    groups: with every record as it was JUDGED. detector: the run's, which remembers the pages.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    end = max((int(said.read_text()) for said in _complete(folder)), default=0)
+    make_folder(folder / name)
+    rows = _kept(groups, detector, token)
+    schema = pa.schema([(column, getattr(pa, type)()) for column, type in SCHEMA.items()])
+    for number in count():
+        part = [{"n": n, **row} for n, row in enumerate(islice(rows, PART_ROWS), end)]
+        if not part:
+            break
+        end += len(part)
+        part.sort(key=itemgetter("site"))  # so that a site's rows are found without reading all
+        table = pa.Table.from_pylist(part, schema)
+        pq.write_table(table, folder / name / f"part-{number:05}.parquet")
+    write_atomically(folder / name / SUCCESS, [str(end).encode()], mode=0o644)
+
+
+def _kept(groups: Iterable[Decided], detector: Detector, token: str) -> Iterator[dict[str, Any]]:
+    """Rows of SCHEMA, but their places, of pages that were kept and are remembered."""
+    pages = detector.pages
+    for group in groups:
+        for judged in group.judged:
+            id = pages.with_url(judged["name"])
+            if id is not None and judged["words"] and group.verdicts[judged["index"]] == KEPT:
+                url, _ = place_of(judged["name"], token)
+                yield _row(pages.page(id), url, judged["words"])
+
+
+def _row(page: Page, url: str, words: int) -> dict[str, Any]:
+    """A page as spark/signatures.py describes it."""
+    stored = PageRows.of(page.sketch.reshape(1, -1))
+    sketch, odd_row = np.split(stored.whole[0], [-ROW_WORDS])
+    return {
+        "id": url.encode("utf-8", "replace").decode(),
+        "site": _signed(page.site),
+        "digest": page.digest,
+        "fingerprint": _signed(page.fingerprint),
+        "sketch": sketch.tobytes(),
+        "words": words,
+        "level": levels_of(stored.whole).item(),
+        "odd_row": odd_row.tobytes(),
+        "data": stored.data.tobytes(),
+        "facts": stored.facts.tobytes(),
+        "mostly_script": False,  # such pages are not remembered
+    }
+
+
+def _signed(number: int) -> int:
+    """64 bits as the signed number that Parquet has."""
+    return number - (number >> 63 << 64)
+
+
+def _complete(folder: Path) -> list[Path]:
+    """What ends each complete version."""
+    return [said for said in sorted(folder.glob(f"*/{SUCCESS}")) if said.stat().st_size]
 
 
 def _rows(folder: Path) -> Iterator[dict[str, Any]]:
@@ -59,10 +173,10 @@ def _rows(folder: Path) -> Iterator[dict[str, Any]]:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise InputError(f"{folder}: pip install 'scrapy-neardup[dedup]' ({error})") from error
-    for success in sorted(folder.glob("*/_SUCCESS")):
-        for part in sorted(success.parent.glob("*.parquet")) if success.stat().st_size else ():
+    for said in _complete(folder):
+        for part in sorted(said.parent.glob("*.parquet")):
             with pq.ParquetFile(part) as file:
-                for batch in file.iter_batches(columns=[*COLUMNS, "mostly_script"]):
+                for batch in file.iter_batches(columns=list(SCHEMA)):
                     yield from batch.to_pylist()
 
 
@@ -71,4 +185,5 @@ def _page(row: dict[str, Any]) -> Page:
     fingerprint, site = (row[name] % 2**64 for name in ("fingerprint", "site"))
     parts = (row[name] for name in ("data", "sketch", "odd_row", "odd_row", "facts"))
     words = np.frombuffer(fingerprint.to_bytes(8, "little") + b"".join(parts), "<u8")
-    return Page(fingerprint, words, row["digest"], site, row["id"], time.time())
+    name = name_of(TOKEN, row["id"], Place(0, 0, row["n"]))
+    return Page(fingerprint, words, row["digest"], site, name, time.time())
