@@ -65,9 +65,10 @@ def check_index(folder: Path, settings: NearDupSettings, keep: Keep) -> None:
         raise InputError(f"--index stores the first of several copies: leave out --keep {keep}")
     if settings.boilerplate != "keep" or settings.facts != "compare":
         raise InputError(
-            f"{folder}: an index has pages whole and with their facts: set NEARDUP_BOILERPLATE = "
-            f"'keep' and NEARDUP_FACTS = 'compare', not {settings.boilerplate!r} and "
-            f"{settings.facts!r}"
+            f"{folder}: an index has pages whole and with their facts, so it takes "
+            f"NEARDUP_BOILERPLATE='keep' and NEARDUP_FACTS='compare', not "
+            f"{settings.boilerplate!r} and {settings.facts!r}; set them, or with "
+            f"'scrapy neardup -s NAME=VALUE dedup'"
         )
     if folder.exists() and not (folder / ABOUT).exists() and any(folder.iterdir()):
         raise InputError(f"{folder}: is not empty and holds no index; name another folder")
