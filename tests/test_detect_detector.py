@@ -326,21 +326,51 @@ def test_another_site_s_page_is_named_but_drops_nothing() -> None:
     assert (same_site.kind, same_site.original) == ("exact", "http://a.example.com/1")
 
 
-def test_a_detector_that_names_nothing_elsewhere_decides_the_same_otherwise() -> None:
-    pages = [
-        (f"http://{site}.example.{top}/{number}", edited(text(300, number % 5), number % 3))
-        for number in range(40)
-        for site, top in (("a", "com"), ("b", "com"), ("c", "org"))
-    ]
+PAGES_OF_SITES = [
+    (f"http://{site}.example.{top}/{number}", edited(text(300, number % 5), number % 3))
+    for number in range(40)
+    for site, top in (("a", "com"), ("b", "com"), ("c", "org"))
+]
+
+
+@pytest.mark.parametrize("n_before", [0, 1, 60])
+def test_a_detector_that_looks_at_sites_only_decides_the_same_otherwise(n_before: int) -> None:
     names, does_not = detector(boilerplate="keep"), detector(boilerplate="keep")
-    does_not.names_elsewhere = False
-    decided = [decide(names, *page) for page in pages]
-    assert any(decision.elsewhere for decision in decided)
+    decided = [decide(names, *page) for page in PAGES_OF_SITES]
+    assert any(decision.elsewhere for decision in decided[n_before:])
     assert {decision.kind for decision in decided} >= {"new", "exact", "near"}
-    again = [decide(does_not, *page) for page in pages]
-    assert [decision._replace(unconfirmed=0) for decision in again] == [
-        decision._replace(unconfirmed=0, elsewhere=None) for decision in decided
+    again = [decide(does_not, *page) for page in PAGES_OF_SITES[:n_before]]
+    does_not.look_at_sites_only()
+    again += [decide(does_not, *page) for page in PAGES_OF_SITES[n_before:]]
+    assert [decision._replace(unconfirmed=0) for decision in again[n_before:]] == [
+        decision._replace(unconfirmed=0, elsewhere=None) for decision in decided[n_before:]
     ]
+
+
+def test_sites_that_are_apart_in_the_index_stay_apart_in_a_snapshot() -> None:
+    known = detector(boilerplate="keep")
+    known.look_at_sites_only()
+    for page in PAGES_OF_SITES:
+        decide(known, *page)
+    assert known.index.all_within(int(known.pages.fingerprints[0]), 0).ids.tolist() == []
+    again = Detector.from_arrays(known.arrays(), known.engine, ScanIndex, boilerplate="keep")
+    near = "http://b.example.com/near", edited(text(300, 1), 2, seed=9)
+    assert decide(again, *near) == decide(known, *near)
+    assert decide(again, *near).kind == "near"
+    assert again.forget(0)
+    assert len(again.index) == len(known.index) - 1
+    again.forget_before(1e12)
+    assert len(again.index) == 0
+
+
+def test_pages_that_were_remembered_before_are_still_found_when_only_sites_are_looked_at() -> None:
+    known = detector(boilerplate="keep")
+    decide(known, "http://a.example.com/1", text(300, 1))
+    known.look_at_sites_only()
+    again = Detector.from_arrays(known.arrays(), known.engine, ScanIndex, boilerplate="keep")
+    again.look_at_sites_only()
+    for one in (known, again):
+        assert decide(one, "http://a.example.com/2", edited(text(300, 1), 1)).kind == "near"
 
 
 def test_under_scope_all_every_site_counts() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from scrapy_neardup.detect.titles import TitleIndex
 from scrapy_neardup.engines import Engine
 from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError
 from scrapy_neardup.index import Index
-from scrapy_neardup.kernels.numpy_twin import I64Array
+from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.stored_arrays import check_below, whole
 
 Scope = Literal["site", "all"]
@@ -52,6 +52,9 @@ Templates = Literal["learn", "keep"]
 FactRule = Literal["compare", "ignore"]
 Contained = Literal["keep", "drop"]
 
+N = TypeVar("N", int, U64Array)
+
+SITES_APART = "sites_apart"  # among arrays(), where the index keeps sites apart
 HELD = 0.9  # share of an earlier page that a page must hold to contain it
 SCRIPT_SHARE = 4  # so many times as much unread script as text may hold what the page says
 
@@ -97,8 +100,7 @@ class Detector:
     before it; read again with other words, it replaces its earlier self.
 
     Of a million pages, a page may have hundreds of candidates, of which few are of its own site.
-    Who never looks at `elsewhere` sets names_elsewhere to False: where only pages of a site count,
-    those of others are not compared then, nor counted as unconfirmed.
+    Who never looks at `elsewhere` calls look_at_sites_only().
     """
 
     def __init__(
@@ -128,7 +130,8 @@ class Detector:
         self.boilerplate = boilerplate
         self.facts = facts
         self.contained = contained
-        self.names_elsewhere = True
+        self._names_elsewhere = True
+        self._sites_apart = False  # whether the index has fingerprints as _indexed() says
         self.comparison = Comparison(self.limits, facts == "compare", engine.sketch_spec.key)
         self._titles = TitleIndex()
         self._last: OwnPart | None = None  # asked for more than once in a decision
@@ -216,6 +219,16 @@ class Detector:
         own = reading.own or self._own_part(reading, self._templates_of(reading))
         return self.is_cold(reading) or own.n_words < FEW_WORDS
 
+    def look_at_sites_only(self) -> None:
+        """Where only pages of a site count, leave those of others alone from now on.
+
+        They are neither named in `elsewhere` nor counted as unconfirmed. While nothing is
+        remembered, the index begins to keep sites apart, so that few of others are found at all.
+        """
+        if self.scope == "site":
+            self._names_elsewhere = False
+            self._sites_apart = self._sites_apart or not self.pages.n_rows
+
     def decide_copy(self, url: str, digest: bytes, n_words: int) -> Decision | None:
         """The decision about a page of which only the digest and the number of words are known.
 
@@ -291,8 +304,12 @@ class Detector:
         old = ids[self.pages.times.take(ids) < time]
         if len(old):
             # Only novel pages are in the index by default.
-            self.index.discard_many(self.pages.fingerprints.take(old), old)
-            self.index.discard_many(self.pages.sketches.take(old)[:, 0], old)
+            sites = self.pages.sites.take(old)
+            for found_by in (
+                self.pages.fingerprints.take(old),
+                self.pages.sketches.take(old)[:, 0],
+            ):
+                self.index.discard_many(self._indexed(found_by, sites), old)
             self.pages.forget_many(old)
         return len(old)
 
@@ -311,7 +328,16 @@ class Detector:
 
     def _fingerprints(self, page: Page) -> set[int]:
         """What a page is found by: its fingerprint, and that of its own part."""
-        return {page.fingerprint, int(page.sketch[0])}
+        found_by = (page.fingerprint, int(page.sketch[0]))
+        return {self._indexed(fingerprint, page.site) for fingerprint in found_by}
+
+    def _indexed(self, fingerprint: N, site: N) -> N:
+        """A fingerprint as the index has it.
+
+        Where sites are apart, each moves its fingerprints by a number of its own: they stay as far
+        from each other as they were, and those of other sites are near them by chance only.
+        """
+        return fingerprint ^ site if self._sites_apart else fingerprint
 
     def __len__(self) -> int:
         """Pages remembered."""
@@ -332,7 +358,8 @@ class Detector:
             "echoes.": self.echoes.arrays(),
             "titles.": self._titles.arrays(),
         }
-        return {prefix + name: a for prefix, part in parts.items() for name, a in part.items()}
+        arrays = {prefix + name: a for prefix, part in parts.items() for name, a in part.items()}
+        return arrays | ({SITES_APART: np.ones(1, np.uint8)} if self._sites_apart else {})
 
     @classmethod
     def from_arrays(
@@ -354,6 +381,7 @@ class Detector:
         learnt, max_bytes = _under("templates.", arrays), detector.templates.max_bytes
         detector.templates = HostTemplates.from_arrays(learnt, max_bytes)
         detector.echoes = VisitEchoes.from_arrays(_under("echoes.", arrays))
+        detector._sites_apart = SITES_APART in arrays
         return detector
 
     def check(self) -> None:
@@ -409,7 +437,7 @@ class Detector:
         ids = self._candidates(page)
         if own is not None:  # read again: only what came before it counts
             ids = ids[ids < own]
-        if self.scope == "site" and not self.names_elsewhere:
+        if not self._names_elsewhere:
             ids = ids[self.pages.sites.take(ids) == np.uint64(reading.site)]
         return self._compared(page, ids)
 
@@ -486,10 +514,11 @@ class Detector:
     def _candidates(self, page: OwnPart) -> I64Array:
         """The pages whose fingerprints are near that of the page or that of its own part."""
         whole, distance = page.reading.signatures.fingerprint, self.limits.distance
-        ids = self.index.all_within(whole, distance).ids
+        here = self._scope_of(page.reading.site)
+        ids = self.index.all_within(self._indexed(whole, here), distance).ids
         if page.fingerprint == whole or self.limits.confirm_distance is None:
             return ids
-        own_ids = self.index.all_within(page.fingerprint, distance).ids
+        own_ids = self.index.all_within(self._indexed(page.fingerprint, here), distance).ids
         return np.fromiter(sorted({*ids.tolist(), *own_ids.tolist()}), np.int64)
 
     def is_cold(self, reading: PageReading) -> bool:

@@ -213,7 +213,7 @@ class DedupRun:
             detector = make_detector(settings, self.key)
         else:
             detector = reference_detector(self.reference, settings, self.key)
-        detector.names_elsewhere = False  # no output of a run says it
+        detector.look_at_sites_only()  # no output of a run says of others
         return detector
 
     def go(self) -> None:

@@ -97,6 +97,7 @@ def indexed_detector(folder: Path, settings: NearDupSettings, key: int) -> Detec
     """A detector that remembers the pages of an index. Raises InputError."""
     check_about(str(folder), (folder / ABOUT).read_bytes(), about_of(settings, key))
     detector = make_detector(settings, key)
+    detector.look_at_sites_only()
     for row in _rows(folder):
         is_indexed = row["words"] >= settings.min_words and not row["mostly_script"]
         detector.restore(_page(row), is_indexed)
