@@ -23,6 +23,7 @@ from fleets import (
     bring_twins,
     crawl_beside_others,
     hold_a_page,
+    running_server,
     wait_until,
 )
 from mock_site import MockSite, page, prose
@@ -295,19 +296,21 @@ def test_urls_that_a_full_filter_does_not_take_are_counted(
     assert "a shard of the URL filter is full" in caplog.text
 
 
-@pytest.mark.parametrize("split", [8, 1])
+@pytest.mark.parametrize("room", [6, 1])
 @pytest.mark.parametrize("distance", [0, 1, 3, 6])
 def test_every_page_within_the_distance_is_given_and_no_other(
-    distance: int, split: int, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+    distance: int, room: int, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against a plain list: pages that come, come again with other words, and are forgotten.
 
-    split: entries from which on a node is split, so that all levels are used.
+    room: entries that a node holds, one so that all levels are used.
     """
     for name in ("ADMIT", "FORGET"):
         script = getattr(scripts, name)
-        assert "14, 64, 8" in script
-        monkeypatch.setattr(scripts, name, script.replace("14, 64, 8", f"14, 4, {split}"))
+        assert "14 * 64, 14 * 6" in script
+        monkeypatch.setattr(
+            scripts, name, script.replace("14 * 64, 14 * 6", f"14 * 4, 14 * {room}")
+        )
     rng, client = random.Random(distance), Server(server.url)
     options = IndexOptions(distance, distance + 1, 20_000)
     asks = Questions("oracle", 3, capacity=1000, error_rate=0.01, index=options)
@@ -367,6 +370,29 @@ def test_too_many_entries_leave_a_page_to_exact_comparison(server: RunningServer
         asks.admit(page).read(answer)
     assert client.send([asks.keep(page), asks.status(page)]) == [1, b"k"]
     client.close()
+
+
+def test_a_page_of_a_large_site_adds_less_than_two_kb_to_the_servers_file(tmp_path: Path) -> None:
+    """Pages with 488 bytes of sketches and two fingerprints."""
+    options = {"appendonly": "yes", "auto_aof_rewrite_percentage": 0, "dir": tmp_path}
+    asks = Questions("large", 3, capacity=1, error_rate=0.01, index=IndexOptions(6, 7, 20_000))
+    rng, written = random.Random(1), []
+    with running_server(**options) as running:
+        client = Server(running.url)
+        for number in range(0, 12_000, 500):
+            pages = [large_page(rng, n) for n in range(number, number + 500)]
+            assert client.send([asks.admit(page) for page in pages]) == [[0]] * 500
+            assert client.send([asks.keep(page) for page in pages]) == [1] * 500
+            written.append(sum(file.stat().st_size for file in tmp_path.rglob("*.aof")))
+        client.close()
+    assert written[-1] - written[-3] < 2000 * 1000
+
+
+def large_page(rng: random.Random, number: int) -> SharedPage:
+    sketch = np.frombuffer(rng.randbytes(488), dtype=np.uint64)
+    url = f"https://site.example/{number:054}"
+    page = Page(rng.getrandbits(64), sketch, rng.randbytes(16), 1, url, float(number))
+    return SharedPage(number.to_bytes(8, "big"), KeptPage(page, True))
 
 
 def test_what_is_asked_at_once_shares_a_round_trip(server: RunningServer) -> None:

@@ -107,21 +107,22 @@ return answers
 # of a page whose own part has another fingerprint; and
 # for each block of a fingerprint a tree of the older entries:
 #
-#     level 1  by the bits of the block         ...:b:BLOCK:N, hashes of 128 nodes, which take a
-#     level 2  by those of the next one, too    ...:c:BLOCK:N  fifth of what as many keys would
-#     level 3  by those of the one after that   ...:d:BLOCK:N
+#     level 1       by the bits of the block
+#     level 2       by those of the next one, too
+#     level 3       by the same: what found no room at level 2
+#     level 4, ...  by those of the block after that, too, some three of them at each level
 #
-# A node has up to SPLIT entries; then it is split into nodes of the next level and holds '\0'
-# only. One of the last level appends to ...:o:BLOCK:NODE instead, and begins with '\1'. So no
-# write grows with the site.
+# ...:l:LEVEL is a hash of all trees' nodes of a level, so that one command reads what a look-up
+# wants of it, and one writes what comes to a tree. A node has up to FULL / ENTRY entries; what
+# comes then goes to nodes of the next level, and from the last one to ...:o:NODE. No entry moves
+# from where it was written, so no write grows with the site. A node that is full stays so, or what
+# is below would not be found: a blank takes the place of an entry that goes.
 #
 # Which nodes to look through: write x1, x2, ... for the bits in which two fingerprints differ in
 # each block. Their sum is less than the number of blocks, so there is a block from which on, in a
 # circle, x1 = 0, x1 + x2 <= 1, x1 + x2 + x3 <= 2, ... (the cycle lemma of Dvoretzky and Motzkin).
 _PAGES = """
-local DISTANCE, BLOCKS, LIMIT, TTL_MS, ENTRY, FRESH, SPLIT = %d, %d, %d, %d, 14, 64, 8
-local LEVELS = {':b:', ':c:', ':d:'}
-local DEPTH = math.min(BLOCKS, #LEVELS)
+local DISTANCE, BLOCKS, LIMIT, TTL_MS, ENTRY, FRESH, FULL = %d, %d, %d, %d, 14, 14 * 64, 14 * 6
 local site, short, fresh = KEYS[1], KEYS[1] .. ':short', KEYS[1] .. ':fresh'
 local undecided = KEYS[1] .. ':open'
 -- Only what is there: a full server asks no more for memory in a script that has written.
@@ -160,37 +161,39 @@ local function blocks_of(entry)
   return blocks
 end
 
--- Where the tree of block n has a node of a level: the hash, and the field in it.
-local function place(n, level, node)
-  return site .. LEVELS[level] .. n .. ':' .. math.floor(node / 128), node %% 128
-end
-local function overflow(n, node)
-  return site .. ':o:' .. n .. ':' .. string.format('%%.0f', node)
+local PIECES = math.max(1, math.floor(math.min(16, 64 / BLOCKS) / 3))
+local DEPTH = BLOCKS < 3 and BLOCKS or 3 + PIECES
+local BLANK = string.rep('\\0', ENTRY)
+
+-- By which bits of an entry tree n goes on at a level: how many, and these.
+local function bits_at(level, n, blocks)
+  if level == 3 then return 0, 0 end
+  local block = (n + math.min(level - 1, 2)) %% BLOCKS
+  if level < 3 then return widths[block], blocks[block] end
+  local from = math.floor(widths[block] * (level - 4) / PIECES)
+  local width = math.floor(widths[block] * (level - 3) / PIECES) - from
+  return width, band(rshift(blocks[block], from), 2 ^ width - 1)
 end
 
--- The block by which a node of tree n is split.
-local function next_block(n, level) return (n + level) %% BLOCKS end
-local function below(n, level, node, bits)
-  return node * 2 ^ widths[next_block(n, level)] + bits
+-- A node is named by the way there: what a level adds to its field in the hash of the level.
+local function step(level, n, bits)
+  if level == 1 then return struct.pack(BLOCKS < 5 and '>I3' or '>I2', bits * BLOCKS + n) end
+  if level == 2 then return struct.pack('>I2', bits) end
+  return level == 3 and '' or string.char(bits)
 end
-
--- The node of tree n that has, or is to have, an entry: level, number, what it holds.
-local function find(n, blocks, level, node)
-  local held = redis.call('HGET', place(n, level, node)) or ''
-  if held ~= '\\0' then return level, node, held end
-  local bits = blocks[next_block(n, level)]
-  return find(n, blocks, level + 1, below(n, level, node, bits))
+local function step_of(level, n, blocks)
+  local _, bits = bits_at(level, n, blocks)
+  return step(level, n, bits)
 end
-
-local function put(n, level, node, held)
-  local hash, field = place(n, level, node)
-  if held == '' then redis.call('HDEL', hash, field)
-  else redis.call('HSET', hash, field, held) end
+local function nodes_of(level) return site .. ':l:' .. level end
+local function overflow(node)
+  return site .. ':o:' .. string.gsub(node, '.', function(char)
+    return string.format('%%02x', string.byte(char))
+  end)
 end
 
 local function without(entries, entry)
-  local first = 1 + #entries %% ENTRY
-  for at = first, #entries, ENTRY do
+  for at = 1, #entries, ENTRY do
     if sub(entries, at, at + ENTRY - 1) == entry then
       return sub(entries, 1, at - 1) .. sub(entries, at + ENTRY)
     end
@@ -198,13 +201,18 @@ local function without(entries, entry)
 end
 
 local function remove_from(n, blocks, entry)
-  local level, node, held = find(n, blocks, 1, blocks[n])
-  local rest = without(held, entry)
-  if rest then return put(n, level, node, rest) end
-  local key = overflow(n, node)
-  rest = sub(held, 1, 1) == '\\1' and #held %% ENTRY == 1
-    and without(redis.call('GET', key) or '', entry)
-  if rest then redis.call('SET', key, rest) end
+  local node = ''
+  for level = 1, DEPTH do
+    node = node .. step_of(level, n, blocks)
+    local held = redis.call('HGET', nodes_of(level), node) or ''
+    local rest = without(held, entry)
+    if rest and #held == FULL then rest = rest .. BLANK end
+    if rest == '' then return redis.call('HDEL', nodes_of(level), node) end
+    if rest then return redis.call('HSET', nodes_of(level), node, rest) end
+    if #held < FULL then return end
+  end
+  local rest = without(redis.call('GET', overflow(node)) or '', entry)
+  if rest then redis.call('SET', overflow(node), rest) end
 end
 
 local function remove_entry(entry)
@@ -267,9 +275,7 @@ end
 local function ones(v)
   v = v - band(rshift(v, 1), 0x55555555)
   v = band(v, 0x33333333) + band(rshift(v, 2), 0x33333333)
-  v = band(v + rshift(v, 4), 0x0f0f0f0f)
-  v = v + rshift(v, 8)
-  return band(v + rshift(v, 16), 0x3f)
+  return band(v + rshift(v, 4), 0x0f0f0f0f) %% 255
 end
 
 local function offer_near(entries, high, low)
@@ -282,6 +288,41 @@ local function offer_near(entries, high, low)
   end
 end
 
+-- Numbers of so many bits of which at most two are set, those with fewer first; and how many of
+-- them have at most 0, 1, 2.
+local masks_of = setmetatable({}, {__index = function(all, width)
+  local masks = {0}
+  for i = 0, width - 1 do masks[#masks + 1] = lshift(1, i) end
+  for i = 1, width - 1 do
+    for k = 0, i - 1 do masks[#masks + 1] = lshift(1, i) + lshift(1, k) end
+  end
+  all[width] = {masks, {[0] = 1, 1 + width, #masks}}
+  return all[width]
+end})
+
+-- Nodes of a level that may hold what is near, below full ones of the level above: trees, fields,
+-- the bits in which the way there differs.
+local function nodes_below(above, level, blocks)
+  local most = level > 3 and 2 or level > 1 and 1 or 0
+  local trees, fields, differing, found, steps, up_to = {}, {}, {}, 0, {}, {}
+  for n = 0, BLOCKS - 1 do
+    local width, own = bits_at(level, n, blocks)
+    local masks = masks_of[width]
+    steps[n], up_to[n] = {}, masks[2]
+    for k = 1, up_to[n][most] do steps[n][k] = step(level, n, bxor(own, masks[1][k])) end
+  end
+  for i, n in ipairs(above.trees) do
+    local node, before, steps, up_to = above.fields[i], above.differing[i], steps[n], up_to[n]
+    for more = 0, most - before do
+      for k = 1 + (up_to[more - 1] or 0), up_to[more] do
+        found = found + 1
+        trees[found], fields[found], differing[found] = n, node .. steps[k], before + more
+      end
+    end
+  end
+  return {trees = trees, fields = fields, differing = differing}
+end
+
 -- Whether there were not too many entries to look through.
 local function look_through(entry)
   local blocks, lists = blocks_of(entry), {redis.call('GET', fresh) or ''}
@@ -291,79 +332,67 @@ local function look_through(entry)
     n_bytes = n_bytes + #entries
   end
 
-  -- Nodes of one tree and level: hash -> fields, their nodes, the bits in which the way differs.
-  local function note(nodes, n, level, node, differing)
-    local hash, field = place(n, level, node)
-    local some = nodes[hash] or {{}, {}, {}}
-    nodes[hash] = some
-    local at = #some[1] + 1
-    some[1][at], some[2][at], some[3][at] = field, node, differing
+  local full = {trees = {}, fields = {}, differing = {}}
+  local function go_on(n, node, differing)
+    local at = #full.trees + 1
+    full.trees[at], full.fields[at], full.differing[at] = n, node, differing
   end
-  -- All nodes below one that differ in at most `most` bits of the next block, from bit `from` on.
-  local function fan_out(nodes, n, level, node, bits, from, most, differing)
-    note(nodes, n, level + 1, below(n, level, node, bits), differing)
-    if most == 0 then return end
-    for i = from, widths[next_block(n, level)] - 1 do
-      local other = bxor(bits, lshift(1, i))
-      fan_out(nodes, n, level, node, other, i + 1, most - 1, differing + 1)
+  for n = 0, BLOCKS - 1 do go_on(n, '', 0) end
+  for level = 1, DEPTH do
+    local some = nodes_below(full, level, blocks)
+    if #some.fields == 0 then break end
+    full = {trees = {}, fields = {}, differing = {}}
+    for i, held in ipairs(redis.call('HMGET', nodes_of(level), unpack(some.fields))) do
+      if held then look_at(held) end
+      if held and #held == FULL then go_on(some.trees[i], some.fields[i], some.differing[i]) end
     end
+    if n_bytes > LIMIT * ENTRY then return false end
   end
-  local function visit(nodes, n, level)
-    local deeper
-    for hash, some in pairs(nodes) do
-      if n_bytes > LIMIT * ENTRY then return end
-      for i, held in ipairs(redis.call('HMGET', hash, unpack(some[1]))) do
-        local node, differing = some[2][i], some[3][i]
-        if held == '\\0' then
-          local bits = blocks[next_block(n, level)]
-          deeper = deeper or {}
-          fan_out(deeper, n, level, node, bits, 0, level - differing, differing)
-        elseif held and #held %% ENTRY == 1 then
-          look_at(sub(held, 2))
-          look_at(redis.call('GET', overflow(n, node)) or '')
-        elseif held then look_at(held) end
-      end
-    end
-    if deeper then visit(deeper, n, level + 1) end
+  for _, node in ipairs(full.fields) do
+    look_at(redis.call('GET', overflow(node)) or '')
+    if n_bytes > LIMIT * ENTRY then return false end
   end
-
-  for n = 0, BLOCKS - 1 do
-    local root = {}
-    note(root, n, 1, blocks[n], 0)
-    visit(root, n, 1)
-  end
-  if n_bytes > LIMIT * ENTRY then return false end
   local high, low = struct.unpack('>I4I4', entry)
   for _, entries in ipairs(lists) do offer_near(entries, high, low) end
   return true
 end
 
-local function insert(n, entry, blocks, level, node)
-  local held
-  level, node, held = find(n, blocks, level, node)
-  if #held < SPLIT * ENTRY then return put(n, level, node, held .. entry) end
-  if level == DEPTH then
-    redis.call('APPEND', overflow(n, node), sub(held, 1 + #held %% ENTRY) .. entry)
-    return put(n, level, node, '\\1')
+-- Adds rows to nodes of tree n at a level. Those that find no room go to the next one.
+local function insert(n, level, rows)
+  if #rows == 0 then return end
+  local fields, coming, told, deeper = {}, {}, {}, {}
+  for _, row in ipairs(rows) do
+    row.node = row.node .. step_of(level, n, row.blocks)
+    if not coming[row.node] then fields[#fields + 1], coming[row.node] = row.node, {} end
+    table.insert(coming[row.node], row)
   end
-  put(n, level, node, '\\0')
-  insert(n, entry, blocks, level, node)
-  for at = 1, #held, ENTRY do
-    local other = sub(held, at, at + ENTRY - 1)
-    insert(n, other, blocks_of(other), level, node)
+  for i, held in ipairs(redis.call('HMGET', nodes_of(level), unpack(fields))) do
+    local before = held or ''
+    local now = before
+    for _, row in ipairs(coming[fields[i]]) do
+      local room = #now < FULL and now or without(now, BLANK)
+      if room then now = room .. row.entry else deeper[#deeper + 1] = row end
+    end
+    if now ~= before then told[#told + 1], told[#told + 2] = fields[i], now end
   end
+  if #told > 0 then redis.call('HSET', nodes_of(level), unpack(told)) end
+  if level < DEPTH then return insert(n, level + 1, deeper) end
+  for _, row in ipairs(deeper) do redis.call('APPEND', overflow(row.node), row.entry) end
 end
 
-local function remember_entry(entry)
-  local n_bytes = redis.call('APPEND', fresh, entry)
-  if n_bytes <= FRESH * ENTRY then return end
-  local newest = redis.call('GET', fresh)
-  for at = 1, #newest - ENTRY, ENTRY do
-    local older = sub(newest, at, at + ENTRY - 1)
-    local blocks = blocks_of(older)
-    for n = 0, BLOCKS - 1 do insert(n, older, blocks, 1, blocks[n]) end
+local function remember_entries(entries)
+  local added = table.concat(entries)
+  if redis.call('APPEND', fresh, added) <= FRESH then return end
+  local newest, rows = redis.call('GET', fresh), {}
+  for at = 1, #newest - #added, ENTRY do
+    local entry = sub(newest, at, at + ENTRY - 1)
+    rows[#rows + 1] = {entry = entry, blocks = blocks_of(entry)}
   end
-  redis.call('SET', fresh, entry)
+  for n = 0, BLOCKS - 1 do
+    for _, row in ipairs(rows) do row.node = '' end
+    insert(n, 1, rows)
+  end
+  redis.call('SET', fresh, added)
 end
 
 if earlier then offer(id) end
@@ -380,7 +409,7 @@ over[id] = nil
 redis.call('HSET', site, id, page)
 redis.call('SADD', undecided, '', id)
 if is_indexed(page) then
-  for _, entry in ipairs(entries_of(id, page)) do remember_entry(entry) end
+  remember_entries(entries_of(id, page))
 else
   redis.call('HSET', short, sub(page, 36, 51), id)
 end
