@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from lxml import etree
@@ -66,9 +66,14 @@ def page_content(response: Response) -> PageContent | str | None:
 
 def _ascii_body(response: HtmlResponse) -> bytes:
     """The page in its own charset if that has ASCII as it is, as most do, else in UTF-8."""
-    if MARKUP.encode(response.encoding, "replace") == MARKUP.encode():
+    if _has_ascii(response.encoding):
         return response.body
     return response.text.encode("utf-8", "replace")
+
+
+@cache
+def _has_ascii(charset: str) -> bool:
+    return MARKUP.encode(charset, "replace") == MARKUP.encode()
 
 
 def _is_data(response: TextResponse) -> bool:

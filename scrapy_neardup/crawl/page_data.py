@@ -177,13 +177,12 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
         raise OverBudget(f"{n_itemprops} times itemprop, at most {MAX_ITEMPROPS}")
     for element in _with_itemprop(root) if n_itemprops else ():
         _add_itemprop(lines, element)
-    _add_details(details, body, url)
+    _add_details(details, body)
     return PageData(heads, lines.found, details.found, unread_chars)
 
 
-def _add_details(details: _Lines, body: bytes, url: str) -> None:
+def _add_details(details: _Lines, body: bytes) -> None:
     """The attributes by which pages of any length are told apart."""
-    here = quote(url, safe="")
     for element, name, value in kernels.markup.details(body):
         path = f"{element}.{name}"
         if element == "li" and name == "class":
@@ -193,12 +192,12 @@ def _add_details(details: _Lines, body: bytes, url: str) -> None:
             details.append(path, value)
         else:
             said = UNCACHED.sub("", value) if len(value) <= AT_ONCE else value
-            details.add(path, name, said.replace(here, "*"))  # to share the page
+            details.add(path, name, details.unshared(said))
 
 
 def attribute_lines(root: etree._Element, url: str) -> list[str]:
     """The attributes of a page's elements, but for NAMING. O(nodes)."""
-    lines, here = _Lines(url), quote(url, safe="")
+    lines = _Lines(url)
     for element in root.iter(etree.Element):
         tag = element.tag
         if tag in UNSHOWN:
@@ -207,7 +206,7 @@ def attribute_lines(root: etree._Element, url: str) -> list[str]:
         for name, value in element.attrib.items():
             if name not in NAMING:
                 key = element.get("name", name) if name == "value" else name
-                lines.add(f"{tag}.{name}", key, value.replace(here, "*"))  # to share the page
+                lines.add(f"{tag}.{name}", key, lines.unshared(value))
     return lines.found
 
 
@@ -245,6 +244,14 @@ class _Lines:
         parts = urlsplit(self._url)
         path = parts.path + (parts.query and f"?{parts.query}")
         return {_bare(self._url), path.rstrip("/")}
+
+    @cached_property
+    def _quoted(self) -> str:
+        return quote(self._url, safe="")
+
+    def unshared(self, value: str) -> str:
+        """A value without the page's URL, which buttons to share the page have quoted."""
+        return value.replace(self._quoted, "*") if "%" in value else value
 
     def add(self, path: str, key: str, value: Any) -> None:
         """Add a value; key: the name by which it may be known as one of the visit."""
