@@ -162,10 +162,10 @@ def is_long(item: Any) -> bool:
         left -= VALUE_CHARS
         if isinstance(value, (str, bytes, bytearray)):
             left -= len(value)
-        elif isinstance(value, (list, tuple, AbstractSet)):
-            values.extend(value)
         elif isinstance(value, Mapping):
             values.extend(value.values())
+        elif isinstance(value, (list, tuple, AbstractSet)):
+            values.extend(value)
         elif is_item(value):
             values.extend(fields_of(value).values())
     return left < 0

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from itertools import count, islice
 from secrets import randbits
 from typing import Any, NamedTuple
@@ -49,7 +49,7 @@ NOBODY = -1  # no page, where a page id is expected
 MAX_PAGES = 2_000_000  # under way; about 550 MB
 
 
-class Stage(Enum):
+class Stage(StrEnum):
     """Where a page stands."""
 
     REQUESTED = "asked for; a queue on disk keeps the request until its page is completed"

@@ -63,6 +63,7 @@ class Column:
     """
 
     def __init__(self, dtype: str, *shape: int) -> None:
+        self.shape = shape  # of a row
         self._live: Any = np.empty((0, *shape), dtype=dtype)  # the last part
         self._n_live = 0
         self._full: list[Any] = []  # the others
@@ -113,11 +114,8 @@ class Column:
 
     def append(self, value: Any) -> None:
         """Append a row. Raises ValueError for one of another shape, which NumPy would repeat."""
-        # np.shape() of a plain number takes longer than all the rest.
-        is_plain = isinstance(value, (int, float))
-        shape = () if is_plain else getattr(value, "shape", None) or np.shape(value)
-        if shape != self.shape:
-            raise ValueError(f"a row of shape {shape}: take {self.shape}")
+        if self.shape and np.shape(value) != self.shape:
+            raise ValueError(f"a row of shape {np.shape(value)}: take {self.shape}")
         if self._given_up:
             self._given_up.pop()
         if self._n_live == len(self._live):
@@ -208,12 +206,6 @@ class Column:
     @property
     def dtype(self) -> Any:
         return self._live.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of a row."""
-        shape: tuple[int, ...] = self._live.shape[1:]
-        return shape
 
     @property
     def nbytes(self) -> int:
