@@ -187,7 +187,8 @@ class Detector:
         """
         earlier = None if is_first else self.pages.with_url(reading.url)
         self.count_attributes(reading, earlier)
-        decision = self._decided(reading, self._unchanged(earlier, reading), claimed)
+        own_part, own = self.own_part(reading), self._unchanged(earlier, reading)
+        decision = self._decided(own_part, own, claimed)
         if learn and earlier is None and decision.kind != "exact":
             self.learn(reading)
         return decision
@@ -241,9 +242,8 @@ class Detector:
         fingerprint, original = int(self.pages.fingerprints[same]), self.pages.url(same)
         return Decision("exact", fingerprint, n_words, original, same, 0, 0, 1.0)
 
-    def _decided(
-        self, reading: PageReading, own: int | None, claimed: int | None = None
-    ) -> Decision:
+    def _decided(self, page: OwnPart, own: int | None, claimed: int | None = None) -> Decision:
+        reading = page.reading
         if reading.is_mostly_script:
             fingerprint = reading.signatures.fingerprint
             return Decision("undecided", fingerprint, reading.n_words, page_id=own)
@@ -254,25 +254,26 @@ class Detector:
         if exact is not None and exact != own:
             if claimed is not None and self.pages.page(claimed).digest == reading.digest:
                 exact = claimed
-            return self._conclude(reading, "exact", own, Match(exact, 0, 0, 1.0))
+            return self._conclude(page, "exact", own, Match(exact, 0, 0, 1.0))
         if reading.n_words < self.limits.min_words:
-            return self._conclude(reading, "too-short", own)
+            return self._conclude(page, "too-short", own)
         try:
-            found, n_unconfirmed = self._near(reading, own, claimed)
+            found, n_unconfirmed = self._near(page, own, claimed)
         except ScanLimitReached:
-            return self._conclude(reading, "undecided", own)
+            return self._conclude(page, "undecided", own)
         match, elsewhere = self._originals(reading, [m for m in found if m.differs is None])
         nearly = self._originals(reading, found)[0] if match is None else None
-        cold = bool(match or nearly) and self.is_cold(reading)
+        is_cold = self.is_cold(reading)
+        cold = is_cold and bool(match or nearly)
         if cold:
             match = nearly = None
-        held = None if match or nearly or cold else self._held(reading, own)
+        held = None if match or nearly or is_cold else self._held(page, own)
         if held is not None and self.contained == "drop":
             match, held = held, None
         kind: DecisionKind = (
             "near" if match else "near-but-differs" if nearly else "contains" if held else "new"
         )
-        decision = self._conclude(reading, kind, own, match, elsewhere, n_unconfirmed, cold)
+        decision = self._conclude(page, kind, own, match, elsewhere, n_unconfirmed, cold)
         named = nearly or held
         return decision if named is None else self._named(decision, named)
 
@@ -425,11 +426,10 @@ class Detector:
         return self.scope != "site" or int(self.pages.sites[claimed]) == reading.site
 
     def _near(
-        self, reading: PageReading, own: int | None, claimed: int | None = None
+        self, page: OwnPart, own: int | None, claimed: int | None = None
     ) -> tuple[list[Match], int]:
         """The pages that a page is near, the original to be named first; and how many more are
         near by fingerprint alone."""
-        page = self.own_part(reading)
         if claimed is not None:
             found, n_unconfirmed = self._compared(page, np.array([claimed]))
             if found and found[0].differs is None:
@@ -438,7 +438,7 @@ class Detector:
         if own is not None:  # read again: only what came before it counts
             ids = ids[ids < own]
         if not self._names_elsewhere:
-            ids = ids[self.pages.sites.take(ids) == np.uint64(reading.site)]
+            ids = ids[self.pages.sites.take(ids) == np.uint64(page.reading.site)]
         return self._compared(page, ids)
 
     def _compared(self, page: OwnPart, ids: I64Array) -> tuple[list[Match], int]:
@@ -486,12 +486,9 @@ class Detector:
             return NOTHING
         return known
 
-    def _held(self, reading: PageReading, own: int | None) -> Match | None:
+    def _held(self, page: OwnPart, own: int | None) -> Match | None:
         """The page of the same site and title that a page holds most of, if it is HELD."""
-        if self.is_cold(reading):
-            return None
-        page = self.own_part(reading)
-        title, scope = int(page.facts[TITLE]), self._scope_of(reading.site)
+        title, scope = int(page.facts[TITLE]), self._scope_of(page.reading.site)
         ids = self._titles.newest(self.pages, title, scope)
         ids = ids[ids < (self.pages.n_rows if own is None else own)]
         if not len(ids):
@@ -537,7 +534,7 @@ class Detector:
 
     def _conclude(
         self,
-        reading: PageReading,
+        page: OwnPart,
         kind: DecisionKind,
         own: int | None,
         match: Match | None = None,
@@ -546,8 +543,9 @@ class Detector:
         cold: bool = False,
     ) -> Decision:
         """The decision in full, and the page remembered where it is admitted."""
+        reading = page.reading
         if own is None and reading.words and (match is None or self.admit == "all"):
-            own = self._remember(reading, indexed=kind in INDEXED)
+            own = self._remember(page, indexed=kind in INDEXED)
         same = match.id if match and kind == "exact" else None
         return Decision(
             kind,
@@ -575,11 +573,11 @@ class Detector:
             self.templates.learn(reading.host, reading.learnt)
         return wanted
 
-    def _remember(self, reading: PageReading, indexed: bool) -> int:
+    def _remember(self, page: OwnPart, indexed: bool) -> int:
+        reading = page.reading
         scope, fingerprint = self._scope_of(reading.site), reading.signatures.fingerprint
-        row = self.own_part(reading).row
-        page = Page(fingerprint, row, reading.digest, scope, reading.url, time.time())
-        return self._add(page, indexed)
+        row = Page(fingerprint, page.row, reading.digest, scope, reading.url, time.time())
+        return self._add(row, indexed)
 
     def _add(self, page: Page, indexed: bool) -> int:
         id = self.pages.add(page)
