@@ -149,7 +149,8 @@ class Detector:
         exact, facts = exact_text_and_facts(text, page.heads)
         if tag:
             exact = exact_text(page.text)
-        is_short = int(blocks.n_words.sum()) < self.limits.min_words
+        n_words = sum(blocks.n_words.tolist())
+        is_short = n_words < self.limits.min_words
         is_mostly_script = is_short and page.unread_chars > SCRIPT_SHARE * len(exact)
         if page.heads or page.data or page.details:
             parts = exact, encoded(page.heads), encoded(page.data), encoded(page.details)
@@ -159,6 +160,7 @@ class Detector:
             site_number(site_of(url)),
             site_number(host),
             words,
+            n_words,
             blocks,
             digest_of(exact),
             data_row(page.data, page.details, self.engine.sketch_spec.key),

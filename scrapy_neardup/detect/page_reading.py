@@ -54,6 +54,7 @@ class PageReading:
     site: int  # site_number
     host: int  # the same of its host, by which templates are learnt
     words: bytes
+    n_words: int
     blocks: Blocks
     digest: bytes  # of text, headings, data, details; where they count, of attributes too
     data: U64Array  # page_row.data_row of what markup and scripts say
@@ -63,11 +64,6 @@ class PageReading:
     facts: Facts = NO_FACTS  # where they are ignored
     tag: int = 0  # of lines that tell of the visit, which are left out of all but the digest
     own: OwnPart | None = None  # see Detector.read_own_part
-
-    @lazy
-    def n_words(self) -> int:
-        """How many words the page has."""
-        return sum(self.blocks.n_words.tolist())
 
     @lazy
     def blocks_and_heads(self) -> U64Array:
