@@ -70,6 +70,7 @@ class NearDuplicatePipeline:
     def __init__(self, session: CrawlSession) -> None:
         self.session = session
         self.settings = session.settings
+        self.names_fields = bool(self.settings.ignore_fields or self.settings.item_fields)
         self.reads_data = not session.settings.item_fields and session.settings.compare != "page"
 
     @classmethod
@@ -83,7 +84,8 @@ class NearDuplicatePipeline:
         """
         if not self.session.is_open:  # pipelines without a crawl
             return item
-        self.session.attempt("advice", self.session.advice.item_came, item)
+        if self.names_fields:
+            self.session.attempt("advice", self.session.advice.item_came, item)
         page = self.session.pages.take_over(item)
         if page is not None and self.reads_data and self.session.pages.is_slow(item, page):
             return self.process_long(item, page)

@@ -80,7 +80,7 @@ class ItemJudge:
 
     def is_slow(self, item: Any, page: CrawledPage) -> bool:
         """Whether read_ahead() is to be called before is_new()."""
-        if self._name(page) is None:
+        if row_of(page) is None:
             return False
         if self._n_ahead > 0 or (is_near(page) and len(page.response.body) >= THREAD_BYTES):
             return True
@@ -139,10 +139,7 @@ class ItemJudge:
 
     def _name(self, page: CrawledPage) -> int | None:
         """What the items of a page and of its copies are remembered by, None for nothing."""
-        judged = page.judged
-        if judged is None:
-            return None
-        row = judged.original_id if judged.is_duplicate else judged.page_id
+        row = row_of(page)
         return None if row is None else self._state.detector.pages.name(row) ^ page.version
 
     def _read(self, item: Any, page: CrawledPage) -> ItemReading:
@@ -245,6 +242,14 @@ class ItemJudge:
         page.differing.update(differing)
         if len(differing) == 1:
             self.only_difference[differing[0]] += 1
+
+
+def row_of(page: CrawledPage) -> int | None:
+    """The row by which the items of a page and of its copies are remembered, None for nothing."""
+    judged = page.judged
+    if judged is None:
+        return None
+    return judged.original_id if judged.is_duplicate else judged.page_id
 
 
 def is_near(page: CrawledPage) -> bool:

@@ -152,15 +152,19 @@ class UrlSkipping:
 
     def page_settled(self, page: CrawledPage, failed: bool) -> None:
         """Nothing more can happen to a page's items."""
+        if not self.acts:
+            return
         # What a person wants is kept in any case, and says nothing of others of its kind.
         url = page.response.url
-        if self.acts and not (self._recorder.wants(url) or url in self._wanted):
+        if not (self._recorder.wants(url) or url in self._wanted):
             self._attempt("learn", self.deferral.page_settled, page, failed)
 
     # --- giving back
 
     def of_page(self, response: Response) -> list[str]:
         """The URLs of a response that were given back, or that a person wants."""
+        if not self._made:
+            return self._recorder.wanted(response)
         wants = self._recorder.wants
         return [url for url in urls_of(response) if url in self._made or wants(url)]
 

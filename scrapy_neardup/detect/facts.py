@@ -93,6 +93,8 @@ def exact_text_and_facts(text: str, heads: Sequence[str] = ()) -> tuple[bytes, F
 
 
 def _hashed(parts: Sequence[str], kind: int) -> U64Array:
+    if not parts:
+        return _NO_HASHES
     words = (SPELT_APART.sub("", " ".join(part.casefold().split())) for part in parts)
     hashes = [_hash_of(word) ^ kind for word in words if word]
     return np.array(hashes, dtype=np.uint64)

@@ -32,7 +32,7 @@ def url_pattern(url: str) -> str:
     except ValueError:  # "http://[": shown as it is
         return url[:MAX_PATTERN_CHARS]
     path = "/".join(_collapsed(segment) for segment in _dated(parts.path).split("/"))
-    query = "&".join(f"{name}={_collapsed(value)}" for name, value in _arguments(parts.query))
+    query = _sorted(parts.query) if parts.query else ""
     return f"{parts.netloc}{path}{'?' if query else ''}{query}"[:MAX_PATTERN_CHARS]
 
 
@@ -41,8 +41,9 @@ def is_wholesale(n_near: int, n_pages: int) -> bool:
     return n_near >= MIN_NEAR and 2 * n_near > n_pages
 
 
-def _arguments(query: str) -> list[tuple[str, str]]:
-    return sorted(parse_qsl(query, keep_blank_values=True))[:20]
+def _sorted(query: str) -> str:
+    arguments = sorted(parse_qsl(query, keep_blank_values=True))[:20]
+    return "&".join(f"{name}={_collapsed(value)}" for name, value in arguments)
 
 
 def _dated(path: str) -> str:
