@@ -143,8 +143,8 @@ def signatures(kernel: ModuleType, chance: random.Random) -> object:
 
 
 def odd_rows(kernel: ModuleType, chance: random.Random) -> object:
-    rows = [kernel.odd_row(words(chance), 16, chance.randint(1, 5), 7, chance.randint(0, 2))]
-    rows = np.array(rows * chance.randint(1, 3))
+    levels = chance.randint(0, 2), chance.randint(1, 3)
+    rows = kernel.odd_rows(words(chance), 16, chance.randint(1, 5), 7, *levels)
     assert rows.shape[1] == ROW_WORDS
     return rows, kernel.compare(rows[0], rows, 0, told(), chance.random(), 40)
 

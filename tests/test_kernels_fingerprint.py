@@ -77,14 +77,18 @@ def test_kernels_give_what_the_reference_gives(
     shingle=st.integers(1, 6),
     key=st.integers(0, 2**64 - 1),
     level=st.integers(0, 3),
+    n_levels=st.integers(1, 4),
 )
 def test_odd_sketches_are_what_the_reference_gives(
-    kernel: ModuleType, words: bytes, bits: int, shingle: int, key: int, level: int
+    kernel: ModuleType, words: bytes, bits: int, shingle: int, key: int, level: int, n_levels: int
 ) -> None:
     spec = FingerprintSpec(bits, shingle, weighting="set", key=key, hash="siphash")
-    sketch, n_taken = reference.odd_sketch(words, spec, level)
-    found = kernel.odd_row(words, spec.n_words, shingle, siphash_key(key), level)
-    assert found.tolist() == [level << 32 | n_taken, *as_words(sketch, spec.n_words).tolist()]
+    secret = siphash_key(key)
+    found = kernel.odd_rows(words, spec.n_words, shingle, secret, level, n_levels)
+    for at, row in enumerate(found.tolist(), level):
+        sketch, n_taken = reference.odd_sketch(words, spec, at)
+        assert row == [at << 32 | n_taken, *as_words(sketch, spec.n_words).tolist()]
+    assert len(found) == n_levels
 
 
 def compared(own: list[int], other: list[int], n_sketch: int, share: float) -> tuple[int, float]:

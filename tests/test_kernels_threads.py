@@ -51,7 +51,7 @@ def test_threads_fingerprint_and_sketch_at_once() -> None:
 
     def work(number: int) -> list[list[int]]:
         first, second, n = kernel.signatures(words, *arguments)
-        return [[n], first.tolist(), second.tolist(), kernel.odd_row(words, 8, 5, 7).tolist()]
+        return [[n], first.tolist(), second.tolist(), kernel.odd_rows(words, 8, 5, 7).tolist()]
 
     assert len({str(found) for found in at_once(work)}) == 1
 

@@ -38,7 +38,14 @@ def odd_row(words: bytes, level: int, key: int) -> U64Array:
     key: 64 secret bits, which key the hash of each word, so that nobody else can make two
     shingles fall on one place, or tell on which.
     """
-    return kernels.fingerprint.odd_row(words, SKETCH_WORDS, SHINGLE, siphash_key(key), level)
+    row: U64Array = odd_rows(words, level, 1, key)[0]
+    return row
+
+
+def odd_rows(words: bytes, level: int, n_levels: int, key: int) -> U64Array:
+    """The same at each of n_levels levels from one on, in one pass; shape (n_levels, ROW_WORDS)."""
+    secret = siphash_key(key)
+    return kernels.fingerprint.odd_rows(words, SKETCH_WORDS, SHINGLE, secret, level, n_levels)
 
 
 class OddRows:
@@ -55,13 +62,22 @@ class OddRows:
             self._known[level] = odd_row(self._words, level, key)
         return self._known.get(level)
 
+    def own(self, n_words: int, key: int) -> U64Array:
+        """odd_row() of the text, which has so many words, at its level."""
+        level = level_of(n_words)
+        made = self._known.get(level)
+        return odd_row(self._words, level, key) if made is None else made
+
     def make(self, level: int, key: int) -> None:
         """Make those of a long text ahead, in any thread: at the levels near its own and no others.
 
         A text of another level is more than four times as long, or less than a quarter.
         """
-        for near in range(max(0, level - LEVELS_NEAR), level + LEVELS_NEAR + 1):
-            self.at(near, key)
+        if self._is_made:
+            return
+        first = max(0, level - LEVELS_NEAR)
+        rows = odd_rows(self._words, first, level + LEVELS_NEAR + 1 - first, key)
+        self._known = dict(enumerate(rows, first))
         self._is_made = True
 
 

@@ -123,9 +123,7 @@ class PageReading:
     def odd_row(self) -> U64Array:
         """What tells how much of two pages is the same; see odd_sketch.py."""
         assert self.engine is not None
-        return odd_sketch.odd_row(
-            self.words, odd_sketch.level_of(self.n_words), self.engine.sketch_spec.key
-        )
+        return self.odd_rows.own(self.n_words, self.engine.sketch_spec.key)
 
     @lazy
     def odd_rows(self) -> OddRows:
@@ -254,8 +252,7 @@ class OwnPart:
         """The odd sketch of the words that are left."""
         if self.is_whole:
             return self.reading.odd_row
-        level, key = odd_sketch.level_of(self.n_words), self._engine.sketch_spec.key
-        return odd_sketch.odd_row(self.words, level, key)
+        return self.odd_rows.own(self.n_words, self._engine.sketch_spec.key)
 
     @lazy
     def odd_rows(self) -> OddRows:
@@ -277,9 +274,9 @@ class OwnPart:
 
     def read(self, key: int) -> None:
         """Make all that takes time linear in the page, in any thread. key: of the sketches."""
+        for text in (self.reading, self):
+            text.odd_rows.make(odd_sketch.level_of(text.n_words), key)
         _ = self.fingerprint, self.odd_row, self.facts, self.reading.all_facts
-        for text, n_words in ((self.reading, self.reading.n_words), (self, self.n_words)):
-            text.odd_rows.make(odd_sketch.level_of(n_words), key)
 
     @lazy
     def row(self) -> U64Array:

@@ -28,11 +28,13 @@ typedef struct {
     int bits, has_zero;
 } Set;
 
-/* Where an odd sketch is made: bit `feature & mask` of bits flips, for features whose top
- * `level` bits are 0. bits NULL: the features vote. */
+/* Where odd sketches are made, one row for each of n_levels levels: how many features it took, then
+ * bits, of which `feature & mask` flips. A level takes features of which so many top bits are 0, so
+ * that the first takes all that any does. rows NULL: the features vote. */
 typedef struct {
-    uint64_t *bits, mask;
-    int level;
+    uint64_t *rows, mask;
+    size_t width; /* words of a row */
+    int level, n_levels;
 } Odd;
 
 /* The features of one text and how they voted so far. */
@@ -117,21 +119,28 @@ INLINE size_t sample(uint64_t *features, size_t n, int level) {
     return kept;
 }
 
-INLINE void flip(Odd odd, const uint64_t *features, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        uint64_t place = features[i] & odd.mask;
-        odd.bits[place / 64] ^= (uint64_t)1 << place % 64;
+/* Flips the places of n features in the row of each level that takes them; those of the last level
+ * are left in features. */
+INLINE void flip(Odd odd, uint64_t *features, size_t n) {
+    uint64_t *row = odd.rows;
+    for (int level = odd.level; level < odd.level + odd.n_levels; level++, row += odd.width) {
+        n = sample(features, n, level);
+        row[0] += n;
+        for (size_t i = 0; i < n; i++) {
+            uint64_t place = features[i] & odd.mask;
+            row[1 + place / 64] ^= (uint64_t)1 << place % 64;
+        }
     }
 }
 
 INLINE int cast(Votes *votes, uint64_t *features, size_t n) {
-    if (votes->odd.bits) n = sample(features, n, votes->odd.level);
+    if (votes->odd.rows) n = sample(features, n, votes->odd.level);
     if (votes->spec.distinct) {
         if (set_reserve(&votes->seen, n) < 0) return -1;
         n = keep_new(&votes->seen, features, n);
     }
     votes->n += n;
-    if (votes->odd.bits) {
+    if (votes->odd.rows) {
         flip(votes->odd, features, n);
         return 0;
     }
@@ -180,7 +189,7 @@ static int start_votes(Votes *votes, const Spec *spec, size_t length, int level,
     int bits = 8;
     length >>= level;
     votes->spec = *spec;
-    votes->odd.bits = NULL;
+    votes->odd.rows = NULL;
     votes->carried = 0;
     votes->n = 0;
     votes->seen.slots = NULL;
@@ -256,10 +265,10 @@ static int64_t fingerprints(Text text, const Spec *specs, int n_specs, uint64_t 
     return failed ? -1 : n_words;
 }
 
-/* The odd sketch of one text into odd.bits, which are 0 before. Returns how many distinct
- * features were taken, -1 if memory is short. */
-static int64_t odd_sketch_of(Text text, const Spec *spec, Odd odd, uint64_t multiplier, int simd,
-                             Votes *votes) {
+/* The odd sketches of one text into odd.rows, in one pass; before, they are 0 but for their levels.
+ * Returns -1 if memory is short. */
+static int odd_sketches_of(Text text, const Spec *spec, Odd odd, uint64_t multiplier, int simd,
+                           Votes *votes) {
     Scanner scanner = {text.bytes, text.length, 0, 0};
     const Level *level = &LEVELS[simd];
     Words words;
@@ -272,7 +281,7 @@ static int64_t odd_sketch_of(Text text, const Spec *spec, Odd odd, uint64_t mult
     }
     if (!failed) failed |= vote_short(votes, n_words);
     free(votes->seen.slots);
-    return failed ? -1 : (int64_t)votes->n;
+    return failed ? -1 : 0;
 }
 
 #endif

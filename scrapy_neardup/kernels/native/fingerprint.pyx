@@ -37,16 +37,18 @@ cdef extern from "fingerprint.h":
         size_t length
 
     ctypedef struct Odd:
-        uint64_t *bits
+        uint64_t *rows
         uint64_t mask
+        size_t width
         int level
+        int n_levels
 
     ctypedef struct Votes:
         pass
 
     int64_t fingerprints(Text text, const Spec *specs, int n_specs, uint64_t multiplier,
                          int simd, Votes *votes, uint64_t **out) nogil
-    int64_t odd_sketch_of(Text text, const Spec *spec, Odd odd, uint64_t multiplier, int simd,
+    int odd_sketches_of(Text text, const Spec *spec, Odd odd, uint64_t multiplier, int simd,
                           Votes *votes) nogil
 
 cdef extern from "compare.h":
@@ -111,26 +113,30 @@ def fingerprint_many(texts, int n_words=1, int shingle=1, int hash=1, bint disti
     return out
 
 
-def odd_row(bytes words, int n_words, int shingle, key=0, int level=0):
-    """How many shingles were taken, and their parity at each place; see the twin."""
-    if n_words & (n_words - 1) or not 0 <= level < 64:
-        raise ValueError(f"n_words={n_words}, level={level}: take a power of two, and 0 to 63")
+def odd_rows(bytes words, int n_words, int shingle, key=0, int level=0, int n_levels=1):
+    """How many shingles each level takes, and their parity at each place; see the twin."""
+    if n_words & (n_words - 1):
+        raise ValueError(f"n_words={n_words}: take a power of two")
+    if level < 0 or not 1 <= n_levels <= 64 - level:
+        raise ValueError(f"level={level}, n_levels={n_levels}: take levels of 0 to 63")
     cdef Spec spec = as_spec(n_words, shingle, SIPHASH, True, False, key)
     cdef Text text = Text(words, len(words))
-    out = empty(1 + n_words, u64)
-    cdef uint64_t *row = <uint64_t *>writable(out)
-    cdef Odd odd = Odd(row + 1, 64 * n_words - 1, level)
+    cdef size_t width = 1 + n_words
+    out = empty((n_levels, width), u64)
+    cdef uint64_t *rows = <uint64_t *>writable(out)
+    cdef Odd odd = Odd(rows, 64 * n_words - 1, width, level, n_levels)
     cdef Votes *votes = <Votes *>malloc(sizeof(Votes))
-    cdef int64_t n = -1
+    cdef int failed = -1, i
     spec.n_words = 0  # nothing is voted on
-    memset(row, 0, (1 + n_words) * sizeof(uint64_t))
+    memset(rows, 0, n_levels * width * sizeof(uint64_t))
+    for i in range(n_levels):
+        rows[i * width] = <uint64_t>(level + i) << 32
     if votes is not NULL:
         with nogil:
-            n = odd_sketch_of(text, &spec, odd, multiplier, simd_level, votes)
+            failed = odd_sketches_of(text, &spec, odd, multiplier, simd_level, votes)
             free(votes)
-    if n < 0:
+    if failed:
         raise MemoryError("no memory to sketch a text")
-    row[0] = <uint64_t>level << 32 | <uint64_t>n
     return out
 
 

@@ -239,15 +239,21 @@ def fingerprint_many(
     return out
 
 
-def odd_row(words: bytes, n_words: int, shingle: int, key: int = 0, level: int = 0) -> U64Array:
+def odd_rows(
+    words: bytes, n_words: int, shingle: int, key: int = 0, level: int = 0, n_levels: int = 1
+) -> U64Array:
     """level << 32 | shingles taken; then bit i says if an odd number of distinct ones fall on it.
 
-    key: 128 bits, of SipHash. A shingle's place is its feature modulo 64 * n_words, a power of
-    two; under level l only the shingles whose top l bits are 0 are taken. Shape (1 + n_words,),
-    least significant word first. Source: Mitzenmacher, Pagh, Pham 2014, section 3, over the
-    shingles themselves.
+    A row for each of n_levels levels from the first on; shape (n_levels, 1 + n_words), least
+    significant word first. key: 128 bits, of SipHash. A shingle's place is its feature modulo
+    64 * n_words, a power of two; under level l only the shingles whose top l bits are 0 are taken.
+    Source: Mitzenmacher, Pagh, Pham 2014, section 3, over the shingles themselves.
     """
-    taken = features(words, shingle, SIPHASH, True, key)
+    taken, levels = features(words, shingle, SIPHASH, True, key), range(level, level + n_levels)
+    return np.stack([_odd_row(taken, n_words, each) for each in levels])
+
+
+def _odd_row(taken: U64Array, n_words: int, level: int) -> U64Array:
     if level:
         taken = taken[taken >> np.uint64(64 - level) == 0]
     places = (taken % np.uint64(64 * n_words)).astype(np.int64)
