@@ -19,18 +19,20 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, FingerprintSpec
-from scrapy_neardup.offline.dedup.signature_index import ABOUT, about, check_about
+from scrapy_neardup.offline.dedup.signature_index import (
+    ABOUT,
+    COLUMNS,
+    INDEX,
+    SUCCESS,
+    about,
+    check_about,
+)
 from scrapy_neardup.spark.columns import Batches
 from scrapy_neardup.spark.storage import file_system, shown, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-INDEX = (
-    "n long, id string, site long, digest binary, fingerprint long, sketch binary, words long, "
-    "level int, odd_row binary, data binary, facts binary, mostly_script boolean"
-)
-COLUMNS = tuple(part.split()[0] for part in INDEX.split(", "))
 MOST_SITES = 100_000  # by which rows are chosen while they are read
 
 
@@ -56,7 +58,7 @@ class StoredIndex:
         """Names of complete versions → the first place that none of their rows has."""
         selector = pyarrow.fs.FileSelector(self._path, allow_not_found=True)
         names = (one.base_name for one in self._files.get_file_info(selector))
-        said = {name: self._read(f"{self._path}/{name}/_SUCCESS") for name in sorted(names)}
+        said = {name: self._read(f"{self._path}/{name}/{SUCCESS}") for name in sorted(names)}
         return {name: int(end) for name, end in said.items() if end and name != but}
 
     def next_name(self) -> str:

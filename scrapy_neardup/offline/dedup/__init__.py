@@ -79,9 +79,7 @@ class DedupJob(NamedTuple):
     limits: Limits = Limits()
     keep: Keep = "first"
     against: Path | None = None
-    adds_to: Path | None = (
-        None  # an index of Spark's format: like against, and what is kept is added
-    )
+    adds_to: Path | None = None  # an index: like against, and what is kept is added
     clusters: Path | None = None  # table to write: .csv or .parquet
     contains_any: Path | None = None  # file with passages to be found
     paragraphs: Paragraphs | None = None  # what to do with those that kept records share

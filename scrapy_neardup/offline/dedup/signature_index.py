@@ -33,11 +33,12 @@ FORMAT = 1
 ABOUT, SUCCESS = "about.json", "_SUCCESS"
 KEY = 0  # of the signatures that Spark makes
 TOKEN = "0" * 8  # with which its pages are named, so that two of one URL are two pages
-SCHEMA = {
-    **{"n": "int64", "id": "string", "site": "int64", "digest": "binary", "fingerprint": "int64"},
-    **{"sketch": "binary", "words": "int64", "level": "int32", "odd_row": "binary"},
-    **{"data": "binary", "facts": "binary", "mostly_script": "bool_"},
-}
+INDEX = (  # its columns, as Spark writes types
+    "n long, id string, site long, digest binary, fingerprint long, sketch binary, words long, "
+    "level int, odd_row binary, data binary, facts binary, mostly_script boolean"
+)
+COLUMNS = dict(column.split() for column in INDEX.split(", "))
+ARROW = {"long": "int64", "int": "int32", "boolean": "bool_"}  # where it has another name
 PART_ROWS = 100_000  # of a file, 60 MB, which are sorted in memory
 
 
@@ -117,7 +118,8 @@ def write_version(
     end = max((int(said.read_text()) for said in _complete(folder)), default=0)
     make_folder(folder / name)
     rows = _kept(groups, detector, token)
-    schema = pa.schema([(column, getattr(pa, type)()) for column, type in SCHEMA.items()])
+    types = (getattr(pa, ARROW.get(type, type))() for type in COLUMNS.values())
+    schema = pa.schema(list(zip(COLUMNS, types, strict=True)))
     for number in count():
         part = [{"n": n, **row} for n, row in enumerate(islice(rows, PART_ROWS), end)]
         if not part:
@@ -130,7 +132,7 @@ def write_version(
 
 
 def _kept(groups: Iterable[Decided], detector: Detector, token: str) -> Iterator[dict[str, Any]]:
-    """Rows of SCHEMA, but their places, of pages that were kept and are remembered."""
+    """Rows of INDEX, but their places, of pages that were kept and are remembered."""
     pages = detector.pages
     for group in groups:
         for judged in group.judged:
@@ -178,7 +180,7 @@ def _rows(folder: Path) -> Iterator[dict[str, Any]]:
     for said in _complete(folder):
         for part in sorted(said.parent.glob("*.parquet")):
             with pq.ParquetFile(part) as file:
-                for batch in file.iter_batches(columns=list(SCHEMA)):
+                for batch in file.iter_batches(columns=list(COLUMNS)):
                     yield from batch.to_pylist()
 
 
