@@ -15,6 +15,7 @@
 
 #include "code_points.h"
 #include "mix.h"
+#include "simd.h"
 
 /* What a character is: an entry's lowest bits; above them the character as it is compared. */
 enum {
@@ -37,7 +38,7 @@ enum {
 #define SPARE 16
 /* Bytes that a short word has at most, and bits of words: see the twin. */
 enum { SHORT = 4, WHOLE_BITS = 8, FIRST_BITS = 2 };
-#define N_NEGATIONS 256 /* places; a power of two, twice as many as there are and more */
+#define N_NEGATIONS 1024 /* places; a power of two, many more than there are: most are free */
 
 typedef enum { DONE, NEEDS_ROOM, NEEDS_PAGE, NEEDS_PYTHON } Status;
 
@@ -259,20 +260,41 @@ static const uint64_t POWERS[SPARE] = {
     R8, R8 * R1, R8 * R2, R8 * R2 * R1, R8 * R4, R8 * R4 * R1, R8 * R4 * R2, R8 * R4 * R2 * R1,
 };
 
-/* Reads most tokens in one go: a word of 2 to 15 ASCII letters before a space. Whether it did. */
-INLINE int plain_word(Reader *r) {
-    const uint8_t *word = r->text + r->at;
-    uint64_t hash = 0;
-    size_t n = 0;
-    if (r->length - r->at < SPARE || r->n_negations == r->negation_room) return 0;
-    for (; n < SPARE && (uint8_t)((word[n] | 0x20) - 'a') < 26; n++)
-        hash += ((word[n] | 0x20) + (uint64_t)1) * POWERS[n];
-    if (n < 2 || n == SPARE || (word[n] != ' ' && word[n] != '\n')) return 0;
-    if (r->n_exact) r->exact[r->n_exact++] = ' ';
-    memcpy(r->exact + r->n_exact, word, SPARE); /* of a fixed length: two instructions */
-    r->n_exact += n;
-    add_word(r, hash, 0);
-    r->at += n;
+#define OF_EACH(byte) ((uint64_t)0x0101010101010101 * (byte))
+
+/* How many of 8 bytes are ASCII letters, up to the first that is none; adds them to a hash, in
+ * which the first has the power given. Without a branch: nobody can tell how long a word is. */
+INLINE size_t add_letters(const uint8_t *bytes, const uint64_t *powers, uint64_t *hash) {
+    const uint64_t lower = load8(bytes) | OF_EACH(0x20), seven = lower & OF_EACH(0x7F);
+    const uint64_t from_a = seven + OF_EACH(0x80 - 'a'), above_z = seven + OF_EACH(0x7F - 'z');
+    const uint64_t others = (~from_a | above_z | lower) & OF_EACH(0x80);
+    /* All bytes before the first of the others. */
+    const uint64_t letters = (lower + OF_EACH(1)) & (((others & (0 - others)) >> 7) - 1);
+    for (int i = 0; i < 8; i++) *hash += (letters >> 8 * i & 0xFF) * powers[i];
+    return others ? (size_t)trailing_zeros(others) / 8 : 8;
+}
+
+/* Reads most tokens in one go: words of 2 to 15 ASCII letters, each before a space. Whether there
+ * was one. Its place is in a register meanwhile: each word waits for that of the one before. */
+static int plain_words(Reader *r) {
+    const uint8_t *word = r->text + r->at, *const end = r->text + r->length;
+    uint8_t *const exact = r->exact;
+    size_t n, n_exact = r->n_exact;
+    for (; end - word >= SPARE && is_letter(*word); word += n) {
+        uint64_t hash = 0;
+        if (r->n_negations == r->negation_room) break;
+        n = add_letters(word, POWERS, &hash);
+        if (n == 8) n += add_letters(word + 8, POWERS + 8, &hash);
+        if (n < 2 || n == SPARE || (word[n] != ' ' && word[n] != '\n')) break;
+        if (n_exact) exact[n_exact++] = ' ';
+        memcpy(exact + n_exact, word, SPARE); /* of a fixed length: two instructions */
+        n_exact += n;
+        add_word(r, hash, 0);
+        n += word[n] == ' ';
+    }
+    if (word == r->text + r->at) return 0;
+    r->at = (size_t)(word - r->text);
+    r->n_exact = n_exact;
     r->last = WORD;
     return 1;
 }
@@ -281,7 +303,7 @@ INLINE int plain_word(Reader *r) {
 INLINE void skip_letters(Reader *r) {
     size_t at = r->at, length = r->length;
     const uint8_t *text = r->text;
-    while (at < length && (uint8_t)((text[at] | 0x20) - 'a') < 26) at++;
+    while (at < length && is_letter(text[at])) at++;
     if (at == r->at) return;
     r->at = r->token.core_end = at;
     r->last = r->token.last = WORD;
@@ -298,7 +320,7 @@ static Status read_until(Reader *r) {
         uint32_t c, entry;
         size_t bytes;
         const uint32_t *page;
-        if (!r->in_token && plain_word(r)) continue;
+        if (!r->in_token && plain_words(r)) continue;
         bytes = get(r->text + r->at, &c);
         page = page_at(c / PAGE);
         if (!page) {

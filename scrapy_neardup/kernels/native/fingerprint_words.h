@@ -44,15 +44,6 @@ typedef struct {
 
 enum { SDBM = 1, BLOCKS = 2 }; /* what of Words is wanted */
 
-INLINE uint64_t load8(const uint8_t *bytes) {
-    uint64_t x;
-    memcpy(&x, bytes, 8);
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    x = __builtin_bswap64(x);
-#endif
-    return x;
-}
-
 /* sdbm of eight bytes, the first one lowest. */
 INLINE uint64_t sdbm8(uint64_t x) {
     const uint64_t two = 0x000000FF000000FF;               /* the same byte of both halves */

@@ -67,8 +67,6 @@ static int compare_names(const void *name, const void *other) {
 
 INLINE int is_space(uint8_t c) { return c == ' ' || (uint8_t)(c - '\t') < 5; }
 
-INLINE int is_letter(uint8_t c) { return (uint8_t)((c | 0x20) - 'a') < 26; }
-
 /* Just past the first `c` from `at` on, or the end. */
 INLINE const uint8_t *past(const uint8_t *at, const uint8_t *end, uint8_t c) {
     const uint8_t *found = at < end ? memchr(at, c, (size_t)(end - at)) : NULL;

@@ -8,6 +8,7 @@
 #define NEARDUP_SIMD_H
 
 #include <stdint.h>
+#include <string.h>
 
 enum { SIMD_PORTABLE, SIMD_AVX2, SIMD_AVX512 };
 
@@ -102,6 +103,18 @@ INLINE int popcount(uint64_t x) { return __builtin_popcountll(x); }
 #else
 #define PREFETCH(address) ((void)(address))
 #endif
+
+INLINE int is_letter(uint8_t c) { return (uint8_t)((c | 0x20) - 'a') < 26; }
+
+/* Eight bytes, the first one lowest. */
+INLINE uint64_t load8(const uint8_t *bytes) {
+    uint64_t x;
+    memcpy(&x, bytes, 8);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    x = __builtin_bswap64(x);
+#endif
+    return x;
+}
 
 /* The Hamming distance of two rows. */
 INLINE int distance_of(const uint64_t *a, const uint64_t *b, int n_words) {
