@@ -26,6 +26,11 @@ def workers() -> Iterator[list[Worker]]:
         worker.close()
 
 
+def text(seed: int | str) -> str:
+    """So long that one word more is near under any secret that a fleet may draw."""
+    return prose(seed, 4000)
+
+
 def is_joined(server: RunningServer) -> bool:
     return server.command("EXISTS", FLEET) == ":1\r\n"
 
@@ -36,9 +41,9 @@ def test_a_fleet_whose_server_lost_its_data_stays_one_and_tells_it_again(
     one, other = Worker(server.url, key=None), Worker(server.url, key=None)
     workers += [other]
     for number in range(5):
-        assert one.decide(f"https://site.example/{number}", prose(number)).kind == "new"
-    assert other.decide("https://site.example/other", prose("other")).kind == "new"
-    under_way = one.decide("https://site.example/way", prose("way"), keep=False)
+        assert one.decide(f"https://site.example/{number}", text(number)).kind == "new"
+    assert other.decide("https://site.example/other", text("other")).kind == "new"
+    under_way = one.decide("https://site.example/way", text("way"), keep=False)
     assert one.decide("https://site.example/short", "a few words").kind == "too-short"
     server.command("FLUSHALL")
     wait_until(lambda: is_joined(server))
@@ -46,13 +51,13 @@ def test_a_fleet_whose_server_lost_its_data_stays_one_and_tells_it_again(
     workers += [late]
     assert late.fleet.key == one.fleet.key
     wait_until(lambda: one.fleet._membership.lost_data and other.fleet._membership.lost_data)
-    assert one.decide("https://site.example/0", prose(0)).kind == "new"  # as it is read again
-    assert other.decide("https://site.example/other", prose("other")).kind == "new"
+    assert one.decide("https://site.example/0", text(0)).kind == "new"  # as it is read again
+    assert other.decide("https://site.example/other", text("other")).kind == "new"
     one.settle(under_way, kept=True)
     one.close()
     for number in [*range(5), "way", "other"]:
-        assert late.decide(f"https://site.example/{number}/copy", prose(number)).kind == "exact"
-        near = prose(number) + " more"
+        assert late.decide(f"https://site.example/{number}/copy", text(number)).kind == "exact"
+        near = text(number) + " more"
         assert late.decide(f"https://site.example/{number}/near", near).kind == "near"
     assert late.decide("https://site.example/short/copy", "a few words").kind == "exact"
     assert one.stat("backend/restored") == 1
