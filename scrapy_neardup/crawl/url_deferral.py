@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from heapq import nsmallest
 from itertools import chain
+from math import inf
 from random import sample
 from typing import TypeVar
 
@@ -17,7 +18,7 @@ from scrapy_neardup.crawl.url_learning import is_answer
 from scrapy_neardup.detect.near import MIN_WORDS
 from scrapy_neardup.detect.text import Blocks, without_numbers
 from scrapy_neardup.factory import make_queued_urls, make_rules
-from scrapy_neardup.learn.dry_kinds import group_of, kind_of
+from scrapy_neardup.learn.dry_kinds import Lines, group_of, kind_of
 from scrapy_neardup.learn.learner import Learner
 from scrapy_neardup.learn.soft_404 import outline
 from scrapy_neardup.learn.url_parts import UrlParts, split
@@ -120,15 +121,16 @@ class UrlDeferral:
             for reason, groups in waiting.items()
             if reason[0].startswith(DEFERRED) and any(group.places for group in groups.values())
         }
-        self.dry.find_ended({kind for kind, _ in reasons})
+        self.dry.find_ended(lines_of(reasons))
         left = {r: groups for r, groups in reasons.items() if not self.dry.ended.issuperset(r)}
         open_ = {r: groups for r, groups in left.items() if not self.dry.is_read_through(r[0])}
         # What is read through waits for the rest: whether it ends depends on what leads to it.
-        for (kind, found_on), groups in (open_ or left).items():
+        for (kind, found_on), groups in (open_ or left or reasons).items():
             is_probed = (kind, found_on) in open_ and self.dry.is_dry(kind)
-            yield from self._drawn(kind, groups, PROBES if is_probed else AT_ONCE)
+            due_to = inf if left else self.dry.due_to(kind)
+            yield from self._drawn(kind, due(groups, due_to), PROBES if is_probed else AT_ONCE)
 
-    def _drawn(self, kind: str, groups: dict[str, Group], left: int) -> Iterator[int]:
+    def _drawn(self, kind: str, groups: Mapping[str, list[Place]], left: int) -> Iterator[int]:
         """Lines of so many requests: half of them nearest to the start, the others at random.
 
         At random, as the bound asks for: what is found later may be better. The nearest, since what
@@ -137,14 +139,33 @@ class UrlDeferral:
         so nobody ends a kind by pages of their own while another's wait.
         """
         for hope in (2, 1, 0):
-            places = [
-                nearest_and_drawn(group.places.values(), 1 if hope == 1 else left)
-                for name, group in groups.items()
+            some = [
+                nearest_and_drawn(places, 1 if hope == 1 else left)
+                for name, places in groups.items()
                 if self.dry.hope(kind, name) == hope
             ]
-            drawn = nearest_and_drawn(list(chain.from_iterable(places)), left)
+            drawn = nearest_and_drawn(list(chain.from_iterable(some)), left)
             left -= len(drawn)
             yield from (place.line for place in drawn)
+
+
+def lines_of(reasons: Mapping[tuple[str, str], Mapping[str, Group]]) -> dict[str, Lines]:
+    """Where the requests of each kind stand that wait."""
+    lines: dict[str, Lines] = {}
+    for (kind, _), groups in reasons.items():
+        for places in (group.places for group in groups.values() if group.places):
+            one = Lines(next(iter(places.values())).line, next(reversed(places.values())).line)
+            oldest, newest = lines.get(kind, one)
+            lines[kind] = Lines(min(oldest, one.oldest), max(newest, one.newest))
+    return lines
+
+
+def due(groups: Mapping[str, Group], line: float) -> dict[str, list[Place]]:
+    """By group, what stands no later in the file than a line."""
+    return {
+        name: [place for place in group.places.values() if place.line <= line]
+        for name, group in groups.items()
+    }
 
 
 def drawn_of(some: Collection[T], n: int) -> list[T]:

@@ -15,6 +15,10 @@ that kind is dry, too: a month without events leads to its days.
 A kind ends when the bound is at most ENDED with n1 = 0, and it grows: its pages, or those of other
 kinds that end, gave at least half as many new URLs of it as were read meanwhile. What does not grow
 comes to its end by itself, and is read.
+
+Where pages fan out, what goes on from the newest new page is a small part of what waits. So of a
+kind that ends, what waited when that page came is read as well, until the bound is at most
+ENDED_FOR_GOOD: a trap may have led to any number of URLs by then.
 """
 
 from __future__ import annotations
@@ -27,8 +31,8 @@ from typing import NamedTuple
 
 from scrapy_neardup.learn.url_parts import UrlParts, value_class
 
-DRY, ENDED = 1 / 30, 1 / 300
-DRY_AFTER, ENDED_AFTER = 29, 299  # pages, of which none is new
+DRY, ENDED, ENDED_FOR_GOOD = 1 / 30, 1 / 300, 1 / 1000
+DRY_AFTER, ENDED_AFTER, ENDED_FOR_GOOD_AFTER = 29, 299, 999  # pages, of which none is new
 MAX_NEW = 2
 MAX_DEPTH = 8
 MAX_ARGUMENTS = 3
@@ -82,6 +86,13 @@ def how_dry(since: Sequence[int], has_ended: bool) -> str:
     )
 
 
+class Lines(NamedTuple):
+    """Where the oldest and the newest of some requests stand in the file of what waits."""
+
+    oldest: int
+    newest: int
+
+
 class DryKind(NamedTuple):
     """What is kept of a dry kind.
 
@@ -99,12 +110,17 @@ class Kind:
     new     which of its pages said something new, the newest of those
     leads   by kind, which of its pages gave a new URL of that kind, the newest of those
     gained  how many URLs of this kind were found since its last new page, by the kind of their page
+    newest  its newest new page when the crawl last ran idle; -1 before
+    due_to  the newest line that waited when the crawl first ran idle after that page; -1 once what
+            stands up to there is read
     """
 
     n_pages: int = 0
     new: list[int] = field(default_factory=list)
     leads: OrderedDict[str, list[int]] = field(default_factory=OrderedDict)
     gained: Counter[str] = field(default_factory=Counter)
+    newest: int = -1
+    due_to: int = -1
 
     def came(self, is_new: bool, leads: Collection[str]) -> None:
         """A page was read, and gave new URLs of other kinds."""
@@ -210,8 +226,13 @@ class DryKinds:
             answers[kind] = is_below(known.new_unless(little))
         return answers[kind]
 
-    def find_ended(self, waiting: Collection[str]) -> None:
-        """Which kinds end: those that grow from each other, and from what waits."""
+    def find_ended(self, waiting: Mapping[str, Lines]) -> None:
+        """Which kinds end: those that grow from each other, and from what waits.
+
+        waiting: what waits of each kind. To be called whenever the crawl runs idle.
+        """
+        for kind, lines in waiting.items():
+            self._note_newest(kind, lines)
         self.ended = set()
         reached = list(waiting)
         while reached:
@@ -221,6 +242,25 @@ class DryKinds:
                 reached += self._kinds[kind].leads
         while left := {k for k in self.ended if not self._kinds[k].grows_from(self.ended)}:
             self.ended -= left
+        for kind in self.ended:
+            if kind not in waiting or self._is_done(kind, waiting[kind]):
+                self._kinds[kind].due_to = -1
+
+    def _note_newest(self, kind: str, waiting: Lines) -> None:
+        """Where a new page came since the crawl last ran idle, what waits now is due."""
+        if known := self._kinds.get(kind):
+            newest = max(known.new_unless(self.is_dry), default=0)
+            if newest > known.newest:
+                known.newest, known.due_to = newest, waiting.newest
+
+    def _is_done(self, kind: str, waiting: Lines) -> bool:
+        """Whether nothing that waits of an ended kind is due any more."""
+        is_read = waiting.oldest > self._kinds[kind].due_to
+        return is_read or self._brings_little(kind, ENDED_FOR_GOOD, 0, {})
+
+    def due_to(self, kind: str) -> int:
+        """The newest line that is due of an ended kind; -1 where none is."""
+        return self._kinds[kind].due_to
 
     def hope(self, kind: str, group: str) -> int:
         """2 where the last page of a group was new, 1 where none was read, else 0."""
@@ -230,7 +270,10 @@ class DryKinds:
     def kept(self) -> dict[str, DryKind]:
         """Dry kinds, for a later crawl."""
         return {
-            kind: DryKind(known.since(known.new_unless(self.is_dry)), kind in self.ended)
+            kind: DryKind(
+                known.since(known.new_unless(self.is_dry)),
+                kind in self.ended and known.due_to < 0,
+            )
             for kind, known in self._kinds.items()
             if self.is_dry(kind)
         }
@@ -241,4 +284,5 @@ class DryKinds:
             n_pages = max(since, default=0)
             new = sorted(n_pages - n for n in since if n < n_pages)
             gained = Counter({kind: n_pages}) if has_ended else Counter[str]()
-            self._kinds[kind] = Kind(n_pages, newest(new), gained=gained)
+            seen = n_pages if has_ended else -1  # of what ended nothing is due
+            self._kinds[kind] = Kind(n_pages, newest(new), gained=gained, newest=seen)
