@@ -1,6 +1,6 @@
 """How much longer a crawl takes if its fleet's server is far away.
 
-    python benchmarks/fleet_delay.py [--pages 400] [--round-trip-ms 100]
+    python benchmarks/fleet_delay.py [--pages 400] [--round-trip-ms 100] [--concurrent 16]
 
 One worker crawls a site on loopback, with Scrapy's own scheduler and with FleetScheduler: once at a
 server on loopback, once at the same server through a proxy that holds each byte back for half the
@@ -53,21 +53,23 @@ class LongWire(Wire):
             target.shutdown(socket.SHUT_RDWR)
 
 
-def seconds(site: MockSite, n_pages: int, server: RunningServer, scheduler: str, url: str) -> float:
+def seconds(
+    site: MockSite, options: argparse.Namespace, server: RunningServer, scheduler: str, url: str
+) -> float:
     """How long a crawl of all pages takes, by a server that has nothing stored."""
     server.command("FLUSHALL")
     settings = {
         "NEARDUP_BACKEND": url,
         "SCHEDULER": scheduler,
-        "CONCURRENT_REQUESTS": 16,
+        "CONCURRENT_REQUESTS": options.concurrent,
         "ROBOTSTXT_OBEY": False,
     }
     start = time.perf_counter()
-    urls = [site.url(f"/page/{n}") for n in range(n_pages)]
+    urls = [site.url(f"/page/{n}") for n in range(options.pages)]
     seed = site.url("/page/seed")
     outcome = crawl(PagesSpider, settings, seed=seed, requests=lambda: map(Request, urls))
     took = time.perf_counter() - start
-    assert len(outcome.items) == n_pages, len(outcome.items)
+    assert len(outcome.items) == options.pages, len(outcome.items)
     return took
 
 
@@ -75,14 +77,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=400)
     parser.add_argument("--round-trip-ms", type=float, default=100.0)
+    parser.add_argument("--concurrent", type=int, default=16, help="CONCURRENT_REQUESTS")
     options = parser.parse_args()
     with running_server() as server, running_site() as site:
         wire = LongWire(server.port, options.round_trip_ms / 2000)
         try:
             for name, scheduler in SCHEDULERS.items():
                 near, far = (
-                    seconds(site, options.pages, server, scheduler, url)
-                    for url in (server.url, wire.url)
+                    seconds(site, options, server, scheduler, url) for url in (server.url, wire.url)
                 )
                 print(f"{name:16} {near:6.1f} s, far {far:6.1f} s: {far / near:.1f} times")
         finally:
