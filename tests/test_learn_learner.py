@@ -189,6 +189,32 @@ def test_two_rules_apply_together(site: Site, learner: Learner) -> None:
     assert newest == "a.example/item?id=999&sid=f00dfeed12"
 
 
+@pytest.mark.parametrize("of_originals", ["", "&print=1"])
+def test_a_second_rule_is_learnt_from_originals_that_came_before_the_first(
+    of_originals: str, site: Site, learner: Learner
+) -> None:
+    """None of them was met without its session, which is what the second rule compares with."""
+    n, of_others = 3 * NEEDED, {"": "&print=1", "&print=1": ""}[of_originals]
+    sessions = map(token, range(1000))
+    pages = [(i, of_originals) for i in (*range(n), *range(NEEDED))]
+    pages += [(i, of_others) for i in range(NEEDED, 2 * NEEDED)]
+    for i, more in pages:
+        site.page(f"a.example/item?id={i}&sid={next(sessions)}{more}", f"item {i}")
+    assert Change("argument", "print", "1") in trusted(learner)
+    assert twin(learner, f"a.example/item?id={n - 1}&sid={token(-1)}{of_others}") is not None
+
+
+def test_that_a_value_does_not_matter_says_nothing_of_urls_without_it(
+    site: Site, learner: Learner
+) -> None:
+    for number in range(6 * NEEDED):
+        i = number % (2 * NEEDED)
+        site.page(f"a.example/item?id={i}&sid={token(number)}", f"item {i}")
+        assert set(trusted(learner)) <= {Change("argument", "sid", "{id}", "{id}")}
+    assert trusted(learner)
+    assert twin(learner, "a.example/item?id=1") is None
+
+
 def test_what_holds_of_one_language_holds_of_no_other(site: Site, learner: Learner) -> None:
     for i in range(NEEDED):
         site.page(f"a.example/item?id={i}", f"item {i}")

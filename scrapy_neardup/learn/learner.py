@@ -114,7 +114,7 @@ class Host:
     """What is known of one host, `www.` or not.
 
     n_quiet  pages since one made a difference to a rule
-    places   by shape, where longer URLs had something more: (what, where)
+    places   by shape, where longer URLs had something more: (what, where), and what one had there
     acting   rules that act, by what they take out
     longer   rules that act, by the shape of what is left when they took out something
     """
@@ -122,15 +122,15 @@ class Host:
     n_quiet: int = 0
     forms: OrderedDict[str, Form] = field(default_factory=OrderedDict)
     rules: dict[tuple[str, Change], Rule] = field(default_factory=dict)
-    places: OrderedDict[str, dict[tuple[str, str], None]] = field(default_factory=OrderedDict)
+    places: OrderedDict[str, dict[tuple[str, str], str]] = field(default_factory=OrderedDict)
     acting: dict[tuple[str, str, str], list[Rule]] = field(default_factory=dict)
     longer: dict[str, list[Rule]] = field(default_factory=dict)
 
-    def put_place(self, shape: str, what: str, where: str) -> None:
+    def put_place(self, shape: str, what: str, where: str, value: str) -> None:
         """A URL has something that another one of a shape has not."""
         places = self.places.setdefault(shape, {})
         if len(places) < MAX_PLACES:
-            places[what, where] = None
+            places[what, where] = value
         if len(self.places) > MAX_SHAPES:
             self.places.popitem(last=False)
 
@@ -195,7 +195,7 @@ class Learner:
                 self._put(host, name, Form(content, variant.value))
                 shape = own_shape if variant.what == "argument" else variant.rest.shape
                 if (variant.what, variant.where) not in host.places.get(shape, ()):
-                    host.put_place(shape, variant.what, variant.where)
+                    host.put_place(shape, variant.what, variant.where, variant.value)
         return acted
 
     @staticmethod
@@ -255,7 +255,7 @@ class Learner:
         """Judge the rules by which this URL, without a part of it, is an earlier one."""
         acted: list[Rule] = []
         for variant in taken_out:
-            for form in self._forms_of(host, variant, url.mark):
+            for form in self._forms_of(host, variant, url):
                 evidence = Evidence(
                     variant.change(form.kind),
                     Pair(page.url, form.content),
@@ -271,8 +271,8 @@ class Learner:
         """Judge the rules by which an earlier URL, without a part of it, is this one."""
         acted: list[Rule] = []
         rest = url.parts
-        for what, where in host.places.get(rest.shape, ()):
-            if form := self._form(host, place_of(rest.text, what, where), url.mark):
+        for (what, where), value in host.places.get(rest.shape, {}).items():
+            if form := self._longer_form(host, url, what, where, value):
                 change, pair = Change(what, where, form.kind), Pair(form.content, page.url)
                 evidence = Evidence(change, pair, rest, form.value)
                 acted += self._judge(host, evidence, url, page, form.content == content)
@@ -300,11 +300,13 @@ class Learner:
                 self._index_acting(host)
         return []
 
-    def _forms_of(self, host: Host, variant: Variant, mark: str) -> Iterator[Form]:
+    def _forms_of(self, host: Host, variant: Variant, url: Reduced) -> Iterator[Form]:
         """Earlier URLs that are the same without what is taken out of this one."""
-        if whole := self._form(host, variant.text, mark):
+        if whole := self._form(host, variant.text, url.mark):
             yield whole
-        if variant.can_differ and (part := self._form(host, variant.place, mark)):
+        elif url.steps and (early := early_form(host, url._replace(parts=variant.rest))):
+            yield Form(early.content)
+        if variant.can_differ and (part := self._form(host, variant.place, url.mark)):
             yield part
 
     @staticmethod
@@ -435,10 +437,22 @@ class Learner:
         rest = url.parts
         for rule in host.longer.get(rest.shape, ()) if host.longer else ():
             what, where, value, _ = rule.change
-            form = self._form(host, place_of(rest.text, what, where), url.mark)
+            form = self._longer_form(host, url, what, where, value)
             if form and form.kind == value and rule.holds_for(rest, form.value):
                 return Twin(form.content, (*(step.rule for step in url.steps), rule))
         return None
+
+    def _longer_form(
+        self, host: Host, url: Reduced, what: str, where: str, value: str
+    ) -> Form | None:
+        """An earlier URL that has something more; value: what one had there."""
+        if form := self._form(host, place_of(url.parts.text, what, where), url.mark):
+            return form
+        if not url.steps or what != "argument":
+            return None
+        arguments = (*url.parts.arguments, f"{where}={value}")
+        early = early_form(host, url._replace(parts=url.parts._replace(arguments=arguments)))
+        return early and Form(early.content, value)
 
     def _twin_of_another_value(self, host: Host, variant: Variant, url: Reduced) -> Twin | None:
         rules = self._acting_on(host, variant) if variant.can_differ else ()
@@ -478,6 +492,18 @@ class Learner:
                     yield variant.rest, step
                 elif twin.startswith("{") and not variant.value.startswith("{"):
                     yield replaced(url, rule.change), step
+
+
+def early_form(host: Host, url: Reduced) -> Form | None:
+    """An earlier URL that would be reduced to this one, had it not come before its rule acted."""
+    for rule in (step.rule for step in url.steps):
+        what, where, kind, twin = rule.change
+        others = (v.rest for v in variants(url.parts) if (v.what, v.where) == (what, where))
+        rest = url.parts if twin == ABSENT else next(others, None)
+        form = rest and host.forms.get(place_of(rest.text, what, where))
+        if rest and form and rule.shape == rest.shape and form.kind == kind:
+            return form if rule.holds_for(rest, form.value) else None
+    return None
 
 
 def replaced(url: UrlParts, change: Change) -> UrlParts:
