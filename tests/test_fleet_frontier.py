@@ -346,6 +346,21 @@ def test_who_is_dismissed_and_comes_back_has_lost_nothing(workers: Workers) -> N
     assert not other.frontier.has_gone_back
 
 
+def test_who_comes_back_when_all_others_have_left_has_lost_nothing(workers: Workers) -> None:
+    paused, other = workers(name=b"1234"), workers()
+    paused.push("1")
+    assert paused.take() == ["1"]
+    paused.link.close(0)
+    wait_until(lambda: has_got(other, ["1"]))
+    other.done(*other.given.requests)
+    other.frontier.leave(0, is_over=True)
+    other.link.close(5)
+    link = workers.link(b"1234")
+    paused.frontier.ask, paused.frontier.tell = link.ask, link.tell
+    assert paused.take() == []
+    assert not paused.frontier.has_gone_back
+
+
 def test_a_server_that_goes_back_is_found_out_by_those_whom_it_answered(tmp_path: Path) -> None:
     with running_server(dir=tmp_path) as server:
         made = Workers(server)

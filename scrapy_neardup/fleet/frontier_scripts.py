@@ -17,7 +17,7 @@ KEYS[1], Q below, is the frontier of a fleet, in the slot of the fleet's heartbe
     Q:workers        workers by the moment at which their lease expires
     Q:names          worker → spider
     Q:given          worker → number and ids of what it was given last
-    Q:heard          worker → number of its last call that counts: see heard()
+    Q:heard          worker → number of its last call that counts: see heard(); expires
     Q:owners         host → worker and spider; only while the worker has requests of it in hand
     Q:owned:WORKER   the same the other way round
     Q:wants:HOST     spiders whose requests wait and that do not own the host, the longest first
@@ -30,7 +30,7 @@ the worker that made it, and begins with its place in the order.
 
 _FRONTIER = """
 local Q, spider, worker = KEYS[1], ARGV[1], ARGV[2]
-local TURN_MS, MAX_TRIES = 2000, 5
+local TURN_MS, MAX_TRIES, HEARD_MS = 2000, 5, 7 * 24 * 3600 * 1000
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -96,10 +96,14 @@ end
 
 -- The number of the worker's last call that is remembered, and from now on this one's. If that is
 -- less than what was answered, the server has gone back: to an older file, or a replica that lagged
--- behind. It is remembered of dead workers, too, since they may only have been paused.
+-- behind. It is remembered of dead workers, too, since they may only have been paused; until nobody
+-- has called for a while.
 local function heard(number)
   local last = tonumber(call('HGET', Q .. ':heard', worker) or '0')
-  if tonumber(number) > last then call('HSET', Q .. ':heard', worker, number) end
+  if tonumber(number) > last then
+    call('HSET', Q .. ':heard', worker, number)
+    call('PEXPIRE', Q .. ':heard', HEARD_MS)
+  end
   return last
 end
 
@@ -388,7 +392,6 @@ end
 if ARGV[3] == '-1' then call('DEL', S .. ':run') end
 if call('ZSCORE', Q .. ':workers', worker) then return 1 end
 call('HDEL', Q .. ':heard', worker)
-if not call('ZRANGE', Q .. ':workers', 0, 0)[1] then call('DEL', Q .. ':heard') end
 return 0
 """
 )
