@@ -1,10 +1,11 @@
-"""Which tests need simulators and provers of hardware.
+"""Simulators and provers of hardware: which tests need them, and how they are run.
 
 NEARDUP_REQUIRE_RTL=1 in the environment turns the skips for missing tools into failures.
 """
 
 import os
 import shutil
+import subprocess
 
 import pytest
 
@@ -20,3 +21,10 @@ def needs(*tools: str) -> None:
 
 def needs_verilator() -> None:
     needs("verilator", "make", "g++")
+
+
+def run(*command: str) -> str:
+    """What a program prints; its failure is the test's."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

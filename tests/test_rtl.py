@@ -1,4 +1,4 @@
-"""The Verilog against the model, in value, lane and cycle, and what is proved of it."""
+"""The Verilog against the model, in value, lane and cycle."""
 
 import gzip
 import json
@@ -13,7 +13,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from rtl_tools import needs, needs_verilator
+from rtl_tools import needs, needs_verilator, run
 
 from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.engines import FINGERPRINT, PAPER, load_engine
@@ -55,13 +55,6 @@ DESIGNS = [
     Design("fmix64", output="slots", n_cores=2, selectable=True, counters="shared"),
 ]
 EDGES = [*SAMPLE, b"       ", b"1234567", b"12345678", b" a b c d e f ", b"\xff" * 40, b"x " * 40]
-
-
-def run(*command: str) -> str:
-    """What a program prints; its failure is the test's."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def icarus(design: Design, words: str, folder: Path, *options: str) -> str:
@@ -206,176 +199,6 @@ def test_every_way_in_which_two_lanes_end_takes_the_cycles_of_the_model(design, 
     results = Verilated(design).run(texts, "static")
     emissions = schedule([len(text) for text in texts], design, "static")
     assert [(r.lane, r.cycle) for r in results] == [(e.lane, e.cycle) for e in emissions]
-
-
-def proof(step: str, file: str = "no_loss.sv", **parameters: int) -> str:
-    """What Yosys says of one step of a proof, every induction and base case."""
-    needs("yosys")
-    values = " ".join(f"-set {name} {value}" for name, value in parameters.items())
-    sources = " ".join(map(str, [SOURCES / file, *modules("words")]))
-    return run(
-        "yosys", "-p",
-        f"read_verilog -formal {sources}; chparam {values} {step}; prep -top {step} -flatten; "
-        "memory_map; async2sync; opt -full; "
-        f"sat -tempinduct -maxsteps 40 -prove-asserts -set-assumes {step}",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("step", "parameters"),
-    [
-        ("no_loss_lanes", {"N": 4}),
-        pytest.param("no_loss_lanes", {}, marks=pytest.mark.long),
-        ("no_loss_lanes", {"MIXER": 1, "N": 2}),
-        ("no_loss_lanes", {"BYTES": 2, "N": 2}),
-        ("no_loss_lanes", {"SHARED": 1, "N": 2}),
-        pytest.param("no_loss_lanes", {"SHARED": 1, "MIXER": 1, "N": 2}, marks=pytest.mark.long),
-        pytest.param("no_loss_lanes", {"MIXER": 2, "N": 2}, marks=pytest.mark.long),
-        pytest.param("no_loss_lanes", {"MIXER": 1, "N": 3}, marks=pytest.mark.long),
-        pytest.param("no_loss_lanes", {"BYTES": 2, "N": 4}, marks=pytest.mark.long),
-        ("no_loss_core", {}),
-        ("no_loss_core", {"BYTES": 2}),
-        ("no_loss_core", {"SHARED": 1}),
-        ("no_loss_output", {}),
-        ("no_loss_output", {"SLOTS": 1}),
-        ("no_loss_output", {"N": 4, "ROTATION": 4}),
-    ],
-)
-def test_no_arrival_pattern_loses_doubles_or_delays_a_fingerprint(step, parameters):
-    assert "Induction step proven: SUCCESS!" in proof(step, **parameters)
-
-
-@pytest.mark.parametrize(
-    ("step", "parameters"),
-    [
-        ("no_loss_lanes", {"BYTES": 2, "N": 2, "FLOOR": 5}),
-        ("no_loss_output", {"N": 4, "ROTATION": 4, "GAP": 3}),
-    ],
-)
-def test_proof_fails_where_the_floor_or_what_it_gives_is_taken_away(step, parameters):
-    assert "model found for base case: FAIL!" in proof(step, **parameters)
-
-
-@pytest.mark.parametrize("values", [{}, {"TIE_GE": 1}, {"BYTES": 2}, {"BYTES": 2, "TIE_GE": 1}])
-def test_core_computes_what_the_paper_says_for_every_input(values):
-    assert "Induction step proven: SUCCESS!" in proof("values_core", "values.sv", **values)
-
-
-@pytest.mark.parametrize("tie_ge", [0, 1])
-def test_eight_adders_give_the_signs_of_64_counters_for_every_input(tie_ge):
-    needs("yosys")
-    files = f"{SOURCES / 'shared.sv'} {SOURCES / 'shared_counters.v'}"
-    proved = run(
-        "yosys", "-p",
-        f"read_verilog -formal -mem2reg {files}; chparam -set TIE_GE {tie_ge} shared_sums; "
-        "prep -top shared_sums -flatten; async2sync; opt -full; "
-        "sat -tempinduct -maxsteps 2 -prove-asserts -set-assumes shared_sums",
-    )  # fmt: skip
-    assert "Induction step proven: SUCCESS!" in proved
-
-
-def votes_proof(folder: Path, mixer: int, n: int = 2) -> str:
-    """What Yosys says of the votes that shared counters are given by the lanes of a folder."""
-    needs("yosys")
-    names = ["shared.sv", *(path.name for path in modules("words"))]
-    sources = " ".join(str(folder / name) for name in names)
-    return run(
-        "yosys", "-p",
-        f"read_verilog -formal {sources}; chparam -set MIXER {mixer} -set N {n} shared_votes; "
-        "prep -top shared_votes -flatten; memory_map; async2sync; opt -full; "
-        "sat -tempinduct -maxsteps 25 -prove-asserts -set-assumes shared_votes",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(("mixer", "n"), [(0, 8), (1, 3), (2, 2), (3, 2)])
-def test_lanes_give_shared_counters_no_vote_that_these_cannot_count(mixer, n):
-    assert "Induction step proven: SUCCESS!" in votes_proof(SOURCES, mixer, n)
-
-
-@pytest.mark.parametrize(
-    ("file", "right", "wrong", "mixer"),
-    [
-        ("lanes.v", "FRAME = i + 2 + STAGES;", "FRAME = i + 3 + STAGES;", 0),
-        ("lanes.v", "FRAME = i + 2 + STAGES;", "FRAME = i + 1 + STAGES;", 0),
-        ("lanes.v", "busy   <= ~ended;", "busy   <= 1'b1;", 0),
-        ("lanes.v", "if (rst) busy <= 1'b0;", "", 0),
-        ("lanes.v", "~turn[0],", "turn[0],", 1),
-        ("simhash_core.v", "in_word <= ~ends;", "in_word <= 1'b1;", 0),
-        ("mixer_turns.v", "held_valid <= valid & ~goes_in;", "held_valid <= valid;", 1),
-        ("mixer_turns.v", "if (rst) {held_valid, held_last} <= 0;", "", 1),
-    ],
-)  # fmt: skip
-def test_votes_are_not_proved_of_lanes_with_a_fault(file, right, wrong, mixer, tmp_path):
-    for path in (SOURCES / "shared.sv", *modules("words")):
-        (tmp_path / path.name).write_text(path.read_text())
-    source = tmp_path / file
-    assert source.read_text().count(right) == 1
-    source.write_text(source.read_text().replace(right, wrong))
-    assert "model found for base case: FAIL!" in votes_proof(tmp_path, mixer)
-
-
-def test_sum_that_is_proved_of_two_characters_is_two_steps_of_the_hash():
-    """In values.sv, h * 65599 + c twice; what is left is the square of 65599."""
-    assert 2**16 + 2**6 - 1 == 65599
-    assert 2**32 + 2**23 - 2**17 + 2**12 - 2**7 + 1 == 65599**2
-
-
-ORDER = {
-    "order_queues": ("lane_queues.v",),
-    "order_ids": ("stream_in.v", "lane_queues.v"),
-    "order_out": ("stream_out.v",),
-}
-
-
-def order_proof(step: str, folder: Path) -> str:
-    """What Yosys says of one step from documents to results, of the Verilog in a folder."""
-    needs("yosys")
-    sources = " ".join(str(folder / name) for name in ORDER[step])
-    return run(
-        "yosys", "-p",
-        f"read_verilog -formal -mem2reg {SOURCES / 'order.sv'} {sources}; "
-        f"prep -top {step} -flatten; async2sync; opt -full; "
-        f"sat -tempinduct -maxsteps 3 -prove-asserts -set-assumes {step}",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("step", ORDER)
-def test_results_keep_order_and_id_however_long_the_receiver_waits(step):
-    assert "Induction step proven: SUCCESS!" in order_proof(step, SOURCES)
-
-
-@pytest.mark.parametrize(
-    ("step", "right", "wrong"),
-    [
-        ("order_queues", "leaves = waits & may_leave;", "leaves = waits;"),
-        ("order_queues", "from  = taken[LOG*j+:LOG];", "from  = taken[LOG*j+:LOG] + 1'b1;"),
-        ("order_queues", "read <= memory[{next, from}];", "read <= memory[{in_lane, from}];"),
-        ("order_queues", "memory[{in_lane, to}] <=", "memory[{next, to}] <="),
-        ("order_queues", "out_valid <= leaves & ~rst;", "out_valid <= waits & ~rst;"),
-        ("order_ids", "free = ~open & empty;", "free = ~open;"),
-        ("order_ids", "has_room = |(lane & ~full);", "has_room = |lane;"),
-        ("order_ids", "ending_room = ~full[j];", "ending_room = 1'b1;"),
-        ("order_ids", "take = held & ~ending & has_room;", "take = held & has_room;"),
-        ("order_ids", "match[i] = open[i] & id", "match[i] = id"),
-        ("order_ids", "open[i]         <= ~last;", "open[i]         <= 1'b1;"),
-        ("order_ids", "word_last  = ending | (last & ~n_bytes[3]);", "word_last  = ending | last;"),
-        ("order_out", "results[came[LOG-1:0]] <= {documents[{in_lane, from}]",
-         "results[came[LOG-1:0]] <= {documents[{in_lane, to}]"),
-        ("order_out", "place = left != 0;", "place = 1'b1;"),
-        ("order_out", "left + {{LOG{1'b0}}, leaves};", "places + {{LOG{1'b0}}, leaves};"),
-        ("order_out", "leaves = m_tvalid & m_tready;", "leaves = m_tvalid;"),
-        ("order_out", "went + {{LOG{1'b0}}, leaves};", "went + {{LOG{1'b0}}, m_tready};"),
-        ("order_out", "from = answered[3*j+:3];", "from = answered[3*j+:3] + 3'd1;"),
-        ("order_out", "document = {flags[3*j+:3], id[ID*j+:ID]};",
-         "document = {flags[2:0], id[ID*j+:ID]};"),
-    ],
-)  # fmt: skip
-def test_order_is_not_proved_of_a_core_with_a_fault(step, right, wrong, tmp_path):
-    sources = {name: (SOURCES / name).read_text() for name in ORDER[step]}
-    assert sum(source.count(right) for source in sources.values()) == 1
-    for name, source in sources.items():
-        (tmp_path / name).write_text(source.replace(right, wrong))
-    assert "SUCCESS" not in order_proof(step, tmp_path)
 
 
 def test_engine_gives_the_reference_signatures(built):

@@ -4,13 +4,12 @@
 //   order_queues     the words of a lane go to it in the order in which they came, each once, and none
 //                    while there is no place for a result
 //   order_ids        no word comes for a queue that is full; id and flags of a lane's document stay until
-//                    its last word goes
+//                    its last word goes, which is the one with a NUL, after seven characters at least
 //   order_out        results leave with the id, the flags and the fingerprint of their document, in order
 //
 // The steps before give the last one what it assumes of the words. What it assumes of the engine is
-// proved in no_loss.sv: it answers the documents of a lane in order, each once, and soon enough that at
-// most eight of a lane are in it: within 40 cycles, with a last word every eight at most (24 and four
-// with two characters a cycle).
+// proved in no_loss.sv: it answers the documents of a lane in order, each once, and at most eight of a
+// lane are in it (no_loss_inside).
 
 `default_nettype none
 
@@ -129,6 +128,12 @@ module order_ids #(
         .stalled(), .out_valid(out_valid), .out_last(out_last), .out_word(out_word)
     );
 
+    wire [7:0] nuls;
+    genvar i, j;
+    generate
+        for (i = 0; i < 8; i = i + 1) assign nuls[i] = word[8*i+:8] == 8'd0;
+    endgenerate
+
     (* hierconn *) wire \in.take , \in.ending , \in.last ;
     (* hierconn *) wire [2:0] \in.ending_lane ;
     (* hierconn *) wire [1:0] \in.open , \in.lane ;
@@ -146,18 +151,20 @@ module order_ids #(
 
     always @* if (!rst) begin
         assert (~word_valid | (word_lane < N & ~full[word_lane[0]]));
+        assert (~word_valid | word_last == |nuls);
         // For the induction: open documents have ids of their own, so that a beat is of one at most.
         assert (~&\in.open | id[2*ID-1:ID] != id[ID-1:0]);
         assert (~\in.ending | \in.ending_lane < N);
     end
 
-    genvar i, j;
     generate
         for (i = 0; i < N; i = i + 1) begin : lane
             // From the cycle after its last beat was taken until its last word goes.
             reg           ended = 1'b0, held = 1'b0;
+            reg           fresh = 1'b1;         // the next word begins a document
             reg  [ID+2:0] was;
             wire [ID+2:0] now = {flags[3*i+:3], id[ID*i+:ID]};
+            wire          comes = ~rst & word_valid & word_lane == i;
             wire          ends = \in.take & \in.lane [i] & \in.last ;
             wire          goes = out_last & turn == i;
             wire          nul_due = \in.ending & \in.ending_lane == i;
@@ -169,12 +176,15 @@ module order_ids #(
                 ended <= ~rst & (ends | (ended & ~goes));
                 held  <= ~rst & ended & ~goes;
                 was   <= now;
+                if (comes) fresh <= word_last;
             end
             always @* if (!rst) begin
+                assert (~(comes & fresh) | ~|nuls[6:0]);
                 assert (~held | now == was);        // what order_out reads when the last word goes
                 assert (~goes | ended);             // and it goes once
                 // For the induction: the last word of the lane's document is the last in its queue.
                 assert (count <= 3'd4 & \queues.written [2*i+:2] == first + count[1:0]);
+                assert (fresh == ~(\in.open [i] | nul_due));
                 assert (~(ended & \in.open [i]) & (~nul_due | ended));
                 assert (~ended | nul_due | count != 3'd0 | goes);
                 assert (~goes | (count == 3'd0 & ~nul_due));
