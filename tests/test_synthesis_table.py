@@ -1,14 +1,18 @@
 """The one table of the FPGA core: what is read from the tools, and that nothing is left out."""
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.synthesis_table import (
     DEVICES,
     HASHES,
     Measured,
+    clock,
     devices,
     exceeded,
     is_missing,
+    measure,
     placed,
     table,
     unit_name,
@@ -46,7 +50,8 @@ def test_what_does_not_fit_says_of_what_there_is_too_little() -> None:
     ("end", "said"),
     [
         ("ERROR: Failed to route arc 3\n", "not placed: Failed to route arc 3"),
-        ("TIMED OUT", "not routed in 20 minutes"),
+        ("TIMED OUT", "not placed in 20 minutes of CPU"),
+        ("Info: Routing..\nTIMED OUT", "not routed in 20 minutes of CPU"),
     ],
 )
 def test_what_fits_and_has_no_clock_says_why(end: str, said: str) -> None:
@@ -61,11 +66,35 @@ def test_tool_that_crashed_measures_nothing() -> None:
 
 def test_unit_that_failed_is_not_tried_again_and_one_with_fewer_seeds_is() -> None:
     device = DEVICES["ice40"]
-    assert is_missing(device, None, 1)
-    assert is_missing(device, Measured(1, 1, 0, [80.0]), 2)
-    assert not is_missing(device, Measured(1, 1, 0, [80.0, 81.0]), 2)
-    assert not is_missing(device, Measured(1, 1, 0, fails="does not fit: 2 of 1 LC"), 1)
-    assert not is_missing(DEVICES["virtex6"], Measured(1, 1, 0), 3)
+    assert is_missing(device, None)
+    assert is_missing(device, Measured(1, 1, 0, [80.0, 81.0]))
+    assert not is_missing(device, Measured(1, 1, 0, [80.0, 81.0, 82.0]))
+    assert not is_missing(device, Measured(1, 1, 0, fails="does not fit: 2 of 1 LC"))
+    assert not is_missing(DEVICES["virtex6"], Measured(1, 1, 0))
+
+
+def test_unit_is_synthesised_once_and_routed_with_each_seed_that_is_missing(tmp_path) -> None:
+    ran: list[str] = []
+
+    def synthesise(unit: str, script: str, folder: Path) -> str:
+        ran.append(unit)
+        return "Number of cells: 1"
+
+    def route(*command: str) -> str:
+        ran.append(command[-1])
+        return ROUTED
+
+    begun = Measured(1711, 1, 0, [80.0])
+    found = measure("one", DEVICES["ice40"], begun, tmp_path, synthesise, route)
+    assert [len(each.clocks) for each in found] == [2, 3]
+    assert ran == ["one", "2", "3"]
+
+
+def test_clock_is_told_with_its_range_its_seeds_and_why_there_are_not_more() -> None:
+    assert clock(Measured(1, 1, 0, [80.2])) == "80, 1 seed"
+    assert clock(Measured(1, 1, 0, [80.2, 84.9, 83.0])) == "83 (80 to 85), 3 seeds"
+    late = Measured(1, 1, 0, [80.2], fails="not routed in 20 minutes of CPU")
+    assert clock(late) == "80, 1 seed, the next not routed in 20 minutes of CPU"
 
 
 def test_an_engine_stays_in_one_device() -> None:
