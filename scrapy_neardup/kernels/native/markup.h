@@ -106,6 +106,12 @@ typedef struct {
     const uint8_t *start, *end;
 } Piece;
 
+/* Whether a piece is a name, in letters of either case. */
+static int names_piece(Piece piece, const char *name) {
+    const size_t n = strlen(name);
+    return (size_t)(piece.end - piece.start) == n && names(piece.start, piece.end, name);
+}
+
 /* A page as HTML's tokenizer sees it, tag by tag; at: just past what was read. */
 typedef struct {
     const uint8_t *at, *end;

@@ -80,6 +80,7 @@ cdef extern from "markup.h":
 
     int next_tag(Tags *tags)
     int next_attribute(Tags *tags, Piece *name, Piece *value)
+    int names_piece(Piece piece, const char *name)
     Kind kind_of_piece(const Names *names, Piece piece)
     int counts(Kind element, Piece name, Piece value, const Names *attributes,
                const Names *pages)
@@ -124,6 +125,7 @@ def details(bytes page):
     cdef Piece name, value
     cdef Kind kind
     cdef size_t n_cells = 0
+    cdef dict names = {}
     tags.at = page
     tags.end, tags.raw = tags.at + len(page), NULL
     while next_tag(&tags):
@@ -135,30 +137,33 @@ def details(bytes page):
         own = None
         values = []
         while next_attribute(&tags, &name, &value):
-            if is_name(name):
+            if names_piece(name, "name"):
                 own = text_of(value)
             if counts(kind, name, value, &ATTRIBUTES, &PAGE_NAMES):
-                values.append((lower_text_of(name), text_of(value)))
+                values.append((lower_text_of(name, names), text_of(value)))
         n_cells += kind == IS_CELL
         is_mark = kind == IS_MARK or (kind == IS_CELL and is_empty(&tags))
         if is_mark or values:
-            element = lower_text_of(tags.name)
+            element = lower_text_of(tags.name, names)
             if is_mark:
                 yield element, "", "" if kind == IS_MARK else str(n_cells)
             for key, said in values:
                 yield element, own if own and key == "value" else key, said
 
 
-cdef bint is_name(Piece piece):
-    return piece.end - piece.start == 4 and piece.start[:4].lower() == b"name"
-
-
 cdef str text_of(Piece piece):
-    return piece.start[: piece.end - piece.start].decode("utf-8", "surrogateescape")
+    return PyUnicode_DecodeUTF8(
+        <const char *>piece.start, piece.end - piece.start, "surrogateescape"
+    )
 
 
-cdef str lower_text_of(Piece piece):
-    return piece.start[: piece.end - piece.start].lower().decode("utf-8", "surrogateescape")
+cdef str lower_text_of(Piece piece, dict names):
+    """A name in lower case. names: those of the page, as they are written, made once each."""
+    written = piece.start[: piece.end - piece.start]
+    name = names.get(written)
+    if name is None:
+        name = names[written] = written.lower().decode("utf-8", "surrogateescape")
+    return name
 
 
 cdef str text_below(root):
