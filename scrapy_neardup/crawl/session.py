@@ -19,7 +19,7 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl import gauges
+from scrapy_neardup.crawl import garbage, gauges
 from scrapy_neardup.crawl.advice import Advice
 from scrapy_neardup.crawl.claims import Claims
 from scrapy_neardup.crawl.counts import Counts
@@ -98,6 +98,7 @@ class CrawlSession:
         self.settings = NearDupSettings.from_settings(crawler.settings)
         if not self.settings.enabled:
             raise NotConfigured("NEARDUP_ENABLED is False")
+        garbage.collect_frozen()
         assert crawler.stats
         self._crawler = crawler
         self.count = Counts(crawler.stats.inc_value)
@@ -408,6 +409,7 @@ class CrawlSession:
             self._repeat(self._exchange_rules, EXCHANGE_INTERVAL_S)
         if self._feeds is not None:
             self._feeds.begin()
+        garbage.freeze()  # last: what was made until now stays
 
     def _exchange_rules(self) -> None:
         if self._fleet is not None and self.learning.is_on:
@@ -455,6 +457,7 @@ class CrawlSession:
     async def spider_closed(self, reason: str) -> None:
         """The last pipeline is closed. Scrapy closes the feeds at the same signal, and waits."""
         self._reason = reason
+        garbage.unfreeze()
         if self._is_open and (self._feeds is None or self._feeds.are_closed):
             await self._close()
 
