@@ -18,15 +18,19 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from lxml import html
+from scrapy.http import HtmlResponse
 
-from scrapy_neardup.crawl.extract import text_and_markup_of_html, visible_text_of_html
+from scrapy_neardup.crawl.extract import page_content, text_and_markup_of_html, visible_text_of_html
 from scrapy_neardup.crawl.item_data import item_data
+from scrapy_neardup.crawl.long_bodies import takes_long
 from scrapy_neardup.crawl.page_data import attribute_lines, page_data
 from scrapy_neardup.detect.odd_sketch import odd_row
 from scrapy_neardup.detect.text import exact_text, words_and_blocks
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.errors import NearDupError
+from scrapy_neardup.factory import make_detector
 from scrapy_neardup.kernels.numpy_twin import words as words_in_python
+from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.urls.key import MAX_URL, UrlKeyRules, url_key
 from scrapy_neardup.urls.site_rules import read_rules
 
@@ -189,6 +193,17 @@ def targets() -> dict[str, Target]:
         )
         text_and_markup_of_html(text)
 
+    detector = make_detector(NearDupSettings(), 1)
+
+    def on_the_loop(text: str) -> None:
+        body = text.encode("utf-8", "replace")
+        if takes_long(body):
+            return
+        content = page_content(HtmlResponse("http://h.example/", body=body, encoding="utf-8"))
+        reading = detector.read("http://h.example/", content or "")
+        detector.read_own_part(reading)
+        _ = reading.signatures, reading.odd_row, reading.attribute_bits
+
     def keys(begin: str, text: str) -> None:
         room = MAX_URL - len(begin)  # a longer URL is not read
         for at in range(0, len(text), room):
@@ -202,6 +217,9 @@ def targets() -> dict[str, Target]:
         "markup": Target(visible_text_of_html, MARKUP + LETTERS[:3] + SPACES[:2]),
         "data": Target(data, DATA, NAMES),
         "item": Target(item, LETTERS + MARKS + FACTS + MARKUP + DATA),
+        "on the loop": Target(
+            on_the_loop, text + FACTS + MARKUP + DATA, NAMES, (100_000, 200_000, 400_000, 1_200_000)
+        ),
         "url key": Target(
             lambda t: keys("http://h.example", t), URL + LETTERS[:4], hold_sizes=(MAX_URL,)
         ),

@@ -12,23 +12,34 @@ from mock_site import MockSite, page, prose
 from scrapy.http import Response
 
 import scrapy_neardup
-from scrapy_neardup.crawl.counts import THREAD_BYTES
+from scrapy_neardup.crawl.long_bodies import LOOP_NS, NS_OF_MARKS, SHORT_BYTES
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.page_reading import OwnPart, PageReading
 
 PACKAGE = str(Path(scrapy_neardup.__file__).parent)
-# They pass texts on, or look at a bounded part.
+# They pass texts on, look at a bounded part, or count bytes.
 PASSES = {
     *("body", "decide_item", "decide_text", "entry_of", "page_judged"),
-    *("_lines", "_read_fields", "_revision", "adds", "fields_text", "is_item", "read_text"),
+    *(
+        "_lines",
+        "_read_fields",
+        "_revision",
+        "adds",
+        "fields_text",
+        "is_item",
+        "read_text",
+        "takes_long",
+    ),
 }
 LAZY = {"_words", "fingerprint", "odd_row", "facts", "all_facts", "signatures", "attribute_bits"}
+LONG_SCRIPT = LOOP_NS // NS_OF_MARKS["("]
 MENU = "".join(f"<p>{prose(f'menu {n}', 8)}</p>" for n in range(5))
 
 
 def long_page(seed: object, more: str = "") -> bytes:
-    """A page of which prose alone is longer than what is read on the loop's thread."""
-    return page(f"{MENU}<p>{prose(str(seed), 20_000)}</p>{more}", "/next", "/other")
+    """A page of much prose, with a script that could take long to read."""
+    script = f"<script>{'f(' * LONG_SCRIPT}</script>"
+    return page(f"{MENU}<p>{prose(str(seed), 20_000)}</p>{more}{script}", "/next", "/other")
 
 
 class Texts(PagesSpider):
@@ -73,10 +84,10 @@ class OnLoop:
             if function not in LAZY:
                 return False
             reading = value.reading if isinstance(value, OwnPart) else value
-            return len(reading.words) > THREAD_BYTES
+            return len(reading.words) > SHORT_BYTES
         if isinstance(value, PageContent):
             value = value.text
-        is_text = isinstance(value, (str, bytes)) and len(value) > THREAD_BYTES
+        is_text = isinstance(value, (str, bytes)) and len(value) > SHORT_BYTES
         return is_text and function not in PASSES
 
 

@@ -10,8 +10,6 @@ from scrapy.utils.asyncio import run_in_thread
 
 T = TypeVar("T")
 
-THREAD_BYTES = 100_000  # a body from which reading may hold up the loop: docs/security.md, Budget
-
 Counted = list[tuple[str, int]]
 
 

@@ -10,9 +10,10 @@ from scrapy.utils.misc import load_object
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import extract
 from scrapy_neardup.crawl.body_cache import HASH_TELLS, MAX_BODY_BYTES, BodyCache
-from scrapy_neardup.crawl.counts import THREAD_BYTES, Counts
+from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.items import CrawledPage
+from scrapy_neardup.crawl.long_bodies import takes_long
 from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.detect.content import PageContent
@@ -135,7 +136,7 @@ class PageJudge:
 
         It is not looked for in one that would hold up the loop.
         """
-        reading = self._read(page) if len(page.response.body) < THREAD_BYTES else None
+        reading = None if takes_long(page.response.body) else self._read(page)
         if reading is None or self._state.detector.is_cold(reading):
             return True
         return self._state.detector.own_words(reading) >= FEW_WORDS
@@ -148,10 +149,10 @@ class PageJudge:
     # --- reading
 
     async def _reading(self, page: CrawledPage) -> PageReading | None:
-        """The page's reading, made off the event loop's thread if it is long."""
-        if len(page.response.body) < THREAD_BYTES:
-            return self._read(page)
-        return await self._count.in_thread(lambda: self._sign(self._read(page)))
+        """The page's reading, made off the event loop's thread if that takes long."""
+        if takes_long(page.response.body):
+            return await self._count.in_thread(lambda: self._sign(self._read(page)))
+        return self._read(page)
 
     def _read(self, page: CrawledPage) -> PageReading | None:
         """The words of a page; None where it cannot be compared.
@@ -172,12 +173,12 @@ class PageJudge:
 
     async def content(self, page: CrawledPage) -> PageContent | str | None:
         """What a page says, extracted once; None where it says nothing or is too long."""
-        n_bytes = len(page.response.body)
-        if n_bytes > self._max_page_bytes:
+        body = page.response.body
+        if len(body) > self._max_page_bytes:
             return None
-        if n_bytes < THREAD_BYTES:
-            return self._content(page)
-        return await self._count.in_thread(lambda: self._content(page))
+        if takes_long(body):
+            return await self._count.in_thread(lambda: self._content(page))
+        return self._content(page)
 
     def _content(self, page: CrawledPage) -> PageContent | str | None:
         if not page.is_extracted:
