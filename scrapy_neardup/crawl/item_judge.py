@@ -15,7 +15,7 @@ from scrapy_neardup.crawl.extract import is_shown, visible_text
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.item_data import ItemData, Visit, fields_apart, is_long, item_data
 from scrapy_neardup.crawl.items import CrawledPage, OfferedItem
-from scrapy_neardup.crawl.long_bodies import takes_long
+from scrapy_neardup.crawl.long_bodies import SHORT_BYTES
 from scrapy_neardup.crawl.page_data import squeezed
 from scrapy_neardup.detect.item_table import KeptItem, says_the_same
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
@@ -83,7 +83,7 @@ class ItemJudge:
         """Whether read_ahead() is to be called before is_new()."""
         if row_of(page) is None:
             return False
-        if self._n_ahead > 0 or (is_near(page) and takes_long(page.response.body)):
+        if self._n_ahead > 0 or (is_near(page) and len(page.response.body) >= SHORT_BYTES):
             return True
         return bool(self._attempt("item_data", is_long, item))
 

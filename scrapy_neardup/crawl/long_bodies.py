@@ -6,7 +6,8 @@ import numpy as np
 
 import scrapy_neardup.kernels as kernels
 
-# Whatever a shorter body holds, it is read on the loop's thread.
+# Whatever a shorter body holds, it is read on the loop's thread; of a longer one, what a crawl that
+# comes again compares, and an item on a near page, never is: they take several times as long.
 SHORT_BYTES = 100_000
 # A thread costs a crawl more than most bodies take: both wait for Python's lock again and again.
 LOOP_NS = 50_000_000

@@ -21,7 +21,7 @@ from scrapy_neardup.crawl.copies import Copies
 from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.item_data import is_long
-from scrapy_neardup.crawl.long_bodies import takes_long
+from scrapy_neardup.crawl.long_bodies import SHORT_BYTES
 from scrapy_neardup.crawl.program import Program
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
 from scrapy_neardup.crawl.revisits import HUB_PRIORITY, Revisits, hints_of, is_sitemap
@@ -543,7 +543,7 @@ class Recrawl:
         def read() -> Revision | None:
             return self._attempt("recrawl", Revision.of, content, body)
 
-        return await self._count.in_thread(read) if takes_long(body) else read()
+        return read() if len(body) < SHORT_BYTES else await self._count.in_thread(read)
 
     async def _read_sitemap(self, response: Response) -> None:
         """Take down what a sitemap says of its URLs, a part at a time."""
@@ -554,8 +554,8 @@ class Recrawl:
         def read() -> list[tuple[str, Hint]] | None:
             return self._attempt("recrawl", lambda: list(islice(hints, HINTS_AT_ONCE)))
 
-        is_slow = takes_long(response.body)
-        while part := await self._count.in_thread(read) if is_slow else read():
+        is_short = len(response.body) < SHORT_BYTES
+        while part := read() if is_short else await self._count.in_thread(read):
             self._attempt("recrawl", self._put_hints, part)
 
     def _put_hints(self, part: list[tuple[str, Hint]]) -> None:
@@ -592,7 +592,7 @@ class Recrawl:
         def read() -> Fields | None:
             return self._attempt("recrawl", self._fields, items, page, content)
 
-        is_slow = takes_long(page.response.body) or self._attempt("recrawl", is_long, items)
+        is_slow = len(page.response.body) >= SHORT_BYTES or self._attempt("recrawl", is_long, items)
         return await self._count.in_thread(read) if is_slow else read()
 
     def _fields(
