@@ -445,8 +445,10 @@ class Hands:
         self.worker = Worker(url)
         self.visits = self.worker.fleet.take_part(folder, "shop")
 
-    def put(self, items: bytes) -> None:
-        self.visits.put(VISIT._replace(run=self.visits.run, spider=1, items=items))
+    def put(self, items: bytes, *originals: Original) -> None:
+        repeats = b"".join(one.pack() for one in originals)
+        row = VISIT._replace(run=self.visits.run, spider=1, items=items, repeats=repeats)
+        self.visits.put(row)
 
     def items(self) -> bytes:
         """What the page's items were, as the server says; what was put has arrived then."""
@@ -488,6 +490,24 @@ def test_workers_that_start_after_a_run_was_ended_begin_another(
     assert four.is_done()
     assert four.items() == b"third"
     four.close()
+
+
+def test_a_page_that_was_a_copy_for_a_worker_that_died_is_what_the_next_one_found(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    """The page whose items it was to repeat may never have been kept."""
+    one, two, three = (Hands(server.url, tmp_path / name) for name in ("one", "two", "three"))
+    one.put(b"a copy", Original(b"o" * 16, 7))
+    one.items()
+    two.put(b"kept")
+    two.items()
+    assert three.items() == b"kept"
+    one.put(b"a copy", Original(b"o" * 16, 7))  # it was paused only
+    one.items()
+    four = Hands(server.url, tmp_path / "four")
+    assert four.items() == b"kept"
+    for hands in (one, two, three, four):
+        hands.close()
 
 
 def test_a_user_with_few_permissions_will_do(fleet: Fleet, server: RunningServer) -> None:

@@ -95,7 +95,8 @@ VERSIONS = _PAGE + "return told(redis.call('HGETALL', of(ARGV[1])))"
 
 # ARGV: key, reader, run, record, milliseconds after which it is forgotten (0: never), name of the
 # spider. Answer: whether it was written: of a run the first worker's record stands, whose items are
-# out.
+# out. One of a page whose items were dropped for others' does not: if that worker died, those
+# others may have been under way, and the page is kept by the next.
 PUT = (
     _PAGE
     + MARKING
@@ -106,7 +107,8 @@ local known = redis.call('HGET', page, field)
 if known then
   local its = struct.unpack('>d', known)
   local is_ours = string.sub(known, 9, 12) == string.sub(ARGV[4], 9, 12)
-  if its > run or (its == run and not is_ours) then return 0 end
+  local is_out = struct.unpack('>H', known, 22) == 0 and not is_ours
+  if its > run or (its == run and is_out) then return 0 end
 end
 redis.call('HSET', page, field, ARGV[4])
 if tonumber(ARGV[5]) > 0 then redis.call('PEXPIRE', page, ARGV[5]) end
