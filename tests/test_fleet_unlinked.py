@@ -342,7 +342,36 @@ def test_what_a_run_that_began_meanwhile_reads_is_not_gone(hands: Any) -> None:
     assert second.end() == {}
     assert asyncio.run(third.visits.mark_unlinked(checks=True)) == {}
     fourth.read(0, 1, 2, 3)
-    assert fourth.end() == {Status.GONE: 2}
+    assert fourth.end() == {}  # the second may have read pages that it would have read
+    fifth = hands()
+    fifth.read(0, 1, 2, 3)
+    assert fifth.end() == {Status.GONE: 2}
+
+
+def test_what_a_worker_of_an_earlier_run_reads_meanwhile_is_not_gone(
+    hands: Any, server: RunningServer
+) -> None:
+    """As one that was paused, and is given requests of the run that began without it."""
+    first = hands()
+    first.read(*range(6))
+    first.end()
+    paused, second = hands(), hands()
+    second.read(*range(6))
+    lease = f"{{neardup}}:w:{paused.visits._worker.hex()}"
+    second.end()
+    assert server.command("DEL", lease) == ":1\r\n"
+    third = hands()
+    third.read(0, 1, 2)
+    wait_until(lambda: server.command("EXISTS", lease) == ":1\r\n")  # it lives
+    paused.read(3, 4, 5)
+    assert third.end() == {}
+    fourth = hands()
+    fourth.read(0, 1, 2)
+    assert paused.end() == {}
+    assert fourth.end() == {}
+    fifth = hands()
+    fifth.read(0, 1, 2, 3)
+    assert fifth.end() == {Status.GONE: 2}
 
 
 def test_a_page_that_another_run_asks_for_is_not_marked(

@@ -98,6 +98,19 @@ return 1
 """
 )
 
+# KEYS[1]: the run of a spider. Whether workers hold their lease.
+ALIVE = """
+local function is_alive(worker)
+  local prefix = string.match(KEYS[1], '^(.-}):run:')
+  return redis.call('EXISTS', prefix .. ':w:' .. worker) == 1
+end
+
+local function any_alive(workers)
+  for worker in string.gmatch(workers, '%x+') do if is_alive(worker) then return true end end
+  return false
+end
+"""
+
 # KEYS[1]: {PREFIX}:readers. ARGV: reader, JSON of its spider and callback.
 READER = """
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -105,14 +118,19 @@ return 1
 """
 
 # KEYS[1]: the run of a spider. ARGV: run, worker, which has finished it and told all links, by JSON
-# in how many messages, milliseconds. Answer: if it is the last of the run, and no other run has
-# begun, of each worker itself and its JSON; else nothing. So one of them is answered.
-TOLD = """
+# in how many messages, milliseconds. Answer: if it is the last of the run, no other run has begun,
+# and no worker of an earlier one was at work meanwhile, which may have read pages in place of this
+# run's workers, of each worker itself and its JSON; else nothing. So one of them is answered.
+TOLD = (
+    ALIVE
+    + """
 local members = KEYS[1] .. ':' .. ARGV[1]
 local told = members .. ':told'
 redis.call('HSET', told, ARGV[2], ARGV[3])
 redis.call('PEXPIRE', told, ARGV[4])
 if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return {} end
+local mixed, open = unpack(redis.call('HMGET', KEYS[1], 'mixed', 'open'))
+if mixed == '1' or any_alive(open or '') then return {} end
 local ends, answer = redis.call('HGETALL', members), {}
 if #ends / 2 ~= tonumber(redis.call('HGET', KEYS[1], 'workers')) then return {} end -- evicted
 for i = 1, #ends, 2 do
@@ -123,6 +141,7 @@ for i = 1, #ends, 2 do
 end
 return answer
 """
+)
 
 _PAGES = """
 local shard = string.match(KEYS[1], '^(.*}):l:')

@@ -4,7 +4,9 @@
                              r + reader → record, see visit_records.py
                              d + spider → the run that completed the page last
     {PREFIX:u:N}:v:SITE:KEY:h  what a sitemap says of the URL; expires
-    {PREFIX}:run:SPIDER      run, over ('1' once a worker has ended it), workers (their number)
+    {PREFIX}:run:SPIDER      run, over ('1' once a worker has ended it), workers (their number),
+                             open (workers of earlier runs that had not ended when it began), mixed
+                             ('1' where such a worker was at work meanwhile)
     {PREFIX}:run:SPIDER:RUN  and {PREFIX:u:N}:c:SPIDER:RUN: see change_log.py
     {PREFIX}:noise:SPIDER    worker → its run (a double), then what it learnt
     {PREFIX}:hosts:SPIDER    host → how far its validators were right
@@ -16,7 +18,7 @@
 A run is a time of the server's clock in milliseconds. So those after a loss of data are newer, too.
 """
 
-from scrapy_neardup.fleet.unlinked_scripts import MARKING
+from scrapy_neardup.fleet.unlinked_scripts import ALIVE, MARKING
 from scrapy_neardup.state.visit_file import Status
 
 LOG_MS = 30 * 86_400_000  # for which it is kept what changed in a run
@@ -24,12 +26,24 @@ LOG_MS = 30 * 86_400_000  # for which it is kept what changed in a run
 # KEYS[1]: the run of a spider. ARGV: worker. Answer: the run that a worker which starts takes part
 # in. A new one once a worker has ended the last: if all were killed, that goes on.
 BEGIN = (
-    """
+    ALIVE
+    + """
+-- Workers of the last run that have not ended, and those of the runs before it that still live.
+local function left_open(run)
+  local found, ends = {}, redis.call('HGETALL', KEYS[1] .. ':' .. string.format('%.0f', run))
+  for i = 1, #ends, 2 do if ends[i + 1] == '' then found[#found + 1] = ends[i] end end
+  for worker in string.gmatch(redis.call('HGET', KEYS[1], 'open') or '', '%x+') do
+    if is_alive(worker) then found[#found + 1] = worker end
+  end
+  return table.concat(found, ' ')
+end
+
 local run = tonumber(redis.call('HGET', KEYS[1], 'run') or '0')
 if run == 0 or redis.call('HGET', KEYS[1], 'over') == '1' then
-  local time = redis.call('TIME')
+  local open, time = left_open(run), redis.call('TIME')
   run = math.max(run + 1, time[1] * 1000 + math.floor(time[2] / 1000))
-  redis.call('HSET', KEYS[1], 'run', string.format('%.0f', run), 'over', '0', 'workers', '0')
+  redis.call('HSET', KEYS[1], 'run', string.format('%.0f', run), 'over', '0', 'workers', '0',
+    'open', open, 'mixed', any_alive(open) and '1' or '0')
 end
 local members = KEYS[1] .. ':' .. string.format('%.0f', run)
 if redis.call('HSET', members, ARGV[1], '') == 1 then
@@ -46,7 +60,11 @@ return string.format('%.0f', run)
 # ARGV: the run that a worker has ended, worker, how it ended.
 END = """
 redis.call('HSET', KEYS[1] .. ':' .. ARGV[1], ARGV[2], ARGV[3])
-if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return 0 end
+if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then
+  local open = string.gsub(redis.call('HGET', KEYS[1], 'open') or '', ARGV[2], '')
+  redis.call('HSET', KEYS[1], 'open', open, 'mixed', '1')
+  return 0
+end
 redis.call('HSET', KEYS[1], 'over', '1')
 return 1
 """
