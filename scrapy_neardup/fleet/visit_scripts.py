@@ -125,8 +125,8 @@ local known = redis.call('HGET', page, field)
 if known then
   local its = struct.unpack('>d', known)
   local is_ours = string.sub(known, 9, 12) == string.sub(ARGV[4], 9, 12)
-  local is_out = struct.unpack('>H', known, 22) == 0 and not is_ours
-  if its > run or (its == run and is_out) then return 0 end
+  local is_kept = struct.unpack('>H', known, 22) == 0
+  if its > run or (its == run and is_kept and not is_ours) then return 0 end
 end
 redis.call('HSET', page, field, ARGV[4])
 if tonumber(ARGV[5]) > 0 then redis.call('PEXPIRE', page, ARGV[5]) end
