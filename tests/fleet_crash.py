@@ -51,7 +51,6 @@ from scrapy_neardup.fleet.protocol import LEASE_S
 N_WORKERS, N_HOSTS, N_PAGES = 4, 6, 40  # pages of each host, of which every fifth is a copy
 MAX_BEATS = 30  # pages between two kills
 CONCURRENT = 8
-UNDER_WAY = 2 * CONCURRENT  # pages of a worker: requests, and pages whose items are not stored
 PATIENCE_S = 180.0
 LINKS = "X-Links"
 PAUSE_S = LEASE_S + 1
@@ -362,8 +361,8 @@ def check(campaign: Campaign, counts: Counter[str], n_copies: int) -> None:
     """Raise if anything was lost. n_copies: of changed pages; those read first are kept, too."""
     folder = campaign.folder
     assert not counts["lost"] + counts["unreached"], f"lost: see {folder}"
-    kills = campaign.kills
-    most = (kills["worker"] + kills["paused"] + kills["server"] * N_WORKERS) * UNDER_WAY + n_copies
+    n_interrupted = campaign.kills.total() + campaign.kills["server"] * (N_WORKERS - 1)
+    most = n_interrupted * CONCURRENT + n_copies
     assert counts["twice"] <= most, f"kept twice: {counts['twice']}; see {folder}"
     assert not counts["errors/frontier"], f"errors: see {folder}"
     assert not counts["errors/recrawl"], f"errors: see {folder}"
