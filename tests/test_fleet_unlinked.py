@@ -374,6 +374,38 @@ def test_what_a_worker_of_an_earlier_run_reads_meanwhile_is_not_gone(
     assert fifth.end() == {Status.GONE: 2}
 
 
+def test_what_a_worker_read_that_was_killed_after_its_pause_is_not_gone(
+    hands: Any, server: RunningServer
+) -> None:
+    """It lives neither when the runs begin that follow its own nor when they end."""
+    first = hands()
+    first.read(*range(6))
+    first.end()
+    paused, second = hands(), hands()
+    second.read(*range(6))
+    second.end()
+    lease = f"{{neardup}}:w:{paused.visits._worker.hex()}"
+
+    def later_run() -> Any:
+        """A run that begins during the pause, and does not end before it."""
+        assert server.command("DEL", lease) == ":1\r\n"
+        later = hands()
+        later.read(0, 1, 2)
+        wait_until(lambda: server.command("EXISTS", lease) == ":1\r\n")
+        paused.read(3, 4, 5)
+        paused.asks(0)  # which comes after what it told
+        return later
+
+    assert later_run().end() == {}
+    later = later_run()
+    paused.worker.fleet.release()
+    assert server.command("DEL", lease) == ":1\r\n"
+    assert later.end() == {}
+    last = hands()
+    last.read(0, 1, 2, 3)
+    assert last.end() == {Status.GONE: 2}
+
+
 def test_a_page_that_another_run_asks_for_is_not_marked(
     hands: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ MAX_SLICE_BITS = 2**32 - 8  # a value on the server is at most 512 MB
 MAX_SLICES = 24
 WORKER_BYTES = 4
 LEASE_S = 4.0  # for which a heartbeat counts
+SINCE_MS = 30 * 86_400_000  # for which it is known since when a worker has held its lease
 _SECRET_BYTES = 8
 
 
@@ -239,7 +240,8 @@ def beat(prefix: str, worker: bytes, epoch: bytes, read: Callable[[bytes, bytes]
     the epoch begins otherwise.
     """
     lease_ms = int(1000 * LEASE_S)
-    arguments = (lease_ms, _fleet(prefix), epoch, frontier_key(prefix) + ":workers", worker)
+    since = f"{{{prefix}}}:since:{worker.hex()}", SINCE_MS
+    arguments = (lease_ms, _fleet(prefix), epoch, frontier_key(prefix) + ":workers", worker, *since)
     return Call(scripts.BEAT, _worker(prefix, worker), arguments, lambda found: read(*found))
 
 

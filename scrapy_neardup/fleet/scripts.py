@@ -474,16 +474,19 @@ return {redis.call('HGET', KEYS[1], 'secret'), redis.call('HGET', KEYS[1], 'iden
 """
 
 # KEYS[1]: a worker's sign of life. ARGV: for how many milliseconds it holds; the fleet; how its
-# epoch begins; the workers of the shared frontier; the worker. Answer: the epoch, and the identity
-# if it begins otherwise. A server that is full renews a sign of life, and is heard in any case.
+# epoch begins; the workers of the shared frontier; the worker; the key of the time since which it
+# has held its lease, and for how many milliseconds that is known. Answer: the epoch, and the
+# identity if it begins otherwise. A server that is full renews a sign of life, and is heard in any
+# case.
 BEAT = """
+local time, now = redis.pcall('TIME')
+if time[1] then
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+  redis.pcall('ZADD', ARGV[4], 'XX', now + ARGV[1], ARGV[5])
+end
 if redis.pcall('PEXPIRE', KEYS[1], ARGV[1]) ~= 1 then
   redis.pcall('SET', KEYS[1], '', 'PX', ARGV[1])
-end
-local time = redis.pcall('TIME')
-if time[1] then
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  redis.pcall('ZADD', ARGV[4], 'XX', now + ARGV[1], ARGV[5])
+  if now then redis.pcall('SET', ARGV[6], string.format('%.0f', now), 'PX', ARGV[7]) end
 end
 local epoch = redis.call('HGET', ARGV[2], 'epoch') or ''
 if string.sub(epoch, 1, #ARGV[3]) == ARGV[3] then return {epoch, ''} end

@@ -98,15 +98,20 @@ return 1
 """
 )
 
-# KEYS[1]: the run of a spider. Whether workers hold their lease.
+# KEYS[1]: the run of a spider. Whether workers, given by hexadecimal digits, hold their lease; and
+# whether one has held it since a run began. One that was paused gets it anew when it goes on.
 ALIVE = """
-local function is_alive(worker)
-  local prefix = string.match(KEYS[1], '^(.-}):run:')
-  return redis.call('EXISTS', prefix .. ':w:' .. worker) == 1
+local function of(worker, what)
+  return string.match(KEYS[1], '^(.-}):run:') .. what .. worker
 end
 
-local function any_alive(workers)
-  for worker in string.gmatch(workers, '%x+') do if is_alive(worker) then return true end end
+local function is_alive(worker) return redis.call('EXISTS', of(worker, ':w:')) == 1 end
+
+local function any_at_work(workers, run)
+  for worker in string.gmatch(workers, '%x+') do
+    if is_alive(worker) then return true end
+    if tonumber(redis.call('GET', of(worker, ':since:')) or '0') >= run then return true end
+  end
   return false
 end
 """
@@ -130,7 +135,7 @@ redis.call('HSET', told, ARGV[2], ARGV[3])
 redis.call('PEXPIRE', told, ARGV[4])
 if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return {} end
 local mixed, open = unpack(redis.call('HMGET', KEYS[1], 'mixed', 'open'))
-if mixed == '1' or any_alive(open or '') then return {} end
+if mixed == '1' or any_at_work(open or '', tonumber(ARGV[1])) then return {} end
 local ends, answer = redis.call('HGETALL', members), {}
 if #ends / 2 ~= tonumber(redis.call('HGET', KEYS[1], 'workers')) then return {} end -- evicted
 for i = 1, #ends, 2 do

@@ -28,12 +28,14 @@ LOG_MS = 30 * 86_400_000  # for which it is kept what changed in a run
 BEGIN = (
     ALIVE
     + """
--- Workers of the last run that have not ended, and those of the runs before it that still live.
+-- Workers of the last run that have not ended, and those of the runs before it that may go on.
 local function left_open(run)
   local found, ends = {}, redis.call('HGETALL', KEYS[1] .. ':' .. string.format('%.0f', run))
   for i = 1, #ends, 2 do if ends[i + 1] == '' then found[#found + 1] = ends[i] end end
   for worker in string.gmatch(redis.call('HGET', KEYS[1], 'open') or '', '%x+') do
-    if is_alive(worker) then found[#found + 1] = worker end
+    if is_alive(worker) or redis.call('EXISTS', of(worker, ':since:')) == 1 then
+      found[#found + 1] = worker
+    end
   end
   return table.concat(found, ' ')
 end
@@ -43,7 +45,7 @@ if run == 0 or redis.call('HGET', KEYS[1], 'over') == '1' then
   local open, time = left_open(run), redis.call('TIME')
   run = math.max(run + 1, time[1] * 1000 + math.floor(time[2] / 1000))
   redis.call('HSET', KEYS[1], 'run', string.format('%.0f', run), 'over', '0', 'workers', '0',
-    'open', open, 'mixed', any_alive(open) and '1' or '0')
+    'open', open, 'mixed', any_at_work(open, run) and '1' or '0')
 end
 local members = KEYS[1] .. ':' .. string.format('%.0f', run)
 if redis.call('HSET', members, ARGV[1], '') == 1 then
