@@ -2,6 +2,7 @@
 
 import errno
 import json
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -12,10 +13,13 @@ from scrapy.settings import Settings
 pa = pytest.importorskip("pyarrow", reason="the extra `dedup` is not installed")
 
 import pyarrow.parquet as pq  # noqa: E402
+from pyarrow.fs import FileSelector  # noqa: E402
+from s3_server import bucket  # noqa: E402, F401
 
 from scrapy_neardup.commands import main  # noqa: E402
 from scrapy_neardup.engines import FINGERPRINT, SKETCH  # noqa: E402
 from scrapy_neardup.offline.dedup.signature_index import about  # noqa: E402
+from scrapy_neardup.offline.file_systems import file_system  # noqa: E402
 from scrapy_neardup.spark.signatures import signer  # noqa: E402
 
 
@@ -132,7 +136,7 @@ def test_a_run_that_was_stopped_is_stored_once(
     assert len([*index.glob("*/_SUCCESS")]) == 1
 
 
-def full_disk(*_: object) -> None:
+def full_disk(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, "no space left on device")
 
 
@@ -184,3 +188,45 @@ def test_a_folder_of_something_else_is_no_index(
     assert main([*command, "--index", str(tmp_path / "index")]) == 2
     assert "holds no index" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "index").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.usefixtures("whole_pages")
+def test_an_index_may_lie_on_object_storage(
+    tmp_path: Path,
+    bucket: Callable[[str], str],  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    index = bucket("crawl/index")
+    files, folder = file_system(index)
+    days = [pages(tmp_path / f"{n}.jsonl", range(3 * n, 3 * n + 5)) for n in range(3)]
+    commands = [(day, "--out", tmp_path / day.stem, "--index", index) for day in days]
+    assert counts(capsys, *commands[0]) == (5, 0, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pq, "write_table", full_disk)
+        assert main(["dedup", *map(str, commands[1]), "--jobs", "1"]) != 0
+    capsys.readouterr()
+    for command in (*commands[1:], commands[2]):  # the last is done
+        assert counts(capsys, *command) == (3, 2, 0)
+    paths = [one.path for one in files.get_file_info(FileSelector(folder, recursive=True))]
+    parts = [pq.read_table(p, filesystem=files) for p in paths if p.endswith(".parquet")]
+    assert sorted(n for part in parts for n in part.column("n").to_pylist()) == [*range(11)]
+    against = counts(capsys, days[0], "--out", tmp_path / "again", "--against", index)
+    assert against == (0, 5, 0)
+    told = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(b"s3a://bucket/crawl/index" in text for text in told)
+    assert not any(b"secret" in text for text in told)
+
+
+def test_a_url_without_an_index_is_refused(
+    tmp_path: Path,
+    bucket: Callable[[str], str],  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = pages(tmp_path / "pages.jsonl", range(2))
+    command = ["dedup", str(source), "--out", str(tmp_path / "out"), "--against"]
+    for url in (bucket("nothing"), "unknown://bucket/index"):
+        assert main([*command, url]) == 2
+        said = capsys.readouterr().err
+        assert url.partition("?")[0].replace("name:secret@", "") in said
+        assert "secret" not in said
+    assert not (tmp_path / "out").exists()  # so that the URL can be corrected

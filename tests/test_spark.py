@@ -22,6 +22,7 @@ pytestmark = [
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
+from s3_server import bucket  # noqa: E402, F401
 from warcio.statusandheaders import StatusAndHeaders  # noqa: E402
 from warcio.warcwriter import WARCWriter  # noqa: E402
 
@@ -30,6 +31,7 @@ from scrapy_neardup.detect.detector import Detector  # noqa: E402
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, load_engine  # noqa: E402
 from scrapy_neardup.errors import InputError  # noqa: E402
 from scrapy_neardup.index import load_index  # noqa: E402
+from scrapy_neardup.offline.file_systems import file_system  # noqa: E402
 from scrapy_neardup.spark import candidates, dedup  # noqa: E402
 from scrapy_neardup.spark.candidates import (  # noqa: E402
     SLIM,
@@ -40,7 +42,7 @@ from scrapy_neardup.spark.candidates import (  # noqa: E402
 from scrapy_neardup.spark.components import connected_components  # noqa: E402
 from scrapy_neardup.spark.decisions import first_of_each_text  # noqa: E402
 from scrapy_neardup.spark.signatures import numbered, signed  # noqa: E402
-from scrapy_neardup.spark.storage import file_system, inputs_at  # noqa: E402
+from scrapy_neardup.spark.storage import inputs_at  # noqa: E402
 
 SPECS = (FINGERPRINT, SKETCH)
 
@@ -282,24 +284,10 @@ def test_the_command_reads_files_counts_damage_and_writes_parquet(
     assert {path.name for path in out.iterdir()} == {"decisions", "clusters"}
 
 
-@pytest.fixture
-def bucket() -> Iterator[Callable[[str], str]]:
-    """The URL of a path in a bucket, on a server that speaks S3."""
-    server = pytest.importorskip("moto.server", reason="moto is not installed")
-    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    running.start()
-    options = f"scheme=http&endpoint_override=127.0.0.1:{running.get_host_and_port()[1]}"
-    options += "&region=us-east-1&allow_bucket_creation=true"
-    files, _ = file_system(f"s3://name:secret@bucket?{options}")
-    files.create_dir("bucket")
-    yield lambda path: f"s3a://name:secret@bucket/{path}?{options}"
-    running.stop()
-
-
 def test_the_command_reads_and_writes_object_storage(
     spark: SparkSession,
     crawled: Path,
-    bucket: Callable[[str], str],
+    bucket: Callable[[str], str],  # noqa: F811
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     files, folder = file_system(bucket("crawl"))
@@ -326,7 +314,9 @@ def test_the_command_reads_and_writes_object_storage(
     assert "secret" not in said
 
 
-def test_what_is_not_read_from_storage_is_refused(bucket: Callable[[str], str]) -> None:
+def test_what_is_not_read_from_storage_is_refused(
+    bucket: Callable[[str], str],  # noqa: F811
+) -> None:
     files, folder = file_system(bucket("crawl"))
     with files.open_output_stream(f"{folder}/page.html") as file:
         file.write(b"<p>page</p>")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_neardup.commands.columns import add_columns
 from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.terminal import complain, say, say_json
+from scrapy_neardup.offline.file_systems import place
 
 if TYPE_CHECKING:
     from scrapy_neardup.offline.dedup import DedupJob, Watcher
@@ -74,13 +75,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     before.add_argument(
         "--against",
         metavar="STATE|DIR|INDEX",
-        type=Path,
+        type=place,
         help="drop what a crawl's state, an earlier run's output folder or an index has",
     )
     before.add_argument(
         "--index",
-        metavar="DIR",
-        type=Path,
+        metavar="DIR|URL",
+        type=place,
         help="drop what earlier runs stored there, on Spark or not, and add what is kept",
     )
     parser.add_argument(

@@ -48,10 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Deduplicate and print how many pages of each kind there were."""
     from scrapy_neardup.offline.dedup.columns import Fields
+    from scrapy_neardup.offline.file_systems import place, shown
     from scrapy_neardup.spark import dedup
     from scrapy_neardup.spark.records import read_pages
     from scrapy_neardup.spark.session import session
-    from scrapy_neardup.spark.storage import place, shown
     from scrapy_neardup.spark.stored_index import StoredIndex
 
     inputs, out = [place(one) for one in options.inputs], place(options.out)
@@ -69,8 +69,7 @@ def run(options: argparse.Namespace) -> int:
             found.add_to(index, index.next_name())
         kinds = {row["kind"]: row["count"] for row in decisions.groupBy("kind").count().collect()}
         damaged = rows.where("damage is not null").count()
-    where = str(out) if isinstance(out, Path) else shown(out)
-    tell({"kinds": kinds, "damaged": damaged, "out": where}, options.json)
+    tell({"kinds": kinds, "damaged": damaged, "out": shown(out)}, options.json)
     return 0
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.fs
@@ -16,6 +16,7 @@ import pyarrow.parquet
 
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.inputs import HTML_SUFFIXES, Input, known, of_file
+from scrapy_neardup.offline.file_systems import file_system, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,29 +24,6 @@ if TYPE_CHECKING:
 Batches = Iterator[pa.RecordBatch]
 COPIED_AT_ONCE = 1 << 20  # bytes
 ON_DISKS_ONLY = (".wacz", *HTML_SUFFIXES)  # are read in several places, or are many small files
-
-
-def place(text: str) -> Path | str:
-    """A URL of object storage or HDFS as it is, anything else as a path."""
-    return text if "://" in text else Path(text)
-
-
-def shown(url: str) -> str:
-    """A URL without its options, user and password."""
-    scheme, _, rest = url.partition("?")[0].partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
-
-
-def file_system(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and the path on it. Raises InputError."""
-    scheme, _, rest = url.partition("://")
-    scheme = "s3" if scheme in ("s3a", "s3n") else scheme
-    try:
-        found: tuple[Any, str] = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{rest}")
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{shown(url)}: {error}") from error
-    return found
 
 
 def inputs_at(url: str) -> list[Input]:

@@ -53,6 +53,7 @@ from scrapy_neardup.offline.dedup.tables import (
 from scrapy_neardup.offline.dedup.texts import ClusterTexts, cluster_texts, members
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 from scrapy_neardup.offline.dedup.writing import CHECKPOINT_S, Writer, Written
+from scrapy_neardup.offline.file_systems import shown
 from scrapy_neardup.own_files import refuse_links_below, require_own
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.files import make_folder, write_atomically
@@ -78,8 +79,8 @@ class DedupJob(NamedTuple):
     jobs: int
     limits: Limits = Limits()
     keep: Keep = "first"
-    against: Path | None = None
-    adds_to: Path | None = None  # an index: like against, and what is kept is added
+    against: Path | str | None = None
+    adds_to: Path | str | None = None  # an index: like against, and what is kept is added
     clusters: Path | None = None  # table to write: .csv or .parquet
     contains_any: Path | None = None  # file with passages to be found
     paragraphs: Paragraphs | None = None  # what to do with those that kept records share
@@ -90,7 +91,8 @@ class DedupJob(NamedTuple):
     def options(self) -> dict[str, Any]:
         """What decides about the result, besides inputs and settings."""
         against, index = (
-            p if p is None else str(p.resolve()) for p in (self.against, self.adds_to)
+            p if p is None else shown(p.resolve() if isinstance(p, Path) else p)
+            for p in (self.against, self.adds_to)
         )
         return {
             "--url, --text or --html": list(self.fields),
@@ -125,6 +127,8 @@ def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[
         check_index(job.adds_to, job.settings, job.keep)
     named = [[source.label, source.n_bytes] for source in job.inputs]
     stage = begun(job.out, named, job.options).stage  # refuses folders of something else
+    if stage != "done" and job.against is not None:
+        reference_folder(job.against)
     columns = [] if stage == "done" else columns_of(job)
     path = None if stage == "done" else job.contains_any
     passages = None if path is None else Passages(read_passages(path), job.ngram)

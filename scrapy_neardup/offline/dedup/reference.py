@@ -7,7 +7,9 @@ from pathlib import Path
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.factory import make_detector, make_identity, restored_detector
-from scrapy_neardup.offline.dedup.signature_index import ABOUT, KEY, indexed_detector
+from scrapy_neardup.offline.dedup.index_folder import ABOUT, IndexFolder
+from scrapy_neardup.offline.dedup.signature_index import KEY, indexed_detector
+from scrapy_neardup.offline.file_systems import shown
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import records
 from scrapy_neardup.state.recovery import read_folder
@@ -17,37 +19,45 @@ from scrapy_neardup.state.snapshot import Array, open_snapshot
 SNAPSHOT = "detector.snapshot"
 
 
-def reference_folder(named: Path) -> Path:
-    """The folder of a finished run, or the state folder of a crawl. Raises InputError."""
-    if (named / ABOUT).exists():
+def reference_folder(named: Path | str) -> Path | str:
+    """A finished run's folder, a crawl's state folder, or an index, also by its URL.
+
+    Raises InputError, OSError.
+    """
+    if is_index(named):
         return named
-    for folder in (named, named / "neardup"):
+    for folder in (named, named / "neardup") if isinstance(named, Path) else ():
         if (folder / SNAPSHOT).exists() or any(folder.glob("journal-*")):
             return folder
     raise InputError(
-        f"{named}: holds neither a finished run of dedup, nor the state of a crawl, nor an index "
-        f"of Spark's"
+        f"{shown(named)}: holds neither a finished run of dedup, nor the state of a crawl, nor an "
+        f"index of Spark's"
     )
 
 
-def reference_key(folder: Path, settings: NearDupSettings) -> int:
+def is_index(folder: Path | str) -> bool:
+    """Whether a folder is an index."""
+    return IndexFolder(folder).exists if isinstance(folder, str) else (folder / ABOUT).exists()
+
+
+def reference_key(folder: Path | str, settings: NearDupSettings) -> int:
     """The secret by which its pages can be compared. Raises InputError, StateError."""
     if settings.key is not None:
         return settings.key
-    if (folder / ABOUT).exists():
+    if isinstance(folder, str) or is_index(folder):
         return KEY
     if not (folder / "key").exists():
         raise InputError(f"{folder}: its key is missing; set NEARDUP_KEY to the one it was made by")
     return kept_key(folder)
 
 
-def reference_detector(folder: Path, settings: NearDupSettings, key: int) -> Detector:
+def reference_detector(folder: Path | str, settings: NearDupSettings, key: int) -> Detector:
     """A detector that remembers its pages. Changes nothing in the folder.
 
     Raises SnapshotError and JournalError for damage, or where settings differ from those that
     it was made by.
     """
-    if (folder / ABOUT).exists():
+    if isinstance(folder, str) or is_index(folder):
         return indexed_detector(folder, settings, key)
     identity = make_identity(settings, key)
     if (folder / SNAPSHOT).exists():

@@ -5,8 +5,6 @@ A run reads what complete versions hold, and writes a version of its own at its 
 
 from __future__ import annotations
 
-import json
-import shutil
 import time
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
@@ -25,12 +23,11 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.factory import make_detector
 from scrapy_neardup.offline.dedup.copies import Keep
 from scrapy_neardup.offline.dedup.deciding import Place, name_of, place_of
+from scrapy_neardup.offline.dedup.index_folder import IndexFolder
 from scrapy_neardup.offline.dedup.journal import KEPT, Decided
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.files import make_folder, write_atomically
 
 FORMAT = 1
-ABOUT, SUCCESS = "about.json", "_SUCCESS"
 KEY = 0  # of the signatures that Spark makes
 TOKEN = "0" * 8  # with which its pages are named, so that two of one URL are two pages
 INDEX = (  # its columns, as Spark writes types
@@ -51,17 +48,9 @@ def about(scope: str, spec: FingerprintSpec, sketch_spec: FingerprintSpec) -> di
     return {"format": FORMAT, "scope": scope, **described}
 
 
-def check_about(where: str, stored: bytes, expected: dict[str, Any]) -> None:
-    """Raise InputError if an index is of another specification."""
-    if json.loads(stored) != expected:
-        raise InputError(
-            f"{where}: its signatures are of another specification: {stored.decode()}, not "
-            f"{json.dumps(expected)}. Name another folder, or set what differs"
-        )
-
-
-def check_index(folder: Path, settings: NearDupSettings, keep: Keep) -> None:
-    """Raise InputError where a run cannot add to a folder."""
+def check_index(place: Path | str, settings: NearDupSettings, keep: Keep) -> None:
+    """Raise InputError where a run cannot add to a folder, or OSError."""
+    folder = IndexFolder(place)
     if keep != "first":
         raise InputError(f"--index stores the first of several copies: leave out --keep {keep}")
     if settings.boilerplate != "keep" or settings.facts != "compare":
@@ -71,21 +60,14 @@ def check_index(folder: Path, settings: NearDupSettings, keep: Keep) -> None:
             f"{settings.boilerplate!r} and {settings.facts!r}; set them, or with "
             f"'scrapy neardup -s NAME=VALUE dedup'"
         )
-    if folder.exists() and not (folder / ABOUT).exists() and any(folder.iterdir()):
+    if not folder.exists and not folder.is_empty:
         raise InputError(f"{folder}: is not empty and holds no index; name another folder")
 
 
-def begin_version(folder: Path, settings: NearDupSettings, name: str) -> None:
-    """Prepare an index, which may be new, for a version that is to be written. Raises OSError.
-
-    What a run wrote of the version before it was stopped is removed.
-    """
-    if not (folder / ABOUT).exists():
-        make_folder(folder)
-        text = json.dumps(about_of(settings, KEY if settings.key is None else settings.key))
-        write_atomically(folder / ABOUT, [text.encode()], mode=0o644)
-    if (folder / name).exists():
-        shutil.rmtree(folder / name)
+def begin_version(place: Path | str, settings: NearDupSettings, name: str) -> None:
+    """Prepare an index, which may be new, for a version that is to be written. Raises OSError."""
+    key = KEY if settings.key is None else settings.key
+    IndexFolder(place).prepare(name, about_of(settings, key))
 
 
 def about_of(settings: NearDupSettings, key: int) -> dict[str, Any]:
@@ -94,9 +76,10 @@ def about_of(settings: NearDupSettings, key: int) -> dict[str, Any]:
     return about(settings.scope, engine.spec, engine.sketch_spec)
 
 
-def indexed_detector(folder: Path, settings: NearDupSettings, key: int) -> Detector:
-    """A detector that remembers the pages of an index. Raises InputError."""
-    check_about(str(folder), (folder / ABOUT).read_bytes(), about_of(settings, key))
+def indexed_detector(place: Path | str, settings: NearDupSettings, key: int) -> Detector:
+    """A detector that remembers the pages of an index. Raises InputError, OSError."""
+    folder = IndexFolder(place)
+    folder.check(about_of(settings, key))
     detector = make_detector(settings, key)
     detector.look_at_sites_only()
     for row in _rows(folder):
@@ -106,7 +89,7 @@ def indexed_detector(folder: Path, settings: NearDupSettings, key: int) -> Detec
 
 
 def write_version(
-    folder: Path, name: str, groups: Iterable[Decided], detector: Detector, token: str
+    place: Path | str, name: str, groups: Iterable[Decided], detector: Detector, token: str
 ) -> None:
     """Write what a run kept as a version of an index. Raises OSError.
 
@@ -115,8 +98,9 @@ def write_version(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    end = max((int(said.read_text()) for said in _complete(folder)), default=0)
-    make_folder(folder / name)
+    folder = IndexFolder(place)
+    end = max(folder.versions().values(), default=0)
+    folder.create(name)
     rows = _kept(groups, detector, token)
     types = (getattr(pa, ARROW.get(type, type))() for type in COLUMNS.values())
     schema = pa.schema(list(zip(COLUMNS, types, strict=True)))
@@ -127,8 +111,8 @@ def write_version(
         end += len(part)
         part.sort(key=itemgetter("site"))  # so that a site's rows are found without reading all
         table = pa.Table.from_pylist(part, schema)
-        pq.write_table(table, folder / name / f"part-{number:05}.parquet")
-    write_atomically(folder / name / SUCCESS, [str(end).encode()], mode=0o644)
+        pq.write_table(table, folder.part(name, number), filesystem=folder.files)
+    folder.complete(name, end)
 
 
 def _kept(groups: Iterable[Decided], detector: Detector, token: str) -> Iterator[dict[str, Any]]:
@@ -166,20 +150,13 @@ def _signed(number: int) -> int:
     return number - (number >> 63 << 64)
 
 
-def _complete(folder: Path) -> list[Path]:
-    """What ends each complete version."""
-    return [said for said in sorted(folder.glob(f"*/{SUCCESS}")) if said.stat().st_size]
-
-
-def _rows(folder: Path) -> Iterator[dict[str, Any]]:
+def _rows(folder: IndexFolder) -> Iterator[dict[str, Any]]:
     """The rows of complete versions."""
-    try:
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise InputError(f"{folder}: pip install 'scrapy-neardup[dedup]' ({error})") from error
-    for said in _complete(folder):
-        for part in sorted(said.parent.glob("*.parquet")):
-            with pq.ParquetFile(part) as file:
+    import pyarrow.parquet as pq
+
+    for version in folder.versions():
+        for part in folder.parts(version):
+            with pq.ParquetFile(part, filesystem=folder.files) as file:
                 for batch in file.iter_batches(columns=list(COLUMNS)):
                     yield from batch.to_pylist()
 

@@ -13,6 +13,7 @@ from typing import Any
 from scrapy_neardup.offline.dedup.deciding import Place, place_of
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.journal import Decided
+from scrapy_neardup.offline.file_systems import shown
 from scrapy_neardup.state.files import write_atomically
 
 TOTALS = ("records", "kept", "exact", "near", "damaged")
@@ -21,9 +22,9 @@ TOTALS = ("records", "kept", "exact", "near", "damaged")
 class Records:
     """Numbers of records in their files, by their places."""
 
-    def __init__(self, inputs: list[Input], token: str, against: Path | None = None) -> None:
+    def __init__(self, inputs: list[Input], token: str, against: Path | str | None = None) -> None:
         self.inputs = inputs
-        self.against = None if against is None else str(against)
+        self.against = None if against is None else shown(against)
         self.token = token
         self._firsts: list[list[int]] = [[0] for _ in inputs]  # of each chunk, and the next
 
