@@ -18,4 +18,5 @@ def bucket() -> Iterator[Callable[[str], str]]:
     files, _ = file_system(f"s3://name:secret@bucket?{options}")
     files.create_dir("bucket")
     yield lambda path: f"s3a://name:secret@bucket/{path}?{options}"
+    files.delete_dir_contents("bucket")  # the servers of a process share their data
     running.stop()

@@ -31,6 +31,7 @@ from scrapy_neardup.detect.detector import Detector  # noqa: E402
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, load_engine  # noqa: E402
 from scrapy_neardup.errors import InputError  # noqa: E402
 from scrapy_neardup.index import load_index  # noqa: E402
+from scrapy_neardup.offline.dedup.columns import Fields  # noqa: E402
 from scrapy_neardup.offline.file_systems import file_system  # noqa: E402
 from scrapy_neardup.spark import candidates, dedup  # noqa: E402
 from scrapy_neardup.spark.candidates import (  # noqa: E402
@@ -41,6 +42,7 @@ from scrapy_neardup.spark.candidates import (  # noqa: E402
 )
 from scrapy_neardup.spark.components import connected_components  # noqa: E402
 from scrapy_neardup.spark.decisions import first_of_each_text  # noqa: E402
+from scrapy_neardup.spark.records import read_pages  # noqa: E402
 from scrapy_neardup.spark.signatures import numbered, signed  # noqa: E402
 from scrapy_neardup.spark.storage import inputs_at  # noqa: E402
 
@@ -312,6 +314,27 @@ def test_the_command_reads_and_writes_object_storage(
     said = capsys.readouterr().err
     assert "s3a://bucket/out/decisions is there already" in said
     assert "secret" not in said
+
+
+def test_parts_of_big_files_are_read_as_the_files_are(
+    spark: SparkSession,
+    tmp_path: Path,
+    bucket: Callable[[str], str],  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [{"url": f"https://a.example/{n}", "text": prose(n % 40)} for n in range(60)]
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "pages.parquet", row_group_size=7)
+    files, folder = file_system(bucket("crawl"))
+    for path in tmp_path.iterdir():
+        with files.open_output_stream(f"{folder}/{path.name}", compression=None) as file:
+            file.write(path.read_bytes())
+    monkeypatch.setattr("scrapy_neardup.spark.records.PART_BYTES", 5_000)
+    for place in (tmp_path, bucket("crawl")):
+        found = read_pages(spark, [place], Fields())
+        assert found.rdd.getNumPartitions() > 10
+        read = sorted((row["url"], row["text"]) for row in found.collect())
+        assert read == sorted((row["url"], row["text"]) for row in rows * 2)
 
 
 def test_what_is_not_read_from_storage_is_refused(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyarrow.fs import LocalFileSystem
 
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.near import FEW_WORDS
@@ -17,6 +18,8 @@ from scrapy_neardup.offline.dedup.formats import records
 from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
 from scrapy_neardup.offline.dedup.reading import content_of
 from scrapy_neardup.offline.dedup.record import Damage, Page
+from scrapy_neardup.offline.file_systems import file_system
+from scrapy_neardup.spark.file_parts import PART_BYTES, parts
 from scrapy_neardup.spark.signatures import MARKUP
 from scrapy_neardup.spark.storage import inputs_at, local_copy
 
@@ -49,7 +52,7 @@ SCHEMA = pa.schema(
 
 
 def read_pages(spark: SparkSession, paths: Sequence[Path | str], fields: Fields) -> DataFrame:
-    """The pages of files and folders: url, text, markup, damage; a file is one task's work.
+    """The pages of files and folders: url, text, markup, damage; a part of a file is a task's work.
 
     text is null where a page has none, such as a picture; damage says what could not be
     read, with the file's name as url, and is null for a page. Paths are those of a file
@@ -65,8 +68,10 @@ def _files(path: Path | str) -> Iterator[dict[str, Any]]:
     """Rows of FILES; store is the URL by which a task finds the path, empty for a disk."""
     store = "" if isinstance(path, Path) else path
     found = find_inputs([path]) if isinstance(path, Path) else inputs_at(path)
+    files = LocalFileSystem() if isinstance(path, Path) else file_system(path)[0]
     for source in found:
-        yield source._asdict() | {"store": store, "path": str(source.path)}
+        for part in parts(source, files, PART_BYTES):
+            yield part._asdict() | {"store": store, "path": str(part.path)}
 
 
 def pages_of(batches: Batches, fields: Fields) -> Batches:
@@ -87,10 +92,10 @@ def _labelled(
     store: str, path: Path, rest: dict[str, Any], fields: Fields
 ) -> Iterator[tuple[str, Page | Damage]]:
     """The records of a row of FILES, each with what the file is called."""
-    label = Input(path, **rest).label
-    label = f"{store.partition('://')[0]}://{label}" if store else label
-    with local_copy(store, str(path)) if store else nullcontext(path) as copy:
-        for record in records(Input(copy, **rest), fields):
+    source = Input(path, **rest)
+    label = f"{store.partition('://')[0]}://{source.label}" if store else source.label
+    with local_copy(store, source) if store else nullcontext(path) as copy:
+        for record in records(source._replace(path=copy), fields):
             yield label, record
 
 

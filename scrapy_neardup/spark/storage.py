@@ -17,6 +17,7 @@ import pyarrow.parquet
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.inputs import HTML_SUFFIXES, Input, known, of_file
 from scrapy_neardup.offline.file_systems import file_system, shown
+from scrapy_neardup.spark.file_parts import copy_part
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,14 +55,20 @@ def _files_at(url: str) -> Iterator[str]:
 
 
 @contextmanager
-def local_copy(url: str, path: str) -> Iterator[Path]:
-    """A file at a URL as one on this machine's disk, for the block. Raises OSError."""
+def local_copy(url: str, source: Input) -> Iterator[Path]:
+    """A file at a URL as one on this machine's disk, for the block. Raises OSError.
+
+    Of a part of it, the rest of the copy is a hole.
+    """
     files, _ = file_system(url)
     with TemporaryDirectory(prefix="neardup-") as folder:
-        copy = Path(folder) / PurePosixPath(path).name
-        with files.open_input_stream(path, compression=None) as source, copy.open("wb") as target:
-            shutil.copyfileobj(source, target, COPIED_AT_ONCE)
-        yield copy
+        path = Path(folder) / source.path.name
+        with files.open_input_file(str(source.path)) as file, path.open("wb") as target:
+            if source.size is None:
+                shutil.copyfileobj(file, target, COPIED_AT_ONCE)
+            else:
+                copy_part(source, file, target)
+        yield path
 
 
 def write(df: DataFrame, url: str, success: bytes = b"") -> None:

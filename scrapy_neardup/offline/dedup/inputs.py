@@ -37,8 +37,9 @@ MAX_MEMBERS = 100_000  # of a WACZ
 class Input(NamedTuple):
     """A file of records, or a folder of HTML files; `kind` names its format.
 
-    start, size: of an archive that lies in another file, such as WACZ, in bytes. without: what of
-    a folder is no input.
+    start, size: of an archive that lies in another file, such as WACZ, in bytes; or of a part of
+    JSON lines or Parquet, whose records are those that begin there: lines, rows of row groups.
+    without: what of a folder is no input.
     """
 
     path: Path

@@ -30,6 +30,7 @@ class Unpacked(io.RawIOBase):
         self._is_packed = bool(packing)
         self._limits = limits
         self._n_bytes = 0
+        self._end: int | None = None
 
     @property
     def done(self) -> int:
@@ -39,8 +40,15 @@ class Unpacked(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def go_to(self, begin: int, end: int) -> None:
+        """Read the bytes from begin to end, and no others, of a file that is not packed."""
+        self._stored.seek(begin)
+        self._end = end
+
     def block(self, n_bytes: int) -> bytes:
         """The next bytes, at most so many; none at the end. No error loses what came before."""
+        if self._end is not None:
+            n_bytes = min(n_bytes, self._end - self.done)
         block = self._unpacked(n_bytes)
         self._n_bytes += len(block)
         if self._is_packed and self._n_bytes > max(FREE_BYTES, self._limits.ratio * self.done):

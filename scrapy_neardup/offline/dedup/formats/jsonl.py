@@ -19,6 +19,7 @@ from scrapy_neardup.offline.dedup.formats.stream import (
     rest_lost,
 )
 from scrapy_neardup.offline.dedup.lines import without
+from scrapy_neardup.offline.dedup.packing import Unpacked
 from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Chunk, Damage, Frame, Page
 
 DECODER = json.JSONDecoder()
@@ -43,7 +44,7 @@ class JsonLines(TextStream):
     def chunks(self) -> Iterator[Chunk]:
         """Whole lines. A line that is too long is passed over, never held."""
         with self.opened() as stream:
-            cutter = Cutter(stream)
+            cutter = Cutter(stream, begin=self._part_begins(stream))
             skipped = 0  # bytes of a line that is too long
             try:
                 for block in blocks(stream):
@@ -68,6 +69,16 @@ class JsonLines(TextStream):
             if skipped:
                 yield from cutter.damaged(skipped, self._too_long())
             yield from cutter.cut()
+
+    def _part_begins(self, stream: Unpacked) -> int:
+        """Go to the lines that begin in the input's part of the file; where the first does."""
+        if self.source.size is None:
+            return 0
+        first, end = self.source.start, self.source.start + self.source.size
+        begin = line_from(stream, first, end)
+        end = line_from(stream, end, self.source.path.stat().st_size) if begin < end else begin
+        stream.go_to(begin, end)
+        return begin
 
     def _cut(self, cutter: Cutter, lines: bytes) -> Iterator[Chunk]:
         cutter.data += lines
@@ -99,6 +110,19 @@ class JsonLines(TextStream):
         if isinstance(row, Damage):
             return row._replace(begin=frame.begin)
         return page_of(row, self.columns)
+
+
+def line_from(stream: Unpacked, begin: int, end: int) -> int:
+    """Where the first line begins that does not begin before a place; end if it is not there."""
+    if begin == 0:
+        return 0
+    stream.go_to(begin - 1, end)
+    at = begin - 1
+    for block in blocks(stream):
+        if (newline := block.find(b"\n")) >= 0:
+            return at + newline + 1
+        at += len(block)
+    return end
 
 
 def without_lines(raw: bytes, columns: Columns, lines: list[int]) -> bytes:

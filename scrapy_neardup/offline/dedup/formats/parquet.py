@@ -50,12 +50,22 @@ class Parquet:
         try:
             with self._opened() as file:
                 total, n_bytes = max(1, file.metadata.num_rows), self.source.n_bytes
-                for batch in file.iter_batches(ROWS, columns=self._roots(file.schema_arrow.names)):
+                roots, groups = self._roots(file.schema_arrow.names), self._groups(file.metadata)
+                begin = rows_before(file.metadata, groups)
+                for batch in file.iter_batches(ROWS, groups, roots):
                     done = n_bytes * (begin + batch.num_rows) // total
                     yield Chunk(number, begin, done, as_stream(batch), [batch.num_rows])
                     number, begin = number + 1, begin + batch.num_rows
         except Exception as error:
             yield Chunk(number, begin, 0, frames=[Frame(begin, damage=rest_lost(error))])
+
+    def _groups(self, metadata: Any) -> list[int] | None:
+        """The row groups that begin in the input's part of the file; None for the whole of it."""
+        first, size = self.source.start, self.source.size
+        if size is None:
+            return None
+        begins = enumerate(group_begins(metadata))
+        return [group for group, begin in begins if first <= begin < first + size]
 
     def _roots(self, names: list[str]) -> list[str]:
         """The columns in which those lie that are compared, or by which copies are told apart."""
@@ -121,6 +131,28 @@ class Parquet:
             if here and texts:
                 table = replaced(table, name, texts)
         return table
+
+
+def group_begins(metadata: Any) -> list[int]:
+    """Where each row group of a file begins."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    return [min(map(column_begin, columns_in(group))) for group in groups]
+
+
+def columns_in(group: Any) -> Iterator[Any]:
+    """The columns of a row group."""
+    return map(group.column, range(group.num_columns))
+
+
+def column_begin(column: Any) -> int:
+    """Where the pages of a column of a row group begin."""
+    begins = column.data_page_offset, column.dictionary_page_offset
+    return int(min(begin for begin in begins if begin))
+
+
+def rows_before(metadata: Any, groups: list[int] | None) -> int:
+    """The rows of a file before some of its row groups; None for all of them."""
+    return sum(metadata.row_group(group).num_rows for group in range(groups[0] if groups else 0))
 
 
 def filtered(table: Any, mask: list[bool]) -> Any:

@@ -103,11 +103,11 @@ def kept_raws(frames: Iterable[Frame], kept: Iterable[bool]) -> Iterator[bytes]:
 class Cutter:
     """Gathers records into chunks of about CHUNK_BYTES."""
 
-    def __init__(self, stream: Unpacked, head: bytes = b"") -> None:
+    def __init__(self, stream: Unpacked, head: bytes = b"", begin: int = 0) -> None:
         self.stream = stream
         self.head = head
         self.number = 0
-        self.begin = 0  # of the chunk under way
+        self.begin = begin  # of the chunk under way
         self.data = bytearray()
         self.sizes: list[int] = []
 
