@@ -69,6 +69,31 @@ def test_an_index_under_another_scope_is_refused(
     assert "of another specification" in capsys.readouterr().err
 
 
+DAMAGE = {
+    "about.json": b"{",
+    "0/_SUCCESS": b"-1",
+    "0/part-00000.parquet": b"PAR1",
+    "0/part-00001.parquet": "a file without the columns of an index",
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_index_is_refused_by_the_name_of_its_file(
+    name: str, tmp_path: Path, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = stored(tmp_path / "index", {"https://a.example/1": prose(1)})
+    damage = DAMAGE[name]
+    if isinstance(damage, bytes):
+        (index / name).write_bytes(damage)
+    else:
+        pq.write_table(pa.table({"n": [1], "id": ["https://a.example/1"]}), index / name)
+    command = ["dedup", str(source), "--out", str(tmp_path / "out"), "--against", str(index)]
+    assert main(command) == 2
+    told = capsys.readouterr().err
+    assert str(index / name) in told
+    assert "Traceback" not in told
+
+
 def pages(path: Path, numbers: range, host: str = "a.example") -> Path:
     rows = [{"url": f"https://{host}/{n}", "text": prose(n)} for n in numbers]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -18,6 +18,14 @@ from scrapy_neardup.offline.file_systems import file_system, shown
 from scrapy_neardup.state.files import write_atomically
 
 ABOUT, SUCCESS = "about.json", "_SUCCESS"
+MOST_DIGITS = 18  # of a place, which has 63 bits
+
+
+def damaged(file: str, why: object) -> InputError:
+    """The error for a file of an index that cannot be read."""
+    return InputError(
+        f"{file}: is damaged: {why}. Restore it; or remove its folder, and what it has is new again"
+    )
 
 
 class IndexFolder:
@@ -49,16 +57,23 @@ class IndexFolder:
     def check(self, about: dict[str, Any]) -> None:
         """Raise InputError if there is an index, and it is of another specification."""
         stored = self._read(ABOUT)
-        if stored is not None and json.loads(stored) != about:
+        try:
+            said = about if stored is None else json.loads(stored)
+        except ValueError as error:
+            raise damaged(f"{self}/{ABOUT}", error) from error
+        if said != about:
             raise InputError(
-                f"{self}: its signatures are of another specification: {stored.decode()}, not "
+                f"{self}: its signatures are of another specification: {json.dumps(said)}, not "
                 f"{json.dumps(about)}. Name another folder, or set what differs"
             )
 
     def versions(self, but: str | None = None) -> dict[str, int]:
-        """Names of complete versions → the first place that none of their rows has."""
+        """Names of complete versions → the first place that none of their rows has.
+
+        Raises InputError.
+        """
         said = {name: self._read(f"{name}/{SUCCESS}") for name in self._names()}
-        return {name: int(end) for name, end in said.items() if end and name != but}
+        return {name: self._end(name, end) for name, end in said.items() if end and name != but}
 
     def parts(self, version: str) -> list[str]:
         """The paths of its files of rows, on the file system."""
@@ -92,6 +107,11 @@ class IndexFolder:
     def complete(self, version: str, end: int) -> None:
         """The version counts from now on. end: beyond all places so far."""
         self._write(f"{version}/{SUCCESS}", str(end).encode())
+
+    def _end(self, version: str, said: bytes) -> int:
+        if not said.isdigit() or len(said) > MOST_DIGITS:
+            raise damaged(f"{self}/{version}/{SUCCESS}", f"{said[:MOST_DIGITS]!r} is no place")
+        return int(said)
 
     def _at(self, name: str) -> str:
         return f"{self._path}/{name}"

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from operator import itemgetter
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.factory import make_detector
 from scrapy_neardup.offline.dedup.copies import Keep
 from scrapy_neardup.offline.dedup.deciding import Place, name_of, place_of
-from scrapy_neardup.offline.dedup.index_folder import IndexFolder
+from scrapy_neardup.offline.dedup.index_folder import IndexFolder, damaged
 from scrapy_neardup.offline.dedup.journal import KEPT, Decided
 from scrapy_neardup.settings import NearDupSettings
 
@@ -78,14 +78,25 @@ def about_of(settings: NearDupSettings, key: int) -> dict[str, Any]:
 
 def indexed_detector(place: Path | str, settings: NearDupSettings, key: int) -> Detector:
     """A detector that remembers the pages of an index. Raises InputError, OSError."""
+    from pyarrow import ArrowException
+
     folder = IndexFolder(place)
     folder.check(about_of(settings, key))
     detector = make_detector(settings, key)
     detector.look_at_sites_only()
-    for row in _rows(folder):
-        is_indexed = row["words"] >= settings.min_words and not row["mostly_script"]
-        detector.restore(_page(row), is_indexed)
+    for version in folder.versions():
+        for part in folder.parts(version):
+            try:
+                _restore(detector, _rows(folder, part), settings.min_words)
+            except (ArrowException, LookupError, TypeError, ValueError) as error:
+                raise damaged(f"{folder}/{version}/{PurePosixPath(part).name}", error) from error
     return detector
+
+
+def _restore(detector: Detector, rows: Iterable[dict[str, Any]], min_words: int) -> None:
+    for row in rows:
+        is_indexed = row["words"] >= min_words and not row["mostly_script"]
+        detector.restore(_page(row), is_indexed)
 
 
 def write_version(
@@ -150,15 +161,12 @@ def _signed(number: int) -> int:
     return number - (number >> 63 << 64)
 
 
-def _rows(folder: IndexFolder) -> Iterator[dict[str, Any]]:
-    """The rows of complete versions."""
+def _rows(folder: IndexFolder, part: str) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as pq
 
-    for version in folder.versions():
-        for part in folder.parts(version):
-            with pq.ParquetFile(part, filesystem=folder.files) as file:
-                for batch in file.iter_batches(columns=list(COLUMNS)):
-                    yield from batch.to_pylist()
+    with pq.ParquetFile(part, filesystem=folder.files) as file:
+        for batch in file.iter_batches(columns=list(COLUMNS)):
+            yield from batch.to_pylist()
 
 
 def _page(row: dict[str, Any]) -> Page:
