@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.http import Response
+from scrapy.http import FormRequest, Response
 
 from scrapy_neardup.commands import main
 from scrapy_neardup.crawl import recrawl as recrawl_module
@@ -96,6 +96,27 @@ def test_links_of_a_page_that_is_not_due_are_followed_and_nothing_is_gone(
         clock.now += DAY
     assert outcome.urls
     assert mock_site.gets("/list") < 12
+    assert not_due(outcome) > 0
+
+
+class Members(Shop):
+    """Sends a form before it follows links."""
+
+    name = "members"
+
+    def parse_seed(self, response: Response) -> Iterator[Any]:
+        yield FormRequest(response.urljoin("/api"), formdata={"user": "anna"}, callback=self.inside)
+
+    def inside(self, response: Response) -> Iterator[Any]:
+        yield response.follow("/p/1")
+
+
+def test_a_form_is_sent_in_every_crawl(mock_site: MockSite, tmp_path: Path, clock: Clock) -> None:
+    add_shop(mock_site, N)
+    for _ in range(6):
+        outcome = revisit(mock_site, tmp_path, Members)
+        clock.now += DAY
+    assert mock_site.hits["POST", "/api"] == 6
     assert not_due(outcome) > 0
 
 

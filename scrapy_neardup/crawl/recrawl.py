@@ -164,9 +164,12 @@ class Recrawl:
     def _is_to_wait(self, request: Request, visit: Visit) -> bool:
         """Whether a page is not due. One that is asked for on purpose is; so are sitemaps.
 
-        Scrapy's HTTP cache would store our answer as the page.
+        So is what a form leads to: it may be a login. Scrapy's HTTP cache would store our answer
+        as the page.
         """
         if self._revisits is None or self._crawler.settings.getbool("HTTPCACHE_ENABLED"):
+            return False
+        if request.method != "GET" or request.body:
             return False
         if _callback(request) == SITEMAPS or IN_FULL in request.meta:
             return False
