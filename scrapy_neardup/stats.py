@@ -125,6 +125,9 @@ PAGES_ELSEWHERE = key(
     "pages/elsewhere",
     "pages that repeat a page of another site; kept unless NEARDUP_SCOPE is `all`",
 )
+PAGES_ERROR = key(
+    "pages/error", "pages kept because their status is 300 or more: what they say is of which URL"
+)
 PAGES_WITHOUT_TEXT = key("pages/without_text", "pages kept because they are not text")
 PAGES_WITHOUT_WORDS = key("pages/without_words", "pages kept because they have no words")
 PAGES_MOSTLY_SCRIPT = key(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from scrapy.utils.misc import load_object
@@ -80,8 +81,12 @@ class PageJudge:
         """Fill in what is decided about a page.
 
         From the look-up until the page is remembered nothing else runs, so that of two twins
-        under way one is the copy.
+        under way one is the copy. Error pages of a site say the same, each of another URL, which
+        is what their items report: they are not compared.
         """
+        if page.response.status >= HTTPStatus.MULTIPLE_CHOICES:
+            self._count(stats.PAGES_ERROR)
+            return
         if page.revisit is not None:  # now: a page with other words takes its earlier self's place
             page.was_kept = self._state.has_kept(page.response.url)
         judged = self._decision_of_copy(page)
