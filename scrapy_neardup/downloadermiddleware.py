@@ -105,7 +105,7 @@ class SeenUrlMiddleware:
                     return told
                 response = told
             is_page = 200 <= response.status < 300 or self.is_unread(response)
-            key = self.session.urls.answered(request) if is_page else None
+            key = self.session.urls.answered(request, response) if is_page else None
             if self.is_unread(response):
                 assert response.request is not None
                 request = response.request  # whose callback is ours

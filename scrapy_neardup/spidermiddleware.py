@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from typing import Any, Self
 
@@ -12,16 +11,9 @@ from scrapy.http import Request, Response
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.session import CrawlSession
+from scrapy_neardup.crawl.start_urls import carries_nothing
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.near import FEW_WORDS
-
-# What of request.meta says how a page is fetched, or where its link was found. All other keys are
-# the spider's, by which it may pass on what it read.
-HOW_FETCHED = re.compile(
-    "download_|dont_|handle_httpstatus_|redirect_|retry_|max_retry_times|allow_offsite|cookiejar|"
-    "proxy|bindaddress|depth|is_start_request|give_up_log_level|neardup_|playwright|splash|zyte_|_|"
-    "rule$|link_text$"
-)
 
 
 class NearDuplicateSpiderMiddleware:
@@ -128,10 +120,3 @@ class NearDuplicateSpiderMiddleware:
         if request is None or decision.original is None:
             return False
         return key(request) == key(request.replace(url=decision.original))
-
-
-def carries_nothing(request: Request) -> bool:
-    """Whether a request is a link and no more: no form, and nothing that an item is built of."""
-    if request.method != "GET" or request.body or request.cb_kwargs:
-        return False
-    return all(HOW_FETCHED.match(str(key)) for key in request.meta)

@@ -22,7 +22,7 @@ class TinyFilter(LayeredBloomFilter):
 
 
 class LetsPass(BaseDupeFilter):
-    """Lets each request come to the middleware, and does not say that it is to be made again."""
+    """Lets each request come to the middleware, and means that it is to be made."""
 
     def request_seen(self, request: Request) -> bool:
         return False
@@ -32,7 +32,7 @@ SEEN_AGAIN = {"DUPEFILTER_CLASS": LetsPass}
 
 
 def test_a_url_fetched_before_is_not_fetched_again(mock_site: MockSite) -> None:
-    outcome = crawl_requests(mock_site, "/page/1", "/page/1", "/page/2", settings=SEEN_AGAIN)
+    outcome = crawl_requests(mock_site, "/page/1", "/page/1?utm_id=1", "/page/2")
     assert mock_site.gets("/page/1") == 1
     assert outcome.urls == [mock_site.url("/page/1"), mock_site.url("/page/2")]
     assert outcome.stat("urls/dropped") == 1
@@ -74,11 +74,11 @@ def test_the_errback_hears_why(mock_site: MockSite) -> None:
 
         def parse_seed(self, response: Response) -> Iterator[Any]:
             yield Request(mock_site.url("/page/1"), errback=self.failed, priority=1)
-            yield Request(mock_site.url("/page/1"), errback=self.failed)
+            yield Request(mock_site.url("/page/1?utm_id=1"), errback=self.failed)
 
-    crawl(Listening, SEEN_AGAIN, seed=mock_site.url("/page/seed"))
+    crawl(Listening, seed=mock_site.url("/page/seed"))
     assert [type(e).__name__ for e in heard] == ["UrlAlreadyFetched"]
-    assert mock_site.url("/page/1") in str(heard[0])
+    assert mock_site.url("/page/1?utm_id=1") in str(heard[0])
 
 
 def test_a_retried_request_is_delivered(mock_site: MockSite) -> None:
@@ -202,9 +202,7 @@ def test_a_start_request_is_remembered(mock_site: MockSite) -> None:
         async def start(self) -> Any:
             yield Request(mock_site.url("/page/1"), callback=self.parse_seed)
 
-    outcome = crawl(
-        Starting, SEEN_AGAIN, requests=lambda: iter([Request(mock_site.url("/page/1"))])
-    )
+    outcome = crawl(Starting, requests=lambda: iter([Request(mock_site.url("/page/1?utm_id=1"))]))
     assert mock_site.gets("/page/1") == 1
     assert outcome.stat("urls/dropped") == 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from math import inf
 from time import monotonic
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from scrapy.crawler import Crawler
-from scrapy.dupefilters import BaseDupeFilter
-from scrapy.http import Request
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
+from scrapy.http import Request, Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
 
@@ -26,6 +26,7 @@ from scrapy_neardup.crawl.request_tracker import (
     had_dont_filter,
     is_of_spider,
 )
+from scrapy_neardup.crawl.start_urls import StartUrls
 from scrapy_neardup.crawl.url_skipping import UrlSkipping
 from scrapy_neardup.factory import make_queued_urls, make_rules
 from scrapy_neardup.settings import NearDupSettings
@@ -38,13 +39,14 @@ from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
 if TYPE_CHECKING:
     from scrapy_neardup.fleet.worker import FleetWorker
 
+Name = Callable[[Request], bytes | None]
+
 NOT_MADE = b""  # no key is empty
 
 # What a URL is new in, by the first layer of the filter that had not seen it.
 NOVELTY = {1: stats.URLS_NEW_HOST, 2: stats.URLS_NEW_DIRECTORY}
 
 AHEAD_S = 2.0  # for which an answer counts: another worker may fetch the URL meanwhile
-MAX_STARTS = 2**16  # start URLs that are remembered; links back to further ones are fetched
 
 
 class SeenUrls:
@@ -90,10 +92,10 @@ class SeenUrls:
         self._attempt = attempt
         self._count = count
         self._is_inspection = is_inspection(crawler)
-        self._is_unfiltered = filters_nothing(crawler)
+        self._name_in_run = name_in_run(crawler, self.key)
         self._queued = make_queued_urls(settings)
         self._forgets = settings.ttl is not None
-        self._starts: dict[bytes, str] = {}  # key of a start URL fetched in this run → callback
+        self._starts = StartUrls()
         self._keys: WeakKeyDictionary[Request, bytes | None] = WeakKeyDictionary()
         self._asked_ahead: WeakKeyDictionary[Request, tuple[float, Future[Any]]]
         self._asked_ahead = WeakKeyDictionary()
@@ -254,32 +256,20 @@ class SeenUrls:
         return bool(self._attempt("filter", self._fetched.__contains__, key))
 
     def _knows(self, request: Request, key: bytes) -> bool:
-        return self.seen(key) or self._was_start(request, key)
+        return key in self._starts.parsers or self.seen(key)
 
-    def _was_start(self, request: Request, key: bytes) -> bool:
-        """Whether a link leads back to a start URL of this run, and to the same callback.
-
-        Another callback may find there what the start's did not.
-        """
-        return key in self._starts and self._starts[key] == parser_of(request)
-
-    def answered(self, request: Request) -> bytes | None:
+    def answered(self, request: Request, response: Response) -> bytes | None:
         """A request brought a page: the key of its URL if that counts as seen by it."""
         if request.meta.get("neardup_skip"):
             return None
-        if not had_dont_filter(request):
-            key = self.key(request)
-            if key is not None and self._is_unfiltered:
-                self._attempt("filter", self._queued.add, key)
-            return key
-        if request.meta.get("is_start_request"):
-            self._remember_start(request)
-        return None
-
-    def _remember_start(self, request: Request) -> None:
-        key, parser = self.key(request), parser_of(request)
-        if key is not None and parser is not None and len(self._starts) < MAX_STARTS:
-            self._starts[key] = parser
+        key = self.key(request)
+        self._starts.answered(request, response, key)
+        if had_dont_filter(request):
+            return None
+        name = None if self._name_in_run is None else self._name_in_run(request)
+        if name is not None:
+            self._attempt("filter", self._queued.add, name)
+        return key
 
     def completed(self, key: bytes) -> None:
         """A page is done: once it is delivered, later crawls know its URL, and other workers."""
@@ -320,14 +310,21 @@ class SeenUrls:
             return "dont_filter" if request.dont_filter else "inline"
         if request.dont_filter or had_dont_filter(request):
             return "dont_filter"
-        if self._is_unfiltered and self._was_answered(request):
+        if self._may_be_fetched_again(request):
             return "unfiltered"
-        return "redirect" if self._returns_to_its_chain(request) else None
+        if self._returns_to_its_chain(request):
+            return "redirect"
+        return "start" if self._shows_more_now(request) else None
 
-    def _was_answered(self, request: Request) -> bool:
-        """Whether this run has fetched a request's URL, where Scrapy is told to filter nothing."""
+    def _may_be_fetched_again(self, request: Request) -> bool:
+        """Whether this run has fetched a request's URL, and its dupefilter let it pass again."""
+        name = None if self._name_in_run is None else self._name_in_run(request)
+        return name is not None and bool(self._attempt("filter", self._queued.__contains__, name))
+
+    def _shows_more_now(self, request: Request) -> bool:
+        """Whether a request leads back to a start URL for the first time, to something else."""
         key = self.key(request)
-        return key is not None and bool(self._attempt("filter", self._queued.__contains__, key))
+        return key in self._starts.parsers and self._starts.may_differ(request, key)
 
     def _returns_to_its_chain(self, request: Request) -> bool:
         """Whether a redirect leads back to a URL it came through, as cookie walls do."""
@@ -338,18 +335,24 @@ class SeenUrls:
         return any(self.key(request.replace(url=url)) == key for url in chain)
 
 
-def parser_of(request: Request) -> str | None:
-    """The name of the method that gets the response; None where a name does not tell which."""
-    if request.callback is None:
-        return "parse"
-    name = callback_of(request)
-    return name if name is not None and name.isidentifier() else None
+def name_in_run(crawler: Crawler, key: Name) -> Name | None:
+    """By what a run knows the URLs that are fetched again if the dupefilter lets them pass.
 
-
-def filters_nothing(crawler: Crawler) -> bool:
-    """Whether Scrapy is told to make requests again: by the dupefilter that filters none."""
+    None for Scrapy's own, which lets none pass that we would not, and for ours, which asks us. Our
+    key if all requests are to be made. A project's may tell requests apart by what we do not know,
+    as the store in their meta: the URL as it stands, so that our key still tells which others are
+    the same.
+    """
     dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
-    return getattr(dupefilter, "request_seen", None) is BaseDupeFilter.request_seen
+    if getattr(dupefilter, "request_seen", None) is BaseDupeFilter.request_seen:
+        return key
+    is_known = dupefilter is RFPDupeFilter or getattr(dupefilter, "asks_session", False)
+    return None if is_known else as_it_stands
+
+
+def as_it_stands(request: Request) -> bytes:
+    """The URL of a request."""
+    return request.url.encode()
 
 
 def is_inspection(crawler: Crawler) -> bool:

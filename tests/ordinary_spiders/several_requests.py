@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import scrapy
 from mock_site import Reply, prose
 from scrapy import Request, signals
+from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import DontCloseSpider
 
 from .cases import IndexSpider, Local, case
@@ -261,6 +262,28 @@ class ErrorPageSpider(IndexSpider):
         yield {"status": response.status, "article": int(response.url.rpartition("/")[2])}
 
 
+@case(gone)
+class BrokenLinkSpider(IndexSpider):
+    """Of pages that are no more, their addresses are what is reported."""
+
+    name = "broken-links"
+    handle_httpstatus_list: ClassVar = [410]
+
+    def parse_page(self, response):
+        yield {"broken": response.url, "status": response.status}
+
+
+@case(gone)
+class BrokenLinkErrbackSpider(Local, scrapy.Spider):
+    name = "broken-links-from-errback"
+
+    def parse(self, response):
+        yield from response.follow_all(css="a.entry", errback=self.failed)
+
+    def failed(self, failure):
+        yield {"broken": failure.value.response.url, "status": failure.value.response.status}
+
+
 def currencies(site: OrdinarySite, root: str) -> None:
     """One URL whose price depends on who asks."""
 
@@ -286,6 +309,51 @@ class CookieSpider(Local, scrapy.Spider):
 
     def parse(self, response):
         yield {"price": response.css("b::text").get(), "currency": response.meta["cookiejar"]}
+
+
+class ByCurrency(RFPDupeFilter):
+    """The project's own: requests are told apart by what the spider passes on, too."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.known = set()
+
+    def request_seen(self, request):
+        one = request.url, request.meta.get("cookiejar")
+        return one in self.known or bool(self.known.add(one))
+
+
+class NotPrices(RFPDupeFilter):
+    """The project's own: some URLs may be asked for as often as the spider likes."""
+
+    def request_seen(self, request):
+        return "/price" not in request.url and super().request_seen(request)
+
+
+def currencies_of_a_price(site: OrdinarySite, root: str) -> None:
+    currencies(site, root)
+    site.routes[f"{root}/price"] = site.routes[f"{root}/"]
+    site.index(f"{root}/", [])
+
+
+@case(currencies_of_a_price)
+class DupeFilterSpider(Local, scrapy.Spider):
+    name = "dupefilter-of-the-project"
+    custom_settings: ClassVar = {"DUPEFILTER_CLASS": ByCurrency, "CONCURRENT_REQUESTS": 1}
+
+    def parse(self, response):
+        for currency in ("euros", "dollars", "yen", "pounds", "roubles"):
+            cookies, meta = {"currency": currency}, {"cookiejar": currency}
+            yield Request(f"{self.root}/price", self.price, cookies=cookies, meta=meta)
+
+    def price(self, response):
+        yield {"price": response.css("b::text").get(), "currency": response.meta["cookiejar"]}
+
+
+@case(currencies_of_a_price)
+class DupeFilterListSpider(DupeFilterSpider):
+    name = "dupefilter-that-lets-some-pass"
+    custom_settings: ClassVar = {"DUPEFILTER_CLASS": NotPrices, "CONCURRENT_REQUESTS": 1}
 
 
 def headers(site: OrdinarySite, root: str) -> None:

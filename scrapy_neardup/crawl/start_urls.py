@@ -1,0 +1,89 @@
+"""Start URLs of this run: a link back to one is dropped, unless it may show something else now.
+
+Scrapy fetches a start URL again for the first link back to it. That is a download too many on most
+sites, and on those that ask for a login, an age or a cookie it is the one that brings the pages.
+"""
+
+from __future__ import annotations
+
+import re
+
+from scrapy.http import Request, Response
+
+from scrapy_neardup.crawl.recorder import callback_of
+from scrapy_neardup.crawl.request_tracker import had_dont_filter
+from scrapy_neardup.detect.sites import site_of
+
+MAX_STARTS = 2**16  # that are remembered; links back to further ones are fetched
+
+ASK_ONLY = "GET", "HEAD"
+
+# What of request.meta says how a page is fetched, or where its link was found. All other keys are
+# the spider's, by which it may pass on what it read.
+HOW_FETCHED = re.compile(
+    "download_|dont_|handle_httpstatus_|redirect_|retry_|max_retry_times|allow_offsite|cookiejar|"
+    "proxy|bindaddress|depth|is_start_request|give_up_log_level|neardup_|playwright|splash|zyte_|_|"
+    "rule$|link_text$"
+)
+
+
+class StartUrls:
+    """What is known of the start URLs that this run has fetched."""
+
+    def __init__(self) -> None:
+        self.parsers: dict[bytes, str] = {}  # key of a URL → the method that got its page
+        self._sites: dict[str, bool] = {}  # of them → whether it may show something else now
+
+    def answered(self, request: Request, response: Response, key: bytes | None) -> None:
+        """A page has come. Of another request for a start URL, it is like any other from now on.
+
+        So is a start that Scrapy's dupefilter was asked about: it lets no link back to it pass.
+        """
+        is_start = "is_start_request" in request.meta and had_dont_filter(request)
+        if is_start:
+            self._remember(request, key)
+        elif key in self.parsers:
+            del self.parsers[key]
+        was_redirected = "redirect_urls" in request.meta and not is_start
+        if was_redirected or request.method not in ASK_ONLY or b"Set-Cookie" in response.headers:
+            self._opened(request)
+
+    def _remember(self, request: Request, key: bytes | None) -> None:
+        parser = parser_of(request)
+        if key is not None and parser is not None and len(self.parsers) < MAX_STARTS:
+            self.parsers[key] = parser
+            self._sites.setdefault(site_of(request.url), False)
+
+    def _opened(self, request: Request) -> None:
+        """A form or a cookie, maybe of what redirected, may have opened what a site has to show."""
+        site = site_of(request.url)
+        if site in self._sites:
+            self._sites[site] = True
+
+    def may_differ(self, request: Request, key: bytes) -> bool:
+        """Whether a request for a start URL, one of `parsers`, may bring something new.
+
+        Another callback may find there what the start's did not, and so may one that is given
+        something else.
+        """
+        return (
+            self.parsers[key] != parser_of(request)
+            or not carries_nothing(request)
+            or "redirect_urls" in request.meta
+            or self._sites[site_of(request.url)]
+        )
+
+
+def parser_of(request: Request) -> str | None:
+    """The name of the method that gets the response; None where a name does not tell which."""
+    if request.callback is None:
+        return "parse"
+    name = callback_of(request)
+    return name if name is not None and name.isidentifier() else None
+
+
+def carries_nothing(request: Request) -> bool:
+    """Whether a request is a link and no more: no form, and nothing that an item is built of."""
+    if request.method != "GET" or request.body or request.cb_kwargs:
+        return False
+    return all(HOW_FETCHED.match(str(key)) for key in request.meta)
