@@ -24,6 +24,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,6 +78,23 @@ with open(sys.argv[1]) as file, gzip.open(sys.argv[2] + "/kept.jsonl.gz", "wt", 
         if not detector.decide(detector.read(page["url"], page["text"])).is_duplicate:
             out.write(json.dumps({"id": page["id"]}) + "\\n")
 """
+SPARK = """
+import gzip, json, sys
+sys.path.insert(0, "")
+from pathlib import Path
+from benchmarks.spark import shuffle_bytes, spark_session
+from scrapy_neardup.spark import dedup
+source, out = sys.argv[1:3]
+with spark_session(Path(out)) as spark:
+    dedup(spark.read.json(source), id="url").decisions.write.parquet(out + "/decisions")
+    kept = spark.read.parquet(out + "/decisions").where("kind not in ('exact', 'near')")
+    with gzip.open(out + "/kept.jsonl.gz", "wt", 1) as file:
+        for row in kept.toLocalIterator():
+            file.write(json.dumps({"id": row["id"].rpartition("/")[2]}) + "\\n")
+stages = shuffle_bytes(Path(out)).values()
+told = {"shuffle MB": round(sum(stage["shuffle_written_mb"] for stage in stages))}
+Path(out, "told.json").write_text(json.dumps(told))
+"""
 GZIP = """
 import gzip, shutil, sys
 with open(sys.argv[1], "rb") as file, gzip.open(sys.argv[2] + "/kept.jsonl.gz", "wb", 6) as out:
@@ -99,14 +118,15 @@ PEERS = {
     "text-dedup simhash": TEXT_DEDUP.replace("METHOD", "simhash"),
     "gzip -6 (nothing else)": GZIP,
 }
-OURS, ALONE = "scrapy neardup dedup", "its detector alone"
+OURS = "scrapy neardup dedup"
+PROGRAMS = {"its detector alone": DETECTOR, "the same on Spark": SPARK}  # of ours
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dedup_peers", description=__doc__)
     parser.add_argument("--pages", type=int, default=100_000)
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--only", nargs="+", default=[OURS, ALONE, *PEERS])
+    parser.add_argument("--only", nargs="+", default=[OURS, *PROGRAMS, *PEERS])
     parser.add_argument("--python", default=sys.executable, help="that has the peers")
     parser.add_argument("--limit", type=float, default=900, help="seconds for each program")
     parser.add_argument("--json", metavar="FILE", type=Path)
@@ -173,20 +193,21 @@ def measured(
         command += ["--out", str(out / "ours"), "--jobs", str(cores)]
     else:
         program = out / "program.py"
-        program.write_text(DETECTOR if name == ALONE else PEERS[name], encoding="utf-8")
-        python = sys.executable if name == ALONE else python
+        program.write_text((PROGRAMS | PEERS)[name], encoding="utf-8")
+        python = sys.executable if name in PROGRAMS else python
         command = [python, str(program), str(source), str(out), str(cores)]
     took = timed(["taskset", "-c", f"0-{cores - 1}", *command], limit_s)
     row = {"program": name, "cores": cores, "CPU s": round(took.cpu_s, 1)}
     if took.failed:
         return row | {"failed": took.failed}
-    kept = kept_ids(out)
+    kept, told = kept_ids(out), out / "told.json"
     return row | {
         "pages/s": round(len(sources) / took.wall_s),
         "wall s": round(took.wall_s, 1),
         "CPU s of the main process": round(took.main_cpu_s, 1),
         "peak MB": round(took.peak_mb),
         **scores(sources, kept),
+        **(json.loads(told.read_text()) if told.exists() else {}),
     }
 
 
@@ -205,16 +226,18 @@ def timed(command: list[str], limit_s: float) -> Timed:
     began = time.monotonic()
     cpu: dict[int, float] = {}
     peak = 0.0
-    # A file: a pipe that nobody reads holds programs up that write a lot to it. A group of its own:
-    # processes of a fork server are nobody's children when they end.
+    # A file: a pipe that nobody reads holds programs up that write a lot to it. A session of its
+    # own: processes of a fork server are nobody's children when they end, and Spark's make groups.
     with tempfile.TemporaryFile() as told:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=told, process_group=0)
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=told, start_new_session=True
+        )
         while process.poll() is None:
-            seconds, megabytes = of_group(process.pid)
+            seconds, megabytes = of_session(process.pid)
             cpu |= seconds
             peak = max(peak, megabytes)
             if time.monotonic() - began > limit_s:
-                os.killpg(process.pid, signal.SIGKILL)
+                end(seconds)
                 process.wait()
                 why = f"stopped after {limit_s:,.0f} s"
                 return Timed(limit_s, sum(cpu.values()), cpu.get(process.pid, 0.0), peak, why)
@@ -226,13 +249,20 @@ def timed(command: list[str], limit_s: float) -> Timed:
     return Timed(wall, sum(cpu.values()), cpu.get(process.pid, 0.0), peak, failed)
 
 
-def of_group(group: int) -> tuple[dict[int, float], float]:
-    """CPU seconds of each process of a group, and their memory together."""
+def end(pids: Iterable[int]) -> None:
+    """Kill processes, some of which may have ended."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def of_session(session: int) -> tuple[dict[int, float], float]:
+    """CPU seconds of each process of a session, and their memory together."""
     cpu, megabytes, tick = {}, 0.0, os.sysconf("SC_CLK_TCK")
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[2]) != group:
+            if int(fields[3]) != session:
                 continue
             cpu[int(folder.name)] = (int(fields[11]) + int(fields[12])) / tick
             megabytes += int(fields[21]) * resource.getpagesize() / 1e6
