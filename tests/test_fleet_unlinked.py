@@ -1,6 +1,7 @@
 """Pages that no worker of a fleet finds linked any more are gone; in doubt none is."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -514,3 +515,39 @@ def test_whatever_the_server_says_nothing_is_gone(what: str) -> None:
         except Unanswered:
             pass
         worker.fleet.release()
+
+
+@pytest.mark.parametrize("is_read_first", [True, False])
+def test_a_page_that_another_worker_read_in_the_run_is_not_gone(
+    is_read_first: bool, hands: Any, server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = hands()
+    first.read(*range(6))
+    first.end()
+    one, two = hands(), hands()
+    one.asks(3)
+    one.asks(4)
+    one.read(0, 1, 2, 5)
+    if is_read_first:
+        two.asks(3)
+        two.read(3)
+    for number in (3, 4):  # 404
+        one.visits.leaving(b"%16d" % number)
+    departures = one.visits.departures(True, 0)
+    assert [left.url for left in departures] == [
+        f"https://a.example/{number}" for number in ((4,) if is_read_first else (3, 4))
+    ]
+    if not is_read_first:
+        two.asks(3)
+        two.read(3)
+        two.asks(0)  # answered once the server has what it was told before
+    one.visits.conclude(departures)
+    one.visits.end("finished")
+    assert two.end() == {}
+    assert main(["changes", server.url, "--tombstones"]) == 0
+    told = capsys.readouterr().out
+    assert "https://a.example/4" in told
+    assert "https://a.example/3" not in told
+    assert main(["changes", server.url, "--json"]) == 0
+    changes = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [one["url"] for one in changes if one["status"] == "gone"] == ["https://a.example/4"]

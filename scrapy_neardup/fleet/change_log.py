@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import quote, unquote
 
+from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.fleet import visit_scripts as scripts
 from scrapy_neardup.fleet.protocol import Call, shard_of_site, shards_of
 from scrapy_neardup.sqlite_files import is_time
@@ -41,23 +42,28 @@ class ChangeLog:
 
     def add(self, site: str, change: Change) -> None:
         """Something happened to a page of a site. Of what happens twice the last one stands."""
-        self._send(site, *self.entry(change))
+        self._send(site, *self._entry(change))
 
     def take_back(self, site: str, status: Status, url: str) -> None:
         """It did not happen."""
         self._send(site, _name(status, url), "")
 
-    def entry(self, change: Change) -> tuple[bytes, str]:
+    def _entry(self, change: Change) -> tuple[bytes, str]:
         """What the server is told of a change: its name, and the rest."""
         told = json.dumps([change.time, change.target, _shortened(change.what)])
         return _name(change.status, change.url), told
 
-    def key(self, site: str) -> str:
+    def arguments(self, change: Change) -> tuple[str, int, bytes, str]:
+        """For a script that adds a change: where, for how many milliseconds, its name, the rest."""
+        name, told = self._entry(change)
+        return self._key(site_of(change.url)), scripts.LOG_MS, name, told
+
+    def _key(self, site: str) -> str:
         """Where on the server the changes of a site are."""
         return log_key(shard_of_site(self._prefix, site), self._spider, self._run)
 
     def _send(self, site: str, name: bytes, told: str) -> None:
-        self._tell(Call(scripts.LOG, self.key(site), (name, told), bool, merges=True))
+        self._tell(Call(scripts.LOG, self._key(site), (name, told), bool, merges=True))
 
 
 def _name(status: Status, url: str) -> bytes:

@@ -306,9 +306,9 @@ class Unlinked:
         """Ask the server to mark a page as gone or moved, if it still is as it was."""
         run, now = self._run, time.time()
         status, url = status_of(home), one.visit.url
-        name, told = self._log.entry(Change(run.number, now, status, url, home, None))
+        change = Change(run.number, now, status, url, home, None)
         arguments: list[Any] = [run.number, b"d" + Reader(run.spider, "").id, run.ttl_ms, one.page]
-        arguments += [self._log.key(site_of(url)), LOG_MS, name, told]
+        arguments += self._log.arguments(change)
         numbers = {b"w" + worker: n[shard] for worker, n in self._told.items() if shard in n}
         arguments += [run.notes(shard), len(numbers), *chain.from_iterable(numbers.items())]
         for reader, record, visit, its_run, first in one.visits:

@@ -138,6 +138,44 @@ return 1
 """
 )
 
+_READ_SINCE = (
+    _PAGE
+    + f"local GONE = {int(Status.GONE)}"
+    + """
+-- Whether a worker of a run, or of a later one, has read a page, or completed it.
+local function is_read(page, reader, spider, run)
+  local done, known = unpack(redis.call('HMGET', page, 'd' .. spider, 'r' .. reader))
+  if tonumber(done or '0') >= run then return true end
+  if not known then return false end
+  return struct.unpack('>d', known) >= run and string.byte(known, 13) < GONE
+end
+"""
+)
+
+# ARGV: key, reader, spider, run. Answer: whether a worker has read the page in that run.
+IS_READ = (
+    _READ_SINCE + "return is_read(of(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])) and 1 or 0"
+)
+
+# ARGV: key, reader, spider, run, the record that says that the page has left, milliseconds after
+# which it is forgotten (0: never), name of the spider; the list of changes, milliseconds for which
+# it is kept, name and value of the change. Answer: whether the page has left: not if another worker
+# has read it in that run.
+LEAVE = (
+    _READ_SINCE
+    + MARKING
+    + """
+local page = of(ARGV[1])
+if is_read(page, ARGV[2], ARGV[3], tonumber(ARGV[4])) then return 0 end
+redis.call('HSET', page, 'r' .. ARGV[2], ARGV[5])
+if tonumber(ARGV[6]) > 0 then redis.call('PEXPIRE', page, ARGV[6]) end
+redis.call('ZREM', place(ARGV[7], ARGV[1]))
+redis.call('HSET', ARGV[8], ARGV[10], ARGV[11])
+redis.call('PEXPIRE', ARGV[8], ARGV[9])
+return 1
+"""
+)
+
 # ARGV: key, spider, run, milliseconds as above. Answer: whether it was the newest run.
 DONE = (
     _PAGE

@@ -289,11 +289,16 @@ class SharedVisits(Visits):
 
     def _tell(self, visit: Visit) -> None:
         reader = Reader(self._name, visit.callback)
-        run, first = self._of_fleet(visit.run), self._of_fleet(visit.first)
-        record = pack(visit, reader, self._worker, run, first, self._key)
-        arguments = (visit.key, reader.id, self.shared_run, record, self._ttl_ms, self._spider_name)
+        arguments = (visit.key, reader.id, self.shared_run, *self._stored(visit))
         self._links.reads(reader)
         self._link.tell(Call(scripts.PUT, self._site(visit.url), arguments, bool))
+
+    def _stored(self, visit: Visit) -> tuple[bytes, int, str]:
+        """What a script that stores a visit is given: the record, for how long, whose."""
+        reader = Reader(self._name, visit.callback)
+        run, first = self._of_fleet(visit.run), self._of_fleet(visit.first)
+        record = pack(visit, reader, self._worker, run, first, self._key)
+        return record, self._ttl_ms, self._spider_name
 
     def passed(self, visit: Visit) -> None:
         """A page was passed over: it is not due."""
@@ -339,7 +344,16 @@ class SharedVisits(Visits):
     def departures(self, links_tell: bool, depth_limit: int) -> list[Departure]:
         """The pages that this worker found to have left. What links tell, all workers find out."""
         self._links_tell = links_tell and not depth_limit
-        return super().departures(False, depth_limit)
+        found = super().departures(False, depth_limit)
+        asked = [self._link.ask(self._about(scripts.IS_READ, one, (), bool)) for one in found]
+        return [one for one, answer in zip(found, asked, strict=True) if not _is_true(answer)]
+
+    def _about(
+        self, script: str, left: Departure, arguments: tuple[Any, ...], read: Callable[[Any], Any]
+    ) -> Call:
+        reader = Reader(self._name, left.callback)
+        which = (left.key, reader.id, self._spider_id, self.shared_run)
+        return Call(script, self._site(left.url), which + arguments, read)
 
     def minor(self, pages: list[tuple[bytes, str, str]]) -> None:
         """Pages that count as CHANGED in this run are MINOR."""
@@ -352,11 +366,10 @@ class SharedVisits(Visits):
         super().conclude(departures)
         now = time.time()
         for one in departures:
-            status = status_of(one.target)
-            self._told_of(Change(self.run, now, status, one.url, one.target, None))
             row = self._db.execute(VISIT_OF, (one.key, self.spider, one.callback)).fetchone()
-            if row is not None:
-                self._tell(Visit(*row))
+            change = Change(self.run, now, status_of(one.target), one.url, one.target, None)
+            arguments = (*self._stored(Visit(*row)), *self._log.arguments(change))
+            self._link.tell(self._about(scripts.LEAVE, one, arguments, bool))
 
     def _inherited(self, left: Departure) -> Iterator[Visit]:
         for visit in super()._inherited(left):
@@ -498,6 +511,14 @@ def _begun(answer: Any) -> int:
     if not 0 < run < 1000 * MAX_TIME_S:
         raise ValueError("a run that no clock began")
     return run
+
+
+def _is_true(answer: Future[Any]) -> bool:
+    """What the server answers to a question of yes or no; no if it does not."""
+    try:
+        return bool(answer.result())
+    except Unanswered:
+        return False
 
 
 def _put_bounded(told: dict[bytes, T], key: bytes, value: T) -> None:
