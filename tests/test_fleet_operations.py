@@ -1,13 +1,20 @@
 """What an operator does with a fleet: `scrapy neardup fleet …` against a real server."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from crawls import PagesSpider, crawl
 from fleets import RunningServer, Worker, running_cluster, running_server
-from mock_site import prose
+from mock_site import MockSite, page, prose
+from scrapy import Request
+from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
+
+import redis
 
 from scrapy_neardup.commands import main
 from scrapy_neardup.fleet.frontier import SharedFrontier
@@ -110,6 +117,57 @@ def test_pages_of_a_site_are_forgotten_and_no_others(server: RunningServer) -> N
     assert other.decide("https://one.example/x", prose(7)).kind == "new"
     assert other.decide("https://two.example/x", prose(7)).kind == "exact"
     other.close()
+
+
+class Offers(PagesSpider):
+    name = "offers"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "price": response.url.rpartition("=")[2]}
+
+
+@pytest.mark.parametrize("recrawl", ["", "changed"])
+def test_items_of_a_site_that_was_forgotten_are_kept_again(
+    server: RunningServer, mock_site: MockSite, tmp_path: Path, recrawl: str
+) -> None:
+    urls = [mock_site.add(f"/offer?price={i}", page(prose("an offer"))) for i in range(4)]
+    settings = {"NEARDUP_BACKEND": server.url, "NEARDUP_RECRAWL": recrawl}
+    settings |= {"NEARDUP_STATE_DIR": str(tmp_path)} if recrawl else {}
+
+    def prices() -> list[str]:
+        requests = [
+            Request(url, priority=-i, meta={"neardup_refresh": True}) for i, url in enumerate(urls)
+        ]
+        seed = mock_site.url("/page/seed")
+        outcome = crawl(Offers, settings, seed=seed, requests=lambda: iter(requests))
+        return sorted(item["price"] for item in outcome.items)
+
+    assert prices() == ["0", "1", "2", "3"]
+    assert prices() == ["0"]  # of the first page, which is asked for on purpose
+    assert main(["fleet", "forget", server.url, "--site", mock_site.root]) == 0
+    assert prices() == ["0", "1", "2", "3"]
+
+
+def test_what_expires_while_it_is_exported_is_left_out(
+    server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(server.url)
+    worker.decide("https://one.example/", prose(1))
+    worker.close()
+    pttl, file = redis.Redis.pttl, tmp_path / "file"
+    (expired,) = redis.Redis.from_url(server.url).keys("*:since:*")
+
+    def gone_by(self: Any, name: bytes) -> Any:
+        """Between DUMP and PTTL a key may go."""
+        if name == expired:
+            self.delete(name)
+        return pttl(self, name)
+
+    monkeypatch.setattr(redis.Redis, "pttl", gone_by)
+    assert main(["fleet", "export", server.url, "--file", str(file)]) == 0
+    with running_server() as other:
+        assert main(["fleet", "import", other.url, "--file", str(file)]) == 0
+        assert not redis.Redis.from_url(other.url).exists(expired)
 
 
 def test_another_secret_is_drawn_and_what_waits_stays(

@@ -229,6 +229,16 @@ def map_columns(
     return lengths.pop()
 
 
+def page_name(page: Page) -> int:
+    """The name of a page, as PageTable.name() gives it."""
+    url = page.url.encode("utf-8", "surrogatepass")
+    return _url_key(url) ^ int.from_bytes(page.digest[:8], "little")
+
+
+def _url_key(url: bytes) -> int:
+    return _number(url, b"neardup-url")
+
+
 class PageTable:
     """What the detector remembers of each page: one row a page id, ids from 0 upwards.
 
@@ -273,7 +283,7 @@ class PageTable:
         id, url = self.n_rows, page.url.encode("utf-8", "surrogatepass")
         if id >= MAX_PAGES:
             raise OverflowError(f"the page table is full: it holds {MAX_PAGES:,} pages")
-        url_key = _number(url, b"neardup-url")
+        url_key = _url_key(url)
         self.fingerprints.append(page.fingerprint)
         self.sketches.append(page.sketch)
         self.digests.append(np.frombuffer(page.digest, dtype="<u8"))

@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
 
-from scrapy_neardup.detect.page_table import site_number
+from scrapy_neardup.detect.page_table import page_name, site_number
 from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.errors import FleetError
 from scrapy_neardup.fleet import change_log
 from scrapy_neardup.fleet.client import connect, failures
-from scrapy_neardup.fleet.protocol import MAX_SLICES, frontier_key
+from scrapy_neardup.fleet.protocol import MAX_SLICES, frontier_key, items_key, unpack_shared
 from scrapy_neardup.state.visit_file import Change, Run
 
 MAGIC = b"neardup fleet 1\n"
 AT_ONCE = 500  # keys in a round trip
+FOR_EVER = -1  # what PTTL says of a key that does not expire
 # What follows the prefix in the names of a fleet's keys. Another prefix may begin with this one.
 NAMES = re.compile(rb":[pti]:[0-9a-f]{16}\}|:u:\d+\}|\}:")
 FILTERS = re.compile(rb":u:\d+\}(:t\d+)?$")  # not their slices
@@ -130,7 +132,7 @@ class Operator:
         try:
             for name in self._all_names():
                 dump, rest_ms = self._client.dump(name), self._client.pttl(name)
-                if dump is not None:  # it may have expired meanwhile
+                if dump is not None and (rest_ms > 0 or rest_ms == FOR_EVER):  # or it has expired
                     file.write(LENGTHS.pack(len(name), len(dump), max(rest_ms, 0)) + name + dump)
                     n += 1
         except failures() as error:
@@ -169,11 +171,19 @@ class Operator:
         pages = f":p:{number}}}"
         try:
             n = int(self._client.hlen(f"{{{self._prefix}{pages}"))
-            for name in [*self._names(pages + "*"), *self._names(f":u:*:v:{number}:*")]:
+            items = list(self._names_of_items(f"{{{self._prefix}{pages}"))
+            visits = self._names(f":u:*:v:{number}:*")
+            for name in [*items, *self._names(pages + "*"), *visits]:
                 self._client.unlink(name)
         except failures() as error:
             raise FleetError(f"the server fails or refuses: {error}") from error
         return n
+
+    def _names_of_items(self, pages: str) -> Iterator[str]:
+        """Of each page of a site, where it is what was kept of its items."""
+        for _, record in self._client.hscan_iter(pages, count=AT_ONCE):
+            with suppress(struct.error, ValueError):  # of a damaged one nothing is known
+                yield items_key(self._prefix, page_name(unpack_shared(record).kept.page))
 
     def runs(self) -> list[Run]:
         """The runs of all spiders under NEARDUP_RECRAWL in the last 30 days, oldest first."""

@@ -180,14 +180,12 @@ class Questions:
 
     def keep_item(self, item: KeptItem) -> Call:
         """An item was kept: items with the same data may be dropped from now on."""
-        return Call(self._keep_item, self._items(item.page), (pack_item(item),), bool)
+        key = items_key(self._prefix, item.page)
+        return Call(self._keep_item, key, (pack_item(item),), bool)
 
     def items(self, page: int) -> Call:
         """What was kept of the items of a page, by its name, and of its copies."""
-        return Call(scripts.ITEMS, self._items(page), (), _unpacked_items)
-
-    def _items(self, page: int) -> str:
-        return f"{{{self._prefix}:i:{page:016x}}}"
+        return Call(scripts.ITEMS, items_key(self._prefix, page), (), _unpacked_items)
 
     def _templates(self, host: int) -> str:
         return f"{{{self._prefix}:t:{host:016x}}}"
@@ -199,7 +197,7 @@ class Questions:
         if answer[0] == 2:
             limit = self._index.scan_limit
             raise TooManyEntries(f"more than {limit:,} fingerprints in the buckets of one page")
-        return [_unpacked(page) for page in answer[1:]]
+        return [unpack_shared(page) for page in answer[1:]]
 
     def _shard(self, key: bytes) -> str:
         host = key.partition(b"/")[0].decode("utf-8", "replace")
@@ -254,6 +252,11 @@ def frontier_key(prefix: str) -> str:
     return f"{{{prefix}}}:q"
 
 
+def items_key(prefix: str, page: int) -> str:
+    """Where it is what was kept of the items of a page, by its name."""
+    return f"{{{prefix}:i:{page:016x}}}"
+
+
 def rules_key(prefix: str) -> str:
     """Where learnt rules are; in the slot of the fleet."""
     return f"{{{prefix}}}:rules"
@@ -284,7 +287,8 @@ def _worker(prefix: str, worker: bytes) -> str:
     return f"{{{prefix}}}:w:{worker.hex()}"
 
 
-def _unpacked(page: bytes) -> SharedPage:
+def unpack_shared(page: bytes) -> SharedPage:
+    """A page as the server has it."""
     return SharedPage(page[1:9], unpack_page(page[9:]), page[:1] == b"k")
 
 
