@@ -33,7 +33,7 @@ class Workers:
     def __call__(self, spider: str = "a", name: bytes | None = None, key: int = 5) -> "Hands":
         worker = name or len(self.links).to_bytes(4, "big")
         link = self.link(worker)
-        return Hands(SharedFrontier(link, PREFIX, worker, 1, spider, key), link)
+        return Hands(SharedFrontier(link, PREFIX, worker, 1, spider, key), link, worker)
 
     def link(self, worker: bytes) -> Link:
         heartbeat = beat(PREFIX, worker, b"", lambda epoch, identity: True)
@@ -44,8 +44,8 @@ class Workers:
 class Hands:
     """A worker that takes requests and says what it has."""
 
-    def __init__(self, frontier: SharedFrontier, link: Link) -> None:
-        self.frontier, self.link = frontier, link
+    def __init__(self, frontier: SharedFrontier, link: Link, worker: bytes) -> None:
+        self.frontier, self.link, self.worker = frontier, link, worker
         self.released: list[str] = []
 
     def push(self, *paths: str, host: str = "h", priority: int = 0, key: bool = True) -> list[int]:
@@ -294,6 +294,138 @@ def test_what_failed_waits_for_the_next_run(workers: Workers) -> None:
     assert other.take() == []
     assert other.frontier.start().result(5) == 1
     assert other.take() == ["1"]
+
+
+def test_what_is_found_anew_takes_the_place_of_what_an_earlier_run_left(workers: Workers) -> None:
+    one = workers()
+    one.frontier.start().result(5)
+    one.push("1", "2")
+    one.frontier.started().result(5)
+    assert one.take() == ["1", "2"]
+    one.frontier.leave(2, is_over=True)
+    one.link.close(5)
+    other = workers()
+    assert other.frontier.start().result(5) == 1
+    assert other.push("1") == [1]  # it waited
+    assert other.take() == ["2", "1"]
+    (left_over, _) = other.given.requests
+    assert other.push("1", "2") == [0, 0]  # they are under way
+    other.frontier.set_aside([left_over.id])
+    other.done()
+    assert other.push("2") == [1]
+    assert other.take() == ["2"]
+    other.done(*other.given.requests)
+    assert other.push("2") == [1]
+
+
+def start_a_run_that_is_over(one: Hands) -> None:
+    one.frontier.start().result(5)
+    one.push("1")
+    one.frontier.started().result(5)
+    assert one.take() == ["1"]
+    row, *_ = one.given.requests
+    assert one.take(is_idle=True) == []
+    assert one.given.is_over
+    one.done(row)
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_run_that_is_over_is_so_for_who_begins_then(workers: Workers, lives: bool) -> None:
+    """Its last worker is closing, or its word that it left was lost."""
+    one, other = workers(), workers()
+    start_a_run_that_is_over(one)
+    if not lives:
+        die(workers, one)
+    assert other.frontier.start().result(5) == 1
+    assert not other.ask().is_started
+    if lives:
+        one.frontier.leave(0, is_over=True)
+        one.push()  # answered once the server has what it was told before
+    assert workers().frontier.start().result(5) == 0  # the other one makes the start requests
+
+
+def test_a_run_is_not_over_while_what_failed_is_still_leased(workers: Workers) -> None:
+    one, other = workers(), workers()
+    one.frontier.start().result(5)
+    one.push("1")
+    one.frontier.started().result(5)
+    assert one.take() == ["1"]
+    assert other.frontier.start().result(5) == 2  # it is under way
+    assert one.take(is_idle=True) == []
+    assert other.frontier.start().result(5) == 0  # it failed: the worker is about to leave
+    die(workers, one)
+    assert other.frontier.start().result(5) == 2  # or died
+    assert other.take() == ["1"]
+
+
+def die(workers: Workers, one: Hands) -> None:
+    """Let a worker's lease expire."""
+    import redis
+
+    one.link.close(0)
+    assert redis.Redis.from_url(workers.url).zadd("{neardup}:q:workers", {one.worker: 1}) == 0
+
+
+def test_hosts_that_are_released_in_a_repeated_question_are_released(workers: Workers) -> None:
+    one, two = workers("a"), workers("b")
+    two.take(is_idle=True)  # its spider is at work
+    one.push("1", host="x")
+    assert one.take() == ["1"]
+    (row,) = one.given.requests
+    one.ask(rooms={"x": 1})  # the answer is lost
+    one.done(row)
+    two.push("2", host="x")
+    one.push("3", host="x")
+    one.ask(rooms={}, released=["x"])
+    one.frontier.taken()
+    assert two.take() == ["2"]
+
+
+def test_a_host_is_not_released_by_who_is_given_its_requests_again(workers: Workers) -> None:
+    one, two = workers(), workers()
+    one.push("1", "2", host="x")
+    one.ask(1, released=["x"])  # the answer is lost
+    assert payloads(one.ask(1, released=["x"]).requests) == ["1"]
+    assert two.take() == []
+
+
+def test_what_a_paused_worker_completes_is_not_lost_to_the_next(workers: Workers) -> None:
+    one, two = workers(), workers()
+    one.push("1")
+    assert one.take() == ["1"]
+    (row,) = one.given.requests
+    die(workers, one)
+    assert payloads(two.ask().requests) == ["1"]  # the answer is lost
+    paused = workers("a", one.worker)
+    paused.done(row)
+    again = two.ask()
+    assert (again.requests, again.n_lost) == ([], 0)
+
+
+def test_more_is_asked_for_than_the_server_can_give_at_once(workers: Workers) -> None:
+    one = workers()
+    for n in range(0, 5000, 200):
+        rows = [one.row(str(i), f"h{i}", 0, True) for i in range(n, n + 200)]
+        one.frontier.push(rows).result(5)
+    taken = one.take(5000) + one.take(4000)
+    assert len(set(taken)) == len(taken) > 1000
+
+
+def test_a_damaged_request_of_a_dead_worker_costs_no_other(
+    workers: Workers, server: RunningServer
+) -> None:
+    import redis
+
+    one, two = workers(), workers()
+    one.push(*(str(n) for n in range(8)))
+    assert len(one.take()) == 8
+    damaged = one.given.requests[3]
+    redis.Redis.from_url(server.url).hset("{neardup}:q:s:a:requests", damaged.id, b"?")
+    die(workers, one)
+    assert sorted(two.take()) == ["0", "1", "2", "4", "5", "6", "7"]
+    assert two.given.foreign == [damaged.id]
+    two.done(damaged)
+    assert two.push("3") == [1]
 
 
 def test_a_worker_takes_over_the_start_requests_of_one_that_died(workers: Workers) -> None:

@@ -16,11 +16,16 @@ from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
+from test_fleet_client import USER
+from test_fleet_frontier import Workers
+
+from scrapy_neardup.crawl.fleet_queue import FleetQueue
 from scrapy_neardup.crawl.request_json import request_to_json
 from scrapy_neardup.crawl.request_tracker import TRACE
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.frontier import SharedFrontier
+from scrapy_neardup.fleet.futures import pause
 from scrapy_neardup.fleet.link import Link
 from scrapy_neardup.fleet.protocol import beat
 
@@ -132,6 +137,61 @@ def test_a_page_that_failed_is_read_again_by_the_next_crawl(
     second = run(server, root, Mended)
     assert "/page/1" in kept(second, mock_site)
     assert mock_site.gets("/page/2") == 1
+
+
+class FailingBelow(Links):
+    """A callback of its own reads what is linked, and raises, unless it is mended."""
+
+    is_mended = False
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield from response.follow_all(css="a", callback=self.parse_page)
+
+    def parse_page(self, response: Response) -> Iterator[Any]:
+        if not self.is_mended:
+            raise ValueError("no")
+        yield {"url": response.url}
+
+
+class Renamed(Links):
+    """The same, but the callback has another name."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield from response.follow_all(css="a", callback=self.read)
+
+    def read(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+def test_a_page_whose_request_cannot_be_made_any_more_is_read_where_it_is_linked_again(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    root = hub(mock_site, "/page/1", "/page/2")
+    run(server, root, FailingBelow, LOG_LEVEL="CRITICAL")
+    second = run(server, root, Renamed, LOG_LEVEL="CRITICAL")
+    assert kept(second, mock_site) == Counter(["/page/1", "/page/2"])
+    assert second.stats["finish_reason"] == "requests_lost"  # of those no page may link any more
+    assert second.stat("requests/lost") == 2
+    third = run(server, root, Renamed)
+    assert third.stats["finish_reason"] == "finished"
+
+
+def test_a_request_that_no_page_links_any_more_waits_for_its_callback(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    run(server, hub(mock_site, "/page/1"), FailingBelow, LOG_LEVEL="CRITICAL")
+    root = hub(mock_site)
+    for _ in range(2):
+        second = run(server, root, Renamed, LOG_LEVEL="CRITICAL")
+        assert second.stats["finish_reason"] == "requests_lost"
+    third = crawl(
+        FailingBelow,
+        {"NEARDUP_BACKEND": server.url, "SCHEDULER": SCHEDULER},
+        root=root,
+        is_mended=True,
+    )
+    assert kept(third, mock_site) == Counter(["/page/1"])
+    assert third.stats["finish_reason"] == "finished"
 
 
 class Flushing(Links):
@@ -300,6 +360,69 @@ def test_a_worker_that_may_not_ask_whether_requests_are_evicted_says_so(
     server.command("ACL", "SETUSER", "default", "-info")
     assert run(server, mock_site.url("/page/1")).stats["finish_reason"] == "finished"
     assert "Give its user +info" in caplog.text
+
+
+def test_a_worker_that_may_not_take_requests_makes_its_own_and_says_so(
+    server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.command("ACL", "SETUSER", *USER.split())
+    server.command("ACL", "SETUSER", "default", "off")
+    url = server.url.replace("redis://", "redis://worker:Pass%2Fword1@")
+    root = hub(mock_site, "/page/1", "/page/2")
+    outcome = crawl(Links, {"NEARDUP_BACKEND": url, "SCHEDULER": SCHEDULER}, root=root)
+    assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
+    assert outcome.stats["finish_reason"] == "requests_lost"
+    assert "refuses to give requests" in caplog.text
+
+
+class Closing(Links):
+    """Another crawl begins and ends while this one closes."""
+
+    def closed(self, reason: str) -> None:
+        self.other.append(self.crawl_other())
+
+
+def other_crawl(url: str, root: str) -> str:
+    settings = {"NEARDUP_BACKEND": url, "SCHEDULER": SCHEDULER, "LOG_ENABLED": False}
+    return str(crawl(Links, settings, root=root).stats["finish_reason"])
+
+
+def test_a_crawl_that_starts_while_another_closes_makes_its_start_requests(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    root = hub(mock_site, "/page/1", "/page/2")
+    reasons: list[str] = []
+    with get_context("spawn").Pool(1) as pool:
+
+        def crawl_other() -> str:
+            return pool.apply_async(other_crawl, (server.url, root)).get(60)
+
+        settings = {"NEARDUP_BACKEND": server.url, "SCHEDULER": SCHEDULER}
+        crawl(Closing, settings, root=root, other=reasons, crawl_other=crawl_other)
+    assert reasons == ["finished"]
+    assert mock_site.gets("/hub") == 2
+
+
+def test_what_comes_while_a_worker_closes_is_given_back(
+    server: RunningServer, mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close, workers = FleetQueue.close, Workers(server)
+    other = workers("links", key=0)
+    payload = request_to_json(Request(mock_site.url("/page/2")).to_dict())
+    row = other.frontier.queued(payload, "127.0.0.1", None, 0, "oldest")
+
+    async def close_while_an_answer_is_on_its_way(self: FleetQueue) -> None:
+        while self._is_running:
+            await pause(0.001)
+        assert other.frontier.push([row]).result(5) == [1]
+        self._look()  # as its timer does until it is closed
+        await pause(0)
+        await close(self)
+
+    monkeypatch.setattr(FleetQueue, "close", close_while_an_answer_is_on_its_way)
+    run(server, mock_site.url("/page/1"))
+    assert other.ask().requests == [row]
+    other.link.close(0)
 
 
 def test_where_the_plugin_is_switched_off_it_is_scrapys_scheduler(mock_site: MockSite) -> None:

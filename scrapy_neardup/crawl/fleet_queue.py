@@ -9,6 +9,7 @@ dies before its page is completed.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -37,6 +38,7 @@ from scrapy_neardup.fleet.worker import FleetWorker
 logger = logging.getLogger(__name__)
 
 POLL_S = 0.25  # between questions for requests while there are none
+PAUSE_S = 0.02  # between looks at whether an answer has come
 PUSHED_AT_ONCE, PUSHES = 64, 16  # requests in a call, calls in a round
 AHEAD_OF_A_HOST = 2  # times as many of a host in hand as are downloaded at once
 DEFAULT_AHEAD = 16  # requests taken ahead, where CONCURRENT_REQUESTS is 0
@@ -45,7 +47,7 @@ STARTED_ALREADY, ASK_AGAIN, STARTER = 2, 3, 1  # what START answers
 
 Unsent = tuple[QueuedRequest, Request]
 Push = tuple[list[Unsent], Future[list[int]]]  # the second: whether each is new to the server
-Taken = tuple[QueuedRequest, Request | None]  # None: it cannot be read
+Taken = tuple[QueuedRequest, Request]
 
 
 class FleetQueue:
@@ -89,6 +91,7 @@ class FleetQueue:
         self._starts = False  # whether we make the start requests, and the server does not know
         self._has_started = False  # whether we have made them all
         self._n_lost = 0
+        self._is_refused = False  # whether the server refused for good to give requests
         self._went_back = False  # whether the server has forgotten what it had answered
         self._timer = create_looping_call(self._look)
         crawler.signals.connect(self.spider_idle, signal=signals.spider_idle)
@@ -144,13 +147,11 @@ class FleetQueue:
                 return self._popped(at)
         return None
 
-    def _popped(self, at: int) -> Request | None:
+    def _popped(self, at: int) -> Request:
         row, request = self._taken[at]
         del self._taken[at]
         number = next(self._numbers)
         self._leases[number] = row.id
-        if request is None:  # it stays leased, for the next run
-            return self.pop()
         self._requests.leased(request, number)
         return request
 
@@ -167,10 +168,11 @@ class FleetQueue:
     @property
     def is_over(self) -> bool:
         """Whether nothing waits, here or on the server, and no worker has anything under way."""
-        return not len(self) and (self._is_over or self._frontier.is_left)
+        gives_none = self._is_over or self._is_refused or self._frontier.is_left
+        return not len(self) and gives_none
 
     async def close(self) -> None:
-        """Push what was found last, and give back what was not begun."""
+        """Push what was found last, and give back what was not begun; also what still comes."""
         for _ in range(int(CLOSING_S / POLL_S)):
             if not self._unsent and not self._sending:
                 break
@@ -179,6 +181,10 @@ class FleetQueue:
         self._is_closed = True
         if self._timer.running:
             self._timer.stop()
+        for _ in range(int(CLOSING_S / PAUSE_S)):
+            if not self._is_running:
+                break
+            await pause(PAUSE_S)
         self._count(stats.FRONTIER_UNSENT, len(self._unsent) + len(self._sending))
         self._frontier.give_back([row.id for row, _ in self._taken])
         self._taken.clear()
@@ -221,7 +227,7 @@ class FleetQueue:
 
     @property
     def _has_lost(self) -> bool:
-        return bool(self._n_lost or self._went_back or self._fleet.n_restored)
+        return bool(self._n_lost or self._is_refused or self._went_back or self._fleet.n_restored)
 
     # --- rounds: one at a time, each one round trip
 
@@ -271,8 +277,12 @@ class FleetQueue:
             if started is not None:
                 await answer_of(started)
                 self._starts = False
+        except Refused as error:
+            self._note_refusal(error)
+            return False
         except Unanswered:
             return False
+        self._is_refused = False
         self._note_loss()
         self._owned -= released
         self._given(given, was_idle)
@@ -331,6 +341,17 @@ class FleetQueue:
             REASON,
         )
 
+    def _note_refusal(self, error: Refused) -> None:
+        """What waits on the server is left to other workers: this one ends with what it has."""
+        if not self._is_refused:
+            logger.warning(
+                "neardup: the server of NEARDUP_BACKEND refuses to give requests (%s). This worker "
+                "makes those that it has, and ends as %r. See docs/fleet.md for what its user has "
+                "to be allowed",
+                *(error, REASON),
+            )
+        self._is_refused = True
+
     @property
     def _n_to_send(self) -> int:
         return min(len(self._unsent), PUSHED_AT_ONCE * PUSHES)
@@ -348,9 +369,9 @@ class FleetQueue:
 
     def _given(self, given: Given, was_idle: bool) -> None:
         self._frontier.taken()
-        self._taken.extend(
-            (row, self._attempt("frontier", self._ready, row)) for row in given.requests
-        )
+        found = [(row, self._attempt("frontier", self._ready, row)) for row in given.requests]
+        self._taken.extend((row, request) for row, request in found if request is not None)
+        self._set_aside([row for row, request in found if request is None])
         self._owned.update(row.host for row in given.requests)
         self._count(stats.FRONTIER_TAKEN, len(given.requests))
         self._count(stats.FRONTIER_RETURNED, given.n_returned)
@@ -358,6 +379,21 @@ class FleetQueue:
         self._is_over = was_idle and given.is_over and not given.requests
         if given.requests or self._is_over:
             self._wake_engine()
+
+    def _set_aside(self, rows: list[QueuedRequest]) -> None:
+        """Leave requests to the next run that cannot be made, unless they are found anew."""
+        if not rows:
+            return
+        self._frontier.set_aside([row.id for row in rows])
+        self._n_lost += len(rows)
+        self._count(stats.REQUESTS_LOST, len(rows))
+        logger.warning(
+            "neardup: %d requests that an earlier run left on the server of NEARDUP_BACKEND cannot "
+            "be made, such as that for %.500r. The crawl ends as %r. They wait there until a page "
+            "links them again, or until the spider has such a callback again, if only one that "
+            "yields nothing",
+            *(len(rows), _url_of(rows[0]), REASON),
+        )
 
     def _note_lost(self, given: Given) -> None:
         """Count requests that the server has no longer as they were queued."""
@@ -400,6 +436,13 @@ class FleetQueue:
         slot = getattr(self._crawler.engine, "_slot", None)
         if slot is not None:
             slot.nextcall.schedule()
+
+
+def _url_of(row: QueuedRequest) -> str:
+    try:
+        return str(json.loads(row.payload)["url"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return "?"
 
 
 def _chunks(requests: list[Unsent]) -> list[list[Unsent]]:

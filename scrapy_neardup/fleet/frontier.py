@@ -193,6 +193,11 @@ class SharedFrontier:
         if ids:
             self.tell(self._call(scripts.RETURN, *ids))
 
+    def set_aside(self, ids: Sequence[bytes]) -> None:
+        """Requests were given to this worker, which cannot make them: they are for the next run."""
+        if ids:
+            self.tell(self._call(scripts.SET_ASIDE, *ids))
+
     def leave(self, n_leases: int, is_over: bool, is_lost: bool = False) -> None:
         """The worker stops.
 

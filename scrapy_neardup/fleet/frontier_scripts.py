@@ -10,7 +10,9 @@ KEYS[1], Q below, is the frontier of a fleet, in the slot of the fleet's heartbe
     S:mine:WORKER    the same, owned by a worker of this spider
     S:resting        hosts that are to be left alone until a moment
     S:leases:WORKER  ids that a worker has been given and has not completed
-    S:failed         ids that workers left uncompleted: for the next run
+    S:failed         ids that workers left uncompleted, or could not make: for the next run
+    S:left_over      ids of those, and of what an earlier run left so and now waits again: one that
+                     is found anew takes its place
     S:tries          id → how often a worker that had it stopped or died
     S:run            starter, started: who makes the start requests, whether all are in the queue
     S:workers        worker → 'b' (busy) or 'i' (idle)
@@ -37,7 +39,14 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local function of(name) return Q .. ':s:' .. name end
 local S = of(spider)
-local function fields(record) return struct.unpack('>I2c0I1c0d', record) end
+
+-- Host, key and score of a request. One that is damaged is given out as if it had none: the worker
+-- that gets it tells.
+local function fields(record)
+  local is_read, host, key, score = pcall(struct.unpack, '>I2c0I1c0d', record)
+  if is_read and score == score then return host, key, score end
+  return '', '', 0
+end
 
 -- Enter a host where those look who may take its requests.
 local function list(name, host)
@@ -74,6 +83,20 @@ local function give_back(name, id, is_try)
   end
   list(name, put(name, id, record))
   return 1
+end
+
+-- Remove a request that waits or failed; whether it did. One that is leased stays.
+local function remove_idle(id)
+  local host = fields(call('HGET', S .. ':requests', id))
+  if call('ZREM', S .. ':h:' .. host, id) == 1 then
+    call('DECR', S .. ':n')
+    list(spider, host)
+  elseif call('SREM', S .. ':failed', id) == 0 then
+    return false
+  end
+  for _, what in ipairs({':requests', ':tries'}) do call('HDEL', S .. what, id) end
+  call('SREM', S .. ':left_over', id)
+  return true
 end
 
 local function is_working(name) return call('HLEN', of(name) .. ':workers') > 0 end
@@ -138,8 +161,8 @@ end
 
 # ARGV: spider, worker, number of this call, then id and record of each request. Answer: the number
 # of the call before, as for all that count, and for each request 1 if it was queued, 0 if it, or
-# one of its key, waits or is leased. A call that queues nothing does not count: a full server
-# refuses what adds.
+# one of its key, waits or is leased; what is left over of earlier runs makes room. A call that
+# queues nothing does not count: a full server refuses what adds.
 PUSH = (
     _FRONTIER
     + """
@@ -148,7 +171,10 @@ for i = 4, #ARGV, 2 do
   local id, record = ARGV[i], ARGV[i + 1]
   local _, key = fields(record)
   local is_known = call('HEXISTS', S .. ':requests', id) == 1
-    or key ~= '' and call('HEXISTS', S .. ':keys', key) == 1
+  local same = key ~= '' and call('HGET', S .. ':keys', key)
+  if same and not is_known and call('HEXISTS', S .. ':requests', same) == 1 then
+    is_known = call('SISMEMBER', S .. ':left_over', same) == 0 or not remove_idle(same)
+  end
   if not is_known then
     call('HSET', S .. ':requests', id, record)
     if key ~= '' then call('HSET', S .. ':keys', key, id) end
@@ -169,11 +195,13 @@ return answers
 # Answer: {number of the call before, how many wait, busy workers, 1 if the start requests are all
 # in, requests that were lost, requests of dead workers that wait again, id, record, ...}. A
 # question that was asked already, by its number, is answered with the same requests: its answer was
-# lost.
+# lost. Those of them that are completed since are left out.
 TAKE = (
     _FRONTIER
     + """
-local number, lease_ms, most, per_host = ARGV[4], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
+local MOST = 1000 -- Lua passes some thousands of values at once
+local number, lease_ms, per_host = ARGV[4], ARGV[6], tonumber(ARGV[8])
+local most = math.min(MOST, tonumber(ARGV[7]))
 local rest_ms, n_hands = tonumber(ARGV[9]), tonumber(ARGV[10])
 local leases, mine, free = S .. ':leases:' .. worker, S .. ':mine:' .. worker, S .. ':free'
 local ID, REAPED, RESTING = 13, 100, 64
@@ -252,9 +280,26 @@ local function given_before()
   local ids = {}
   for i = at + 1, #given, ID do
     local id = string.sub(given, i, i + ID - 1)
-    if call('SISMEMBER', leases, id) == 1 then ids[#ids + 1] = id end
+    if call('HEXISTS', S .. ':requests', id) == 0 then -- completed by one that was paused
+      call('SREM', leases, id)
+    elseif call('SISMEMBER', leases, id) == 1 then
+      ids[#ids + 1] = id
+    end
   end
   return ids
+end
+
+-- Release hosts that the worker says are out of hand, but for those of requests that it is given
+-- again: it does not know of them.
+local function release_named(given_again)
+  local in_hand = {}
+  for _, id in ipairs(given_again) do
+    local host = fields(call('HGET', S .. ':requests', id))
+    in_hand[host] = true
+  end
+  for i = 11 + 2 * n_hands, #ARGV do
+    if not in_hand[ARGV[i]] then release(worker, spider, ARGV[i], rest_ms) end
+  end
 end
 
 note(lease_ms)
@@ -262,8 +307,8 @@ local last, n_returned = heard(ARGV[3]), 0
 local dead = call('ZRANGEBYSCORE', Q .. ':workers', '-inf', now, 'LIMIT', 0, 1)[1]
 if dead then n_returned = dismiss(dead, call('HGET', Q .. ':names', dead) or '', false, REAPED) end
 local ids = given_before()
+release_named(ids or {})
 if not ids then
-  for i = 11 + 2 * n_hands, #ARGV do release(worker, spider, ARGV[i], rest_ms) end
   for _, host in ipairs(call('ZRANGEBYSCORE', S .. ':resting', '-inf', now, 'LIMIT', 0, RESTING)) do
     call('ZREM', S .. ':resting', host)
     list(spider, host)
@@ -308,6 +353,7 @@ for i = 3, #ARGV, 3 do
     call('HDEL', S .. ':requests', id)
     call('HDEL', S .. ':tries', id)
     call('SREM', S .. ':failed', id)
+    call('SREM', S .. ':left_over', id)
     if key ~= '' and call('HGET', S .. ':keys', key) == id then call('HDEL', S .. ':keys', key) end
     if call('ZREM', S .. ':h:' .. host, id) == 1 then
       call('DECR', S .. ':n')
@@ -321,20 +367,40 @@ return answers
 )
 
 # ARGV: spider, worker, milliseconds of the lease. Answer: 0 another worker makes the start
-# requests, 1 this one is to, 2 they are all in the queue, 3 ask again: what an earlier run left
-# uncompleted is being queued.
+# requests, or is about to leave a run that is over, 1 this one is to, 2 they are all in the queue,
+# 3 ask again: what an earlier run left uncompleted is being queued. A run that is over may not be
+# ended: its last worker's word was lost, or it is still closing.
 START = (
     _FRONTIER
     + """
+-- 'on', 'over', or 'ending': what workers have not completed is still to be set aside.
+local function state_of_run()
+  if tonumber(call('GET', S .. ':n') or '0') > 0 then return 'on' end
+  local found, workers = 'over', call('HGETALL', S .. ':workers')
+  for i = 1, #workers, 2 do
+    local lives = tonumber(call('ZSCORE', Q .. ':workers', workers[i]) or '0') > now
+    local has_leases = call('SCARD', S .. ':leases:' .. workers[i]) > 0
+    if lives and workers[i + 1] == 'b' or not lives and has_leases then return 'on' end
+    if has_leases then found = 'ending' end
+  end
+  return found
+end
+
 note(ARGV[3])
-if call('HEXISTS', S .. ':run', 'started') == 1 then return 2 end
+if call('HEXISTS', S .. ':run', 'started') == 1 then
+  local state = state_of_run()
+  if state ~= 'over' then return state == 'on' and 2 or 0 end
+  call('DEL', S .. ':run')
+end
 local starter = call('HGET', S .. ':run', 'starter')
 local until_ms = tonumber(starter and call('ZSCORE', Q .. ':workers', starter) or 0)
 if starter ~= worker and until_ms > now then return 0 end
 call('HSET', S .. ':run', 'starter', worker)
+call('HSET', S .. ':workers', worker, 'b')
 call('SADD', Q .. ':spiders', spider)
 for _, id in ipairs(call('SPOP', S .. ':failed', 200)) do
   call('HDEL', S .. ':tries', id)
+  call('SADD', S .. ':left_over', id)
   give_back(spider, id, false)
 end
 return call('SCARD', S .. ':failed') > 0 and 3 or 1
@@ -370,6 +436,21 @@ RETURN = (
 for i = 3, #ARGV do
   local id = ARGV[i]
   if call('SREM', S .. ':leases:' .. worker, id) == 1 then give_back(spider, id, false) end
+end
+return 1
+"""
+)
+
+# ARGV: spider, worker, ids that it was given and cannot make. They are left for the next run,
+# unless they are found anew before.
+SET_ASIDE = (
+    _FRONTIER
+    + """
+for i = 3, #ARGV do
+  if call('SREM', S .. ':leases:' .. worker, ARGV[i]) == 1 then
+    call('SADD', S .. ':failed', ARGV[i])
+    call('SADD', S .. ':left_over', ARGV[i])
+  end
 end
 return 1
 """
