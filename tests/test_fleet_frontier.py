@@ -344,6 +344,16 @@ def test_a_run_that_is_over_is_so_for_who_begins_then(workers: Workers, lives: b
     assert workers().frontier.start().result(5) == 0  # the other one makes the start requests
 
 
+def test_who_takes_part_in_the_same_run_of_visits_joins_one_that_is_over(workers: Workers) -> None:
+    one, other = workers(), workers()
+    assert one.frontier.start(7).result(5) == 1
+    one.frontier.started().result(5)
+    assert one.take(is_idle=True) == []
+    assert one.given.is_over
+    assert other.frontier.start(7).result(5) == 2
+    assert other.frontier.start(8).result(5) == 1
+
+
 def test_a_run_is_not_over_while_what_failed_is_still_leased(workers: Workers) -> None:
     one, other = workers(), workers()
     one.frontier.start().result(5)

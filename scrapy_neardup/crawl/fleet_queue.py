@@ -203,7 +203,7 @@ class FleetQueue:
         """Whether this worker makes the start requests; waits while another one does."""
         while not (self._frontier.is_left or self._is_closed):
             try:
-                answer = await answer_of(self._frontier.start())
+                answer = await answer_of(self._frontier.start(self._fleet.run))
             except Refused:
                 return True
             except Unanswered:

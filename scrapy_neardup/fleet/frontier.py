@@ -180,9 +180,9 @@ class SharedFrontier:
         """All that a request led to is safe."""
         self.tell(self._call(scripts.DONE, id)._replace(merges=True))
 
-    def start(self) -> Future[int]:
-        """Who makes the start requests: see START."""
-        return self.ask(self._call(scripts.START, int(1000 * LEASE_S)))
+    def start(self, visits_run: int = 0) -> Future[int]:
+        """Who makes the start requests: see START. visits_run: under NEARDUP_RECRAWL."""
+        return self.ask(self._call(scripts.START, int(1000 * LEASE_S), visits_run))
 
     def started(self) -> Future[list[int]]:
         """All start requests are queued."""

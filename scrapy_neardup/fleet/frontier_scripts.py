@@ -14,7 +14,8 @@ KEYS[1], Q below, is the frontier of a fleet, in the slot of the fleet's heartbe
     S:left_over      ids of those, and of what an earlier run left so and now waits again: one that
                      is found anew takes its place
     S:tries          id → how often a worker that had it stopped or died
-    S:run            starter, started: who makes the start requests, whether all are in the queue
+    S:run            starter, started: who makes the start requests, whether all are in the queue;
+                     visits: the run of visits that it belongs to, see visit_scripts.py
     S:workers        worker → 'b' (busy) or 'i' (idle)
     Q:workers        workers by the moment at which their lease expires
     Q:names          worker → spider
@@ -366,10 +367,11 @@ return answers
 """
 )
 
-# ARGV: spider, worker, milliseconds of the lease. Answer: 0 another worker makes the start
-# requests, or is about to leave a run that is over, 1 this one is to, 2 they are all in the queue,
-# 3 ask again: what an earlier run left uncompleted is being queued. A run that is over may not be
-# ended: its last worker's word was lost, or it is still closing.
+# ARGV: spider, worker, milliseconds of the lease, the run of visits that the worker takes part in,
+# or 0. Answer: 0 another worker makes the start requests, or is about to leave a run that is over,
+# 1 this one is to, 2 they are all in the queue, 3 ask again: what an earlier run left uncompleted is
+# being queued. A run that is over may not be ended: its last worker's word was lost, or it is still
+# closing. Who takes part in the same run of visits joins it all the same.
 START = (
     _FRONTIER
     + """
@@ -388,6 +390,7 @@ end
 
 note(ARGV[3])
 if call('HEXISTS', S .. ':run', 'started') == 1 then
+  if ARGV[4] ~= '0' and call('HGET', S .. ':run', 'visits') == ARGV[4] then return 2 end
   local state = state_of_run()
   if state ~= 'over' then return state == 'on' and 2 or 0 end
   call('DEL', S .. ':run')
@@ -395,7 +398,7 @@ end
 local starter = call('HGET', S .. ':run', 'starter')
 local until_ms = tonumber(starter and call('ZSCORE', Q .. ':workers', starter) or 0)
 if starter ~= worker and until_ms > now then return 0 end
-call('HSET', S .. ':run', 'starter', worker)
+call('HSET', S .. ':run', 'starter', worker, 'visits', ARGV[4])
 call('HSET', S .. ':workers', worker, 'b')
 call('SADD', Q .. ':spiders', spider)
 for _, id in ipairs(call('SPOP', S .. ':failed', 200)) do

@@ -206,6 +206,11 @@ class FleetWorker:
             await self._bring_items(state, name ^ version)
         return True
 
+    @property
+    def run(self) -> int:
+        """The run of visits that this worker takes part in; 0 without NEARDUP_RECRAWL."""
+        return 0 if self._visits is None else self._visits.shared_run
+
     def frontier(self, spider: str) -> SharedFrontier:
         """The requests that the workers of a spider share."""
         prefix = self._membership.prefix
