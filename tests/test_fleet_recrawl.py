@@ -480,7 +480,7 @@ def test_workers_that_start_after_a_run_was_ended_begin_another(
     two.close()
     three = Hands(server.url, tmp_path / "three")
     assert three.visits.shared_run > one.visits.shared_run
-    assert three.items() == b"first"  # whose items are out
+    assert three.items() == b""  # of two that kept items it is not known which was last
     assert not three.is_done()
     three.put(b"third")
     three.visits.done(VISIT.key)
@@ -490,6 +490,24 @@ def test_workers_that_start_after_a_run_was_ended_begin_another(
     assert four.is_done()
     assert four.items() == b"third"
     four.close()
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_what_a_run_found_last_of_a_page_is_compared_with(
+    asks: bool, server: RunningServer, tmp_path: Path
+) -> None:
+    one, two = (Hands(server.url, tmp_path / name) for name in ("one", "two"))
+    one.put(b"first")
+    one.items()
+    if asks:
+        assert two.items() == b"first"
+    two.put(b"second")
+    two.items()
+    three = Hands(server.url, tmp_path / "three")
+    assert three.items() == (b"second" if asks else b"")
+    three.put(b"second")
+    for hands in (one, two, three):
+        hands.close()
 
 
 def test_a_page_that_was_a_copy_for_a_worker_that_died_is_what_the_next_one_found(
@@ -641,3 +659,30 @@ def test_hosts_of_pages_without_number_are_left_out(host: bytes) -> None:
     assert _servers([b"a.example", b"2 3"]) == {b"a.example": Server(2, 3)}
     with pytest.raises(ValueError, match=r"."):
         _servers([b"a.example", b"2 3", b"b.example", host])
+
+
+def add_start(site: MockSite, price: str) -> None:
+    links = "".join(f'<a href="/p/{i}">{i}</a>' for i in range(8))
+    site.add("/start", product(77, price=price, noise=links))
+
+
+def prices_of_start(outcome: Outcome) -> list[str]:
+    return [item["price"] for item in outcome.items if item["url"].endswith("/start")]
+
+
+def test_what_the_worker_found_that_went_on_with_a_run_is_compared_with(
+    server: RunningServer, fleet: Fleet, tmp_path: Path
+) -> None:
+    """The price goes up and comes down again: each change is told."""
+    add_shop(fleet.site)
+    add_start(fleet.site, "1.00")
+    assert prices_of_start(fleet.crawl("one")) == ["1.00"]
+    add_start(fleet.site, "2.00")
+    file = tmp_path / "items"
+    fleet.crawl_until_killed(server, "two", FILE_OF_ITEMS=str(file))
+    assert "2.00" in file.read_text()
+    add_start(fleet.site, "3.00")  # hours later the run goes on
+    assert prices_of_start(fleet.crawl("three")) == ["3.00"]
+    add_start(fleet.site, "2.00")
+    assert prices_of_start(fleet.crawl("four")) == ["2.00"]
+    assert prices_of_start(fleet.crawl("five")) == []

@@ -369,9 +369,9 @@ return answers
 
 # ARGV: spider, worker, milliseconds of the lease, the run of visits that the worker takes part in,
 # or 0. Answer: 0 another worker makes the start requests, or is about to leave a run that is over,
-# 1 this one is to, 2 they are all in the queue, 3 ask again: what an earlier run left uncompleted is
-# being queued. A run that is over may not be ended: its last worker's word was lost, or it is still
-# closing. Who takes part in the same run of visits joins it all the same.
+# 1 this one is to, 2 they are all in the queue, 3 ask again: what an earlier run left uncompleted
+# is being queued. A run that is over may not be ended: its last worker's word was lost, or it is
+# still closing. Who takes part in the same run of visits joins it all the same.
 START = (
     _FRONTIER
     + """

@@ -114,9 +114,10 @@ return answer
 VERSIONS = _PAGE + "return told(redis.call('HGETALL', of(ARGV[1])))"
 
 # ARGV: key, reader, run, record, milliseconds after which it is forgotten (0: never), name of the
-# spider. Answer: whether it was written: of a run the first worker's record stands, whose items are
-# out. One of a page whose items were dropped for others' does not: if that worker died, those
-# others may have been under way, and the page is kept by the next.
+# spider, how the record begins that the page was compared with, or ''. Answer: '' if it was
+# written, else the record that stands: of a run that of the worker which wrote first, and kept
+# items, unless the page was compared with that. One of a page whose items were dropped for others'
+# does not stand: if that worker died, those others may have been under way, and the next keeps it.
 PUT = (
     _PAGE
     + MARKING
@@ -128,13 +129,15 @@ if known then
   local its = struct.unpack('>d', known)
   local is_ours = string.sub(known, 9, 12) == string.sub(ARGV[4], 9, 12)
   local is_kept = struct.unpack('>H', known, 22) == 0
-  if its > run or (its == run and is_kept and not is_ours) then return 0 end
+  local was_known = ARGV[7] ~= '' and string.sub(known, 1, #ARGV[7]) == ARGV[7]
+  local stands = its == run and is_kept and not is_ours and not was_known
+  if its > run or stands then return known end
 end
 redis.call('HSET', page, field, ARGV[4])
 if tonumber(ARGV[5]) > 0 then redis.call('PEXPIRE', page, ARGV[5]) end
 if string.byte(ARGV[4], 13) < GONE then stands(ARGV[6], ARGV[1], run)
 else redis.call('ZREM', place(ARGV[6], ARGV[1])) end
-return 1
+return ''
 """
 )
 

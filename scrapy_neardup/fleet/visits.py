@@ -30,6 +30,7 @@ from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.protocol import Call, visits_key
 from scrapy_neardup.fleet.unlinked import LinkTeller, Run, Unlinked
 from scrapy_neardup.fleet.visit_records import (
+    HEAD_BYTES,
     Reader,
     Told,
     pack,
@@ -59,6 +60,7 @@ from scrapy_neardup.state.visits import (
 
 logger = logging.getLogger(__name__)
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 MAX_TOLD = 10_000  # pages of which versions are in memory; of others the file tells, or the server
@@ -128,6 +130,7 @@ class SharedVisits(Visits):
         self._sums: dict[str, Sums] = {}  # as the server has them, as far as this worker knows
         self._told_hints: dict[bytes, Hint] = {}
         self._adopted: dict[tuple[bytes, str], Visit] = {}
+        self._heads: dict[tuple[bytes, str], bytes] = {}  # how their records begin on the server
         self._told: dict[bytes, dict[bytes, Told]] = {}
         self._urls: dict[bytes, str] = {}  # of pages that wait to be written
         self._own: dict[bytes, dict[bytes, Told]] = {}  # of those
@@ -191,6 +194,7 @@ class SharedVisits(Visits):
             if own is not None and visit.run < self.run:
                 visit = visit._replace(passed=own.passed)
             self._adopted[key, callback] = visit
+            _put_bounded(self._heads, (key, callback), answer.record[:HEAD_BYTES])
         return answer.is_done
 
     def _visit_in(self, record: bytes, key: bytes, callback: str) -> Visit | None:
@@ -256,7 +260,8 @@ class SharedVisits(Visits):
         told = Told(int(visit.status), visit.version)
         self._own.setdefault(visit.key, {})[Reader(self._name, visit.callback).id] = told
         super().put(visit)
-        self._tell(visit)
+        head = self._heads.pop((visit.key, visit.callback), b"")
+        self._tell(visit, head, lambda stands: self._told_beside(visit, stands))
         self.linked(visit.key, visit.url)
         self._links.read(visit, visit.url, visit.first == self.run)
         if visit.first == self.run:
@@ -287,11 +292,25 @@ class SharedVisits(Visits):
     def _take_back(self, status: Status, url: str) -> None:
         self._log.take_back(site_of(url), status, url)
 
-    def _tell(self, visit: Visit) -> None:
+    def _tell(self, visit: Visit, head: bytes = b"", read: Callable[[bytes], Any] = bytes) -> None:
+        """head: of the record that the page was compared with. read: gets what stands instead."""
         reader = Reader(self._name, visit.callback)
-        arguments = (visit.key, reader.id, self.shared_run, *self._stored(visit))
+        arguments = (visit.key, reader.id, self.shared_run, *self._stored(visit), head)
         self._links.reads(reader)
-        self._link.tell(Call(scripts.PUT, self._site(visit.url), arguments, bool))
+        self._link.tell(Call(scripts.PUT, self._site(visit.url), arguments, read))
+
+    def _told_beside(self, visit: Visit, stands: bytes) -> None:  # on the link's thread
+        """Two workers have read a page at once, and the other one's record stands.
+
+        If they kept different items, it is not known which was last: the next run finds the page
+        changed.
+        """
+        if not stands or visit.repeats:  # another page's items were kept, whose record tells
+            return
+        reader = Reader(self._name, visit.callback)
+        other, run, _ = unpack(stands, visit.key, reader, self._key)
+        if run == self.shared_run and other.items != visit.items:
+            self._tell(visit._replace(items=b""), stands[:HEAD_BYTES])
 
     def _stored(self, visit: Visit) -> tuple[bytes, int, str]:
         """What a script that stores a visit is given: the record, for how long, whose."""
@@ -521,7 +540,7 @@ def _is_true(answer: Future[Any]) -> bool:
         return False
 
 
-def _put_bounded(told: dict[bytes, T], key: bytes, value: T) -> None:
+def _put_bounded(told: dict[K, T], key: K, value: T) -> None:
     """Forget what was told first where there is too much."""
     told.pop(key, None)
     told[key] = value
