@@ -661,6 +661,36 @@ def test_hosts_of_pages_without_number_are_left_out(host: bytes) -> None:
         _servers([b"a.example", b"2 3", b"b.example", host])
 
 
+class StoppingAtItsEnd(Shop):
+    """The server stops as the spider is closed."""
+
+    def closed(self, reason: str) -> None:
+        self.stop()
+
+
+@pytest.mark.parametrize("recrawl", ["", "changed"])
+@pytest.mark.parametrize("scheduler", ["scrapy.core.scheduler.Scheduler", FLEET_SCHEDULER])
+def test_after_an_outage_as_a_crawl_ended_the_next_one_fetches(
+    scheduler: str, recrawl: str, mock_site: MockSite, tmp_path: Path
+) -> None:
+    folder = tmp_path / "server"
+    folder.mkdir()
+    with running_server(appendonly="yes", appendfsync="always", dir=folder) as server:
+        fleet = Fleet(mock_site, server.url, tmp_path)
+        more = {"SCHEDULER": scheduler, "NEARDUP_RECRAWL": recrawl}
+        add_shop(mock_site)
+        fleet.crawl("one", **more)
+        seed = mock_site.url("/start")
+        crawl(StoppingAtItsEnd, fleet.settings("one", **more), seed=seed, stop=server.kill)
+        server.start()
+        mock_site.add("/p/1", product(1, price="99.00"))
+        mock_site.add("/p/9", product(9))
+        mock_site.add("/start", page("start now", *(f"/p/{i}" for i in range(10))))
+        third = fleet.crawl("one", **more)
+        assert fleet.urls("/p/9")[0] in third.urls
+        assert (fleet.urls("/p/1")[0] in third.urls) == bool(recrawl)
+
+
 def add_start(site: MockSite, price: str) -> None:
     links = "".join(f'<a href="/p/{i}">{i}</a>' for i in range(8))
     site.add("/start", product(77, price=price, noise=links))

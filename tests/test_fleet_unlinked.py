@@ -407,6 +407,34 @@ def test_what_a_worker_read_that_was_killed_after_its_pause_is_not_gone(
     assert last.end() == {Status.GONE: 2}
 
 
+@pytest.mark.parametrize("what", ["an eviction", "a clock that was an hour ahead"])
+def test_what_hides_that_a_killed_worker_was_at_work_makes_no_page_gone(
+    what: str, hands: Any, server: RunningServer
+) -> None:
+    first = hands()
+    first.read(*range(6))
+    first.end()
+    paused, second = hands(), hands()
+    second.read(*range(6))
+    second.end()
+    lease, run = f"{{neardup}}:w:{paused.visits._worker.hex()}", second.visits.shared_run
+    assert server.command("DEL", lease) == ":1\r\n"
+    if what != "an eviction":
+        ahead, key = run + 3_600_000, "{neardup}:run:shop"
+        assert server.command("HSET", key, "run", str(ahead)) == ":0\r\n"
+        assert server.command("RENAME", f"{key}:{run}", f"{key}:{ahead}") == "+OK\r\n"
+    later = hands()
+    later.read(0, 1, 2)
+    wait_until(lambda: server.command("EXISTS", lease) == ":1\r\n")
+    paused.read(3, 4, 5)
+    paused.asks(0)  # which comes after what it told
+    paused.worker.fleet.release()
+    assert server.command("DEL", lease) == ":1\r\n"
+    if what == "an eviction":
+        assert server.command("DEL", lease.replace(":w:", ":since:")) == ":1\r\n"
+    assert later.end() == {}
+
+
 def test_a_page_that_another_run_asks_for_is_not_marked(
     hands: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

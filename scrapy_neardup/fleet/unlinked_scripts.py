@@ -99,7 +99,8 @@ return 1
 )
 
 # KEYS[1]: the run of a spider. Whether workers, given by hexadecimal digits, hold their lease; and
-# whether one has held it since a run began. One that was paused gets it anew when it goes on.
+# whether one may have held it since a run began. One that was paused gets it anew when it goes on.
+# Since when was known of all of them: of which it is not, the server has evicted it.
 ALIVE = """
 local function of(worker, what)
   return string.match(KEYS[1], '^(.-}):run:') .. what .. worker
@@ -107,10 +108,10 @@ end
 
 local function is_alive(worker) return redis.call('EXISTS', of(worker, ':w:')) == 1 end
 
-local function any_at_work(workers, run)
+local function any_at_work(workers, began)
   for worker in string.gmatch(workers, '%x+') do
-    if is_alive(worker) then return true end
-    if tonumber(redis.call('GET', of(worker, ':since:')) or '0') >= run then return true end
+    local since = redis.call('GET', of(worker, ':since:'))
+    if is_alive(worker) or not since or tonumber(since) >= began then return true end
   end
   return false
 end
@@ -134,8 +135,8 @@ local told = members .. ':told'
 redis.call('HSET', told, ARGV[2], ARGV[3])
 redis.call('PEXPIRE', told, ARGV[4])
 if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return {} end
-local mixed, open = unpack(redis.call('HMGET', KEYS[1], 'mixed', 'open'))
-if mixed == '1' or any_at_work(open or '', tonumber(ARGV[1])) then return {} end
+local mixed, open, began = unpack(redis.call('HMGET', KEYS[1], 'mixed', 'open', 'began'))
+if mixed == '1' or any_at_work(open or '', tonumber(began or '0')) then return {} end
 local ends, answer = redis.call('HGETALL', members), {}
 if #ends / 2 ~= tonumber(redis.call('HGET', KEYS[1], 'workers')) then return {} end -- evicted
 for i = 1, #ends, 2 do

@@ -5,8 +5,9 @@
                              d + spider → the run that completed the page last
     {PREFIX:u:N}:v:SITE:KEY:h  what a sitemap says of the URL; expires
     {PREFIX}:run:SPIDER      run, over ('1' once a worker has ended it), workers (their number),
-                             open (workers of earlier runs that had not ended when it began), mixed
-                             ('1' where such a worker was at work meanwhile)
+                             began (the server's clock; the run may be later, where that went
+                             back), open (workers of earlier runs that had not ended when it began),
+                             mixed ('1' where such a worker was at work meanwhile)
     {PREFIX}:run:SPIDER:RUN  and {PREFIX:u:N}:c:SPIDER:RUN: see change_log.py
     {PREFIX}:noise:SPIDER    worker → its run (a double), then what it learnt
     {PREFIX}:hosts:SPIDER    host → how far its validators were right
@@ -31,21 +32,24 @@ BEGIN = (
 -- Workers of the last run that have not ended, and those of the runs before it that may go on.
 local function left_open(run)
   local found, ends = {}, redis.call('HGETALL', KEYS[1] .. ':' .. string.format('%.0f', run))
-  for i = 1, #ends, 2 do if ends[i + 1] == '' then found[#found + 1] = ends[i] end end
-  for worker in string.gmatch(redis.call('HGET', KEYS[1], 'open') or '', '%x+') do
+  local function note(worker)
     if is_alive(worker) or redis.call('EXISTS', of(worker, ':since:')) == 1 then
       found[#found + 1] = worker
     end
   end
+  for i = 1, #ends, 2 do if ends[i + 1] == '' then note(ends[i]) end end
+  for worker in string.gmatch(redis.call('HGET', KEYS[1], 'open') or '', '%x+') do note(worker) end
   return table.concat(found, ' ')
 end
 
 local run = tonumber(redis.call('HGET', KEYS[1], 'run') or '0')
 if run == 0 or redis.call('HGET', KEYS[1], 'over') == '1' then
   local open, time = left_open(run), redis.call('TIME')
-  run = math.max(run + 1, time[1] * 1000 + math.floor(time[2] / 1000))
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  run = math.max(run + 1, now)
   redis.call('HSET', KEYS[1], 'run', string.format('%.0f', run), 'over', '0', 'workers', '0',
-    'open', open, 'mixed', any_at_work(open, run) and '1' or '0')
+    'open', open, 'mixed', any_at_work(open, now) and '1' or '0',
+    'began', string.format('%.0f', now))
 end
 local members = KEYS[1] .. ':' .. string.format('%.0f', run)
 if redis.call('HSET', members, ARGV[1], '') == 1 then

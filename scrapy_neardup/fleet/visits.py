@@ -156,8 +156,10 @@ class SharedVisits(Visits):
 
     def _take_part(self) -> int:
         try:
-            call = Call(scripts.BEGIN, self._run_key, (self._worker.hex(),), _begun)
-            run: int = self._link.ask(call).result()
+            run = self._begin()
+            if (reason := self._how_it_ended(run)) is not None:
+                self._link.ask(self._end_of(run, reason)).result()
+                run = self._begin()
         except Unanswered as error:
             raise SettingsError(
                 f"NEARDUP_BACKEND does not answer, or refuses ({error}). Under NEARDUP_RECRAWL the "
@@ -168,7 +170,22 @@ class SharedVisits(Visits):
             "neardup: this worker takes part in the fleet's run of %s",
             time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run / 1000)),
         )
+        with self._db:
+            self._db.execute(_BEGAN, (run / 1000, self.run))
         return run
+
+    def _begin(self) -> int:
+        call = Call(scripts.BEGIN, self._run_key, (self._worker.hex(),), _begun)
+        run: int = self._link.ask(call).result()
+        return run
+
+    def _how_it_ended(self, run: int) -> str | None:
+        """How a session of this folder ended a run, of which the server was not told."""
+        row = self._db.execute(_ENDED, (self.spider, run / 1000)).fetchone()
+        return None if row is None else str(row[0])
+
+    def _end_of(self, run: int, how: str) -> Call:
+        return Call(scripts.END, self._run_key, (run, self._worker.hex(), how), bool)
 
     # --- questions
 
@@ -409,8 +426,8 @@ class SharedVisits(Visits):
     def end(self, reason: str) -> None:
         """The run is over: workers that start from now on begin another one."""
         super().end(reason)
-        arguments = (self.shared_run, self._worker.hex(), self._how_ended + reason)
-        self._link.tell(Call(scripts.END, self._run_key, arguments, self._ended))
+        call = self._end_of(self.shared_run, self._how_ended + reason)
+        self._link.tell(call._replace(read=self._ended))
 
     def _ended(self, answer: Any) -> bool:  # on the link's thread
         self._has_ended = True
@@ -586,6 +603,8 @@ def _inflated(stored: bytes) -> bytes:
         return b""
 
 
+_BEGAN = "UPDATE run SET started = ? WHERE id = ?"
+_ENDED = "SELECT reason FROM run WHERE spider = ? AND started = ? AND ended IS NOT NULL"
 _OWN = "SELECT callback, run, passed, status, version FROM page WHERE key = ? AND spider = ?"
 _URL = "SELECT url FROM page WHERE key = ? AND spider = ? LIMIT 1"
 _CHANGES = "SELECT status, url FROM change WHERE run = ?"
