@@ -22,7 +22,7 @@ from test_fleet_recrawl import FLEET_SCHEDULER, Hands, is_clean
 from scrapy_neardup.commands import main
 from scrapy_neardup.fleet import unlinked_scripts as scripts
 from scrapy_neardup.fleet.link import Unanswered
-from scrapy_neardup.fleet.unlinked import LinkTeller, Run, Unlinked
+from scrapy_neardup.fleet.unlinked import START_BYTES, LinkTeller, Run, Unlinked
 from scrapy_neardup.state.visit_file import Status
 from scrapy_neardup.state.visits import PageKey, Visit
 from tests.crawls import Outcome, crawl
@@ -433,6 +433,34 @@ def test_what_hides_that_a_killed_worker_was_at_work_makes_no_page_gone(
     if what == "an eviction":
         assert server.command("DEL", lease.replace(":w:", ":since:")) == ":1\r\n"
     assert later.end() == {}
+
+
+def begin(one: Reader, *paths: str) -> None:
+    for path in paths:
+        one.visits.started(path.encode().ljust(16), f"https://a.example/{path}")
+    one.visits.flush()
+    wait_until(lambda: one.visits._links.is_heard)
+
+
+def test_what_a_start_url_led_to_that_the_server_forgot_is_not_gone_without_it(
+    hands: Any, server: RunningServer
+) -> None:
+    key, zero = "b" * 16, hands()
+    zero.read(0, 1, 2, 3)
+    assert zero.end() == {}
+    first = hands()
+    begin(first, key)
+    field = "s" + key[:START_BYTES]  # forgotten, as by a restart with older data
+    assert server.command("HDEL", "{neardup}:starts:shop", field) == ":1\r\n"
+    first.read(0, 1, 2, 3, 4, 5)
+    assert first.end() == {}
+    second = hands()
+    second.read(0, 1, 2, 3)
+    assert second.end() == {}  # it did not begin with that
+    third = hands()
+    begin(third, key)
+    third.read(0, 1, 2, 3)
+    assert third.end() == {Status.GONE: 2}
 
 
 def test_a_page_that_another_run_asks_for_is_not_marked(

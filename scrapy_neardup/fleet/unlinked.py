@@ -85,7 +85,8 @@ class LinkTeller:
         self._link, self._run = link, run
         self._linked: dict[bytes, None] = {}  # what the server knows or will be told, oldest first
         self._waiting: defaultdict[str, list[bytes]] = defaultdict(list)  # by site
-        self._starts: list[bytes] = []
+        self._starts: dict[bytes, None] = {}
+        self._untold_starts: list[bytes] = []
         self._readers: set[Reader] = set()
         self._numbers: defaultdict[str, int] = defaultdict(int)  # of the last message, by shard
         self._heard: defaultdict[str, int] = defaultdict(int)  # and of the last that was answered
@@ -102,7 +103,14 @@ class LinkTeller:
 
     def started(self, key: bytes) -> None:
         """The run begins with a URL."""
-        self._starts.append(key[:START_BYTES])
+        self._untold_starts.append(key[:START_BYTES])
+        if len(self._starts) <= scripts.MAX_STARTS:  # of more none counts
+            self._starts[key[:START_BYTES]] = None
+
+    def ends(self) -> None:
+        """Tell once more with which URLs the run began: the server may have gone back since."""
+        self._untold_starts = list(self._starts)
+        self.flush()
 
     def read(self, visit: Visit, url: str, is_new: bool) -> None:
         """A page stands at a URL in this run; others may find that it is what they looked for."""
@@ -122,7 +130,7 @@ class LinkTeller:
 
     def flush(self) -> None:
         """Tell the server what was found since the last time."""
-        starts, self._starts = self._starts, []
+        starts, self._untold_starts = self._untold_starts, []
         for some in _chunks(starts):
             self._tell(scripts.STARTED, self._run.starts, (self._run.number, *some))
         waiting, self._waiting = self._waiting, defaultdict(list)

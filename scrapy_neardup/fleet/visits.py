@@ -426,6 +426,7 @@ class SharedVisits(Visits):
     def end(self, reason: str) -> None:
         """The run is over: workers that start from now on begin another one."""
         super().end(reason)
+        self._links.ends()
         call = self._end_of(self.shared_run, self._how_ended + reason)
         self._link.tell(call._replace(read=self._ended))
 
