@@ -354,18 +354,30 @@ def test_who_takes_part_in_the_same_run_of_visits_joins_one_that_is_over(workers
     assert other.frontier.start(8).result(5) == 1
 
 
-def test_a_run_is_not_over_while_what_failed_is_still_leased(workers: Workers) -> None:
+def test_a_run_is_not_over_while_a_dead_worker_has_requests(workers: Workers) -> None:
     one, other = workers(), workers()
     one.frontier.start().result(5)
     one.push("1")
     one.frontier.started().result(5)
     assert one.take() == ["1"]
     assert other.frontier.start().result(5) == 2  # it is under way
-    assert one.take(is_idle=True) == []
-    assert other.frontier.start().result(5) == 0  # it failed: the worker is about to leave
     die(workers, one)
-    assert other.frontier.start().result(5) == 2  # or died
+    assert other.frontier.start().result(5) == 2
     assert other.take() == ["1"]
+
+
+def test_a_run_is_over_though_what_failed_is_still_leased(workers: Workers) -> None:
+    """Its worker may be about to leave, or wait for ever for something else to do."""
+    one, other = workers(), workers()
+    one.frontier.start().result(5)
+    one.push("1")
+    one.frontier.started().result(5)
+    assert one.take() == ["1"]
+    assert one.take(is_idle=True) == []
+    assert other.frontier.start().result(5) == 1
+    one.frontier.leave(1, is_over=True)
+    one.push()  # answered once the server has what it was told before
+    assert not other.ask().is_started  # the run of the other one goes on
 
 
 def die(workers: Workers, one: Hands) -> None:

@@ -368,31 +368,30 @@ return answers
 )
 
 # ARGV: spider, worker, milliseconds of the lease, the run of visits that the worker takes part in,
-# or 0. Answer: 0 another worker makes the start requests, or is about to leave a run that is over,
-# 1 this one is to, 2 they are all in the queue, 3 ask again: what an earlier run left uncompleted
-# is being queued. A run that is over may not be ended: its last worker's word was lost, or it is
-# still closing. Who takes part in the same run of visits joins it all the same.
+# or 0. Answer: 0 another worker makes the start requests, 1 this one is to, 2 they are all in the
+# queue, 3 ask again: what an earlier run left uncompleted is being queued. A run that is over may
+# not be ended: its last worker's word was lost, or it is still closing. Who takes part in the same
+# run of visits joins it all the same.
 START = (
     _FRONTIER
     + """
--- 'on', 'over', or 'ending': what workers have not completed is still to be set aside.
-local function state_of_run()
-  if tonumber(call('GET', S .. ':n') or '0') > 0 then return 'on' end
-  local found, workers = 'over', call('HGETALL', S .. ':workers')
+-- Whether nothing waits or is under way. What an idle worker has not completed failed; what a dead
+-- one has not is given to others.
+local function is_over()
+  if tonumber(call('GET', S .. ':n') or '0') > 0 then return false end
+  local workers = call('HGETALL', S .. ':workers')
   for i = 1, #workers, 2 do
     local lives = tonumber(call('ZSCORE', Q .. ':workers', workers[i]) or '0') > now
-    local has_leases = call('SCARD', S .. ':leases:' .. workers[i]) > 0
-    if lives and workers[i + 1] == 'b' or not lives and has_leases then return 'on' end
-    if has_leases then found = 'ending' end
+    if lives and workers[i + 1] == 'b' then return false end
+    if not lives and call('SCARD', S .. ':leases:' .. workers[i]) > 0 then return false end
   end
-  return found
+  return true
 end
 
 note(ARGV[3])
 if call('HEXISTS', S .. ':run', 'started') == 1 then
   if ARGV[4] ~= '0' and call('HGET', S .. ':run', 'visits') == ARGV[4] then return 2 end
-  local state = state_of_run()
-  if state ~= 'over' then return state == 'on' and 2 or 0 end
+  if not is_over() then return 2 end
   call('DEL', S .. ':run')
 end
 local starter = call('HGET', S .. ':run', 'starter')
