@@ -192,6 +192,11 @@ def test_objects_are_compared_by_what_they_hold(make: Any) -> None:
     assert one != other
 
 
+def test_an_item_with_two_fields_of_one_name_is_refused() -> None:
+    with pytest.raises(ItemUnreadable, match="of one name"):
+        data({1: "the first", "1": "the second"})
+
+
 def test_ignored_fields_say_nothing_at_any_depth() -> None:
     one, other = (
         data({"id": n, "offers": [{"id": n, "price": 3}]}, ignored={"id"}) for n in (1, 2)

@@ -135,10 +135,13 @@ def item_data(
     visit: None where the item came from no page. ignored: names of fields, at any depth.
     key: keys the digests, at most 64 bytes, so that nobody can craft two items that share one.
     Raises ItemTooLarge for an item of more than MAX_VALUES values, MAX_DEPTH levels or MAX_CHARS
-    characters, ItemUnreadable for a value that cannot be looked into.
+    characters, ItemUnreadable for a value that cannot be looked into or two fields of one name.
     """
     reader = _Reader(visit, rules, ignored)
-    encoded = {name: reader.field(value) for name, value in _fields(item, ignored)}
+    named = list(_fields(item, ignored))
+    encoded = {name: reader.field(value) for name, value in named}
+    if len(encoded) < len(named):
+        raise ItemUnreadable("two fields of an item are of one name, as 1 and '1' are")
     in_order = sorted(encoded.items())
     whole = {name: field.whole for name, field in in_order}
     longest = max(in_order, key=lambda pair: sum(map(len, pair[1].texts)), default=("", None))[0]
