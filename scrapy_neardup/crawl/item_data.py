@@ -138,7 +138,7 @@ def item_data(
     characters, ItemUnreadable for a value that cannot be looked into or two fields of one name.
     """
     reader = _Reader(visit, rules, ignored)
-    named = list(_fields(item, ignored))
+    named = [*_fields(item, ignored)]
     encoded = {name: reader.field(value) for name, value in named}
     if len(encoded) < len(named):
         raise ItemUnreadable("two fields of an item are of one name, as 1 and '1' are")
