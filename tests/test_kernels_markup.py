@@ -216,7 +216,7 @@ SAID = (
         "<div",
         "width=9",
     ),
-    *("<option selected>", "<html", "href=i.", "\x85", "\xa0"),
+    *("<option selected>", "<html", "href=i.", "\x85", "\xa0", "\0", "<li class=", "TITLE=j"),
 )
 
 
@@ -238,26 +238,37 @@ def test_both_find_the_same_details_of_real_pages(shared_data: Path) -> None:
 @pytest.mark.parametrize(
     ("page", "details"),
     [
-        ("<img SRC=a.png width=3 alt='b c'>", [("img", "src", "a.png"), ("img", "alt", "b c")]),
-        ("<input type=hidden value='1' name=sku>", [("input", "", ""), ("input", "sku", "1")]),
-        ("<div class=x width=9><i class=x>", [("i", "class", "x")]),
-        ("<p class=x><rect WIDTH=9>", [("p", "class", "x"), ("rect", "width", "9")]),
-        ("<div STYLE='color: red'><div style='a: url(b)'>", [("div", "style", "a: url(b)")]),
-        ("<hr style='--at: 4'>", [("hr", "style", "--at: 4")]),
-        ("<hr style='x;display'><hr style=ur><hr style=displa>", [("hr", "style", "x;display")]),
+        ("<img SRC=a.png width=3 alt='b c'>", ["img.src a.png", "img.alt b c"]),
+        ("<input type=hidden value='1' name=sku>", ["input. ", ("input", "sku", "1")]),
+        (
+            "<input value=1 name=title><input value=/ name=alt>",
+            ["input. ", "input.title 1", "input. ", ("input", "alt", "/")],
+        ),
+        ("<div class=x width=9><i class=x>", ["i.class x"]),
+        ("<p class=x><rect WIDTH=9>", ["p.class x", ("rect", "width", "9")]),
+        ("<div STYLE='color: red'><div style='a: url(b)'>", ["div.style a: url(b)"]),
+        ("<hr style='--at: 4'>", ["hr.style --at: 4"]),
+        ("<hr style='x;display'><hr style=ur><hr style=displa>", ["hr.style x;display"]),
         ("<img class=url(--> ", []),
-        ("<button><button disabled>", [("button", "", "")] * 2 + [("button", "disabled", "")]),
-        ("<a href=/b.html?c.pdf><a href=tel:1>", [("a", "href", "tel:1")]),
+        ("<button><button disabled>", ["button. ", "button. ", ("button", "disabled", "")]),
+        ("<a href=/b.html?c.pdf><a href=tel:1>", ["a.href tel:1"]),
         ("<a href=/b/c.PDF#d><a href=/v1.25/>", [("a", "href", "/b/c.PDF#d")]),
-        ("<td>1</td><td>\n</td><th></th>", [("td", "", "2"), ("th", "", "3")]),
-        ("x<sup>2</sup>", [("sup", "", "")]),
+        (
+            "<li class=a title=b><LI CLASS=c>",
+            [("li", "class", "a"), "li.title b", ("li", "class", "c")],
+        ),
+        ("<td>1</td><td>\n</td><th></th>", ["td. 2", "th. 3"]),
+        ("x<sup>2</sup>", ["sup. "]),
         ("<script data-a=b>'<i title=c>'</script><html data-d=e></p title=f>", []),
-        ("<!-- <i title=a> --><i title=b", [("i", "title", "b")]),
-        ("<x-price amount=5 checked>", [("x-price", "amount", "5"), ("x-price", "checked", "")]),
+        ("<!-- <i title=a> --><i title=b", ["i.title b"]),
+        ("<x-price amount=5 checked>", [("x-price", "amount", "5"), "x-price.checked "]),
+        (f"<i TITLE={'a' * 600}>", [f"i.title {'a' * 600}"]),
+        (f"<{'a' * 600} title=b>", [f"{'a' * 600}.title b"]),
+        ("<i title\0=a class\0=b>", [("i", "title\0", "a"), ("i", "class\0", "b")]),
     ],
 )
 def test_details_are_what_tells_pages_apart_that_read_alike(
-    kernel: ModuleType, page: str, details: list[tuple[str, str, str]]
+    kernel: ModuleType, page: str, details: list[str | tuple[str, str, str]]
 ) -> None:
     assert list(kernel.details(page.encode())) == details
 

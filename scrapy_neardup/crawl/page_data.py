@@ -96,13 +96,6 @@ NAMING = frozenset(
 )
 # Of these no text is seen.
 HIDDEN = frozenset({"noscript", "template", "style", "text", "tspan", "desc"})
-# Attributes that say nothing of the visit, but for URLs in them; most have one of these names.
-LASTING = frozenset(
-    (
-        *("", "alt", "aria-label", "checked", "class", "coords", "d", "href", "lang", "points"),
-        *("poster", "selected", "src", "srcset", "style", "title", "transform"),
-    )
-)
 # Classes of entries of a menu that say where the reader is.
 WHERE_YOU_ARE = re.compile(
     r"(?:.*[-_])?(?:active|current|here|trail|open(?:ed)?|expanded)(?:[-_]\w+)*|(?:menu|nav)[-_].*",
@@ -183,16 +176,19 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
 
 def _add_details(details: _Lines, body: bytes) -> None:
     """The attributes by which pages of any length are told apart."""
-    for element, name, value in kernels.markup.details(body):
+    for said in kernels.markup.details(body):
+        if isinstance(said, str):
+            details.append(said, said.index(" "))
+            continue
+        element, name, value = said
         path = f"{element}.{name}"
         if element == "li" and name == "class":
             if lasting := lasting_classes(value):
-                details.append(path, lasting)
-        elif name in LASTING and "/" not in value:
-            details.append(path, value)
+                details.append(f"{path} {lasting}", len(path))
         else:
-            said = UNCACHED.sub("", value) if len(value) <= AT_ONCE else value
-            details.add(path, name, details.unshared(said))
+            if "=" in value and len(value) <= AT_ONCE:
+                value = UNCACHED.sub("", value)
+            details.add(path, name, details.unshared(value))
 
 
 def attribute_lines(root: etree._Element, url: str) -> list[str]:
@@ -226,7 +222,7 @@ def text_in(element: etree._Element) -> str:
 _with_itemprop = etree.XPath("//*[@itemprop]")
 # Doxygen names what a page is about there, and nowhere else: <title> is the same on all lists of
 # members.
-_called_title = etree.XPath("(//div[@class='title'])[1]")
+_called_title = etree.XPath("/descendant::div[@class='title'][1]")
 
 
 class _Lines:
@@ -257,16 +253,16 @@ class _Lines:
         """Add a value; key: the name by which it may be known as one of the visit."""
         text = squeezed(value) if isinstance(value, str) else json.dumps(value)
         if not self._is_of_the_visit(key, text):
-            self.append(path, text)
+            self.append(f"{path} {text}", len(path))
 
-    def append(self, path: str, text: str) -> None:
-        """Add a line as it is."""
-        self._room -= len(path)
+    def append(self, line: str, n_of_path: int) -> None:
+        """Add a line as it is, whose path has so many characters."""
+        self._room -= n_of_path
         if self._room < 0:
             raise OverBudget("names in front of values have many times the bytes of the page")
         if len(self.found) >= MAX_SAID:
             raise OverBudget(f"more than {MAX_SAID} values in markup or scripts")
-        self.found.append(f"{path} {text}")
+        self.found.append(line)
 
     def _is_of_the_visit(self, key: str, text: str) -> bool:
         if "/" in text and _bare(text) in self._echoes:

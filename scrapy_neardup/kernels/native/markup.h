@@ -54,13 +54,26 @@ typedef struct {
 } Name;
 
 #define MAX_NAMES 128
+#define SLOTS (4 * MAX_NAMES)
+/* Those of another kind than 0, each in the first slot from its hash on that was free. */
 typedef struct {
-    size_t n;
-    Name names[MAX_NAMES]; /* those of another kind than 0, by strcmp */
+    Name slots[SLOTS];
 } Names;
 
-static int compare_names(const void *name, const void *other) {
-    return strcmp(((const Name *)name)->name, ((const Name *)other)->name);
+/* The slot of a name, or the free one where it would be; at most MAX_NAMES are taken. */
+static const Name *slot_of(const Names *names, const char *name, size_t n) {
+    uint32_t hash = 2166136261; /* FNV-1a */
+    for (size_t i = 0; i < n; i++) hash = (hash ^ (uint8_t)name[i]) * 16777619;
+    for (;; hash++) {
+        const Name *slot = &names->slots[hash % SLOTS];
+        if (!slot->name) return slot;
+        if (strlen(slot->name) == n && memcmp(slot->name, name, n) == 0) return slot;
+    }
+}
+
+/* name: ends with NUL, and lasts as long as `names`. */
+static void add_name(Names *names, const char *name, Kind kind) {
+    *(Name *)slot_of(names, name, strlen(name)) = (Name){name, kind};
 }
 
 /* --- before it is parsed ------------------------------------------------------------------- */
@@ -205,19 +218,36 @@ static size_t most_attributes(const uint8_t *page, size_t n, size_t *all) {
     return most;
 }
 
-/* The kind of a name in letters of either case. */
-static Kind kind_of_piece(const Names *names, Piece piece) {
-    char lower[32];
+/* Writes a piece in lower case; its length. */
+static size_t write_lower(char *lower, Piece piece) {
     const size_t n = (size_t)(piece.end - piece.start);
-    if (n >= sizeof lower) return IS_INLINE;
     for (size_t i = 0; i < n; i++) {
         const uint8_t c = piece.start[i];
         lower[i] = (char)((uint8_t)(c - 'A') < 26 ? c | 0x20 : c);
     }
-    lower[n] = 0;
-    const Name sought = {lower, IS_INLINE};
-    const Name *found = bsearch(&sought, names->names, names->n, sizeof sought, compare_names);
-    return found ? found->kind : IS_INLINE;
+    return n;
+}
+
+/* Writes "element.name value", the names in lower case; its length, or 0 where there is no room. */
+static size_t write_line(char *line, size_t room, Piece element, Piece name, Piece value) {
+    const size_t n_value = (size_t)(value.end - value.start);
+    const size_t n_names = (size_t)(element.end - element.start + name.end - name.start);
+    if (n_names > room || n_value > room || n_names + n_value + 2 > room) return 0;
+    char *at = line;
+    at += write_lower(at, element);
+    *at++ = '.';
+    at += write_lower(at, name);
+    *at++ = ' ';
+    memcpy(at, value.start, n_value);
+    return n_names + n_value + 2;
+}
+
+/* The kind of a name in letters of either case. */
+static Kind kind_of_piece(const Names *names, Piece piece) {
+    char lower[32];
+    if ((size_t)(piece.end - piece.start) > sizeof lower) return IS_INLINE;
+    const size_t n = write_lower(lower, piece);
+    return slot_of(names, lower, n)->kind;
 }
 
 /* Whether a link leads to anything but a page of the site: it has a scheme, or its path ends as the
@@ -286,11 +316,8 @@ static Kind kind_of(Kinds *kinds, const Node *element) {
     if (element->namespace_) return IS_INLINE;
     Name *slot = &kinds->remembered[((uintptr_t)element->name >> 2) % REMEMBERED];
     if (slot->name != element->name) {
-        const Name sought = {element->name, IS_INLINE};
-        const Names *names = kinds->names;
-        const Name *found = bsearch(&sought, names->names, names->n, sizeof sought, compare_names);
-        *slot = sought;
-        if (found) slot->kind = found->kind;
+        const size_t n = strlen(element->name);
+        *slot = (Name){element->name, slot_of(kinds->names, element->name, n)->kind};
     }
     return slot->kind;
 }

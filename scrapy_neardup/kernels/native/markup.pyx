@@ -10,6 +10,7 @@ from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport free
+from libc.string cimport memchr
 
 import gc
 import logging
@@ -54,18 +55,13 @@ cdef extern from "markup.h":
         PyObject *document
         const Node *node
 
-    ctypedef struct Name:
-        const char *name
-        Kind kind
-
     ctypedef struct Text:
         char *bytes
         size_t n
         size_t room
 
     ctypedef struct Names:
-        size_t n
-        Name names[MAX_NAMES]
+        pass
 
     ctypedef struct Piece:
         const uint8_t *start
@@ -78,6 +74,7 @@ cdef extern from "markup.h":
         int closes
         const char *raw
 
+    void add_name(Names *names, const char *name, Kind kind)
     int next_tag(Tags *tags)
     int next_attribute(Tags *tags, Piece *name, Piece *value)
     int names_piece(Piece piece, const char *name)
@@ -85,6 +82,7 @@ cdef extern from "markup.h":
     int counts(Kind element, Piece name, Piece value, const Names *attributes,
                const Names *pages)
     int is_empty(const Tags *tags)
+    size_t write_line(char *line, size_t room, Piece element, Piece name, Piece value)
     int append_visible(Text *text, const Names *names, const Node *root)
     size_t n_tags_and_attributes(const uint8_t *page, size_t n) noexcept nogil
     size_t most_attributes(const uint8_t *page, size_t n, size_t *all) noexcept nogil
@@ -94,7 +92,8 @@ PROBE = b"<a xmlns:x='x'><p>b<br/></p><p/><i/>c<script>d</script>e<x:y/><!-- f -
 
 logger = logging.getLogger(__name__)
 
-cdef Names NAMES, ELEMENTS, ATTRIBUTES, PAGE_NAMES
+cdef Names NAMES, ELEMENTS, ATTRIBUTES, PAGE_NAMES, LASTING_NAMES
+cdef frozenset LASTING = twin.LASTING
 
 
 def visible_text(root) -> str:
@@ -134,21 +133,56 @@ def details(bytes page):
             while next_attribute(&tags, &name, &value):
                 pass
             continue
+        is_entry = names_piece(tags.name, "li")
         own = None
         values = []
         while next_attribute(&tags, &name, &value):
             if names_piece(name, "name"):
                 own = text_of(value)
-            if counts(kind, name, value, &ATTRIBUTES, &PAGE_NAMES):
+            if not counts(kind, name, value, &ATTRIBUTES, &PAGE_NAMES):
+                continue
+            if says_nothing_of_the_visit(name, value) and not (
+                is_entry and names_piece(name, "class")
+            ):
+                values.append(line_of(tags.name, name, value, names))
+            else:
                 values.append((lower_text_of(name, names), text_of(value)))
         n_cells += kind == IS_CELL
-        is_mark = kind == IS_MARK or (kind == IS_CELL and is_empty(&tags))
-        if is_mark or values:
-            element = lower_text_of(tags.name, names)
-            if is_mark:
-                yield element, "", "" if kind == IS_MARK else str(n_cells)
-            for key, said in values:
-                yield element, own if own and key == "value" else key, said
+        if kind == IS_MARK:
+            yield f"{lower_text_of(tags.name, names)}. "
+        elif kind == IS_CELL and is_empty(&tags):
+            yield f"{lower_text_of(tags.name, names)}. {n_cells}"
+        for said in values:
+            if isinstance(said, tuple):
+                said = with_element(lower_text_of(tags.name, names), own, said)
+            yield said
+
+
+cdef with_element(str element, str own, tuple said):
+    """A detail of an element; own: its name, which that of a `value` is."""
+    cdef str key, value
+    key, value = said
+    if own and key == "value":
+        key = own
+        if key in LASTING and "/" not in value:
+            return f"{element}.{key} {value}"
+    return element, key, value
+
+
+cdef bint says_nothing_of_the_visit(Piece name, Piece value):
+    if not kind_of_piece(&LASTING_NAMES, name):
+        return False
+    return memchr(value.start, b"/", value.end - value.start) == NULL
+
+
+cdef str line_of(Piece element, Piece name, Piece value, dict names):
+    """A detail as a line. names: see lower_text_of."""
+    cdef char line[512]
+    cdef size_t n
+    n = write_line(line, sizeof(line), element, name, value)
+    if n:
+        return PyUnicode_DecodeUTF8(line, n, "surrogateescape")
+    return f"{lower_text_of(element, names)}.{lower_text_of(name, names)} {text_of(value)}"
 
 
 cdef str text_of(Piece piece):
@@ -255,14 +289,13 @@ cdef str tree_fault(const Node **nodes):
 
 
 cdef list_names(Names *names, dict kinds):
-    """Names and their kinds, sorted, for as long as the process lives."""
-    encoded = sorted((name.encode(), kind) for name, kind in kinds.items())
-    if len(encoded) > MAX_NAMES:
-        raise ValueError(f"{len(encoded)} names, at most {MAX_NAMES}")
-    for i, (name, kind) in enumerate(encoded):
-        names.names[i].name, names.names[i].kind = name, kind
-    names.n = len(encoded)
-    KEPT.append(encoded)
+    """Names and their kinds, for as long as the process lives."""
+    if len(kinds) > MAX_NAMES:
+        raise ValueError(f"{len(kinds)} names, at most {MAX_NAMES}")
+    for name, kind in kinds.items():
+        encoded = name.encode()
+        add_name(names, encoded, kind)
+        KEPT.append(encoded)
 
 
 KEPT = []  # keeps the names alive that the tables point to
@@ -274,3 +307,4 @@ list_names(&ELEMENTS, dict.fromkeys(twin.UNSHOWN, IS_UNSHOWN)
 list_names(&ATTRIBUTES, dict.fromkeys(twin.SILENT, IS_SILENT)
            | dict.fromkeys(twin.LOOKS, IS_LOOK) | dict.fromkeys(twin.LINKS, IS_LINK))
 list_names(&PAGE_NAMES, dict.fromkeys(twin.PAGES, IS_SILENT))
+list_names(&LASTING_NAMES, dict.fromkeys(twin.LASTING, IS_SILENT))

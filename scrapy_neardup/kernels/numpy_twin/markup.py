@@ -41,6 +41,14 @@ SILENT = (
     *("scope", "size", "sizes", "stroke", "stroke-width", "summary", "tabindex", "target"),
     *("type", "typeof", "valign", "viewbox", "xmlns", "xml:space"),
 )
+# Attributes that say nothing of the visit, but for URLs in them; most have one of these names. The
+# classes of an entry of a menu (li) are none: they may say where the reader is.
+LASTING = frozenset(
+    (
+        *("", "alt", "aria-label", "checked", "class", "coords", "d", "href", "lang", "points"),
+        *("poster", "selected", "src", "srcset", "style", "title", "transform"),
+    )
+)
 PAGES = ("asp", "aspx", "cfm", "cgi", "do", "htm", "html", "jsp", "jspx", "php", "phtml", "shtml")
 STYLESHEET = f"""
 <xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
@@ -80,13 +88,22 @@ def count_attributes(page: bytes) -> tuple[int, int]:
     return most, every
 
 
-def details(page: bytes) -> Iterator[tuple[str, str, str]]:
+def details(page: bytes) -> Iterator[str | tuple[str, str, str]]:
     """By what a page in markup differs from others that read alike, tag by tag.
 
     Each is (element, name, value): an attribute that says something; one of MARKS, with "" and "";
     or an empty one of CELLS, with "" and its number, from 1. The name of a `value` is that of its
-    element, where it has one. O(len(page)).
+    element, where it has one. Where the name is a LASTING one and the value has no "/", it is the
+    line "element.name value": made here, it takes a third of the time. O(len(page)).
     """
+    for element, name, value in _details(page):
+        if name in LASTING and "/" not in value and (element != "li" or name != "class"):
+            yield f"{element}.{name} {value}"
+        else:
+            yield element, name, value
+
+
+def _details(page: bytes) -> Iterator[tuple[str, str, str]]:
     n_cells = 0
     for tag in _tags(page):
         name = _text(tag["name"].lower())
