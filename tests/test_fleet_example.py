@@ -82,7 +82,7 @@ def test_three_workers_of_the_example_keep_each_page_once(
         for file in tmp_path.glob("*.jsonl")
         for line in file.read_text().splitlines()
     ]
-    # A worker that takes part, and begins only when the others are done, reads the start page again.
+    # A worker that begins only when the others are done reads the start page again.
     again = [url for url in kept if url == root][1:3]
     assert sorted(kept) == sorted([root, *links, *again]), logs
     assert all("neardup: metrics at http://0.0.0.0:" in log for log in logs)

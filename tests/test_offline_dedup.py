@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import Pipe
 from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
@@ -217,6 +217,127 @@ def test_every_format_loses_its_duplicates_and_keeps_its_form(
     assert [d["url"] for d in (exact, near)] == [URL.format(3), URL.format(5)]
     assert [d["original"]["url"] for d in (exact, near)] == [URL.format(0), URL.format(1)]
     assert json.loads(capsys.readouterr().out) == json.loads((out / "summary.json").read_text())
+
+
+def told(urls: Iterable[str], end: str = "\n") -> bytes:
+    """JSON lines of other texts than TEXTS; the last ends as it is told."""
+    lines = [json.dumps({"url": url, "text": prose(url)}) for url in urls]
+    return ("\n".join(lines) + end).encode()
+
+
+def piped(monkeypatch: pytest.MonkeyPatch, content: bytes, out: Path) -> int:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    return main(["dedup", "-", "--out", str(out), "--jobs", "1"])
+
+
+def test_another_standard_input_is_not_taken_for_that_of_the_run_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = [told(URL.format(10 * day + n) for n in range(3)) for day in (1, 2)]
+    assert piped(monkeypatch, days[0], tmp_path / "out") == 0
+    for other in (days[1], days[0][:-1], days[0] + b"\n"):
+        assert piped(monkeypatch, other, tmp_path / "out") == WRONG_USE
+        assert "another standard input; name a new folder" in capsys.readouterr().err
+    for same in (days[0], b""):
+        assert piped(monkeypatch, same, tmp_path / "out") == 0
+
+
+def test_a_file_that_was_changed_is_another_one_also_if_it_is_as_large(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(told(URL.format(n) for n in range(3)))
+    assert run(tmp_path / "out", path) == 0
+    assert run(tmp_path / "out", path) == 0
+    path.write_bytes(told(URL.format(n) for n in range(3, 6)))
+    assert run(tmp_path / "out", path) == WRONG_USE
+    assert "before one of them was changed" in capsys.readouterr().err
+
+
+def test_a_file_that_is_changed_while_it_is_read_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(told(URL.format(n) for n in range(3)))
+    write = Writer.write
+
+    def changed(*args: Any) -> Any:
+        path.write_bytes(told(URL.format(n) for n in range(3, 6)))
+        return write(*args)
+
+    monkeypatch.setattr(Writer, "write", changed)
+    assert run(tmp_path / "out", path) == WRONG_USE
+    assert "a.jsonl: changed while it was read" in capsys.readouterr().err
+
+
+def test_clusters_that_are_asked_for_too_late_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, clusters = tmp_path / "a.jsonl", tmp_path / "clusters.csv"
+    path.write_bytes(FORMATS["pages.jsonl"][0])
+    command = ["dedup", str(path), "--jobs", "1", "--out"]
+    assert main([*command, str(tmp_path / "out")]) == 0
+    assert main([*command, str(tmp_path / "out"), "--clusters", str(clusters)]) == WRONG_USE
+    assert "a run with another --clusters" in capsys.readouterr().err
+    told_of = [*command, str(tmp_path / "other"), "--clusters", str(clusters)]
+    assert main(told_of) == main(told_of) == 0
+    clusters.unlink()
+    assert main(told_of) == WRONG_USE
+    assert "has ended, and its" in capsys.readouterr().err
+
+
+def test_files_of_json_lines_are_joined_on_standard_output_line_by_line(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    contents = {
+        "a.jsonl": told(map(URL.format, (1, 2)), end=""),
+        "b.jsonl": b"\xef\xbb\xbf" + told(map(URL.format, (3, 4)), end=""),
+        "c.jsonl": told(map(URL.format, (1, 2))),
+        "d.jsonl": told([URL.format(5)]) + b'{"url": "broken\n',
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    paths = [str(tmp_path / name) for name in contents]
+    assert main(["dedup", *paths, "--out", "-", "--jobs", "1"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert [json.loads(line)["url"] for line in out.splitlines()] == list(
+        map(URL.format, range(1, 6))
+    )
+    assert b"d.jsonl: record 1 is damaged: " in err
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        *(("a.csv", "b.csv"), ("a.json", "b.json"), ("a.parquet", "b.parquet"), ("site",)),
+        *(("a.jsonl", "b.csv"), ("a.jsonl", "b.jsonl.gz"), ("a.jsonl.gz", "b.jsonl.gz")),
+    ],
+)
+def test_files_that_cannot_be_joined_are_refused_for_standard_output(
+    tmp_path: Path, names: tuple[str, ...], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    for name in names:
+        content = FORMATS.get(f"pages{name[1:]}", (page(TEXTS[0]), None))[0]
+        path = tmp_path / name if "." in name else tmp_path / name / "a.html"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+    command = ["dedup", *(str(tmp_path / name) for name in names), "--out", "-", "--jobs", "1"]
+    assert main(command) == WRONG_USE
+    out, err = capfdbinary.readouterr()
+    assert not out
+    assert b"name a folder with --out" in err
+
+
+def test_archives_are_joined_on_standard_output(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    paths = [tmp_path / name for name in ("a.warc.gz", "b.warc.gz")]
+    for path in paths:
+        path.write_bytes(FORMATS["pages.warc.gz"][0])
+    assert main(["dedup", *map(str, paths), "--out", "-", "--jobs", "1"]) == 0
+    both = tmp_path / "both.warc.gz"
+    both.write_bytes(capfdbinary.readouterr().out)
+    assert warc_ids(both)[: len(KEPT)] == KEPT
 
 
 def test_a_folder_of_html_is_copied_without_its_duplicates(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from s3_server import bucket  # noqa: E402, F401
 from scrapy_neardup.commands import main  # noqa: E402
 from scrapy_neardup.engines import FINGERPRINT, SKETCH  # noqa: E402
 from scrapy_neardup.offline.dedup.signature_index import about  # noqa: E402
+from scrapy_neardup.offline.dedup.writing import Writer  # noqa: E402
 from scrapy_neardup.offline.file_systems import file_system  # noqa: E402
 from scrapy_neardup.spark.signatures import signer  # noqa: E402
 
@@ -159,6 +160,19 @@ def test_a_run_that_was_stopped_is_stored_once(
     assert counts(capsys, *command) == (6, 0, 0)
     assert counts(capsys, *command) == (6, 0, 0)
     assert len([*index.glob("*/_SUCCESS")]) == 1
+
+
+@pytest.mark.usefixtures("whole_pages")
+def test_an_index_knows_only_pages_that_are_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, index = pages(tmp_path / "p.jsonl", range(6)), tmp_path / "index"
+    command = ["dedup", str(source), "--index", str(index), "--jobs", "1", "--out"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Writer, "_add", full_disk)
+        assert main([*command, str(tmp_path / "full")]) != 0
+    capsys.readouterr()
+    assert counts(capsys, source, "--out", tmp_path / "out", "--index", index) == (6, 0, 0)
 
 
 def full_disk(*_: object, **__: object) -> None:

@@ -337,6 +337,27 @@ def test_parts_of_big_files_are_read_as_the_files_are(
         assert read == sorted((row["url"], row["text"]) for row in rows * 2)
 
 
+def test_pages_whose_site_nobody_knows_have_no_text_to_compare(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    urls = [None, "", "/item/5", "https://a.example/"]
+    rows = [{"url": url, "text": prose(1)} for url in urls]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read_pages(spark, [tmp_path], Fields()).collect()
+    assert [row["text"] for row in found] == [None, None, None, prose(1)]
+    for rest in ((Fields(), "all"), (Fields(has_url=False), "site")):
+        found = read_pages(spark, [tmp_path], *rest).collect()
+        assert [row["text"] for row in found] == [prose(1)] * 4
+
+
+def test_half_a_surrogate_pair_ends_no_run(spark: SparkSession, tmp_path: Path) -> None:
+    data = r'<script type="application/ld+json">{"name": "\ud83d"}</script>'
+    rows = [{"url": "https://a.example/\ud800", "html": f"{data}<p>{prose(1)}"}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read_pages(spark, [tmp_path], Fields()).collect()
+    assert [row["text"].strip() for row in found] == [prose(1)]
+
+
 def test_what_is_not_read_from_storage_is_refused(
     bucket: Callable[[str], str],  # noqa: F811
 ) -> None:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,19 @@ def test_a_run_that_is_repeated_decides_the_same_and_stores_it_once(
     assert len(pq.read_table(index / "today")) == 7
     (index / "today" / "_SUCCESS").unlink()  # as a run leaves it that is killed
     assert StoredIndex(index).versions() == {}
+
+
+def test_a_new_version_takes_no_complete_ones_place(
+    spark: SparkSession,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    index = StoredIndex(tmp_path / "index")
+    for day in range(3):
+        rows = [(f"https://a.example/{day}", prose(day))]
+        found = dedup(spark.createDataFrame(rows, "url string, text string"), against=index)
+        found.add_to(index, index.next_name())
+    shutil.rmtree(tmp_path / "index" / "00000000")
+    assert index.next_name() == "00000003"
 
 
 def test_an_index_of_another_scope_is_refused(tmp_path: Path) -> None:

@@ -14,18 +14,23 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands.columns import add_columns
 from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.terminal import complain, say, say_json
+from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.file_systems import place
 
 if TYPE_CHECKING:
     from scrapy_neardup.offline.dedup import DedupJob, Watcher
+    from scrapy_neardup.offline.dedup.inputs import Input
 
 PIPE = Path("-")
+BOM = b"\xef\xbb\xbf"
+MAX_TOLD = 10  # damaged records
 WORKERS = "scrapy_neardup.offline.dedup.workers"
 EXAMPLES = """\
   scrapy neardup dedup crawl.jsonl.gz --out deduped
@@ -124,17 +129,55 @@ def table(name: str) -> Path:
 
 def run(options: argparse.Namespace) -> int:
     """Deduplicate and print the summary."""
+    start_fork_server()
     if options.out != PIPE:
-        tell(deduplicated(options, options.out), options.json)
+        tell(deduplicated(job_of(options, options.out), options.report), options.json)
         return 0
     with tempfile.TemporaryDirectory(prefix="neardup-") as folder:
-        summary = deduplicated(options, Path(folder) / "out")
-        kept = (path for path in (Path(folder) / "out" / "kept").rglob("*") if path.is_file())
-        for path in sorted(kept, key=lambda path: path.name):
-            with path.open("rb") as file:
-                shutil.copyfileobj(file, sys.stdout.buffer)
+        out = Path(folder) / "out"
+        job = job_of(options, out)
+        kind = kind_of_all(job.inputs)
+        summary = deduplicated(job, options.report)
+        kept = (path for path in (out / "kept").rglob("*") if path.is_file())
+        write_joined(sorted(kept, key=lambda path: path.name), kind == "jsonl")
+        tell_damage(out)
     complain(line_of(summary))
     return 0
+
+
+def kind_of_all(inputs: list[Input]) -> str:
+    """The kind of inputs that can be written one behind the other. Raises InputError for others."""
+    first = inputs[0]
+    is_one = len(inputs) == 1 and first.kind != "html"
+    is_joinable = first.kind in ("warc", "wet") or (first.kind == "jsonl" and not first.packing)
+    if is_one or (is_joinable and {one[1:3] for one in inputs} == {first[1:3]}):
+        return first.kind
+    raise InputError(
+        f"--out - writes one file, or several of JSON lines that are not compressed, or of WARC; "
+        f"not {len(inputs)} inputs such as {first.label}: name a folder with --out"
+    )
+
+
+def write_joined(paths: list[Path], is_lines: bool) -> None:
+    """Write files to standard output, one behind the other."""
+    is_behind_line = False  # one that does not end, as the last of a file may
+    for number, path in enumerate(path for path in paths if path.stat().st_size):
+        with path.open("rb") as file:
+            if is_behind_line:
+                sys.stdout.buffer.write(b"\n")
+            if is_lines and number:
+                file.seek(len(BOM) if file.read(len(BOM)) == BOM else 0)
+            shutil.copyfileobj(file, sys.stdout.buffer)
+            file.seek(-1, os.SEEK_END)
+            is_behind_line = is_lines and file.read() != b"\n"
+
+
+def tell_damage(out: Path) -> None:
+    """Say where damaged records are, which are on standard output no more than in the folder."""
+    with (out / "damaged.jsonl").open("rb") as lines:
+        for line in islice(lines, MAX_TOLD):
+            entry = json.loads(line)
+            complain(f"{entry['file']}: record {entry['record']} is damaged: {entry['error']}")
 
 
 def start_fork_server() -> None:
@@ -146,18 +189,16 @@ def start_fork_server() -> None:
         forkserver.ensure_running()
 
 
-def deduplicated(options: argparse.Namespace, out: Path) -> dict[str, Any]:
-    """The summary of a run into a folder."""
-    start_fork_server()
+def deduplicated(job: DedupJob, report: Path | None) -> dict[str, Any]:
+    """The summary of a run, with its report if a file for it is named."""
     from scrapy_neardup.offline.dedup import dedup
     from scrapy_neardup.report.page import write_report
 
-    job = job_of(options, out)
     try:
         with progress_bar(job) as watch:
             summary = dedup(job, watch)
-        if options.report is not None:
-            write_report(out, options.report)
+        if report is not None:
+            write_report(job.out, report)
         return summary
     except (KeyboardInterrupt, OSError):
         complain("stopped; run the same command to resume")

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     inputs, out = [place(one) for one in options.inputs], place(options.out)
     fields = Fields(options.url, options.text, options.html, not options.no_url)
     with session(options.master) as spark, checkpoints(spark, out):
-        rows = read_pages(spark, inputs, fields).persist()
+        rows = read_pages(spark, inputs, fields, options.scope).persist()
         pages = rows.where("damage is null").select("url", "text", "markup")
         index = options.index and StoredIndex(place(options.index), options.scope)
         found = dedup(pages, markup="markup", scope=options.scope, against=index)

@@ -11,10 +11,12 @@ import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
 
 from scrapy_neardup.detect.content import PageContent
+from scrapy_neardup.detect.detector import Scope
 from scrapy_neardup.detect.near import FEW_WORDS
 from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records
+from scrapy_neardup.offline.dedup.formats.rows import distinct
 from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
 from scrapy_neardup.offline.dedup.reading import content_of
 from scrapy_neardup.offline.dedup.record import Damage, Page
@@ -51,17 +53,20 @@ SCHEMA = pa.schema(
 )
 
 
-def read_pages(spark: SparkSession, paths: Sequence[Path | str], fields: Fields) -> DataFrame:
+def read_pages(
+    spark: SparkSession, paths: Sequence[Path | str], fields: Fields, scope: Scope = "site"
+) -> DataFrame:
     """The pages of files and folders: url, text, markup, damage; a part of a file is a task's work.
 
-    text is null where a page has none, such as a picture; damage says what could not be
+    text is null where a page has none, such as a picture, and where pages of a site are compared
+    and a record says none; damage says what could not be
     read, with the file's name as url, and is null for a page. Paths are those of a file
     system that every executor sees, or, as strings, URLs of object storage or HDFS. Raises
     InputError.
     """
     files = [file for path in paths for file in _files(path)]
     spread = spark.createDataFrame(files, FILES).repartition(len(files))
-    return spread.mapInArrow(lambda batches: pages_of(batches, fields), ROWS)
+    return spread.mapInArrow(lambda batches: pages_of(batches, fields, scope), ROWS)
 
 
 def _files(path: Path | str) -> Iterator[dict[str, Any]]:
@@ -74,14 +79,14 @@ def _files(path: Path | str) -> Iterator[dict[str, Any]]:
             yield part._asdict() | {"store": store, "path": str(part.path)}
 
 
-def pages_of(batches: Batches, fields: Fields) -> Batches:
+def pages_of(batches: Batches, fields: Fields, scope: Scope) -> Batches:
     """Batches of files → batches of their records."""
     rows: list[Row] = []
     for batch in batches:
         for file in batch.to_pylist():
             store, path = file.pop("store"), Path(file.pop("path"))
             for position, (label, record) in enumerate(_labelled(store, path, file, fields)):
-                rows.append(row_of(record, f"{label}#{position}"))
+                rows.append(row_of(record, f"{label}#{position}", scope))
                 if len(rows) == BATCH:
                     yield as_batch(rows)
                     rows = []
@@ -99,27 +104,30 @@ def _labelled(
             yield label, record
 
 
-def row_of(record: Page | Damage, place: str) -> Row:
-    """A row of ROWS. If extraction fails, the page is kept without text."""
+def row_of(record: Page | Damage, place: str, scope: Scope) -> Row:
+    """A row of ROWS. If extraction fails, the page is kept without text; so is one of which nobody
+    can say with whose pages to compare it."""
     if isinstance(record, Damage):
         return place, None, None, record.error
+    if not record.has_site and scope == "site":
+        return distinct(record.url) or place, None, None, None
     try:
         said = record.text if record.body is None else content_of(record)
         page = PageContent(said) if isinstance(said, str) else said
         markup = None if page is None else markup_of(page)
     except Exception:
         page = markup = None
-    return record.url or place, page.text if page else None, markup, None
+    return distinct(record.url) or place, page.text if page else None, markup, None
 
 
 def markup_of(page: PageContent) -> dict[str, Any]:
     """What a page says outside its text, as MARKUP; attributes only if its words are few."""
     is_short = normalise(page.text).count(b" ") < FEW_WORDS
     return {
-        "heads": list(page.heads),
-        "data": list(page.data),
-        "details": list(page.details),
-        "attributes": list(page.attributes()) if is_short else [],
+        "heads": [*map(distinct, page.heads)],
+        "data": [*map(distinct, page.data)],
+        "details": [*map(distinct, page.details)],
+        "attributes": [*map(distinct, page.attributes())] if is_short else [],
         "unread_chars": page.unread_chars,
     }
 

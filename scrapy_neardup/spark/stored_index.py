@@ -42,8 +42,9 @@ class StoredIndex:
         return self._folder.versions(but)
 
     def next_name(self) -> str:
-        """A name for the next version: they are numbered."""
-        return f"{len(self.versions()):08}"
+        """A name for the next version: one more than the last complete one."""
+        numbers = [int(name) for name in self.versions() if name.isdecimal()]
+        return f"{max(numbers, default=-1) + 1:08}"
 
     def rows(
         self, spark: SparkSession, versions: Sequence[str], sites: Sequence[int] | None

@@ -52,7 +52,7 @@ from scrapy_neardup.offline.dedup.tables import (
 )
 from scrapy_neardup.offline.dedup.texts import ClusterTexts, cluster_texts, members
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
-from scrapy_neardup.offline.dedup.writing import CHECKPOINT_S, Writer, Written
+from scrapy_neardup.offline.dedup.writing import CHECKPOINT_S, Writer, Written, changed
 from scrapy_neardup.offline.file_systems import shown
 from scrapy_neardup.own_files import refuse_links_below, require_own
 from scrapy_neardup.settings import NearDupSettings
@@ -100,17 +100,21 @@ class DedupJob(NamedTuple):
             "--keep": self.keep,
             "--against": against,
             "--index": index,
-            "--contains-any": sized(self.contains_any),
+            "--clusters": None if self.clusters is None else shown(self.clusters.resolve()),
+            "--contains-any": version_of(self.contains_any),
             "--ngram": self.ngram,
             "--paragraphs": self.paragraphs,
             "--report": self.with_ledger,
         }
 
 
-def sized(path: Path | None) -> list[Any] | None:
+def version_of(path: Path | None) -> list[Any] | None:
     """What tells one version of a file from another. Raises InputError."""
+    if path is None:
+        return None
     try:
-        return None if path is None else [str(path.resolve()), path.stat().st_size]
+        status = path.stat()
+        return [str(path.resolve()), status.st_size, status.st_mtime_ns]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
 
@@ -125,8 +129,13 @@ def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[
     """
     if job.adds_to is not None:
         check_index(job.adds_to, job.settings, job.keep)
-    named = [[source.label, source.n_bytes] for source in job.inputs]
+    named = [source.version for source in job.inputs]
     stage = begun(job.out, named, job.options).stage  # refuses folders of something else
+    if stage == "done" and job.clusters is not None and not job.clusters.exists():
+        raise InputError(
+            f"{job.out}: holds a run that has ended, and its {job.clusters} is gone; name a new "
+            f"folder with --out"
+        )
     if stage != "done" and job.against is not None:
         reference_folder(job.against)
     columns = [] if stage == "done" else columns_of(job)
@@ -188,7 +197,7 @@ class DedupRun:
         self.job, self.columns, self.progress, self.watch = job, columns, progress, watch
         self.began_at = time.monotonic() - progress.seconds
         self.version = f"run-{progress.token}"  # of an index
-        if job.adds_to is not None and progress.stage == "reading":
+        if job.adds_to is not None:
             begin_version(job.adds_to, job.settings, self.version)
         against = job.against or job.adds_to
         self.reference = None if against is None else reference_folder(against)
@@ -196,7 +205,7 @@ class DedupRun:
         self.identity = make_identity(job.settings, self.key)
         self.counts: Counter[str] = Counter()
         # Bytes before each input, and of all of them.
-        self.begins = [0, *accumulate(n_bytes for _, n_bytes in progress.inputs)]
+        self.begins = [0, *accumulate(n_bytes for _, n_bytes, _ in progress.inputs)]
         self.records = Records(job.inputs, progress.token, against)
         self.swapped: dict[Place, Swap] = {}
 
@@ -228,24 +237,29 @@ class DedupRun:
         self._save(self.progress.stage)
         with Workers(work, job.jobs) as workers:
             cuts = Cuts(workers, self.columns)
-            self._read(workers, cuts)
+            detector = self._read(workers, cuts)
             self._write(workers, cuts)
+        self._require_unchanged()
+        if job.adds_to is not None:  # last: later runs drop what an index says is kept
+            write_version(job.adds_to, self.version, self._as_decided(), detector, token)
         self._summarize()
         self._save("done")
         (job.out / PARAGRAPHS).unlink(missing_ok=True)
         (job.out / JOURNAL).unlink()
 
-    def _read(self, workers: Workers, cuts: Cuts) -> None:
-        """Decide about every record that is not decided yet."""
+    def _read(self, workers: Workers, cuts: Cuts) -> Detector:
+        """Decide about every record that is not decided yet; the detector, which remembers the
+        pages as long as that matters."""
         is_reading = self.progress.stage == "reading"
         detector = self._detector()
         following, end = (0, 0), 0
-        for end, group in self._decided(detector if is_reading else None):  # noqa: B007
+        is_asked = is_reading or self.job.adds_to is not None
+        for end, group in self._decided(detector if is_asked else None):  # noqa: B007
             following = group.place[0], group.place[1] + 1
             self._count(group.place[0], group.counts)
         if not is_reading:
             self.swapped = self._swapped()
-            return
+            return detector
         with closing(RunJournal(self.job.out / JOURNAL, self.identity, self.key, end)) as written:
             notes_all = self.job.with_ledger or self.job.adds_to is not None
             decider = Decider(detector, written, self.progress.token, notes_all)
@@ -265,10 +279,14 @@ class DedupRun:
         if self.job.clusters is not None or self.job.with_ledger:
             rules = rules_on_record(self.job.settings, detector) | {"NEARDUP_COMPARE": "page"}
             self._tell_clusters(workers, cuts, rules)
-        if self.job.adds_to is not None:
-            groups, token = self._as_decided(), self.progress.token
-            write_version(self.job.adds_to, self.version, groups, detector, token)
         self._save("writing")
+        return detector
+
+    def _require_unchanged(self) -> None:
+        """Raises InputError if an input was changed since the run began."""
+        for source, version in zip(self.job.inputs, self.progress.inputs, strict=True):
+            if source.version != version:
+                raise changed(source)
 
     def _tell_clusters(self, workers: Workers, cuts: Cuts, rules: dict[str, object]) -> None:
         """Read the texts of clusters once more, and write what is to be said of them."""

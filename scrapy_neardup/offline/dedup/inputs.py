@@ -7,10 +7,11 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.packing import packing_of
+from scrapy_neardup.offline.dedup.record import MIB
 from scrapy_neardup.own_files import refuse_links_below, require_own
 
 HTML_SUFFIXES = (".html", ".htm", ".xhtml")
@@ -58,6 +59,13 @@ class Input(NamedTuple):
         if self.kind == "html":
             return sum(path.stat().st_size for path in html_files(self.path, self.without))
         return self.path.stat().st_size
+
+    @property
+    def version(self) -> list[Any]:
+        """What tells it from other inputs, and from itself before it was changed."""
+        files = html_files(self.path, self.without) if self.kind == "html" else (self.path,)
+        changed = max((path.stat().st_mtime_ns for path in files), default=0)
+        return [self.label, self.n_bytes, changed]
 
     @property
     def label(self) -> str:
@@ -174,14 +182,18 @@ def html_files(folder: Path, without: Path | None) -> Iterator[Path]:
 def stored_stdin(folder: Path) -> Path:
     """Standard input as a file in a folder, named by what it looks like; once it is whole there.
 
-    A run reads its input twice, and again after a kill. Raises InputError for an unknown format,
-    StateError for a folder of somebody else, NotOurFile for a link in it.
+    A run reads its input twice, and again after a kill: what an earlier run stored is taken again,
+    and standard input must have the same, or nothing. Raises InputError where it has something
+    else, and for an unknown format, StateError for a folder of somebody else, NotOurFile for a link
+    in it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     require_own(folder)
     refuse_links_below(folder)
     there = sorted(folder.glob("stdin.*"))
     if there:
+        if not sys.stdin.isatty():  # a terminal would be waited for
+            _require_same(there[0], sys.stdin.buffer)
         return there[0]
     partial = folder / "stdin-partial"
     with partial.open("wb") as file:
@@ -189,6 +201,20 @@ def stored_stdin(folder: Path) -> Path:
     path = folder / f"stdin{_suffix_of(partial)}"
     partial.replace(path)
     return path
+
+
+def _require_same(stored: Path, given: BinaryIO) -> None:
+    """Raises InputError unless a stream has nothing, or just what a file has."""
+    if not (block := given.read(MIB)):
+        return
+    with stored.open("rb") as file:
+        while block and file.read(len(block)) == block:
+            block = given.read(MIB)
+        if block or file.read(1):
+            raise InputError(
+                f"{stored.parent}: holds a run over another standard input; name a new folder with "
+                f"--out"
+            )
 
 
 def _suffix_of(path: Path) -> str:

@@ -21,7 +21,7 @@ Stage = Literal["reading", "writing", "done"]
 class Progress:
     """The journal says how far reading has come, this file how far writing has.
 
-    inputs   label and size of each: a run resumes only with the same files
+    inputs   Input.version of each: a run resumes only with the same files
     options  what else decides about the result
     token    with which the run names pages
     written  input, chunk of it, and bytes of its output: what is behind them is written again
@@ -60,7 +60,10 @@ def begun(out: Path, inputs: list[list[Any]], options: dict[str, Any]) -> Progre
     except (ValueError, TypeError, OSError) as error:
         raise InputError(f"{path}: is damaged ({error}); name a new folder with --out") from error
     if progress.inputs != inputs:
-        raise InputError(f"{out}: holds a run over other files; name a new folder with --out")
+        raise InputError(
+            f"{out}: holds a run over other files, or over these before one of them was changed; "
+            f"name a new folder with --out"
+        )
     changed = [name for name in options if progress.options.get(name) != options[name]]
     if changed:
         raise InputError(

@@ -119,12 +119,12 @@ class Writer:
         for group in groups[n_done:]:
             chunk = next(chunks, None)
             if chunk is None:
-                raise self._changed(number)
+                raise changed(self.inputs[number])
             surplus = self.surplus(*group.place)
             yield Part(number, group.verdicts, chunk, is_first, surplus)
             is_first = is_first and not any(group.verdicts)
         if next(chunks, None) is not None:
-            raise self._changed(number)
+            raise changed(self.inputs[number])
 
     def _surplus_of_all(self, groups: list[Decided]) -> Surplus:
         """That of an input, by the records' places in it."""
@@ -135,12 +135,6 @@ class Writer:
             found |= {begin + record: lines for record, lines in here.items()}
             begin += len(group.verdicts)
         return found
-
-    def _changed(self, number: int) -> InputError:
-        return InputError(
-            f"{self.inputs[number].label}: changed while it was read; start again with "
-            f"another --out"
-        )
 
     def _work_on(self, worker: Worker, part: Part) -> bytes | Ranges | None:
         number, columns, path = part.number, self.cuts.columns[part.number], self._path(part.number)
@@ -159,7 +153,7 @@ class Writer:
             return b""
         except ValueError as error:  # frames and verdicts do not match
             if part.chunk is not None:
-                raise self._changed(number) from error
+                raise changed(self.inputs[number]) from error
         except (WorkerEnded, RuntimeError, NotImplementedError, TypeError):
             if part.chunk is not None:
                 raise
@@ -204,6 +198,11 @@ class Writer:
         self._unsynced.clear()
         self.note(written)
         self._noted_at = time.monotonic()
+
+
+def changed(source: Input) -> InputError:
+    """An input is not what it was when the run began."""
+    return InputError(f"{source.label}: changed while it was read; start again with another --out")
 
 
 def name_of(number: int, name: str) -> str:
