@@ -13,6 +13,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from multiprocessing import Pipe
 from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
@@ -217,6 +218,45 @@ def test_every_format_loses_its_duplicates_and_keeps_its_form(
     assert [d["url"] for d in (exact, near)] == [URL.format(3), URL.format(5)]
     assert [d["original"]["url"] for d in (exact, near)] == [URL.format(0), URL.format(1)]
     assert json.loads(capsys.readouterr().out) == json.loads((out / "summary.json").read_text())
+
+
+def test_times_as_spark_writes_them_come_out_as_they_are(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    ends = [datetime(9999, 12, 31), datetime(2026, 1, 1, 1, 2, 3, 4), datetime(1, 1, 1), None]
+    times = [ends[i % 4] for i in range(len(TEXTS))]
+    table = pa.Table.from_pylist(rows()).append_column("valid_to", pa.array(times))
+    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    assert run(tmp_path / "out", tmp_path / "a.parquet") == 0
+    with pq.ParquetFile(
+        tmp_path / "out" / "kept" / "00000-a.parquet", coerce_int96_timestamp_unit="us"
+    ) as file:
+        assert file.schema.column(file.schema.names.index("valid_to")).physical_type == "INT96"
+        assert file.read()["valid_to"].to_pylist() == [times[i] for i in KEPT]
+
+
+@pytest.mark.parametrize("column", [[1_500], [None, 1_500]])
+def test_times_that_cannot_be_written_again_keep_their_file_as_it_came(
+    tmp_path: Path, column: list[int | None]
+) -> None:
+    import pyarrow.parquet as pq
+
+    times = pa.array(column + [0] * (len(TEXTS) - len(column)), pa.timestamp("ns"))
+    table = pa.Table.from_pylist(rows()).append_column("at", times)
+    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    assert run(tmp_path / "out", tmp_path / "a.parquet") == 0
+    kept_file = tmp_path / "out" / "kept" / "00000-a.parquet"
+    assert kept_file.read_bytes() == (tmp_path / "a.parquet").read_bytes()
+
+
+def test_a_date_beyond_python_s_range_costs_no_row(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    dates = pa.array([2**60, *range(len(TEXTS) - 1)], pa.timestamp("ms"))
+    table = pa.Table.from_pylist(rows()).append_column("date", dates)
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert run(tmp_path / "out", tmp_path / "a.parquet") == 0
+    assert kept(tmp_path / "out", parquet_ids) == KEPT
 
 
 def told(urls: Iterable[str], end: str = "\n") -> bytes:

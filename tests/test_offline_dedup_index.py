@@ -175,6 +175,20 @@ def test_an_index_knows_only_pages_that_are_written(
     assert counts(capsys, source, "--out", tmp_path / "out", "--index", index) == (6, 0, 0)
 
 
+def test_a_run_that_was_stopped_is_no_reference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, first = pages(tmp_path / "p.jsonl", range(6)), tmp_path / "first"
+    command = ["dedup", str(source), "--out", str(first), "--jobs", "1"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Writer, "_add", full_disk)
+        assert main(command) != 0
+    other = ["dedup", str(source), "--out", str(tmp_path / "out"), "--against", str(first)]
+    assert main(other) == 2
+    assert "a run that was stopped; run its command again" in capsys.readouterr().err
+    assert main(command) == main(other) == 0
+
+
 def full_disk(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, "no space left on device")
 

@@ -70,3 +70,9 @@ def begun(out: Path, inputs: list[list[Any]], options: dict[str, Any]) -> Progre
             f"{out}: holds a run with another {' and '.join(changed)}; name a new folder with --out"
         )
     return progress
+
+
+def is_done(folder: Path) -> bool:
+    """Whether no run is left to be resumed in a folder."""
+    path = folder / FILE
+    return not path.exists() or b'"stage": "done"' in path.read_bytes()

@@ -8,6 +8,7 @@ from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.factory import make_detector, make_identity, restored_detector
 from scrapy_neardup.offline.dedup.index_folder import ABOUT, IndexFolder
+from scrapy_neardup.offline.dedup.progress import is_done
 from scrapy_neardup.offline.dedup.signature_index import KEY, indexed_detector
 from scrapy_neardup.offline.file_systems import shown
 from scrapy_neardup.settings import NearDupSettings
@@ -28,6 +29,10 @@ def reference_folder(named: Path | str) -> Path | str:
         return named
     for folder in (named, named / "neardup") if isinstance(named, Path) else ():
         if (folder / SNAPSHOT).exists() or any(folder.glob("journal-*")):
+            if not is_done(folder):
+                raise InputError(
+                    f"{folder}: holds a run that was stopped; run its command again first"
+                )
             return folder
     raise InputError(
         f"{shown(named)}: holds neither a finished run of dedup, nor the state of a crawl, nor an "

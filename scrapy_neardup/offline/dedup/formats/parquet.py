@@ -36,7 +36,8 @@ class Parquet:
         self._parquet = pyarrow.parquet
 
     def _opened(self) -> Any:
-        return self._parquet.ParquetFile(self.source.path)
+        # In nanoseconds, as INT96 is read else, a time after 2262 is one before 1816.
+        return self._parquet.ParquetFile(self.source.path, coerce_int96_timestamp_unit="us")
 
     def names(self) -> list[str]:
         """Names of the columns and paths of nested ones."""
@@ -100,13 +101,20 @@ class Parquet:
     ) -> None:
         """The kept of the first rows, with the file's schema, metadata, codecs and row groups.
 
-        surplus: lines that rows lose of their text, which is in a column of its own.
+        surplus: lines that rows lose of their text, which is in a column of its own. Raises
+        TypeError for times that would not come out as they are.
         """
         begin = 0
+        has_int96 = self._has_int96()
         verdicts = iter(kept)
         with self._opened() as file:
             codecs = codecs_of(file.metadata)
-            with self._parquet.ParquetWriter(out, schema_of(file), compression=codecs) as writer:
+            with self._parquet.ParquetWriter(
+                out,
+                schema_of(file),
+                compression=codecs,
+                use_deprecated_int96_timestamps=has_int96,
+            ) as writer:
                 for group in range(file.metadata.num_row_groups):
                     n_here = min(n_rows, file.metadata.row_group(group).num_rows)
                     n_rows -= n_here
@@ -116,6 +124,24 @@ class Parquet:
                         table = self._without(table, begin, surplus or {})
                         writer.write_table(filtered(table, mask), row_group_size=max(1, n_here))
                     begin += n_here
+
+    def _has_int96(self) -> bool:
+        """Whether the file's times are INT96, as Spark writes them.
+
+        Raises TypeError where only some are, or some are not whole microseconds.
+        """
+        with self._opened() as file, self._parquet.ParquetFile(self.source.path) as exact:
+            times = [one for one in file.schema if is_time(one)]
+            if not any(one.physical_type == "INT96" for one in times):
+                return False
+            if any(one.physical_type != "INT96" or "." in one.path for one in times):
+                raise TypeError("times of two kinds, or nested ones, cannot be written again")
+            names = [one.path for one in times]
+            for group in range(file.metadata.num_row_groups):
+                tables = (one.read_row_group(group, names) for one in (file, exact))
+                if any(map(loses_digits, *tables)):
+                    raise TypeError("times in nanoseconds cannot be written again")
+        return True
 
     def _without(self, table: Any, begin: int, surplus: Surplus) -> Any:
         """Rows from a place on without some lines of their texts."""
@@ -131,6 +157,19 @@ class Parquet:
             if here and texts:
                 table = replaced(table, name, texts)
         return table
+
+
+def is_time(column: Any) -> bool:
+    """Whether a column of a file's schema has times."""
+    return bool(column.physical_type == "INT96" or column.logical_type.type == "TIMESTAMP")
+
+
+def loses_digits(times: Any, exact: Any) -> bool:
+    """Whether times in microseconds are not what they are in nanoseconds, as far as those reach."""
+    micros, nanos = (
+        column.drop_null().cast("int64").to_numpy(zero_copy_only=False) for column in (times, exact)
+    )
+    return bool(((nanos % 1000 != 0) & (nanos // 1000 == micros)).any())
 
 
 def group_begins(metadata: Any) -> list[int]:
@@ -183,13 +222,29 @@ def rows_of(batch: Any) -> Iterator[dict[str, Any] | str]:
     try:
         # Where a dictionary repeats long values, one row after the other.
         rows = [] if spread(batch) > SPREAD_BYTES else batch.to_pylist()
-    except (ValueError, MemoryError) as error:  # text that is no UTF-8, a time beyond Python's
-        rows = [f"{type(error).__name__}: {error}"] if batch.num_rows == 1 else []
+    except (
+        ValueError,
+        OverflowError,
+        MemoryError,
+    ):  # text that is no UTF-8, a time beyond Python's
+        rows = [single(batch)] if batch.num_rows == 1 else []
     if rows:
         yield from rows
         return
     for at in range(batch.num_rows):
         yield from rows_of(batch.slice(at, 1))
+
+
+def single(batch: Any) -> dict[str, Any] | str:
+    """The only row of a batch, without what cannot be read of TOLD_BY; what is wrong with it."""
+    row = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            row[name] = column[0].as_py()
+        except (ValueError, OverflowError, MemoryError) as error:
+            if name not in TOLD_BY:
+                return f"{type(error).__name__}: {error}"
+    return row
 
 
 def spread(batch: Any) -> int:
