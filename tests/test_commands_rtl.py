@@ -23,6 +23,15 @@ def test_folder_that_is_a_file_is_wrong_use(tmp_path: Path, capsys: pytest.Captu
     assert f"--out {out}: cannot be written to" in capsys.readouterr().err
 
 
+def test_nothing_is_written_where_the_folder_has_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["rtl", "--out", ""]) == WRONG_USE
+    assert "name a folder" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_parameters_are_those_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     asked = ["--lanes", "3", "--bytes", "2", "--mixer", "light", "--tie", "ge"]
     assert main(["rtl", "--out", str(tmp_path), *asked]) == DONE

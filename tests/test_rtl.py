@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import os
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -21,7 +23,7 @@ from scrapy_neardup.engines.fpga.design import Design, pack
 from scrapy_neardup.engines.fpga.fingerprint_engine import simulate
 from scrapy_neardup.engines.fpga.packaging import REGISTERS
 from scrapy_neardup.engines.fpga.rtl_build import run_tool
-from scrapy_neardup.engines.fpga.rtl_engine import RtlEngine, Verilated
+from scrapy_neardup.engines.fpga.rtl_engine import RtlEngine, Verilated, load
 from scrapy_neardup.engines.fpga.scheduler import schedule
 from scrapy_neardup.engines.fpga.verilog import (
     MIXER_CODES,
@@ -308,6 +310,58 @@ def test_without_a_cache_folder_the_engine_says_which_to_set(monkeypatch, tmp_pa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(EngineUnavailable, match="set XDG_CACHE_HOME"):
         RtlEngine()
+
+
+@pytest.mark.parametrize("content", [b"", b"no library"])
+def test_damaged_library_in_the_cache_is_an_error_that_names_it(content, tmp_path):
+    path = tmp_path / "rtl-0.so"
+    path.write_bytes(content)
+    with pytest.raises(EngineUnavailable, match=f"{path} is damaged.*: remove it"):
+        load(path)
+
+
+def test_library_without_our_function_is_damaged(tmp_path):
+    needs("g++")
+    path, source = tmp_path / "rtl-0.so", tmp_path / "empty.cpp"
+    source.write_text("")
+    run("g++", "-shared", "-o", str(path), str(source))
+    with pytest.raises(EngineUnavailable, match=f"{path} is damaged"):
+        load(path)
+
+
+def test_core_is_built_where_paths_have_spaces(tmp_path, monkeypatch):
+    needs_verilator()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "the cache"))
+    monkeypatch.setattr("scrapy_neardup.engines.fpga.verilog.SOURCES", tmp_path / "the sources")
+    shutil.copytree(SOURCES, tmp_path / "the sources")
+    (result,) = Verilated(Design(n_cores=1)).run([b"plain words"])
+    assert result is not None
+    (kept,) = (tmp_path / "the cache" / "scrapy_neardup").iterdir()
+    assert kept.suffix == ".so"
+
+
+def test_interrupted_build_leaves_no_compiler_at_work(tmp_path, monkeypatch):
+    """`sleep`, which make has started, holds the pipe open until it is ended."""
+    needs("make")
+    monkeypatch.setattr("scrapy_neardup.engines.fpga.rtl_build.PROGRESS_S", 0.5)
+    alive, makefile = tmp_path / "alive", tmp_path / "Makefile"
+    os.mkfifo(alive)
+    makefile.write_text(f"all:\n\t@true; sleep 600 > {alive}\n")
+
+    def interrupt(line: str) -> None:
+        try:
+            os.read(end, 1)
+        except BlockingIOError as held:
+            raise KeyboardInterrupt from held
+
+    end = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_tool("make", "-f", str(makefile), progress=interrupt)
+        assert select.select([end], [], [], 30)[0]
+        assert os.read(end, 1) == b""
+    finally:
+        os.close(end)
 
 
 @pytest.mark.parametrize(

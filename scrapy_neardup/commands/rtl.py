@@ -73,6 +73,8 @@ def run(options: argparse.Namespace) -> int:
     """Write or build or both, and name what was made."""
     if options.out is None and not options.build:
         raise InputError("rtl: say --out DIR to write the Verilog, --build to compile it, or both")
+    if options.out == Path():
+        raise InputError("--out: names the current folder, or nothing: name a folder for the files")
     if options.build and options.mixer == "any":
         raise InputError("--build: the engine `rtl` simulates one mixer: none, light or fmix64")
     made: dict[str, object] = {}

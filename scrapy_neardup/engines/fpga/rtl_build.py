@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tempfile import TemporaryDirectory
 from scrapy_neardup.engines.fpga.design import Design
 from scrapy_neardup.engines.fpga.verilog import compiled, parameters
 from scrapy_neardup.errors import EngineUnavailable
+from scrapy_neardup.own_files import sync_file
 
 TOP = "fingerprint_engine"
 THIS_PROCESSOR = "-march=native"  # a library is built where it runs
@@ -39,8 +41,10 @@ def library(design: Design, progress: Progress) -> Path:
     start = time.monotonic()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with TemporaryDirectory(dir=folder) as scratch:
-            os.replace(build(design, Path(scratch), progress), path)
+        # Built elsewhere: Verilator's makefile takes no path with a space, and what a killed build
+        # leaves behind is the system's to clear away.
+        with TemporaryDirectory() as scratch:
+            keep(build(design, Path(scratch), progress), path)
     except OSError as error:
         raise EngineUnavailable(
             f"engine 'rtl' keeps what it builds in {folder}, which failed ({error}): "
@@ -48,6 +52,14 @@ def library(design: Design, progress: Progress) -> Path:
         ) from error
     progress(f"built in {time.monotonic() - start:.0f} s, kept as {path}")
     return path
+
+
+def keep(built: Path, path: Path) -> None:
+    """Put a library into the cache, whole or not at all, also after a loss of power."""
+    with TemporaryDirectory(dir=path.parent) as scratch:
+        copied = Path(shutil.copy(built, scratch))
+        sync_file(copied)
+        os.replace(copied, path)
 
 
 def cache_folder() -> Path:
@@ -82,13 +94,15 @@ def name_of_build(design: Design) -> str:
 def build(design: Design, folder: Path, progress: Progress) -> Path:
     """Translate and compile the engine with its harness; the shared library's path."""
     find_tool("make")
-    progress(f"translating {len(compiled()) - 1} Verilog files with Verilator")
+    # Copied, for their own path may have a space.
+    sources = [str(shutil.copy(source, folder)) for source in compiled()]
+    progress(f"translating {len(sources) - 1} Verilog files with Verilator")
     run_tool(
         "verilator", "--cc", "--exe", "-O3", "--x-assign", "fast", "--x-initial", "fast",
         "--noassert", "--top-module", TOP,
         *(f"-G{name}={value}" for name, value in parameters(design).items()),
         "-CFLAGS", f"-fPIC {THIS_PROCESSOR}", "-LDFLAGS", "-shared",
-        "--Mdir", str(folder), "-o", "engine.so", *map(str, compiled()),
+        "--Mdir", str(folder), "-o", "engine.so", *sources,
         progress=progress,
     )  # fmt: skip
     progress(f"compiling {len(list(folder.glob('*.cpp')))} C++ files with g++")
@@ -114,7 +128,7 @@ def run_tool(name: str, *arguments: str, progress: Progress | None = None) -> st
     command = [find_tool(name), *arguments]
     start = time.monotonic()
     with subprocess.Popen(  # noqa: S603 - no shell; the arguments are ours
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
     ) as process:
         try:
             while True:
@@ -125,10 +139,18 @@ def run_tool(name: str, *arguments: str, progress: Progress | None = None) -> st
                     if progress is not None:
                         progress(f"{name} is at work for {time.monotonic() - start:.0f} s")
         except BaseException:  # Ctrl-C, or a `progress` that fails: no orphan goes on compiling
-            process.kill()
+            stop(process)
             raise
     if process.returncode:
         raise EngineUnavailable(
             f"engine 'rtl': {name} ended with {process.returncode}: {errors.strip()[-2000:]}"
         )
     return output
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """End a program and what it started: make's compilers outlive make."""
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        os.killpg(process.pid, signal.SIGKILL)

@@ -16,7 +16,7 @@ from scrapy_neardup.engines.fpga.engine import ComparedEngine
 from scrapy_neardup.engines.fpga.fingerprint_engine import Dispatch, Result
 from scrapy_neardup.engines.fpga.rtl_build import library
 from scrapy_neardup.engines.fpga.scheduler import schedule
-from scrapy_neardup.errors import HardwareMismatch
+from scrapy_neardup.errors import EngineUnavailable, HardwareMismatch
 
 OVERFLOW = -2  # what neardup_run returns, see rtl/harness.cpp
 
@@ -125,8 +125,14 @@ def described(result: Result | None) -> str:
 
 @cache
 def load(path: Path) -> ctypes._FuncPointer:
-    """The harness's function in a library that `library` built."""
-    run = ctypes.CDLL(str(path)).neardup_run
+    """The harness's function in a library that `library` built. Raises EngineUnavailable."""
+    try:
+        run = ctypes.CDLL(str(path)).neardup_run
+    except (OSError, AttributeError) as error:  # AttributeError: it has no such function
+        raise EngineUnavailable(
+            f"engine 'rtl': {path} is damaged, or lies where nothing may be run ({error}): remove "
+            f"it, or set XDG_CACHE_HOME to another folder, and run `scrapy neardup rtl --build`"
+        ) from error
     run.restype = ctypes.c_int64
     run.argtypes = [
         ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64,
