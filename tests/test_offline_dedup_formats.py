@@ -24,7 +24,7 @@ from scrapy_neardup.offline.dedup.formats import columns_of, csv_rows, format_of
 from scrapy_neardup.offline.dedup.formats.rows import distinct
 from scrapy_neardup.offline.dedup.inputs import find_inputs
 from scrapy_neardup.offline.dedup.reading import text_of
-from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
+from scrapy_neardup.offline.dedup.record import MIB, Damage, Limits, Page
 
 zstandard = pytest.importorskip("zstandard", reason="the extra [dedup] is not installed")
 pa = pytest.importorskip("pyarrow", reason="the extra [dedup] is not installed")
@@ -236,6 +236,46 @@ def test_damage_in_a_json_array_costs_one_element(tmp_path: Path) -> None:
     written, found = rewritten(file_of(tmp_path, "json", "", content), lambda i: True)
     assert [type(page) for page in found] == [Page, Damage, Page, Damage, Page]
     assert [row["text"] for row in json.loads(written)] == ["a", "c", "d"]
+
+
+@pytest.mark.parametrize("between", [", ", ",", ",\n", "\n,", ",\n ", ", \n "])
+@pytest.mark.parametrize("damaged", [0, 2, 5])
+@pytest.mark.parametrize("damage", [lambda raw: raw[:-9], lambda raw: raw.replace(":", "::", 1)])
+def test_damage_costs_one_element_of_any_style(
+    tmp_path: Path, between: str, damaged: int, damage: Callable[[str], str]
+) -> None:
+    """Torn or misspelt, among elements that hold lists of objects."""
+    rows = [{"text": f"t{i}", "sizes": [{"sku": i}, {"sku": -i}, {"s": 1}]} for i in range(6)]
+    pretty = between == ",\n "
+    raws = [json.dumps(row, indent=1 if pretty else None) for row in rows]
+    raws = [raw.replace("\n", "\n ") for raw in raws]
+    raws[damaged] = damage(raws[damaged])
+    opening = "[" + between.replace(",", "").replace(" \n ", "")
+    content = opening + between.join(raws) + "\n]\n"
+    written, found = rewritten(file_of(tmp_path, "json", "", content.encode()), lambda i: True)
+    if damaged < 5:
+        assert sum(isinstance(page, Damage) for page in found) == 1
+    assert json.loads(written) == [row for i, row in enumerate(rows) if i != damaged]
+
+
+@pytest.mark.parametrize("opening", ["[", "[\n", "[ ", "\ufeff[\n"])
+def test_a_crawl_that_was_appended_is_read_on(tmp_path: Path, opening: str) -> None:
+    content = "".join(f'{opening}{{"text": "{i}"}},\n{{"text": "b{i}"}}\n]' for i in range(3))
+    written, found = rewritten(
+        file_of(tmp_path, "json", "", (content + "[]\n").encode()), lambda i: True
+    )
+    assert [row["text"] for row in json.loads(written)] == ["0", "b0", "1", "b1", "2", "b2"]
+    assert [page.error for page in found if isinstance(page, Damage)] == [
+        "a second array begins here, as where a crawl was appended to a file"
+    ] * 3
+
+
+@pytest.mark.parametrize("last", range(-4, 1))
+def test_no_element_is_passed_over_where_blocks_meet(tmp_path: Path, last: int) -> None:
+    begun = b'[\n{"text": "first"},\n{"text": "'
+    content = begun + b"x" * (MIB + last - len(begun)) + b',\n{"text": "last"}\n]'
+    written, _ = rewritten(file_of(tmp_path, "json", "", content), lambda i: True)
+    assert [row["text"] for row in json.loads(written)] == ["first", "last"]
 
 
 @pytest.mark.parametrize("cut", range(1, 40, 3))

@@ -23,9 +23,9 @@ from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Page
 
 SPACE = " \t\r\n"
 BEFORE = re.compile(r"[ \t\r\n]*,?[ \t\r\n]*")
-NEXT_OBJECT = re.compile(
-    r",[ \t\r]*\n[ \t]*\{"
-)  # where reading resumes: no string holds a line end
+SECOND_ARRAY = re.compile(r"\][ \t\r\n\ufeff]*\[")
+FIRST_NAME = re.compile(r'\{[ \t\r\n]*("[^"\\]{1,100}")')
+TAIL = 2**10  # characters that are looked at again with the next block: a match may begin in them
 ROOM = 2**16  # characters that are there before an element is tried, so that few are tried twice
 
 
@@ -147,6 +147,7 @@ class Elements:
         self._text = ""
         self._at = 0
         self._ended = False
+        self._resume = resume("", "")
         self.closing = ""
         self.why = ""
 
@@ -166,24 +167,35 @@ class Elements:
             if not self._more() and not found:
                 raise NotAnArray("not a JSON array")
         self._at = found.end()
+        self._resume = resume(found[0], self._first_name())
         return found[0]
+
+    def _first_name(self) -> str:
+        """The first name in the first element, as it is written. "" if there is none."""
+        found = FIRST_NAME.match(self._text, self._before()[1])
+        return found[1] if found else ""
 
     def __iter__(self) -> Iterator[tuple[str, str | None]]:
         is_first = True
         while True:
             begin, end = self._before()
-            if self._text[end : end + 1] == "]":
-                self.closing = self._text[begin:] + self._rest()
-                return
             before = self._text[begin:end]
+            if self._text[end : end + 1] == "]" and self._is_last(end):
+                end = self._at + len(before)
+                self.closing = before.replace(",", "") + self._text[end:]
+                return
             if end == len(self._text):
                 raise NotAnArray("the array has no end")
+            if again := SECOND_ARRAY.match(self._text, end):
+                yield self._joined(again.end() - 1), None
+                continue
             size = self._element_size(end)
             end = self._at + len(before)
             if size and (is_first or "," in before):
                 self._at = end + size
                 yield before, self._text[end : self._at]
             else:
+                self.why = "no comma before it" if size else self.why
                 yield self._skipped(end), None
             is_first = False
 
@@ -214,28 +226,47 @@ class Elements:
                 return 0
 
     def _skipped(self, at: int) -> str:
-        """Pass over damage at a place, up to the next object on a line of its own. Raises
-        NotAnArray."""
+        """Pass over damage at a place, up to where an element may begin. Raises NotAnArray."""
         passed = ""
-        while True:
-            found = NEXT_OBJECT.search(self._text, at)
-            if found:
-                passed += self._text[self._at : found.start()]
-                self._at = found.start()
-                return passed
+        while not (found := self._resume.search(self._text, at)):
             if self._ended:
                 raise NotAnArray(self.why)
+            done = max(at, len(self._text) - TAIL)
             if len(passed) < self._limit:
-                passed += self._text[self._at :]
-            self._at = len(self._text)
+                passed += self._text[self._at : done]
+            self._at = done
             self._more()
-            at = 0
+            at = self._at
+        passed += self._text[self._at : found.start()]
+        self._at = found.start()
+        return passed
 
-    def _rest(self) -> str:
-        """What stands behind the end."""
-        rest = ""
-        while not self._ended:
-            self._at = len(self._text)
-            self._more()
-            rest += self._text
-        return rest
+    def _joined(self, at: int) -> str:
+        """What ends one array before the `[` at a place, which becomes the comma of one array."""
+        passed = self._text[self._at : at]
+        self._text = f"{self._text[:at]},{self._text[at + 1 :]}"
+        self._at = at
+        self.why = "a second array begins here, as where a crawl was appended to a file"
+        return passed
+
+    def _is_last(self, at: int) -> bool:
+        """Whether nothing but white space follows the `]` at a place, which is read to there."""
+        ahead = at + 1 - self._at
+        while not self._text[self._at + ahead :].strip(SPACE) and self._more():
+            pass
+        return not self._text[self._at + ahead :].strip(SPACE)
+
+
+def resume(opening: str, name: str) -> re.Pattern[str]:
+    """Where another element begins behind damage, of an array by its opening and first name.
+
+    No string holds a line end or a bare quote. An object on a line of its own is an element if
+    it is indented as the first one is, and one within a line if its first name is the first
+    one's: others may be in a list within the damaged element.
+    """
+    _, line_end, indent = opening.rpartition("\n")
+    indent = indent if line_end else ""
+    styles = [rf",[ \t\r]*\n{indent}(?=\{{)", rf"\n{indent},[ \t]*(?=\{{)"]
+    if name and not line_end:
+        styles.append(rf",[ \t\r\n]*(?=\{{[ \t\r\n]*{re.escape(name)})")
+    return re.compile("|".join(styles))
