@@ -17,6 +17,8 @@ pytest.importorskip("redis", reason="the extra `redis` is not installed")
 import redis
 
 from scrapy_neardup.commands import main
+from scrapy_neardup.errors import FleetError
+from scrapy_neardup.fleet import dump_file
 from scrapy_neardup.fleet.frontier import SharedFrontier
 from scrapy_neardup.fleet.operations import Status, troubles
 
@@ -100,10 +102,107 @@ def test_what_was_exported_is_imported_elsewhere(
         capsys.readouterr()
         assert main(["fleet", "import", other.url, "--file", str(file)]) == 2
         assert "has data of the fleet" in capsys.readouterr().err
-    file.write_bytes(file.read_bytes()[:-1])
+
+
+def exported(server: RunningServer, file: Path, n_pages: int) -> bytes:
+    """The file of a fleet that knows some pages."""
+    worker = Worker(server.url, key=None)
+    for number in range(n_pages):
+        worker.decide(f"https://site{number}.example/", prose(number))
+    worker.close()
+    assert main(["fleet", "export", server.url, "--file", str(file)]) == 0
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize("cut", [1, 16, 17, 40, 400])
+def test_a_file_that_is_not_whole_is_not_imported(
+    server: RunningServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], cut: int
+) -> None:
+    file = tmp_path / "fleet.dump"
+    whole = exported(server, file, 3)
+    file.write_bytes(whole[:-cut])
     with running_server() as other:
         assert main(["fleet", "import", other.url, "--file", str(file)]) == 2
-        assert "ends in the middle of a key" in capsys.readouterr().err
+        assert "is not whole" in capsys.readouterr().err
+        assert other.command("DBSIZE") == ":0\r\n"
+
+
+def test_keys_between_which_some_are_missing_are_not_whole(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "fleet.dump"
+    exported(server, file, 3)
+    first, *others = dump_file.read(file)
+    (tmp_path / "part").write_bytes(file.read_bytes().replace(first.name + first.dump, b""))
+    with pytest.raises(FleetError, match="is not whole"):
+        list(dump_file.read(tmp_path / "part"))
+    assert dump_file.write(tmp_path / "others", others) == len(others)
+    assert list(dump_file.read(tmp_path / "others")) == others
+
+
+def test_an_export_whose_server_dies_leaves_no_file(
+    server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported(server, tmp_path / "whole", 20)
+    pttl, left = redis.Redis.pttl, [5]
+
+    def last_words(self: Any, name: bytes) -> Any:
+        left[0] -= 1
+        if not left[0]:
+            server.kill()
+        return pttl(self, name)
+
+    monkeypatch.setattr(redis.Redis, "pttl", last_words)
+    assert main(["fleet", "export", server.url, "--file", str(tmp_path / "part")]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["whole"]
+
+
+def test_an_import_that_fails_leaves_nothing(
+    server: RunningServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "fleet.dump"
+    exported(server, file, 400)
+    with running_server() as small:
+        used = redis.Redis.from_url(small.url).info("memory")["used_memory"]
+        small.command("CONFIG", "SET", "maxmemory", str(used + 200_000))
+        assert main(["fleet", "import", small.url, "--file", str(file)]) == 2
+        assert "what had come is removed" in capsys.readouterr().err
+        assert small.command("DBSIZE") == ":0\r\n"
+        small.command("CONFIG", "SET", "maxmemory", "0")
+        assert main(["fleet", "import", small.url, "--file", str(file)]) == 0
+        again = Worker(small.url, key=None)
+        assert again.decide("https://site7.example/x", prose(7)).kind == "exact"
+        again.close()
+
+
+def test_the_secret_comes_last(server: RunningServer, tmp_path: Path) -> None:
+    """A worker that joins meanwhile is not taken into half a fleet."""
+    file = tmp_path / "fleet.dump"
+    exported(server, file, 3)
+    with running_server() as other:
+        link = redis.Redis.from_url(other.url)
+        with link.monitor() as monitor:
+            assert main(["fleet", "import", other.url, "--file", str(file)]) == 0
+            link.ping()
+            said = iter(lambda: monitor.next_command()["command"], "PING")
+            restored = [line.split()[1] for line in said if line.startswith("RESTORE")]
+    assert len(restored) > 3
+    assert restored[-1] == "{neardup}:fleet"
+
+
+@pytest.mark.parametrize(
+    "site", ["bücher.example", "http://bücher.example:8080/x", "BÜCHER.example"]
+)
+def test_a_site_may_be_named_in_any_letters(
+    server: RunningServer, site: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = Worker(server.url)
+    worker.decide("http://xn--bcher-kva.example/", prose(1))
+    worker.close()
+    assert main(["fleet", "forget", server.url, "--site", "other.example"]) == 1
+    assert "no page of 'other.example' was known" in capsys.readouterr().err
+    assert main(["fleet", "forget", server.url, "--site", site]) == 0
+    assert capsys.readouterr().out == "1 pages forgotten\n"
 
 
 def test_pages_of_a_site_are_forgotten_and_no_others(server: RunningServer) -> None:

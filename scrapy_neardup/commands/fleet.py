@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy_neardup.commands.terminal import clean, say, say_json, say_table
+from scrapy_neardup.commands.terminal import clean, complain, say, say_json, say_table
 
 if TYPE_CHECKING:
     from scrapy_neardup.fleet.operations import Operator, Status
@@ -59,15 +59,25 @@ def run(options: argparse.Namespace) -> int:
 def act(operator: Operator, options: argparse.Namespace) -> int:
     """The exit code."""
     if options.action == "export":
-        with options.file.open("xb") as file:
-            return tell(options, "exported", operator.save(file), "keys")
+        return tell(options, "exported", operator.save(options.file), "keys")
     if options.action == "import":
         return tell(options, "imported", operator.load(options.file), "keys")
     if options.action == "forget":
-        return tell(options, "forgotten", operator.forget(options.site), "pages")
+        return forgotten(options, operator.forget(options.site))
     if options.action == "rotate-key":
         return tell(options, "forgotten", operator.rotate_key(), "keys of the server")
     return show(operator.status(), options)
+
+
+def forgotten(options: argparse.Namespace, n_pages: int) -> int:
+    """How many pages of a site are forgotten; 1, not 0, where none was known."""
+    tell(options, "forgotten", n_pages, "pages")
+    if not n_pages:
+        complain(
+            f"no page of {options.site!r} was known: name the site as its URLs do. Under "
+            "NEARDUP_SCOPE = 'all' pages are not kept by site, and cannot be forgotten so"
+        )
+    return int(not n_pages)
 
 
 def tell(options: argparse.Namespace, what: str, n: int, of: str) -> int:

@@ -6,25 +6,27 @@ import re
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
+
+from w3lib.url import safe_url_string
 
 from scrapy_neardup.detect.page_table import page_name, site_number
 from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.errors import FleetError
-from scrapy_neardup.fleet import change_log
+from scrapy_neardup.fleet import change_log, dump_file
 from scrapy_neardup.fleet.client import connect, failures
+from scrapy_neardup.fleet.dump_file import Key
 from scrapy_neardup.fleet.protocol import MAX_SLICES, frontier_key, items_key, unpack_shared
 from scrapy_neardup.state.visit_file import Change, Run
 
-MAGIC = b"neardup fleet 1\n"
 AT_ONCE = 500  # keys in a round trip
 FOR_EVER = -1  # what PTTL says of a key that does not expire
 # What follows the prefix in the names of a fleet's keys. Another prefix may begin with this one.
 NAMES = re.compile(rb":[pti]:[0-9a-f]{16}\}|:u:\d+\}|\}:")
 FILTERS = re.compile(rb":u:\d+\}(:t\d+)?$")  # not their slices
-LENGTHS = struct.Struct("<IIQ")  # of a key's name and its dump; milliseconds that it has to live
 
 
 class Queue(NamedTuple):
@@ -71,11 +73,11 @@ class Operator:
             raise FleetError(f"the server fails or refuses: {error}") from error
 
     def _status(self) -> Status:
-        client, prefix = self._client, self._prefix
+        client = self._client
         filters = filter(FILTERS.search, self._names(":u:*"))
         slices = [int(client.hget(name, "slices") or 0) for name in filters]
         return Status(
-            bool(client.exists(f"{{{prefix}}}:fleet")),
+            bool(client.exists(self._secret_name)),
             self._n_workers(),
             max(slices, default=0),
             [self._queue(name) for name in sorted(client.smembers(self._frontier + ":spiders"))],
@@ -125,49 +127,78 @@ class Operator:
     def _all_names(self) -> Iterator[bytes]:
         return self._names("[:}]*")
 
-    def save(self, file: BinaryIO) -> int:
-        """Write every key of the fleet to a file; how many. Best while no worker runs."""
-        file.write(MAGIC)
-        n = 0
+    def save(self, path: Path) -> int:
+        """Write every key of the fleet to a new file; how many. Best while no worker runs."""
         try:
-            for name in self._all_names():
-                dump, rest_ms = self._client.dump(name), self._client.pttl(name)
-                if dump is not None and (rest_ms > 0 or rest_ms == FOR_EVER):  # or it has expired
-                    file.write(LENGTHS.pack(len(name), len(dump), max(rest_ms, 0)) + name + dump)
-                    n += 1
+            return dump_file.write(path, self._keys())
         except failures() as error:
             raise FleetError(f"the server fails or refuses: {error}") from error
-        return n
+
+    def _keys(self) -> Iterator[Key]:
+        for name in self._all_names():
+            dump, rest_ms = self._client.dump(name), self._client.pttl(name)
+            if dump is not None and (rest_ms > 0 or rest_ms == FOR_EVER):  # or it has expired
+                yield Key(name, dump, max(rest_ms, 0))
 
     def load(self, path: Path) -> int:
-        """Write the keys of a file to a server that has none of the fleet; how many."""
+        """Write the keys of a file to a server that has none of the fleet, or none; how many."""
         if next(self._all_names(), None) is not None:
             raise FleetError(
                 f"the server has data of the fleet {self._prefix!r} already. Import them where "
                 f"there is none, or under another --prefix as they were exported"
             )
-        n = 0
-        with path.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                raise FleetError(f"{path} was not written by `fleet export`")
-            for name, dump, rest_ms in _records(file, path):
-                if not name.startswith(
-                    (f"{{{self._prefix}:".encode(), f"{{{self._prefix}}}".encode())
-                ):
-                    raise FleetError(f"{path} holds another fleet: {name!r}. Give its --prefix")
-                try:
-                    self._client.restore(name, rest_ms, dump)
-                except failures() as error:
-                    raise FleetError(f"the server refuses {name!r}: {error}") from error
-                n += 1
+        n, n_restored = self._checked(path), 0
+        try:
+            for key in self._secret_last(path):
+                self._client.restore(key.name, key.rest_ms, key.dump)
+                n_restored += 1
+        except failures() as error:
+            raise FleetError(
+                f"the server refuses key {n_restored + 1:,} of {n:,} ({error}); "
+                f"{self._removed(path, n_restored)}"
+            ) from error
+        except BaseException:  # Ctrl-C
+            self._removed(path, n_restored)
+            raise
         return n
+
+    def _removed(self, path: Path, n_restored: int) -> str:
+        """Remove what an import has brought: half a fleet passes for one that knows less."""
+        try:
+            # One more than were heard to have come: of that one no answer may have been read.
+            for key in islice(self._secret_last(path), n_restored + 1):
+                self._client.unlink(key.name)
+        except failures() as error:
+            return f"empty its database before the next import, for what came cannot go ({error})"
+        return "what had come is removed"
+
+    def _checked(self, path: Path) -> int:
+        """How many keys a file has. Raises FleetError where one is not of this fleet."""
+        beginnings = (f"{{{self._prefix}:".encode(), f"{{{self._prefix}}}".encode())
+        n = 0
+        for key in dump_file.read(path):
+            n += 1
+            if not key.name.startswith(beginnings):
+                raise FleetError(f"{path} holds another fleet: {key.name!r}. Give its --prefix")
+        return n
+
+    def _secret_last(self, path: Path) -> Iterator[Key]:
+        """The keys of a file. Without the secret no worker takes what is there for a fleet."""
+        secret: list[Key] = []
+        for key in dump_file.read(path):
+            if key.name == self._secret_name:
+                secret.append(key)
+            else:
+                yield key
+        yield from secret
 
     def forget(self, site: str) -> int:
         """Forget the pages of a site, and what they were at their last visit; how many pages.
 
-        Its URLs stay seen.
+        site: a URL or a host, also in letters beyond ASCII. Its URLs stay seen.
         """
-        number = f"{site_number(site_of(site if '://' in site else f'http://{site}/')):016x}"
+        url = safe_url_string(site if "://" in site else f"http://{site}/")
+        number = f"{site_number(site_of(url)):016x}"
         pages = f":p:{number}}}"
         try:
             n = int(self._client.hlen(f"{{{self._prefix}{pages}"))
@@ -210,13 +241,16 @@ class Operator:
             if n_workers:
                 raise FleetError(f"{n_workers} workers live: stop them, and wait four seconds")
             # The secret comes last: stopped in between, the fleet is as it was, with less in it.
-            secret = f"{{{self._prefix}}}:fleet".encode()
             keyed = [name for name in self._all_names() if not self._is_queue(name)]
-            for name in sorted(keyed, key=lambda name: name == secret):
+            for name in sorted(keyed, key=lambda name: name == self._secret_name):
                 self._client.unlink(name)
         except failures() as error:
             raise FleetError(f"the server fails or refuses: {error}") from error
         return len(keyed)
+
+    @property
+    def _secret_name(self) -> bytes:
+        return f"{{{self._prefix}}}:fleet".encode()
 
     def _is_queue(self, name: bytes) -> bool:
         return name.startswith(self._frontier.encode())
@@ -225,17 +259,6 @@ class Operator:
 def _time(cluster: Any) -> tuple[int, int]:
     seconds, micros = cluster.time(target_nodes=cluster.get_default_node())
     return int(seconds), int(micros)
-
-
-def _records(file: BinaryIO, path: Path) -> Iterator[tuple[bytes, bytes, int]]:
-    while head := file.read(LENGTHS.size):
-        if len(head) == LENGTHS.size:
-            n_name, n_dump, rest_ms = LENGTHS.unpack(head)
-            name, dump = file.read(n_name), file.read(n_dump)
-            if len(name) == n_name and len(dump) == n_dump:
-                yield name, dump, rest_ms
-                continue
-        raise FleetError(f"{path} ends in the middle of a key: it was not exported whole")
 
 
 def troubles(status: Status) -> list[str]:

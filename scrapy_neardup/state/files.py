@@ -29,7 +29,7 @@ def write_atomically(path: Path, chunks: Iterable[bytes | memoryview], mode: int
         finally:
             os.close(fd)
         os.replace(temporary, path)
-    except OSError:
+    except BaseException:  # also what makes the chunks may fail, or a person stop it
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
