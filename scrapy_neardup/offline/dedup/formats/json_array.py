@@ -25,6 +25,10 @@ SPACE = " \t\r\n"
 BEFORE = re.compile(r"[ \t\r\n]*,?[ \t\r\n]*")
 SECOND_ARRAY = re.compile(r"\][ \t\r\n\ufeff]*\[")
 FIRST_NAME = re.compile(r'\{[ \t\r\n]*("[^"\\]{1,100}")')
+# An object behind a comma: on a line of its own, with its indentation; anywhere, with the space
+# before it and its first name.
+ON_A_LINE = re.compile(r",[ \t\r]*\n([ \t]*)(?=\{)|\n([ \t]*),[ \t]*(?=\{)")
+WITHIN_LINES = re.compile(r',([ \t\r\n]*)(?=\{[ \t\r\n]*("[^"\\]{1,100}")?)|\n,[ \t]*(?=\{)')
 TAIL = 2**10  # characters that are looked at again with the next block: a match may begin in them
 ROOM = 2**16  # characters that are there before an element is tried, so that few are tried twice
 
@@ -147,7 +151,8 @@ class Elements:
         self._text = ""
         self._at = 0
         self._ended = False
-        self._resume = resume("", "")
+        self._indent: str | None = None  # of the first element; None within a line
+        self._name = ""  # the first one in the first element, as it is written; "" if there is none
         self.closing = ""
         self.why = ""
 
@@ -167,13 +172,13 @@ class Elements:
             if not self._more() and not found:
                 raise NotAnArray("not a JSON array")
         self._at = found.end()
-        self._resume = resume(found[0], self._first_name())
-        return found[0]
-
-    def _first_name(self) -> str:
-        """The first name in the first element, as it is written. "" if there is none."""
-        found = FIRST_NAME.match(self._text, self._before()[1])
-        return found[1] if found else ""
+        opening = found[0]
+        _, line_end, indent = opening.rpartition("\n")
+        self._indent = indent if line_end else None
+        _, begin = self._before()
+        name = FIRST_NAME.match(self._text, begin)
+        self._name = name[1] if name else ""
+        return opening
 
     def __iter__(self) -> Iterator[tuple[str, str | None]]:
         is_first = True
@@ -228,7 +233,7 @@ class Elements:
     def _skipped(self, at: int) -> str:
         """Pass over damage at a place, up to where an element may begin. Raises NotAnArray."""
         passed = ""
-        while not (found := self._resume.search(self._text, at)):
+        while (begin := self._resumes(at)) is None:
             if self._ended:
                 raise NotAnArray(self.why)
             done = max(at, len(self._text) - TAIL)
@@ -237,9 +242,27 @@ class Elements:
             self._at = done
             self._more()
             at = self._at
-        passed += self._text[self._at : found.start()]
-        self._at = found.start()
+        passed += self._text[self._at : begin]
+        self._at = begin
         return passed
+
+    def _resumes(self, at: int) -> int | None:
+        """Where another element begins behind damage at a place, as far as the text was read.
+
+        No string holds a line end or a bare quote. An object on a line of its own is an element
+        if it is indented as the first one is, and one within a line if its first name is the
+        first one's: others may be in a list within the damaged element.
+        """
+        if self._indent is not None:
+            for found in ON_A_LINE.finditer(self._text, at):
+                if self._indent in found.groups():
+                    return found.start()
+            return None
+        for found in WITHIN_LINES.finditer(self._text, at):
+            space, name = found.groups()
+            if space is None or space.endswith("\n") or (name and name == self._name):
+                return found.start()
+        return None
 
     def _joined(self, at: int) -> str:
         """What ends one array before the `[` at a place, which becomes the comma of one array."""
@@ -255,18 +278,3 @@ class Elements:
         while not self._text[self._at + ahead :].strip(SPACE) and self._more():
             pass
         return not self._text[self._at + ahead :].strip(SPACE)
-
-
-def resume(opening: str, name: str) -> re.Pattern[str]:
-    """Where another element begins behind damage, of an array by its opening and first name.
-
-    No string holds a line end or a bare quote. An object on a line of its own is an element if
-    it is indented as the first one is, and one within a line if its first name is the first
-    one's: others may be in a list within the damaged element.
-    """
-    _, line_end, indent = opening.rpartition("\n")
-    indent = indent if line_end else ""
-    styles = [rf",[ \t\r]*\n{indent}(?=\{{)", rf"\n{indent},[ \t]*(?=\{{)"]
-    if name and not line_end:
-        styles.append(rf",[ \t\r\n]*(?=\{{[ \t\r\n]*{re.escape(name)})")
-    return re.compile("|".join(styles))
