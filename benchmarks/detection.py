@@ -3,7 +3,7 @@
     python -m benchmarks.detection [--json FILE]
 
 Pairs: the labelled pairs of ../shared/data/pairs (label_full; grey pairs are not scored), each
-method by its own default or the settings named. FleetWorker get the same visible text. CPU time is
+method by its own default or the settings named. Peers get the same visible text. CPU time is
 that of making the signatures; bytes are those kept for a page, without ids and indexes.
 Corpus: all pages streamed through the Detector one by one, against allpairs.jsonl.gz.
 Sites: made by rule (made_sites.py), streamed in order.
