@@ -75,6 +75,16 @@ def test_the_copy_that_is_asked_for_is_kept(tmp_path: Path, keep: str, id: int) 
     ]
 
 
+def test_copies_whose_date_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    dates = ("yesterday", "2026-03-01", None)
+    table = [{**row, "date": date} for row, date in zip(copies(), dates, strict=False)]
+    source = written(tmp_path / "a.jsonl", table)
+    for keep, n_undated in (("newest", 2), ("longest", 0)):
+        assert run(tmp_path / keep, source, "--keep", keep) == 0
+        summary = json.loads((tmp_path / keep / "summary.json").read_text())
+        assert summary["others"].get("copies_without_date", 0) == n_undated
+
+
 def test_a_canonical_url_that_is_no_copy_decides_nothing(tmp_path: Path) -> None:
     table = [{**row, "canonical": "http://a.example/elsewhere"} for row in copies()]
     source = written(tmp_path / "a.jsonl", table)
@@ -107,12 +117,23 @@ def test_canonical_urls_are_read(head: bytes, url: str | None) -> None:
     assert canonical_in(b"<html><head>" + head + b"</head>", "http://a/") == url
 
 
-@pytest.mark.parametrize("value", ["2026-02-03T04:05:06Z", "20260203040506", 20260203040506])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("2026-02-03T04:05:06Z", "2026/02/03 04:05:06", "20260203040506", 20260203040506),
+        *("Tue, 03 Feb 2026 04:05:06 GMT", "3 Feb 2026 05:05:06 +0100", "2026-02-03 04:05:06"),
+        *(1770091506, 1770091506.0, "1770091506", 1770091506000, 1770091506000000),
+        datetime(2026, 2, 3, 4, 5, 6),
+    ],
+)
 def test_dates_are_read(value: object) -> None:
     assert seconds_of(value) == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC).timestamp()
 
 
-@pytest.mark.parametrize("value", [None, "", "soon", "2026-13-01", [], 99999999])
+@pytest.mark.parametrize(
+    "value",
+    [None, "", "soon", "2026-13-01", [], 99999999, True, 7, float("nan"), "3/2/2026", "9" * 400],
+)
 def test_what_is_no_date_is_none(value: object) -> None:
     assert seconds_of(value) is None
 

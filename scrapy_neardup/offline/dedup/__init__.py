@@ -361,7 +361,10 @@ class DedupRun:
     def _swapped(self) -> dict[Place, Swap]:
         if self.job.keep == "first":
             return {}
-        return swaps(self._as_decided, self.job.keep, self.progress.token)
+        swapped, n_undated = swaps(self._as_decided, self.job.keep, self.progress.token)
+        if n_undated:
+            self.counts["copies_without_date"] = n_undated
+        return swapped
 
     def _as_decided(self) -> Iterator[Decided]:
         return (group for _, group in self._decided())

@@ -66,8 +66,11 @@ class Swap(NamedTuple):
     why: dict[str, Any]  # what was noted of the copy when it was compared with the first
 
 
-def swaps(groups: Callable[[], Iterable[Decided]], keep: Keep, token: str) -> dict[Place, Swap]:
-    """Of which clusters another copy than the first is kept; by the place of the first.
+def swaps(
+    groups: Callable[[], Iterable[Decided]], keep: Keep, token: str
+) -> tuple[dict[Place, Swap], int]:
+    """Of which clusters another copy than the first is kept, by the place of the first, and how
+    many records of clusters have no date that can be read, where the date decides.
 
     Memory: the members of clusters. groups: everything that was decided, each time it is called.
     """
@@ -80,15 +83,16 @@ def swaps(groups: Callable[[], Iterable[Decided]], keep: Keep, token: str) -> di
             if place in members:
                 url, _ = place_of(entry["name"], token)
                 traits[place] = Member(place, url, Traits(*entry["traits"]))
-    found = {}
+    found, n_undated = {}, 0
     for first, copies in clusters.items():
         noted = dict(copies)
         there = [traits[place] for place in (first, *noted) if place in traits]
+        n_undated += sum(member.traits.date is None for member in there)
         best = chosen(there, keep) if there else None
         if best is not None and best.place != first:
             why = noted[best.place]
             found[first] = Swap(why["first"], why["name"], why)
-    return found
+    return found, n_undated if keep == "newest" else 0
 
 
 def clusters_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
@@ -19,6 +20,9 @@ LINK = re.compile(rb"<link\b[^<>]{0,4096}+>", re.IGNORECASE)
 REL = re.compile(rb"\brel\s*+=\s*+(?:[\"']\s*+)?canonical\b", re.IGNORECASE)
 HREF = re.compile(rb"\bhref\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
 HEAD_BYTES = 2**17
+SLASHED = re.compile(r"(\d{4})/(\d\d)/(\d\d)")
+NUMBER = re.compile(r"\d{9,20}(?:\.\d{0,9})?")
+LATEST_S = 1e11  # the year 5138; in milliseconds, 1973
 LATIN_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)?(\d\d)?(\d\d)?")
 
 
@@ -63,21 +67,41 @@ def canonical_in(body: bytes, url: str) -> str | None:
 
 
 def seconds_of(value: Any) -> float | None:
-    """A date as seconds since 1970: ISO 8601, 20261101120000, or such a number; else None."""
+    """A date as seconds since 1970; None if it is none.
+
+    It may be written by ISO 8601, also with slashes, as in the headers of HTTP and mail, or as
+    20261101120000; or it is such a number, or counts seconds, milliseconds or less since 1970.
+    """
     if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
-    if isinstance(value, (int, float)):
-        digits = LATIN_DATE.fullmatch(str(value))
-        return _at(digits) if digits else float(value)
+        return _of_zone(value).timestamp()
     text = str(value or "").strip()
     digits = LATIN_DATE.fullmatch(text)
-    if digits:
+    if digits and (len(text) != len("1732000000") or text >= "1990"):
         return _at(digits)
+    if NUMBER.fullmatch(text):
+        return _since_1970(float(text))
     try:
-        found = datetime.fromisoformat(text)
+        return _of_zone(datetime.fromisoformat(SLASHED.sub(r"\1-\2-\3", text))).timestamp()
     except ValueError:
+        return _as_in_mail(text)
+
+
+def _of_zone(date: datetime) -> datetime:
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
+
+
+def _since_1970(count: float) -> float:
+    """Seconds of a count that is of milliseconds, microseconds or nanoseconds where it is large."""
+    while count >= LATEST_S:
+        count /= 1000
+    return count
+
+
+def _as_in_mail(text: str) -> float | None:
+    try:
+        return _of_zone(parsedate_to_datetime(text)).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def _at(digits: re.Match[str]) -> float | None:
