@@ -13,6 +13,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from datetime import datetime
 from multiprocessing import Pipe
 from multiprocessing.sharedctypes import RawValue
@@ -280,6 +281,16 @@ def test_another_standard_input_is_not_taken_for_that_of_the_run_before(
         assert "another standard input; name a new folder" in capsys.readouterr().err
     for same in (days[0], b""):
         assert piped(monkeypatch, same, tmp_path / "out") == 0
+
+
+def test_standard_input_is_not_stored_where_another_run_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(FolderLock(tmp_path)):
+        assert piped(monkeypatch, told([URL.format(1)]), tmp_path) == WRONG_USE
+        assert f"in use by process {os.getpid()}" in capsys.readouterr().err
+        assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+    assert piped(monkeypatch, told([URL.format(2)]), tmp_path) == 0
 
 
 def test_a_file_that_was_changed_is_another_one_also_if_it_is_as_large(

@@ -131,7 +131,13 @@ def run(options: argparse.Namespace) -> int:
     """Deduplicate and print the summary."""
     start_fork_server()
     if options.out != PIPE:
-        tell(deduplicated(job_of(options, options.out), options.report), options.json)
+        job = job_of(options, options.out)
+        try:
+            summary = deduplicated(job, options.report)
+        except (KeyboardInterrupt, OSError):
+            complain("stopped; run the same command to resume")
+            raise
+        tell(summary, options.json)
         return 0
     with tempfile.TemporaryDirectory(prefix="neardup-") as folder:
         out = Path(folder) / "out"
@@ -194,15 +200,11 @@ def deduplicated(job: DedupJob, report: Path | None) -> dict[str, Any]:
     from scrapy_neardup.offline.dedup import dedup
     from scrapy_neardup.report.page import write_report
 
-    try:
-        with progress_bar(job) as watch:
-            summary = dedup(job, watch)
-        if report is not None:
-            write_report(job.out, report)
-        return summary
-    except (KeyboardInterrupt, OSError):
-        complain("stopped; run the same command to resume")
-        raise
+    with progress_bar(job) as watch:
+        summary = dedup(job, watch)
+    if report is not None:
+        write_report(job.out, report)
+    return summary
 
 
 def job_of(options: argparse.Namespace, out: Path) -> DedupJob:

@@ -26,7 +26,7 @@ from scrapy_neardup.offline.dedup import journal
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.copies import Keep, Swap, rechosen, swaps
 from scrapy_neardup.offline.dedup.deciding import Cuts, Decider, Place, place_of
-from scrapy_neardup.offline.dedup.inputs import Input
+from scrapy_neardup.offline.dedup.inputs import LOCKED, Input
 from scrapy_neardup.offline.dedup.journal import Decided, RunJournal
 from scrapy_neardup.offline.dedup.lines import Document, Surplus
 from scrapy_neardup.offline.dedup.paragraphs import FILE as PARAGRAPHS
@@ -63,7 +63,6 @@ from scrapy_neardup.state.snapshot import write_snapshot
 
 JOURNAL, SUMMARY = "decisions.journal", "summary.json"
 TEXT_KINDS = ("jsonl", "json", "csv", "parquet")
-LOCKED = "Wait for that run, or name another folder with --out"
 
 # Called during a run with the bytes of the inputs read so far and the counts so far.
 Watcher = Callable[[int, "dict[str, int]"], None]

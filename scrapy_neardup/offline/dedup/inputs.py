@@ -6,6 +6,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -13,6 +14,9 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.packing import packing_of
 from scrapy_neardup.offline.dedup.record import MIB
 from scrapy_neardup.own_files import refuse_links_below, require_own
+from scrapy_neardup.state.lock import FolderLock
+
+LOCKED = "Wait for that run, or name another folder with --out"
 
 HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 PACKINGS = (".gz", ".bz2", ".xz", ".zst")
@@ -184,20 +188,25 @@ def stored_stdin(folder: Path) -> Path:
 
     A run reads its input twice, and again after a kill: what an earlier run stored is taken again,
     and standard input must have the same, or nothing. Raises InputError where it has something
-    else, and for an unknown format, StateError for a folder of somebody else, NotOurFile for a link
-    in it.
+    else, and for an unknown format, StateError for a folder of somebody else or where another run
+    is, NotOurFile for a link in it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     require_own(folder)
     refuse_links_below(folder)
-    there = sorted(folder.glob("stdin.*"))
-    if there:
-        if not sys.stdin.isatty():  # a terminal would be waited for
-            _require_same(there[0], sys.stdin.buffer)
-        return there[0]
+    with closing(FolderLock(folder, LOCKED)):
+        there = sorted(folder.glob("stdin.*"))
+        if not there:
+            return _stored(sys.stdin.buffer, folder)
+    if not sys.stdin.isatty():  # a terminal would be waited for
+        _require_same(there[0], sys.stdin.buffer)
+    return there[0]
+
+
+def _stored(given: BinaryIO, folder: Path) -> Path:
     partial = folder / "stdin-partial"
     with partial.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
+        shutil.copyfileobj(given, file)
     path = folder / f"stdin{_suffix_of(partial)}"
     partial.replace(path)
     return path
