@@ -260,6 +260,26 @@ def test_a_date_beyond_python_s_range_costs_no_row(tmp_path: Path) -> None:
     assert kept(tmp_path / "out", parquet_ids) == KEPT
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_two_columns_of_one_name_are_refused_where_they_would_be_compared(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The name tells the last of them only, and what differs in the first would be lost."""
+    from pyarrow import csv as arrow_csv
+    from pyarrow import parquet as pq
+
+    table = pa.table(
+        [[URL.format(n) for n in range(2)], ["one", "two"], [prose(0)] * 2, [1, 2], [3, 4]],
+        names=["url", "text", "text", "other", "other"],
+    )
+    path = tmp_path / f"a.{kind}"
+    for names, code in ((table.column_names, WRONG_USE), (["url", "x", "text", "o", "o"], 0)):
+        write = pq.write_table if kind == "parquet" else arrow_csv.write_csv
+        write(table.rename_columns(names), path)
+        assert run(tmp_path / str(code), path) == code
+        assert ("has 2 columns 'text'" in capsys.readouterr().err) == (code != 0)
+
+
 def told(urls: Iterable[str], end: str = "\n") -> bytes:
     """JSON lines of other texts than TEXTS; the last ends as it is told."""
     lines = [json.dumps({"url": url, "text": prose(url)}) for url in urls]

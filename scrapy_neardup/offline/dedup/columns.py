@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -43,11 +44,13 @@ class Columns(NamedTuple):
 
 
 def columns_among(names: Iterable[str], fields: Fields, where: object) -> Columns:
-    """The columns to read, of those that are there. Raises InputError.
+    """The columns to read, of those that are there. Raises InputError, also where two columns have
+    the name of one that is to be read: only the last would be compared.
 
     names: dotted names of all columns. where: the input, for the message.
     """
-    there = list(dict.fromkeys(names))
+    counts = Counter(names)
+    there = list(counts)
     text = _found(there, fields.text, () if fields.html else TEXT_NAMES)
     html = _found(there, fields.html, () if fields.text else HTML_NAMES)
     wanted = [("--text", fields.text, text), ("--html", fields.html, html)]
@@ -58,7 +61,13 @@ def columns_among(names: Iterable[str], fields: Fields, where: object) -> Column
         raise InputError(
             f"{where}: no column holds text or HTML; {told(there)}. Name one with --text or --html"
         )
-    return Columns(_url_among(there, fields, where), text, html)
+    url = _url_among(there, fields, where)
+    if twice := next((name for name in (url, *text, *html) if name and counts[name] > 1), None):
+        raise InputError(
+            f"{where}: has {counts[twice]} columns {twice!r}; rename all but one, or name others "
+            f"with --url, --text or --html"
+        )
+    return Columns(url, text, html)
 
 
 def _url_among(there: list[str], fields: Fields, where: object) -> str | None:

@@ -42,8 +42,9 @@ class Parquet:
     def names(self) -> list[str]:
         """Names of the columns and paths of nested ones."""
         with self._opened() as file:
-            paths = (column.path.replace(".list.element", "") for column in file.schema)
-            return list(dict.fromkeys([*file.schema_arrow.names, *paths]))
+            roots = file.schema_arrow.names
+            paths = {column.path.replace(".list.element", ""): 0 for column in file.schema}
+            return [*roots, *(path for path in paths if path not in roots)]
 
     def chunks(self) -> Iterator[Chunk]:
         """ROWS rows a time, as Arrow streams of the columns that are compared."""
