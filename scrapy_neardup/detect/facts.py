@@ -51,7 +51,7 @@ SWAPPED = 24  # the same where the facts are equal and their order is not: two c
 ONE_PLACE = 14  # the same where one to three words were replaced in one place
 # The same where facts stand in the place of others that look unlike them, in a few places: without
 # a bound, one story in two wordings would differ.
-OTHER_FACTS = 40
+OTHER_FACTS = 24
 # Bits of spelling that differ, at least, where one word stands for another: of red and blue all do,
 # of authorizer and authorizor four.
 OTHER_WORD = 7
