@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
@@ -234,6 +234,39 @@ def test_a_link_back_to_the_start_is_not_followed(
     assert outcome.stat("urls/dropped") == 1
     # and the next crawl begins with it all the same
     assert crawl(Site, where, seed=mock_site.url("/start")).urls[0] == mock_site.url("/start")
+
+
+@pytest.mark.parametrize(
+    ("first", "back", "gets"),
+    [
+        ({}, {"headers": {"Authorization": "Bearer of-a-login"}}, 2),
+        ({}, {"cookies": {"age": "18"}}, 2),
+        ({}, {"meta": {"playwright": True}}, 2),
+        ({"meta": {"cookiejar": 1}}, {"meta": {"cookiejar": 2}}, 2),
+        ({"meta": {"cookiejar": 1}}, {}, 2),
+        ({}, {"headers": {"Referer": "http://a.example/"}}, 1),
+        ({"headers": {"X-Key": "1"}}, {"headers": {"X-Key": "1"}}, 1),
+        ({"headers": {"X-Key": "1"}}, {"headers": {"X-Key": "2"}}, 2),
+        ({"cookies": {"a": "1"}}, {"cookies": {"a": "1"}}, 1),
+        ({}, {"meta": {"download_timeout": 9}}, 1),
+    ],
+)
+def test_the_start_is_fetched_again_if_it_is_asked_for_in_another_way(
+    mock_site: MockSite, first: dict[str, Any], back: dict[str, Any], gets: int
+) -> None:
+    class AsksAgain(Spider):
+        name = "asks-again"
+
+        async def start(self) -> Any:
+            yield Request(mock_site.url("/start"), dont_filter=True, **first)
+
+        def parse(self, response: Response) -> Any:
+            yield {"url": response.url}
+            yield Request(response.url, **back)
+
+    mock_site.add("/start", page(prose("start")))
+    crawl(AsksAgain)
+    assert mock_site.gets("/start") == gets
 
 
 def test_another_callback_gets_the_start_page(mock_site: MockSite) -> None:

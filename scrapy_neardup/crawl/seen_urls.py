@@ -256,7 +256,7 @@ class SeenUrls:
         return bool(self._attempt("filter", self._fetched.__contains__, key))
 
     def _knows(self, request: Request, key: bytes) -> bool:
-        return key in self._starts.parsers or self.seen(key)
+        return key in self._starts.known or self.seen(key)
 
     def answered(self, request: Request, response: Response) -> bytes | None:
         """A request brought a page: the key of its URL if that counts as seen by it."""
@@ -324,7 +324,7 @@ class SeenUrls:
     def _shows_more_now(self, request: Request) -> bool:
         """Whether a request leads back to a start URL for the first time, to something else."""
         key = self.key(request)
-        return key in self._starts.parsers and self._starts.may_differ(request, key)
+        return key in self._starts.known and self._starts.may_differ(request, key)
 
     def _returns_to_its_chain(self, request: Request) -> bool:
         """Whether a redirect leads back to a URL it came through, as cookie walls do."""

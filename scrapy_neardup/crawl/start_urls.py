@@ -7,6 +7,8 @@ sites, and on those that ask for a login, an age or a cookie it is the one that 
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
+from typing import NamedTuple
 
 from scrapy.http import Request, Response
 
@@ -27,11 +29,23 @@ HOW_FETCHED = re.compile(
 )
 
 
+# Of these, what asks for a page in another way: as somebody else, from elsewhere, by a browser.
+WHO_ASKS = re.compile("cookiejar|dont_merge_cookies|proxy|bindaddress|playwright|splash|zyte_")
+
+
+class Start(NamedTuple):
+    """How a start URL was fetched."""
+
+    parser: str  # the method that got its page
+    sent: frozenset[int]  # see sent_with()
+
+
 class StartUrls:
     """What is known of the start URLs that this run has fetched."""
 
     def __init__(self) -> None:
-        self.parsers: dict[bytes, str] = {}  # key of a URL → the method that got its page
+        self.known: dict[bytes, Start] = {}  # by the keys of their URLs
+        self._sent: dict[frozenset[int], frozenset[int]] = {}  # one object for all that are equal
         self._sites: dict[str, bool] = {}  # of them → whether it may show something else now
 
     def answered(self, request: Request, response: Response, key: bytes | None) -> None:
@@ -42,16 +56,17 @@ class StartUrls:
         is_start = "is_start_request" in request.meta and had_dont_filter(request)
         if is_start:
             self._remember(request, key)
-        elif key in self.parsers:
-            del self.parsers[key]
+        elif key in self.known:
+            del self.known[key]
         was_redirected = "redirect_urls" in request.meta and not is_start
         if was_redirected or request.method not in ASK_ONLY or b"Set-Cookie" in response.headers:
             self._opened(request)
 
     def _remember(self, request: Request, key: bytes | None) -> None:
         parser = parser_of(request)
-        if key is not None and parser is not None and len(self.parsers) < MAX_STARTS:
-            self.parsers[key] = parser
+        if key is not None and parser is not None and len(self.known) < MAX_STARTS:
+            sent = sent_with(request)
+            self.known[key] = Start(parser, self._sent.setdefault(sent, sent))
             self._sites.setdefault(site_of(request.url), False)
 
     def _opened(self, request: Request) -> None:
@@ -61,17 +76,31 @@ class StartUrls:
             self._sites[site] = True
 
     def may_differ(self, request: Request, key: bytes) -> bool:
-        """Whether a request for a start URL, one of `parsers`, may bring something new.
+        """Whether a request for a known start URL may bring something new.
 
         Another callback may find there what the start's did not, and so may one that is given
-        something else.
+        something else, or asks in another way.
         """
+        start = self.known[key]
         return (
-            self.parsers[key] != parser_of(request)
+            start.parser != parser_of(request)
             or not carries_nothing(request)
+            or not sent_with(request) <= start.sent
             or "redirect_urls" in request.meta
             or self._sites[site_of(request.url)]
         )
+
+
+def sent_with(request: Request) -> frozenset[int]:
+    """Hashes of what a request says of who asks: cookies, headers, how it is fetched.
+
+    Of one that was made they hold what middlewares added, too.
+    """
+    said: list[Hashable] = [("cookies", repr(request.cookies))]
+    said += ((name, *values) for name, values in request.headers.items() if name != b"Referer")
+    said += ((k, repr(v)) for k, v in request.meta.items() if WHO_ASKS.match(str(k)))
+    said.append(("cookiejar", repr(request.meta.get("cookiejar"))))
+    return frozenset(map(hash, said))
 
 
 def parser_of(request: Request) -> str | None:

@@ -85,6 +85,16 @@ class MetaSpider(GateSpider):
         yield Request(f"{self.root}/", meta={"is_inside": True})
 
 
+@case(gate)
+class CookieSpider(GateSpider):
+    name = "back-to-the-start-with-its-own-cookie"
+
+    def parse(self, response):
+        if response.css("a"):
+            return self.links(response)
+        return Request(response.url, cookies={"in": "1"})
+
+
 def cookie_wall(site: OrdinarySite, root: str) -> None:
     """A first answer that says nothing and sets a cookie."""
     gate(site, root)
