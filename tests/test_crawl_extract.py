@@ -163,7 +163,6 @@ def test_markup_says_the_same_whatever_its_charset_makes_of_ascii(charset: str) 
     [
         (JsonResponse, "application/json", '{"a": [1, true]}'),
         (XmlResponse, "application/xml", "<a b='1'>c</a>"),
-        (TextResponse, "text/csv; charset=utf-8", "a,b\n1,2"),
         (TextResponse, "application/javascript", "show(1)"),
         (TextResponse, "text/plain", ' {"a": 1}'),
         (TextResponse, "text/plain", ")]}',\n{}"),
@@ -176,6 +175,28 @@ def test_of_documents_for_programs_all_characters_are_data(kind, content_type, b
     content = page_content(kind("http://site.example/", body=body.encode(), headers=headers))
     assert isinstance(content, PageContent)
     assert content.data == [f"document {' '.join(body.split())}"]
+
+
+@pytest.mark.parametrize(
+    "body", ["a,b\n1,2", "if x:\n    y\nz", "a:\n  b: 1\n  c: 2", "name\t\tcity"]
+)
+def test_the_spaces_of_other_documents_are_data(body: str) -> None:
+    headers = {"Content-Type": "text/csv; charset=utf-8"}
+    content = page_content(
+        TextResponse("http://site.example/", body=body.encode(), headers=headers)
+    )
+    assert isinstance(content, PageContent)
+    assert content.data == [f"document {body}"]
+
+
+def test_the_spaces_of_preformatted_text_are_details() -> None:
+    def details(body: str) -> list[str]:
+        content = page_content(HtmlResponse("http://site.example/", body=body.encode()))
+        assert isinstance(content, PageContent)
+        return content.details
+
+    assert details("<pre>a  b\r\n c</pre>") == ["pre a  b\n c"]
+    assert details("<pre>\n in one line\n</pre>") == []
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain; charset=utf-8", "application/octet-stream"])

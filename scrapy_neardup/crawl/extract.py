@@ -85,8 +85,10 @@ def _is_data(response: TextResponse) -> bool:
 
 
 def _document(response: TextResponse) -> str:
-    """A whole response as a line of data, whitespace apart."""
-    return f"document {squeezed(response.text)}"
+    """A whole response as data. Spaces are layout in JSON and XML, and elsewhere may say
+    something: what a line belongs to, which column a cell is in."""
+    is_layout = isinstance(response, XmlResponse) or JSON_GUARD.match(response.text)
+    return f"document {squeezed(response.text) if is_layout else response.text.strip()}"
 
 
 def visible_text(response: Response) -> str | None:

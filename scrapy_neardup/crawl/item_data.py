@@ -21,7 +21,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from scrapy.http import Response, TextResponse
+from scrapy.http import HtmlResponse, Response, TextResponse
 
 from scrapy_neardup.crawl.extract import text_and_markup_of_html
 from scrapy_neardup.crawl.item_fields import fields_of, is_item
@@ -115,7 +115,12 @@ class Visit:
         return day == began or since <= day <= until
 
     def is_page(self, value: str | bytes) -> bool:
-        """Whether a value is the whole page."""
+        """Whether a value is the whole page, of which only what is shown or read counts.
+
+        In texts that are not HTML anything may say something: spaces, the order of lines.
+        """
+        if isinstance(self.page, TextResponse) and not isinstance(self.page, HtmlResponse):
+            return False
         if isinstance(value, bytes):
             return bool(value) and value == self.page.body
         return isinstance(self.page, TextResponse) and value == self.page.text
@@ -345,10 +350,12 @@ def facts_of(text: str) -> list[str]:
 
 
 def _is_fact(word: str) -> bool:
+    if len(word) > MAX_WORD:  # of a script without spaces, whose letters may be marks
+        return True
     if word.isalpha():  # most words, told without a look at each character
         if len(word) <= LONGEST_NEGATION and word.casefold() in NEGATIONS:
             return True
-        return len(word) > MAX_WORD or _has_inner_capitals(word)
+        return _has_inner_capitals(word)
     if word.endswith(("n't", "n’t")):
         return True
     if not (word[0].isalpha() and word[-1].isalpha()) or any(map(str.isdigit, word)):

@@ -106,6 +106,9 @@ UNCACHED = re.compile(
     r"(?<=[?&;])(?:v|ver|_|t|ts|rnd|rand|random|cb|cache_?bust(?:er)?)=[^&#]*&?", re.IGNORECASE
 )
 
+# What says no more where its spaces are kept.
+IN_ONE_LINE = re.compile(r"(?:\S++ ?)*+")
+
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
 
 
@@ -115,7 +118,8 @@ class PageData(NamedTuple):
     heads         its title and its h1 headings; without an h1, what its markup calls the title
     lines         "path value", one for each value of JSON and markup, in the order of the page
     details       "name value", one for each string or number of what else scripts say, for each
-                  attribute that says something by itself, and for hidden text
+                  attribute that says something by itself, for hidden text and for text of
+                  which the spaces and line breaks are shown
     unread_chars  characters of its scripts in which no JSON was found
     """
 
@@ -137,7 +141,7 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
     lines, details = _Lines(url, room), _Lines(url, room)
     nested: set[etree._Element] = set()
     unread_chars, has_h1 = 0, False
-    for element in root.iter("script", "meta", "title", "h1", *HIDDEN):
+    for element in root.iter("script", "meta", "title", "h1", "pre", *HIDDEN):
         match element.tag:
             case "script":
                 unread_chars += _add_script(lines, details, element)
@@ -149,6 +153,10 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
                     for inner in element.iterdescendants("h1"):
                         nested.add(inner)
                     heads.append(_head(element))
+            case "pre":
+                shown = text_in(element).strip().replace("\r\n", "\n")
+                if not IN_ONE_LINE.fullmatch(shown):
+                    details.append(f"pre {shown}", len("pre"))
             case "style":
                 details.found.append(f"style {element.text}")
             case tag if tag in HIDDEN:

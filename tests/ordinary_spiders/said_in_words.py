@@ -1,6 +1,7 @@
 """Pages of equal text that differ in a word or a sign of one brief line."""
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from mock_site import prose
@@ -144,3 +145,28 @@ class LineBelowPageSpider(WholePageSpider):
 @case(said(line_above), may_lose=0.05)
 class LineAbovePageSpider(WholePageSpider):
     name = "said-above-in-whole-page"
+
+
+THAI, VOWELS = "กขคงจชซญดตถทนบปผพฟมยรลวสหอ", "าิีุูะำ่"
+
+
+def phrase(n: int) -> str:
+    """Forty letters without a space, every other one a vowel or its sign."""
+    drawn = Random(n)
+    return "".join(drawn.choice(THAI) + drawn.choice(VOWELS) for _ in range(20))
+
+
+def thai_phrases(site: OrdinarySite, root: str) -> None:
+    """Twenty texts of forty phrases, each four times, one phrase another."""
+
+    def body(n: int, variant: int) -> str:
+        phrases = [phrase(100 * n + at) for at in range(40)]
+        phrases[20] = phrase(5000 + 100 * n + variant)
+        return template(f"Document {prose(n, 1)}", f"<p>{' '.join(phrases)}</p>")
+
+    site.add_all(root, {f"{n}-{v}": body(n, v) for n in range(20) for v in range(4)})
+
+
+@case(thai_phrases)
+class ThaiPhrasesSpider(TextSpider):
+    name = "thai-phrases"

@@ -120,6 +120,57 @@ class ScriptModeSpider(PageModeSpider):
     name = "loose-scripts-judged-by-page"
 
 
+WORDS = prose("spaces", 80).split()
+
+
+def yaml(n: int) -> str:
+    keys = [f"{word}: 1" for word in WORDS]
+    return "\n".join(["server:", "  tls:", "    cert: c", f"{'  ' * n}on: true", *keys])
+
+
+def table(n: int) -> str:
+    cells = ["x" if at == n else "" for at in range(4)]
+    return "\n".join([*(f"{word}\t1\t2\t3" for word in WORDS), "\t".join(cells)])
+
+
+def code(n: int) -> str:
+    return (
+        f"def f(x):\n    for i in x:\n        print(i)\n{'    ' * n}return x\n# {' '.join(WORDS)}\n"
+    )
+
+
+def board(n: int) -> str:
+    return template("Board", f"<pre>{' '.join(WORDS)}\n A  B  C  D\n{'   ' * n} x\n</pre>")
+
+
+def spaces(site: OrdinarySite, root: str) -> None:
+    """Documents of equal words in which spaces say what belongs to what."""
+    documents = (
+        *((yaml, "application/yaml"), (yaml, "text/plain"), (table, "text/tab-separated-values")),
+        *((table, "text/plain"), (code, "text/x-python"), (board, "text/html")),
+    )
+    paths = []
+    for n, (made, kind) in enumerate(documents):
+        for variant in range(4):
+            paths.append(f"{root}/{n}-{variant}")
+            text = made(variant).replace(WORDS[0], f"{WORDS[0]}{n}")
+            site.add(paths[-1], text, content_type=kind)
+    site.index(f"{root}/", paths)
+
+
+@case(spaces)
+class SpacesSpider(WholePageSpider):
+    name = "documents-told-apart-by-spaces"
+
+
+@case(spaces)
+class SpacesInBytesSpider(IndexSpider):
+    name = "bodies-told-apart-by-spaces"
+
+    def parse_page(self, response):
+        yield {"body": response.body}
+
+
 def visits(site: OrdinarySite, root: str) -> None:
     """Copies of pages that differ in what is made anew for each visit."""
 
