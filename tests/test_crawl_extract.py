@@ -221,15 +221,14 @@ def test_bytes_that_are_no_text_in_the_encoding_of_a_page_are_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_there"),
+    ("text", "is_whole"),
     [
-        (prose("a page", 100), True),
-        (prose("a page", 100).replace(" ", "\n"), True),
-        (f"{prose('a page', 100)} and {prose('elsewhere', 40)}", True),
-        (f"{prose('elsewhere', 100)} and {prose('a page', 20)}", False),
-        ("ka", False),
+        (f"menu {prose('a page', 100)} footer", True),
+        (f"a title\nmenu {prose('a page', 100)}\nfoot er, hidden", True),
+        (prose("a page", 100), False),
+        (f"menu {prose('a page', 99)} footer", False),
         ("", False),
     ],
 )
-def test_a_text_is_shown_where_half_of_it_stands_on_the_page(text: str, is_there: bool) -> None:
-    assert extract.is_shown(text, f"menu\n{prose('a page', 100)}\nfooter") == is_there
+def test_a_text_is_the_whole_page_if_it_has_all_that_is_shown(text: str, is_whole: bool) -> None:
+    assert extract.is_whole(text, f"menu\n{prose('a page', 100)}\nfooter") == is_whole

@@ -89,18 +89,26 @@ TEXT = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(200)
 
 
 @pytest.mark.parametrize(
-    ("other", "n_kept"),
+    ("one", "other", "n_kept"),
     [
-        (TEXT, 1),
-        (TEXT.replace("wordbb", "another"), 1),
-        (TEXT[::-1], 2),
-        (TEXT + " for 19 euros", 2),
+        (TEXT, TEXT, 1),
+        (TEXT, TEXT.replace("wordbb", "another"), 2),
+        (TEXT, f"{TEXT} for 19 euros", 2),
+        (f"{PAGE} {TEXT}", f"{NEAR} {TEXT}", 1),
+        (f"{PAGE} {TEXT}", f"a title\n{NEAR} {TEXT}", 1),
+        (f"{PAGE} {TEXT}", f"{NEAR} {TEXT[::-1]}", 2),
+        (f"{PAGE} {TEXT}", f"{NEAR} {TEXT} for 19 euros", 2),
     ],
-    ids=["the same", "one word in 200", "another text", "a price more"],
+    ids=[
+        *("a part", "a part in which a word differs", "a part and a price", "all of the pages"),
+        *("all and a title", "half of the page", "all and a price"),
+    ],
 )
-def test_long_text_is_compared_as_pages_are(mock_site: MockSite, other: str, n_kept: int) -> None:
+def test_long_text_is_compared_as_pages_are_if_it_is_all_of_them(
+    mock_site: MockSite, one: str, other: str, n_kept: int
+) -> None:
     texts = [f"{one} {TEXT}" for one in (PAGE, NEAR)]
-    outcome = products(mock_site, {"text": TEXT}, {"text": other}, texts=texts)
+    outcome = products(mock_site, {"text": one}, {"text": other}, texts=texts)
     assert outcome.stat("pages/near") == 1
     assert len(outcome.items) == n_kept
 

@@ -37,9 +37,6 @@ ASCII = re.compile(rb"[\x00-\x7f]+")
 
 MARKUP = '<a b="c">'  # what is looked for in bytes
 
-# Pieces of a text that are looked for in a page, and the characters of each.
-N_PIECES, PIECE_CHARS = 16, 24
-
 Extractor = Callable[[Response], PageContent | str | None]
 
 
@@ -151,17 +148,10 @@ def _parsed(response: HtmlResponse | XmlResponse) -> etree._Element:
     return etree.fromstring(b"<html/>", parser) if root is None else root
 
 
-def is_shown(text: str, shown: str) -> bool:
-    """Whether half of a text, or more, stands in the visible text of a page, whitespace apart.
-
-    Told by N_PIECES of it. Never of a text of less than PIECE_CHARS characters. shown: the visible
-    text, squeezed.
-    """
-    said = squeezed(text)
-    last = len(said) - PIECE_CHARS
-    places = {last * n // (N_PIECES - 1) for n in range(N_PIECES)} if last >= 0 else set()
-    found = sum(said[at : at + PIECE_CHARS] in shown for at in places)
-    return bool(places) and 2 * found >= len(places)
+def is_whole(text: str, shown: str) -> bool:
+    """Whether a text holds all of a page's visible text, whitespace apart."""
+    bare = "".join(shown.split())
+    return bool(bare) and bare in "".join(text.split())
 
 
 def visible_text_of_html(html: str) -> str:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.counts import Counts
-from scrapy_neardup.crawl.extract import is_shown, visible_text
+from scrapy_neardup.crawl.extract import is_whole, visible_text
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.item_data import ItemData, Visit, fields_apart, is_long, item_data
 from scrapy_neardup.crawl.items import CrawledPage, OfferedItem
 from scrapy_neardup.crawl.long_bodies import SHORT_BYTES
-from scrapy_neardup.crawl.page_data import squeezed
 from scrapy_neardup.detect.item_table import KeptItem, says_the_same
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.factory import make_rules
@@ -186,12 +185,13 @@ class ItemJudge:
     def _within_of(self, text: str, page: CrawledPage) -> int:
         """How far a long text of an item may be from another's where their pages are near.
 
-        That pages are near says nothing about a text that comes from elsewhere.
+        A text that is all that the page shows was compared with it. Of one that the spider has
+        chosen from the page, or has from elsewhere, any word may be what matters.
         """
         if page.shown is None:
             # A copy: the spider may be using the tree of the response.
-            page.shown = squeezed(visible_text(page.response.replace()) or "")
-        return self._within if is_shown(text, page.shown) else EQUAL
+            page.shown = visible_text(page.response.replace()) or ""
+        return self._within if is_whole(text, page.shown) else EQUAL
 
     def _is_known(self, item: KeptItem, within: int) -> bool:
         if self._state.items.has_near(item, within):

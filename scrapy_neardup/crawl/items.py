@@ -47,7 +47,7 @@ class CrawledPage:
     n_new_links: int = 0  # of those, to URLs that nobody knew (NEARDUP_REVISIT)
     new_links: dict[bytes, str] = field(default_factory=dict)  # of which a fleet is to be asked
     text: str = ""  # where texts are recorded
-    shown: str | None = None  # its visible text, squeezed, where an item's long text is looked for
+    shown: str | None = None  # its visible text, where an item may hold all of it
     # Of pages whose text repeats none: what they say, in words and line by line.
     words: bytes = b""
     blocks: Blocks | None = None

@@ -132,7 +132,7 @@ class WholePageSpider(IndexSpider):
         yield {"url": response.url, "html": response.text}
 
 
-@case(said(line_below), may_lose=0.05)
+@case(said(line_below))
 class LineBelowTextSpider(TextSpider):
     name = "said-below-in-text"
 
