@@ -197,19 +197,22 @@ def test_a_long_hostile_url_takes_no_longer_than_its_length() -> None:
 
 
 def test_a_session_id_is_one_only_where_it_looks_like_one() -> None:
-    session = "a1b2c3d4e5f60718"
+    session = "a1b2c3d4e5f60718293a4b5c6d"
     page = url_key("http://h.example/list")
     for same in (
         f"http://h.example/list?sid={session}",
         "http://h.example/list;jsessionid=12?PHPSESSID=3",
         f"http://h.example/(S({session}))/list",
         f"http://h.example/list;sid={session}",
+        f"http://h.example/list?CFID=12&CFTOKEN={session}",
         "http://h.example/list?scid=550e8400-e29b-41d4-a716-446655440000",
     ):
         assert url_key(same) == page
     for other in (
         *("?sid=12", "?sid=opening-keynote-hall", "?sid=1234567890123456", ";v=2", ";sid=12"),
         *("?session=2026-07-14-morning-room-a", "?sid=KeynoteSession12A", "?scid=14"),
+        *("?session_id=65f1a2b3c4d5e6f708192a3b", "?cfid=12", "?sid=dQw4w9WgXcQ00012aB1"),
+        *("?sessionId=550e8400-e29b-41d4-a716-446655440000", "?sid=a1b2c3d4e5f60718"),
     ):
         assert url_key("http://h.example/list" + other) != page
 

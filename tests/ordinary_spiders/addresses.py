@@ -45,6 +45,21 @@ class StorySpider(WordSpider):
     name = "sid-that-is-a-story"
 
 
+@case(arguments("session_id", [f"{0x65f1a2b3 + n:x}c4d5e6f708192a3b" for n in range(30)]))
+class DocumentSpider(WordSpider):
+    name = "session-ids-of-a-database"
+
+
+@case(arguments("sessionId", [f"550e8400-e29b-41d4-a716-4466554400{n}" for n in range(10, 40)]))
+class GuidSpider(WordSpider):
+    name = "session-ids-that-are-guids"
+
+
+@case(arguments("cfid", [f"{n}" for n in range(30)]))
+class CategorySpider(WordSpider):
+    name = "cfid-that-is-a-category"
+
+
 @case(arguments("cid=3&scid", [f"{n}" for n in range(30)]))
 class SubcategorySpider(WordSpider):
     name = "subcategories"
