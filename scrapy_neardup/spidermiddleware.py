@@ -50,12 +50,14 @@ class NearDuplicateSpiderMiddleware:
             session.requests.started(request)
             yield request
         queue = session.fleet_queue
-        if queue is not None and not await queue.begins():
-            return  # another worker has made the start requests
+        if queue is not None:
+            await queue.begin()
         try:
             async for output in start:
                 if isinstance(output, Request):
                     session.requests.started(output)
+                    if queue is not None:
+                        queue.starts(output)
                     if session.recrawl is not None:
                         session.attempt("recrawl", session.recrawl.started, output)
                 yield output

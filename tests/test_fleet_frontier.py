@@ -113,6 +113,23 @@ def test_one_request_of_a_key_is_queued_at_a_time(workers: Workers) -> None:
     assert one.push("1") == [1]
 
 
+def test_a_start_request_of_a_key_is_queued_once_a_run(workers: Workers) -> None:
+    one, other = workers(), workers()
+    assert one.frontier.start().result(5) == 1
+    assert one.frontier.push([one.row("1", "h", 0, True, "start")]).result(5) == [1]
+    assert one.take() == ["1"]
+    one.done(*one.given.requests)
+    assert other.frontier.start().result(5) == 2
+    rows = (("1", "h"), ("2", "another host"))
+    starts = [other.row(path, host, 0, True, "start") for path, host in rows]
+    assert other.frontier.push(starts).result(5) == [0, 1]
+    assert other.take() == ["2"]
+    other.done(*other.given.requests)
+    assert [one.take(is_idle=True), other.take(is_idle=True)] == [[], []]
+    assert other.frontier.start().result(5) == 1
+    assert other.frontier.push([other.row("1", "h", 0, True, "start")]).result(5) == [1]
+
+
 def test_a_request_that_is_pushed_twice_is_queued_once(workers: Workers) -> None:
     one = workers()
     row = one.row("1", "h", 0, key=False)
@@ -351,6 +368,7 @@ def test_who_takes_part_in_the_same_run_of_visits_joins_one_that_is_over(workers
     assert one.take(is_idle=True) == []
     assert one.given.is_over
     assert other.frontier.start(7).result(5) == 2
+    assert other.take(is_idle=True) == []
     assert other.frontier.start(8).result(5) == 1
 
 

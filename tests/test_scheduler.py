@@ -443,6 +443,34 @@ def test_a_crawl_that_was_stopped_goes_on_without_its_start_requests(
     assert all(mock_site.gets(path) == 1 for path in ("/hub", *pages))
 
 
+def test_who_goes_on_with_a_crawl_adds_what_it_starts_with_itself(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    """A spider with another argument, or whose start URLs were changed."""
+    root = hub(mock_site, "/page/1", "/page/2", "/page/3")
+    other = mock_site.add("/other", page(prose("other"), mock_site.url("/page/9")))
+    first = run(server, root, CLOSESPIDER_ITEMCOUNT=1, CONCURRENT_REQUESTS=1)
+    second = run(server, other)
+    paths = ["/hub", "/other", "/page/1", "/page/2", "/page/3", "/page/9"]
+    assert kept(first, mock_site) + kept(second, mock_site) == Counter(paths)
+    assert all(mock_site.gets(path) == 1 for path in paths)
+
+
+class Polling(Links):
+    """Starts three times with one request."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        for _ in range(3):
+            yield Request(self.root, dont_filter=True)
+
+
+def test_equal_start_requests_of_one_worker_are_all_made(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    run(server, mock_site.url("/page/1"), Polling)
+    assert mock_site.gets("/page/1") == 3
+
+
 class Waiting(Links):
     """Starts the server when the crawl has begun."""
 

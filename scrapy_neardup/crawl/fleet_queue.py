@@ -14,7 +14,9 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from hashlib import blake2b
 from itertools import count, islice
+from weakref import WeakKeyDictionary
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -43,7 +45,7 @@ PUSHED_AT_ONCE, PUSHES = 64, 16  # requests in a call, calls in a round
 AHEAD_OF_A_HOST = 2  # times as many of a host in hand as are downloaded at once
 DEFAULT_AHEAD = 16  # requests taken ahead, where CONCURRENT_REQUESTS is 0
 CLOSING_S = 5.0  # to push what was found last
-STARTED_ALREADY, ASK_AGAIN, STARTER = 2, 3, 1  # what START answers
+ASK_AGAIN = 3  # what START answers where it is not done
 
 Unsent = tuple[QueuedRequest, Request]
 Push = tuple[list[Unsent], Future[list[int]]]  # the second: whether each is new to the server
@@ -88,8 +90,10 @@ class FleetQueue:
         self._numbers = count()
         self._owned: set[str] = set()  # hosts of which the server gave us requests
         self._is_running = self._is_closed = self._is_over = False
-        self._starts = False  # whether we make the start requests, and the server does not know
+        self._starts = False  # whether we make start requests, and the server does not know
         self._has_started = False  # whether we have made them all
+        self._starting: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()  # their names
+        self._n_named: Counter[bytes] = Counter()  # how many had a name but for their number
         self._n_lost = 0
         self._is_refused = False  # whether the server refused for good to give requests
         self._went_back = False  # whether the server has forgotten what it had answered
@@ -134,7 +138,7 @@ class FleetQueue:
         assert self._crawler.engine
         fields = stored_fields(request, self._crawler.spider)
         host = self._crawler.engine.downloader.get_slot_key(request)
-        key = self._urls.key_to_be_queued_once(request)
+        key = self._starting.pop(request, None) or self._urls.key_to_be_queued_once(request)
         order = "start" if request.meta.get("is_start_request") else self._order
         return self._frontier.queued(request_to_json(fields), host, key, request.priority, order)
 
@@ -199,22 +203,33 @@ class FleetQueue:
         """The crawl has ended, and all that it completed is told."""
         self._frontier.leave(len(self._leases), finished, self._has_lost)
 
-    async def begins(self) -> bool:
-        """Whether this worker makes the start requests; waits while another one does."""
+    async def begin(self) -> None:
+        """Begin a run, or take part in one; waits for the server."""
+        self._starts = True
         while not (self._frontier.is_left or self._is_closed):
             try:
                 answer = await answer_of(self._frontier.start(self._fleet.run))
             except Refused:
-                return True
+                return
             except Unanswered:
-                answer = None
-            if answer == STARTER:
-                self._starts = True
-                return True
-            if answer == STARTED_ALREADY:
-                return False
-            await pause(0 if answer == ASK_AGAIN else POLL_S)
-        return self._frontier.is_left
+                await pause(POLL_S)
+            else:
+                if answer != ASK_AGAIN:
+                    return
+
+    def starts(self, request: Request) -> None:
+        """The spider starts with a request, as that of other workers may, by the same fields.
+
+        The server queues it once a run: the first that all of them make, then the second.
+        """
+        assert self._crawler.spider
+        try:
+            said = request_to_json(stored_fields(request, self._crawler.spider))
+        except ValueError:
+            return  # it stays here, as push() will tell
+        name = blake2b(said, digest_size=8).digest()
+        self._n_named[name] += 1
+        self._starting[request] = b"start %d " % self._n_named[name] + name
 
     def started(self) -> None:
         """The spider has made all its start requests."""
@@ -227,7 +242,8 @@ class FleetQueue:
 
     @property
     def _has_lost(self) -> bool:
-        return bool(self._n_lost or self._is_refused or self._went_back or self._fleet.n_restored)
+        has_gone = self._went_back or self._fleet.n_restored or self._frontier.is_left
+        return bool(self._n_lost or self._is_refused or has_gone)
 
     # --- rounds: one at a time, each one round trip
 

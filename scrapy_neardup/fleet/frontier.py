@@ -102,7 +102,7 @@ class SharedFrontier:
 
         key    one request of a key is queued at a time; None: any number
         order  among those of one priority: "newest" or "oldest" first, or "start": oldest first,
-               behind all others
+               behind all others; of a key, such a one is queued once a run
         """
         self._last = max(self._last + 1, time.time_ns())
         number = 2**63 - self._last if order == "newest" else self._last
@@ -181,11 +181,11 @@ class SharedFrontier:
         self.tell(self._call(scripts.DONE, id)._replace(merges=True))
 
     def start(self, visits_run: int = 0) -> Future[int]:
-        """Who makes the start requests: see START. visits_run: under NEARDUP_RECRAWL."""
+        """Whether this worker begins a run: see START. visits_run: under NEARDUP_RECRAWL."""
         return self.ask(self._call(scripts.START, int(1000 * LEASE_S), visits_run))
 
     def started(self) -> Future[list[int]]:
-        """All start requests are queued."""
+        """All start requests of this worker are queued."""
         return self.ask(self._counted(scripts.STARTED))
 
     def give_back(self, ids: Sequence[bytes]) -> None:

@@ -14,8 +14,10 @@ KEYS[1], Q below, is the frontier of a fleet, in the slot of the fleet's heartbe
     S:left_over      ids of those, and of what an earlier run left so and now waits again: one that
                      is found anew takes its place
     S:tries          id → how often a worker that had it stopped or died
-    S:run            starter, started: who makes the start requests, whether all are in the queue;
+    S:run            starter, started: who began the run, whether a worker has queued all of its
+                     start requests;
                      visits: the run of visits that it belongs to, see visit_scripts.py
+    S:starts         keys of the start requests that were queued in this run; expires
     S:workers        worker → 'b' (busy) or 'i' (idle)
     Q:workers        workers by the moment at which their lease expires
     Q:names          worker → spider
@@ -162,8 +164,9 @@ end
 
 # ARGV: spider, worker, number of this call, then id and record of each request. Answer: the number
 # of the call before, as for all that count, and for each request 1 if it was queued, 0 if it, or
-# one of its key, waits or is leased; what is left over of earlier runs makes room. A call that
-# queues nothing does not count: a full server refuses what adds.
+# one of its key, waits or is leased; what is left over of earlier runs makes room. A start request
+# of a key is queued once a run. A call that queues nothing does not count: a full server refuses
+# what adds.
 PUSH = (
     _FRONTIER
     + """
@@ -175,6 +178,10 @@ for i = 4, #ARGV, 2 do
   local same = key ~= '' and call('HGET', S .. ':keys', key)
   if same and not is_known and call('HEXISTS', S .. ':requests', same) == 1 then
     is_known = call('SISMEMBER', S .. ':left_over', same) == 0 or not remove_idle(same)
+  end
+  if not is_known and key ~= '' and string.sub(id, 1, 1) == 's' then
+    is_known = call('SADD', S .. ':starts', key) == 0
+    call('PEXPIRE', S .. ':starts', HEARD_MS)
   end
   if not is_known then
     call('HSET', S .. ':requests', id, record)
@@ -368,10 +375,10 @@ return answers
 )
 
 # ARGV: spider, worker, milliseconds of the lease, the run of visits that the worker takes part in,
-# or 0. Answer: 0 another worker makes the start requests, 1 this one is to, 2 they are all in the
-# queue, 3 ask again: what an earlier run left uncompleted is being queued. A run that is over may
-# not be ended: its last worker's word was lost, or it is still closing. Who takes part in the same
-# run of visits joins it all the same.
+# or 0. Answer: 0 another worker has begun the run, 1 this one has, 2 as 0, and start requests of a
+# worker are all in the queue, 3 ask again: what an earlier run left uncompleted is being queued. A
+# run that is over may not be ended: its last worker's word was lost, or it is still closing. Who
+# takes part in the same run of visits joins it all the same.
 START = (
     _FRONTIER
     + """
@@ -388,15 +395,20 @@ local function is_over()
   return true
 end
 
+local function joins(answer)
+  call('HSET', S .. ':workers', worker, 'b')
+  return answer
+end
+
 note(ARGV[3])
 if call('HEXISTS', S .. ':run', 'started') == 1 then
-  if ARGV[4] ~= '0' and call('HGET', S .. ':run', 'visits') == ARGV[4] then return 2 end
-  if not is_over() then return 2 end
+  if ARGV[4] ~= '0' and call('HGET', S .. ':run', 'visits') == ARGV[4] then return joins(2) end
+  if not is_over() then return joins(2) end
   call('DEL', S .. ':run')
 end
 local starter = call('HGET', S .. ':run', 'starter')
 local until_ms = tonumber(starter and call('ZSCORE', Q .. ':workers', starter) or 0)
-if starter ~= worker and until_ms > now then return 0 end
+if starter ~= worker and until_ms > now then return joins(0) end
 call('HSET', S .. ':run', 'starter', worker, 'visits', ARGV[4])
 call('HSET', S .. ':workers', worker, 'b')
 call('SADD', Q .. ':spiders', spider)
@@ -405,7 +417,8 @@ for _, id in ipairs(call('SPOP', S .. ':failed', 200)) do
   call('SADD', S .. ':left_over', id)
   give_back(spider, id, false)
 end
-return call('SCARD', S .. ':failed') > 0 and 3 or 1
+call('SPOP', S .. ':starts', 1000)
+return call('SCARD', S .. ':failed') + call('SCARD', S .. ':starts') > 0 and 3 or 1
 """
 )
 

@@ -203,7 +203,8 @@ class Operator:
         try:
             n = int(self._client.hlen(f"{{{self._prefix}{pages}"))
             items = list(self._names_of_items(f"{{{self._prefix}{pages}"))
-            visits = self._names(f":u:*:v:{number}:*")
+            visits = list(self._names(f":u:*:v:{number}:*"))
+            n = max(n, sum(not name.endswith(b":h") for name in visits))  # one a URL
             for name in [*items, *self._names(pages + "*"), *visits]:
                 self._client.unlink(name)
         except failures() as error:

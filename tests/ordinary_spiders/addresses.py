@@ -45,7 +45,7 @@ class StorySpider(WordSpider):
     name = "sid-that-is-a-story"
 
 
-@case(arguments("session_id", [f"{0x65f1a2b3 + n:x}c4d5e6f708192a3b" for n in range(30)]))
+@case(arguments("session_id", [f"{0x65F1A2B3 + n:x}c4d5e6f708192a3b" for n in range(30)]))
 class DocumentSpider(WordSpider):
     name = "session-ids-of-a-database"
 
