@@ -18,6 +18,7 @@ from scrapy_neardup.crawl.page_lifecycle import (
     ReadAgain,
     RowForgotten,
     RowKept,
+    RowKeptInPart,
     RowPending,
     Settled,
     Stage,
@@ -282,7 +283,16 @@ def test_a_copy_stands_in_for_an_original_without_items(judged_first: bool) -> N
     assert lifecycle.item_out(copy)
     assert not lifecycle.item_out(copy)
     lifecycle.item_done(copy, Fate.KEPT)
-    assert RowKept(1) in ended(lifecycle, copy, Fate.DROPPED)
+    assert RowKeptInPart(1) in ended(lifecycle, copy, Fate.DROPPED)
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_page_whose_callback_failed_is_kept_in_part(failed: bool) -> None:
+    lifecycle = PageLifecycle()
+    page = with_item(lifecycle, b"a", 1, None)
+    lifecycle.item_done(page, Fate.KEPT)
+    kept = RowKeptInPart(1) if failed else RowKept(1)
+    assert kept in lifecycle.exhausted(page, failed=failed)
 
 
 # --- every interleaving, against a plain model
@@ -366,6 +376,9 @@ def has_items_under_way(page: Model) -> bool:
     return len(page.fates) < page.out
 
 
+KEPT = RowKept, RowKeptInPart
+
+
 def some(wanted: Callable[[Model], bool]) -> Callable[["Crawl"], bool]:
     """Whether a rule has a page to be about."""
     return lambda crawl: any(wanted(page) for page in crawl.pages)
@@ -393,7 +406,7 @@ class Crawl(RuleBasedStateMachine):
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, RowKept):
+            if isinstance(effect, KEPT):
                 assert effect.row not in self.kept | self.gone
                 self.kept.add(effect.row)
                 self.pending.discard(effect.row)
@@ -570,13 +583,13 @@ class Crawl(RuleBasedStateMachine):
         others = (Settled, Completed, ReadAgain)
         rows = {type(one): one.row for one in effects if not isinstance(one, others)}
         if page.is_settled and page.rows:
-            fate = (
-                RowPending if not page.out else RowKept if Fate.KEPT in page.fates else RowForgotten
-            )
+            is_whole = not page.failed and Fate.DROPPED not in page.fates
+            kept = RowKept if is_whole else RowKeptInPart
+            fate = RowPending if not page.out else kept if Fate.KEPT in page.fates else RowForgotten
             assert set(rows) == {fate}
         # What an event completes may wait for what it completes first.
-        self.kept |= {one.row for one in effects if isinstance(one, RowKept)} - self.kept
-        self.carry_out([one for one in effects if not isinstance(one, RowKept)])
+        self.kept |= {one.row for one in effects if isinstance(one, KEPT)} - self.kept
+        self.carry_out([one for one in effects if not isinstance(one, KEPT)])
         self.pending -= self.kept
 
     @rule(chance=st.integers(1, 30))

@@ -139,6 +139,43 @@ def test_a_page_that_failed_is_read_again_by_the_next_crawl(
     assert mock_site.gets("/page/2") == 1
 
 
+class TwoItems(Links):
+    """Two items a page, of which a pipeline fails to store the second."""
+
+    is_stored = False
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        for n in range(2):
+            yield {"url": response.url, "n": n}
+        yield from response.follow_all(css="a")
+
+
+class Store:
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Any:
+        self = cls()
+        self.crawler = crawler  # type: ignore[attr-defined]
+        return self
+
+    def process_item(self, item: Any) -> Any:
+        if item["n"] and not self.crawler.spider.is_stored:  # type: ignore[attr-defined]
+            raise OSError("the database is away")
+        return item
+
+
+@pytest.mark.parametrize("compare", ["page", "item"])
+def test_an_item_that_could_not_be_stored_comes_with_the_next_crawl(
+    server: RunningServer, mock_site: MockSite, compare: str
+) -> None:
+    settings = {"NEARDUP_COMPARE": compare, "ITEM_PIPELINES": {Store: 500}}
+    root = hub(mock_site, "/page/1")
+    first = run(server, root, TwoItems, **settings)
+    assert [item["n"] for item in first.items] == [0, 0]
+    later = type("Later", (TwoItems,), {"is_stored": True})
+    second = run(server, root, later, **settings)
+    assert mock_site.url("/page/1") in [item["url"] for item in second.items if item["n"]]
+
+
 class FailingBelow(Links):
     """A callback of its own reads what is linked, and raises, unless it is mended."""
 

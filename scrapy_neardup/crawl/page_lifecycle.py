@@ -88,6 +88,13 @@ class RowKept(NamedTuple):
     row: int
 
 
+class RowKeptInPart(NamedTuple):
+    """The same, but another item of the page was lost, or its callback failed: that the page is
+    known does not tell that all its items are."""
+
+    row: int
+
+
 class RowForgotten(NamedTuple):
     """No item of the row's page left the pipelines: nothing may count as its copy."""
 
@@ -136,7 +143,16 @@ class LeaseEnded(NamedTuple):
     lease: int
 
 
-Effect = RowKept | RowForgotten | RowPending | ReadAgain | Settled | Completed | LeaseEnded
+Effect = (
+    RowKept
+    | RowKeptInPart
+    | RowForgotten
+    | RowPending
+    | ReadAgain
+    | Settled
+    | Completed
+    | LeaseEnded
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -394,7 +410,11 @@ class PageLifecycle:
             if is_lost:
                 for copy in copies:
                     effects += self._original_lost(copy, row)
-            effects.append(RowKept(row) if items.n_kept else RowForgotten(row))
+            if not items.n_kept:
+                effects.append(RowForgotten(row))
+            else:
+                is_whole = not (items.n_lost or items.failed)
+                effects.append(RowKept(row) if is_whole else RowKeptInPart(row))
             if not is_lost:
                 for copy in copies:
                     effects += self._original_kept(copy, row)

@@ -26,6 +26,7 @@ from scrapy_neardup.crawl.page_lifecycle import (
     ReadAgain,
     RowForgotten,
     RowKept,
+    RowKeptInPart,
     Settled,
 )
 from scrapy_neardup.crawl.recorder import Recorder
@@ -85,6 +86,7 @@ class CrawledPages:
         self._read_twice: set[str] = set()  # URLs
         effects.subscribe(ReadAgain, self._read_again)
         effects.subscribe(RowKept, self._row_settled)
+        effects.subscribe(RowKeptInPart, self._row_settled)
         effects.subscribe(RowForgotten, self._row_settled)
         effects.subscribe(Settled, self._settled)
         crawler.signals.connect(self.item_scraped, signal=signals.item_scraped)

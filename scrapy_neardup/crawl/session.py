@@ -39,6 +39,7 @@ from scrapy_neardup.crawl.page_lifecycle import (
     PageLifecycle,
     RowForgotten,
     RowKept,
+    RowKeptInPart,
     RowPending,
 )
 from scrapy_neardup.crawl.pages import CrawledPages
@@ -193,11 +194,14 @@ class CrawlSession:
         subscribe, after = self._effects.subscribe, self.delivery.after
         state, fleet = self.state, self._fleet
         subscribe(RowKept, after(state.keep))
+        subscribe(RowKeptInPart, after(state.keep))
         subscribe(RowForgotten, state.drop)
         subscribe(RowForgotten, lambda row: self.count(stats.PAGES_FORGOTTEN))
         subscribe(Completed, self.urls.completed)
         if fleet is not None:
             subscribe(RowKept, after(fleet.keep))
+            by_data = self.settings.compare == "item"
+            subscribe(RowKeptInPart, after(fleet.keep) if by_data else fleet.drop)
             subscribe(RowForgotten, fleet.drop)
             subscribe(RowPending, fleet.drop)
         for queue in (self._resources.frontier, self.fleet_queue):
