@@ -1,5 +1,6 @@
 """Pages count as known only when the feed has their items, however the crawl ends."""
 
+import csv
 import json
 import signal
 import subprocess
@@ -129,6 +130,20 @@ def test_an_item_behind_a_line_that_a_crash_cut_off_is_read(site: MockSite, tmp_
     feed.write_text('{"url": "http')
     follow(site, tmp_path / "state", **feed_to(feed))
     assert set(urls_of(feed)) == expected(site)
+
+
+@pytest.mark.parametrize(
+    "torn",
+    ['url\r\n"http://a.example/?a=1,2', 'url\r\n"two\r\n', "url\r\nhttp", "url\r", 'url\r\n"a"'],
+)
+def test_a_row_behind_one_that_a_crash_cut_off_is_read(
+    site: MockSite, tmp_path: Path, torn: str
+) -> None:
+    feed = tmp_path / "items.csv"
+    feed.write_bytes(torn.encode())
+    follow(site, tmp_path / "state", FEEDS={str(feed): {"format": "csv"}})
+    with feed.open(newline="") as file:
+        assert {cell for row in csv.reader(file) for cell in row} >= expected(site)
 
 
 def test_batches_are_delivered_one_by_one(site: MockSite, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What one worker has learnt, the others know; what one has withdrawn, none applies."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crawls import Outcome, crawl_requests
@@ -82,13 +83,16 @@ def items(site: MockSite, numbers: range) -> list[str]:
     return [f"/item/{i}{query}" for query in ("", "?print=1") for i in numbers]
 
 
-def run(site: MockSite, server: RunningServer, folder: Path, numbers: range) -> Outcome:
+def run(
+    site: MockSite, server: RunningServer, folder: Path | None, numbers: range, **more: Any
+) -> Outcome:
     settings = {
         "NEARDUP_BACKEND": server.url,
         "NEARDUP_LEARN": "act",
         "NEARDUP_LEARN_ERROR": ERROR,
-        "NEARDUP_STATE_DIR": str(folder),
+        "NEARDUP_STATE_DIR": str(folder or ""),
         "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1,
+        **more,
     }
     return crawl_requests(site, *items(site, numbers), settings=settings)
 
@@ -104,3 +108,18 @@ def test_a_worker_applies_what_another_has_learnt(
     assert second.stat("learn/skipped") > 0
     assert not second.stat("errors/learn")
     assert {mock_site.url(f"/item/{i}") for i in range(100, 120)} <= set(second.urls)
+
+
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_a_worker_takes_nothing_from_a_shared_queue_that_it_cannot_keep(
+    server: RunningServer,
+    mock_site: MockSite,
+    tmp_path: Path,
+    has_folder: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    folder = tmp_path / "one" if has_folder else None
+    scheduler = "scrapy_neardup.scheduler.FleetScheduler"
+    outcome = run(mock_site, server, folder, range(60), SCHEDULER=scheduler)
+    assert (outcome.stat("learn/skipped") > 0) == has_folder
+    assert ("is 'watch' in this worker" in caplog.text) != has_folder

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -146,9 +148,10 @@ def is_local(slot: FeedSlot) -> bool:
 def end_torn_line(slot: FeedSlot) -> None:
     """End the last line of a file that is to be appended to, if a crash has cut it off.
 
-    Otherwise the first item of this crawl would be written behind half an item, and be lost.
+    Otherwise the first item of this crawl would be written behind half an item, and be lost. In CSV
+    the quotes of a cell that was cut off are ended, too: in a whole file their number is even.
     """
-    if slot.format not in LINES or slot.file is not None:
+    if slot.format not in (*LINES, "csv") or slot.file is not None:
         return
     if not isinstance(slot.storage, FileFeedStorage) or slot.storage.write_mode != "ab":
         return
@@ -156,6 +159,15 @@ def end_torn_line(slot: FeedSlot) -> None:
     if not path.is_file() or not path.stat().st_size:
         return
     with path.open("r+b") as file:
+        if slot.format == "csv" and number_of_quotes(file) % 2:
+            file.seek(0, os.SEEK_END)
+            file.write(b'"\n')
+            return
         file.seek(-1, os.SEEK_END)
         if file.read() != b"\n":
             file.write(b"\n")
+
+
+def number_of_quotes(file: BinaryIO) -> int:
+    """How many `"` a file has."""
+    return sum(block.count(b'"') for block in iter(partial(file.read, 1 << 20), b""))

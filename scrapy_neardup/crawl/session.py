@@ -231,10 +231,12 @@ class CrawlSession:
         """Whether learnt rules skip requests.
 
         Not in the crawl of a guest, which has no place to keep them, nor while somebody looks at
-        single pages.
+        single pages, nor in a worker that would take them from a shared queue into its memory.
         """
-        is_able = not (self.state.is_guest or is_inspection(self._crawler))
-        return self.settings.learn == "act" and is_able
+        if self.settings.learn != "act" or is_inspection(self._crawler):
+            return False
+        has_place = self._own_folder() is not None or not shares_requests(self._crawler)
+        return has_place and not self.state.is_guest
 
     def _own_folder(self) -> Path | None:
         return None if self.state.store is None or self.state.is_guest else self._folder
@@ -274,6 +276,13 @@ class CrawlSession:
 
     def _make_skipping(self) -> UrlSkipping:
         key = self.state.key
+        is_worker = self._fleet is not None and not self.state.is_guest
+        if self.settings.learn == "act" and is_worker and not self._acts():
+            logger.warning(
+                "neardup: NEARDUP_LEARN = 'act' is 'watch' in this worker: what it skips it would "
+                "take from the fleet's queue, and has no folder to keep it in. Set "
+                "NEARDUP_STATE_DIR to a folder of each worker's own that outlives it"
+            )
         skipped = self.attempt("learn", SkippedRequests, self._own_folder(), key)
         if skipped is None:  # the folder cannot be written
             skipped = SkippedRequests(None, key)
