@@ -245,6 +245,9 @@ FRONTIER_WENT_BACK = key(
     "frontier/went_back",
     "1 if the server forgot what it had answered; the crawl then ends as `requests_lost`",
 )
+FRONTIER_LEFT = key(
+    "frontier/left", "requests that the server keeps for the next run: failed, or of dead workers"
+)
 FRONTIER_TAKEN = key("frontier/taken", "requests that it gave to this worker")
 FRONTIER_RETURNED = key(
     "frontier/returned", "requests of dead workers that it was made to give out again"

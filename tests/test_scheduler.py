@@ -128,13 +128,16 @@ class Mended(Failing):
 
 
 def test_a_page_that_failed_is_read_again_by_the_next_crawl(
-    server: RunningServer, mock_site: MockSite
+    server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
 ) -> None:
     root = hub(mock_site, "/page/1", "/page/2")
-    first = run(server, root, Failing, LOG_LEVEL="CRITICAL")
+    first = run(server, root, Failing)
     assert first.stats["finish_reason"] == "finished"
+    assert first.stat("frontier/left") == 1
+    assert "1 requests stay on the server" in caplog.text
     assert kept(first, mock_site) == Counter(["/hub", "/page/2"])
     second = run(server, root, Mended)
+    assert not second.stat("frontier/left")
     assert "/page/1" in kept(second, mock_site)
     assert mock_site.gets("/page/2") == 1
 
@@ -491,6 +494,20 @@ def test_who_goes_on_with_a_crawl_adds_what_it_starts_with_itself(
     paths = ["/hub", "/other", "/page/1", "/page/2", "/page/3", "/page/9"]
     assert kept(first, mock_site) + kept(second, mock_site) == Counter(paths)
     assert all(mock_site.gets(path) == 1 for path in paths)
+
+
+def test_a_crawl_with_another_scheduler_is_refused_while_requests_wait(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    """The pages that link them count as fetched, and it would not ask for them."""
+    root = hub(mock_site, *(f"/page/{n}" for n in range(10)))
+    run(server, root, CLOSESPIDER_ITEMCOUNT=2, CONCURRENT_REQUESTS=1)
+    scrapys = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
+    with pytest.raises(SettingsError, match=r"requests of spider 'links' wait on the server"):
+        run(server, root, **scrapys)
+    assert run(server, root).stats["finish_reason"] == "finished"
+    assert run(server, root, **scrapys).stats["finish_reason"] == "finished"
+    assert all(mock_site.gets(f"/page/{n}") == 1 for n in range(10))
 
 
 class Polling(Links):

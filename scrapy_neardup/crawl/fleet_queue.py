@@ -14,6 +14,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import count, islice
 from weakref import WeakKeyDictionary
@@ -95,6 +96,7 @@ class FleetQueue:
         self._starting: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()  # their names
         self._n_named: Counter[bytes] = Counter()  # how many had a name but for their number
         self._n_lost = 0
+        self._n_left = 0  # requests of other workers that wait for the next run
         self._is_refused = False  # whether the server refused for good to give requests
         self._went_back = False  # whether the server has forgotten what it had answered
         self._timer = create_looping_call(self._look)
@@ -192,6 +194,8 @@ class FleetQueue:
         self._count(stats.FRONTIER_UNSENT, len(self._unsent) + len(self._sending))
         self._frontier.give_back([row.id for row, _ in self._taken])
         self._taken.clear()
+        with suppress(Refused, Unanswered):
+            self._n_left = (await answer_of(self._frontier.left())).n_failed
 
     # --- called by the session
 
@@ -202,6 +206,14 @@ class FleetQueue:
     def leave(self, finished: bool) -> None:
         """The crawl has ended, and all that it completed is told."""
         self._frontier.leave(len(self._leases), finished, self._has_lost)
+        if finished and (n_left := self._n_left + len(self._leases)):
+            self._count(stats.FRONTIER_LEFT, n_left)
+            logger.warning(
+                "neardup: %d requests stay on the server of NEARDUP_BACKEND for the next run of "
+                "this spider: their pages or downloads failed, or six workers in a row stopped or "
+                "died while they had one. Start the crawl again to make them",
+                n_left,
+            )
 
     async def begin(self) -> None:
         """Begin a run, or take part in one; waits for the server."""
@@ -452,6 +464,25 @@ class FleetQueue:
         slot = getattr(self._crawler.engine, "_slot", None)
         if slot is not None:
             slot.nextcall.schedule()
+
+
+def refuse_to_leave(frontier: SharedFrontier, spider: str) -> None:
+    """Raise SettingsError if requests wait on the server and this crawl does not ask for them.
+
+    Waits for the server; one that does not answer, or is not to be asked, is let pass.
+    """
+    try:
+        left = frontier.left().result()
+    except (Refused, Unanswered):
+        return
+    n = left.n_waiting + left.n_leased + left.n_failed
+    if n and not left.n_alive:
+        raise SettingsError(
+            f"{n:,} requests of spider {spider!r} wait on the server of NEARDUP_BACKEND, left by a "
+            f"crawl with FleetScheduler, and this crawl has another SCHEDULER: the pages that link "
+            f"them count as fetched. Run the spider with 'scrapy_neardup.scheduler.FleetScheduler' "
+            f"until it ends, or set another NEARDUP_BACKEND_PREFIX"
+        )
 
 
 def _url_of(row: QueuedRequest) -> str:

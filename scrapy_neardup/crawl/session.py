@@ -324,10 +324,14 @@ class CrawlSession:
 
     def _make_fleet_queue(self) -> FleetQueue | None:
         crawler, fleet = self._crawler, self._fleet
-        if fleet is None or not shares_requests(crawler):
+        if fleet is None:
             return None
-        from scrapy_neardup.crawl.fleet_queue import FleetQueue  # speaks to a server
+        from scrapy_neardup.crawl.fleet_queue import FleetQueue, refuse_to_leave
 
+        if not shares_requests(crawler):
+            name = crawler.spidercls.name or ""
+            refuse_to_leave(fleet.frontier(name), name)
+            return None
         memory_queue = load_object(crawler.settings["SCHEDULER_MEMORY_QUEUE"])
         newest_first = not issubclass(memory_queue, FifoMemoryQueue)
         return FleetQueue(

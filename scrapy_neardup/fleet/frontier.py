@@ -62,6 +62,15 @@ class Given(NamedTuple):
         return self.is_started and not self.n_waiting and not self.n_busy
 
 
+class Left(NamedTuple):
+    """What a spider's queue holds, and how many of its workers live."""
+
+    n_waiting: int
+    n_leased: int
+    n_failed: int  # for the next run
+    n_alive: int
+
+
 class SharedFrontier:
     """One worker's view of the frontier that the workers of its spider share.
 
@@ -125,6 +134,10 @@ class SharedFrontier:
         """By which policy the server may evict requests; "" if it evicts none, "?": unknown."""
         call = Call(scripts.EVICTION, self._key, (), lambda answer: answer.decode("ascii"))
         return self.ask(call)
+
+    def left(self) -> Future[Left]:
+        """What the queue holds."""
+        return self.ask(self._call(scripts.LEFT)._replace(read=lambda answer: Left(*answer)))
 
     def push(self, requests: Sequence[QueuedRequest]) -> Future[list[int]]:
         """Queue requests; of each, 1 if it was queued, 0 if one of its id or key is known."""

@@ -444,6 +444,20 @@ end
 return policy
 """
 
+# ARGV: spider, worker. Answer: how many requests wait, how many are leased, how many are for the
+# next run, and how many workers live.
+LEFT = (
+    _FRONTIER
+    + """
+local n_leased, n_alive = 0, 0
+for _, one in ipairs(call('HKEYS', S .. ':workers')) do
+  n_leased = n_leased + call('SCARD', S .. ':leases:' .. one)
+  if tonumber(call('ZSCORE', Q .. ':workers', one) or '0') > now then n_alive = n_alive + 1 end
+end
+return {tonumber(call('GET', S .. ':n') or '0'), n_leased, call('SCARD', S .. ':failed'), n_alive}
+"""
+)
+
 # ARGV: spider, worker, ids that it was given and did not begin.
 RETURN = (
     _FRONTIER
