@@ -654,6 +654,19 @@ def test_a_page_waits_for_its_links_unless_the_queue_is_the_fleets(
     assert is_warned == (scheduler is not Scheduler)
 
 
+@pytest.mark.parametrize("has_job", [True, False])
+def test_a_worker_whose_queue_could_be_lost_with_its_folder_says_so(
+    server: RunningServer,
+    mock_site: MockSite,
+    tmp_path: Path,
+    has_job: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    job = {"JOBDIR": str(tmp_path)} if has_job else {}
+    crawl(FollowsToADeadEnd, {"NEARDUP_BACKEND": server.url, **job}, seed=mock_site.url("/page/1"))
+    assert (f"keeps its queue in {tmp_path}" in caplog.text) == has_job
+
+
 def test_the_example_beside_scrapy_redis_keeps_each_page_once(
     server: RunningServer, mock_site: MockSite, tmp_path: Path
 ) -> None:

@@ -54,6 +54,16 @@ class Advice:
             scheduler,
         )
 
+    def queue_is_elsewhere(self, folder: Path) -> None:
+        """The crawl is a worker of a fleet whose queue is in a JOBDIR of its own."""
+        logger.warning(
+            "neardup: this worker of a fleet keeps its queue in %s, and tells the others that a "
+            "page is done as soon as what it links is there. If that folder is lost, no worker "
+            "fetches what waited in it. Keep the folder until the job has ended, leave JOBDIR "
+            "out, or set SCHEDULER='scrapy_neardup.scheduler.FleetScheduler'",
+            folder,
+        )
+
     def item_came(self, item: Any) -> None:
         """An item reached the pipeline."""
         self._fields.read(item)

@@ -331,6 +331,8 @@ class CrawlSession:
         if not shares_requests(crawler):
             name = crawler.spidercls.name or ""
             refuse_to_leave(fleet.frontier(name), name)
+            if self._resources.frontier is not None and self._folder is not None:
+                self.advice.queue_is_elsewhere(self._folder.parent)
             return None
         memory_queue = load_object(crawler.settings["SCHEDULER_MEMORY_QUEUE"])
         newest_first = not issubclass(memory_queue, FifoMemoryQueue)
