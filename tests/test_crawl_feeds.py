@@ -1,6 +1,8 @@
 """Pages count as known only when the feed has their items, however the crawl ends."""
 
 import csv
+import errno
+import io
 import json
 import signal
 import subprocess
@@ -144,6 +146,35 @@ def test_a_row_behind_one_that_a_crash_cut_off_is_read(
     follow(site, tmp_path / "state", FEEDS={str(feed): {"format": "csv"}})
     with feed.open(newline="") as file:
         assert {cell for row in csv.reader(file) for cell in row} >= expected(site)
+
+
+class FailingOnce(io.BufferedWriter):
+    """A file that cannot take one item, and works again before it is flushed."""
+
+    has_failed = False
+
+    def write(self, data: Any) -> int:
+        if b"/leaf/3" in bytes(data) and not FailingOnce.has_failed:
+            FailingOnce.has_failed = True
+            raise OSError(errno.EIO, "Input/output error")
+        return super().write(data)
+
+
+@pytest.mark.parametrize("format", ["jsonlines", "json"])
+def test_an_item_that_a_feed_could_not_take_comes_with_the_next_crawl(
+    site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    monkeypatch.setattr(FailingOnce, "has_failed", False)
+    monkeypatch.setattr(
+        FileFeedStorage, "open", lambda self, spider: FailingOnce(io.FileIO(self.path, "ab"))
+    )
+    feeds = [tmp_path / f"{n}" for n in range(2)]
+    for feed in feeds:
+        follow(site, tmp_path / "state", FEEDS={str(feed): {"format": format}})
+    first, second = (feed.read_text() for feed in feeds)
+    assert FailingOnce.has_failed
+    assert site.url("/leaf/3") not in first
+    assert site.url("/leaf/3") in second
 
 
 def test_batches_are_delivered_one_by_one(site: MockSite, tmp_path: Path) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+from weakref import WeakSet
 
 from scrapy import signals
 from scrapy.crawler import Crawler
+from scrapy.exporters import BaseItemExporter
 from scrapy.extensions.feedexport import (
     FeedExporter,
     FeedSlot,
     FileFeedStorage,
+    ItemFilter,
     StdoutFeedStorage,
 )
 from scrapy.utils.asyncio import create_looping_call
@@ -58,6 +62,7 @@ class Feeds:
         self._only_local = only_local
         self._local: set[FeedSlot] = set()  # not closed yet, here and below
         self._stored_at_end: set[FeedSlot] = set()
+        self._watched: WeakSet[BaseItemExporter] = WeakSet()
         self._flushing = create_looping_call(lambda: self._attempt("feed", self.deliver))
         self.are_closed = False
         delivery.is_buffered = True
@@ -76,18 +81,48 @@ class Feeds:
             )
         self._flushing.start(FLUSH_INTERVAL_S, now=False)
 
-    def look(self) -> None:
-        """Take note of slots that were opened since; called for each item."""
+    def look(self, item: Any = None) -> None:
+        """Take note of slots that were opened since; called for each item, after Scrapy's own."""
         # Each item ends at most one batch of a feed, so no slot comes and goes unseen.
         for slot in self._exporter.slots:
             if slot in self._local or slot in self._stored_at_end:
+                self._watch(slot, item)
                 continue
+            self._watch(slot, None)
             if is_local(slot):
                 self._local.add(slot)
                 self._attempt("feed", end_torn_line, slot)
             elif not self._only_local:
                 self._stored_at_end.add(slot)
                 self._delivery.hold(slot)
+
+    def _watch(self, slot: FeedSlot, item: Any) -> None:
+        """See to it that we hear of errors of a slot's file.
+
+        Scrapy only logs them, and a later flush may work. item: one that was for the slot.
+        """
+        exporter = slot.exporter
+        if exporter is None:  # not opened, or it cannot be
+            if item is not None and is_unfiltered(slot) and slot.filter.accepts(item):
+                self._delivery.hold_for_good()
+            return
+        if exporter in self._watched:
+            return
+        self._watched.add(exporter)
+        if item is not None and not slot.itemcount:  # it was opened for this item, and failed
+            self._delivery.hold_for_good()
+        export = self._told_of_errors(exporter.export_item)
+        exporter.export_item = export  # type: ignore[method-assign,assignment]
+
+    def _told_of_errors(self, export: Callable[[Any], None]) -> Callable[[Any], None]:
+        def export_item(item: Any) -> None:
+            try:
+                export(item)
+            except OSError:
+                self._delivery.hold_for_good()
+                raise
+
+        return export_item
 
     def slot_closed(self, slot: FeedSlot) -> None:
         """Scrapy has stored a slot, or failed to: its signal does not say which, its stats do."""
@@ -143,6 +178,11 @@ def is_local(slot: FeedSlot) -> bool:
         and "postprocessing" not in slot.feed_options
         and exporter.export_item.__module__ == "scrapy.exporters"  # another may wait for the end
     )
+
+
+def is_unfiltered(slot: FeedSlot) -> bool:
+    """Whether asking the slot's filter again changes nothing: it is Scrapy's."""
+    return type(slot.filter) is ItemFilter
 
 
 def end_torn_line(slot: FeedSlot) -> None:

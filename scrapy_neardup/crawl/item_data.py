@@ -81,6 +81,7 @@ class Visit:
     began      when the crawl began, in seconds since the epoch
     since      when the page was asked for
     until      now
+    is_brief   the page says so little that its URL may tell what it is about: "in stock"
     """
 
     addresses: frozenset[str]
@@ -89,14 +90,22 @@ class Visit:
     began: float
     since: float
     until: float
+    is_brief: bool = False
 
     @classmethod
-    def of(cls, response: Response, rules: UrlKeyRules, began: float, since: float) -> Visit:
+    def of(
+        cls,
+        response: Response,
+        rules: UrlKeyRules,
+        began: float,
+        since: float,
+        is_brief: bool = False,
+    ) -> Visit:
         """The visit that ended in a response."""
         urls = {response.url, *response.meta.get("redirect_urls", ())}
         if response.request is not None:
             urls.add(response.request.url)
-        return cls(frozenset(urls), rules, response, began, since, since)
+        return cls(frozenset(urls), rules, response, began, since, since, is_brief)
 
     @cached_property
     def urls(self) -> frozenset[bytes]:
@@ -301,7 +310,7 @@ class _Reader:
         self._n_chars += len(value)
         if self._n_chars > MAX_CHARS:
             raise _too_large()
-        if visit is not None and value in visit.addresses:
+        if visit is not None and value in visit.addresses and not visit.is_brief:
             return SAME_URL
         if ADDRESS.fullmatch(value):
             return self._url(value)
@@ -321,7 +330,8 @@ class _Reader:
 
     def _url(self, url: str) -> bytes:
         key, fragment = url_key(url, self._rules), _raw(url.partition("#")[2])
-        same = self._visit is not None and key in self._visit.urls
+        visit = self._visit
+        same = visit is not None and key in visit.urls and not visit.is_brief
         return (SAME_URL if same else b"K" + key) + (fragment and b"#" + fragment)
 
 

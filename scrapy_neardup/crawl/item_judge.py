@@ -158,7 +158,8 @@ class ItemJudge:
 
     def _read_data(self, item: Any, page: CrawledPage, stable: bool = False) -> ItemData | None:
         if page.visit is None:
-            page.visit = Visit.of(page.response, self._rules, self._began, page.asked_at)
+            is_brief = page.judged is not None and page.judged.words < self._min_words
+            page.visit = Visit.of(page.response, self._rules, self._began, page.asked_at, is_brief)
         page.visit.until = time.time()
         try:
             visit, ignored = page.visit, self._ignored
