@@ -70,6 +70,22 @@ class ReferenceSpider(WordSpider):
     name = "arguments-that-sound-like-tracking"
 
 
+def stock(site: OrdinarySite, root: str) -> None:
+    """Answers that only their address tells apart: one number, or a few words."""
+    for n in range(12):
+        site.add(f"{root}/A-{n}.json", f'{{"stock": {n % 3}}}', content_type="application/json")
+        site.add(f"{root}/A-{n}.html", f"<p>In stock: <b>{n % 3}</b></p>")
+    site.index(f"{root}/", [f"{root}/A-{n}.{kind}" for n in range(12) for kind in ("json", "html")])
+
+
+@case(stock)
+class StockSpider(IndexSpider):
+    name = "answers-told-apart-by-their-address"
+
+    def parse_page(self, response: Any):
+        yield {"url": response.url, "said": response.text}
+
+
 def matrix(site: OrdinarySite, root: str) -> None:
     site.add_all(root, {f"hall;sid={n}": template("Hall", f"<b>{n} seats</b>") for n in range(30)})
 
