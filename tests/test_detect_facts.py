@@ -14,8 +14,7 @@ from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.facts import (
     BRIEF,
     FACT_WORDS,
-    ONE_PLACE,
-    OTHER_FACTS,
+    FEW_PLACES,
     REASONS,
     SWAPPED,
     differences,
@@ -98,14 +97,14 @@ def test_what_is_added_or_set_otherwise_is_none(one: str, other: str) -> None:
 def test_a_fact_in_the_place_of_one_in_other_words_is_a_difference(one: str, other: str) -> None:
     around = "first line, 12 pages\n{}\nlast line"
     pair = row(around.format(one)), row(around.format(other))
-    both = difference(*pair, OTHER_FACTS), difference(*pair[::-1], OTHER_FACTS)
+    both = difference(*pair, FEW_PLACES), difference(*pair[::-1], FEW_PLACES)
     assert both == ("number or symbol", "number or symbol")
-    assert difference(*pair, OTHER_FACTS + 1) is None
+    assert difference(*pair, FEW_PLACES + 1) is None
 
 
 def test_the_same_fact_in_other_words_is_none() -> None:
     pair = row("the lot weighs 5 kg here"), row("that lot has about 5 kg left")
-    assert difference(*pair, ONE_PLACE) in (None, "word")
+    assert difference(*pair, FEW_PLACES) in (None, "word")
 
 
 def test_one_sided_facts_count_where_all_else_is_equal() -> None:
@@ -174,8 +173,8 @@ TEXT = "a text of so many words that nobody would take this line of it for a lab
 )
 def test_another_word_in_a_brief_line_is_a_difference(one: str, other: str) -> None:
     one, other = f"{TEXT}\n{one}\n{TEXT}", f"{TEXT}\n{other}\n{TEXT}"
-    assert difference(row(one), row(other), ONE_PLACE) == "word"
-    assert difference(row(one), row(other), ONE_PLACE + 1) is None
+    assert difference(row(one), row(other), FEW_PLACES) == "word"
+    assert difference(row(one), row(other), FEW_PLACES + 1) is None
 
 
 @pytest.mark.parametrize(
@@ -192,7 +191,7 @@ def test_other_spellings_added_words_and_other_words_of_a_text_are_none(
     one: str, other: str
 ) -> None:
     one, other = f"{TEXT}\n{one}\n{TEXT}", f"{TEXT}\n{other}\n{TEXT}"
-    assert difference(row(one), row(other), ONE_PLACE) is None
+    assert difference(row(one), row(other), FEW_PLACES) is None
 
 
 def test_a_title_spelt_apart_is_the_same() -> None:

@@ -8,11 +8,11 @@ Two pages differ in a fact where their masks are the same and the values are not
 more than the other is no such difference: it is left to similarity, but for pages that are
 otherwise all but equal (ONE_SIDED, ONE_SIDED_NEGATION). Nor are the same facts in another order,
 but for pages that differ in hardly more than the two that changed places (SWAPPED). Where pages are
-the same but for a few places (OTHER_FACTS), a fact that stands there in the place of another counts
+the same but for a few places (FEW_PLACES), a fact that stands there in the place of another counts
 whatever is around it: "1/2" in that of a check mark.
 
 In a brief line, a label and a value, any other word is a fact: between pages that are the same but
-for one place (ONE_PLACE), unless it is only spelt in another way there (OTHER_WORD).
+for a few places (FEW_PLACES), unless it is only spelt in another way there (OTHER_WORD).
 
 A page's facts are stored in FACT_WORDS words of 64 bits:
 
@@ -48,10 +48,9 @@ TABLE_WORDS = CELLS // 4
 FACT_WORDS = TABLE_WORDS + 6
 ONE_SIDED = 2  # shingles that differ, at most, where a fact that only one page has counts
 SWAPPED = 24  # the same where the facts are equal and their order is not: two change ten each
-ONE_PLACE = 14  # the same where one to three words were replaced in one place
-# The same where facts stand in the place of others that look unlike them, in a few places: without
+# The same where facts, or words of brief lines, stand in the place of others: without
 # a bound, one story in two wordings would differ.
-OTHER_FACTS = 24
+FEW_PLACES = 24
 # Bits of spelling that differ, at least, where one word stands for another: of red and blue all do,
 # of authorizer and authorizor four.
 OTHER_WORD = 7
@@ -129,12 +128,12 @@ def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64
     """
     found = np.zeros(len(rows), dtype=np.int64)
     same_length = rows[:, _N_WORDS] == row[_N_WORDS]
-    found[(n_own <= ONE_PLACE) & same_length & _other_word(row, rows)] = 5
+    found[(n_own <= FEW_PLACES) & same_length & _other_word(row, rows)] = 5
     found[(row[_NEGATIONS] != rows[:, _NEGATIONS]) & (n_differing <= ONE_SIDED_NEGATION)] = 4
     found[(row[_SUM] != rows[:, _SUM]) & (n_differing <= ONE_SIDED)] = 3
     found[(row[_SUM] != rows[:, _SUM]) & _equal(row, rows) & (n_differing <= SWAPPED)] = 3
     cells = _cells(row), _cells(rows)
-    found[(n_own <= OTHER_FACTS) & _in_other_words(*cells)] = 3
+    found[(n_own <= FEW_PLACES) & _in_other_words(*cells)] = 3
     found[_replaced(*cells)] = 3
     for reason, column in ((2, TABLE_WORDS + 1), (1, TABLE_WORDS)):
         found[_exchanged(row[column], rows[:, column])] = reason
