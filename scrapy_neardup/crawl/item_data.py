@@ -81,7 +81,7 @@ class Visit:
     began      when the crawl began, in seconds since the epoch
     since      when the page was asked for
     until      now
-    is_brief   the page says so little that its URL may tell what it is about: "in stock"
+    is_brief   an interface's answer says so little that its URL may tell of what: `{"stock": 1}`
     """
 
     addresses: frozenset[str]

@@ -9,6 +9,8 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy.http import HtmlResponse
+
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.extract import is_whole, visible_text
@@ -158,7 +160,8 @@ class ItemJudge:
 
     def _read_data(self, item: Any, page: CrawledPage, stable: bool = False) -> ItemData | None:
         if page.visit is None:
-            is_brief = page.judged is not None and page.judged.words < self._min_words
+            is_few = page.judged is not None and page.judged.words < self._min_words
+            is_brief = is_few and not isinstance(page.response, HtmlResponse)
             page.visit = Visit.of(page.response, self._rules, self._began, page.asked_at, is_brief)
         page.visit.until = time.time()
         try:

@@ -31,23 +31,17 @@ class Shown(NamedTuple):
         return cls(sum(map(len, words)), frozenset(words))
 
     def fields_in(self, item: Any, names: dict[str, int]) -> list[str]:
-        """Fields that hold most of the page's text and nothing else: the page speaks for them."""
+        """Fields that hold most of the page's text and nothing else: the page speaks for them.
+
+        Not lists, of which the order says something, too.
+        """
         found = []
         for name, value in fields_of(item).items():
-            words = [word for text in strings(value) for word in text.split()]
+            words = value.split() if isinstance(value, str) else []
             n_chars = sum(map(len, words))
             if n_chars >= MIN_TEXT_CHARS and 2 * n_chars >= self.n_chars and name in names:
                 found += [name] if self.words.issuperset(words) else []
         return found
-
-
-def strings(value: Any) -> list[str]:
-    """A string, or the strings of a list; none where there is anything else."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
-        return list(value)
-    return []
 
 
 def packed_fields(fields: Fields | None) -> bytes:

@@ -19,7 +19,7 @@ from scrapy_neardup.kernels.numpy_twin import BoolArray, U32Array, U64Array
 # Of one page; of a longer one only the digest is known, and of its text as it is.
 MAX_LINES, MAX_CHARS = 4096, 1 << 20
 EVIDENCE = 5  # pages that must show the same before it counts
-NOISE = 0.5  # share of those of a host's pages that have a place, on which it must vary
+NOISE = 0.7  # share of those of a host's pages that have a place, on which it must vary
 UNSTABLE = 0.2  # share of the pages that have a line, on which it comes or goes
 NOISE_BYTES = 8_000_000  # of all hosts, for each of two tables
 ON_A_LINE = re.compile(r"[!-~]+")  # what stands between spaces, in languages that have some

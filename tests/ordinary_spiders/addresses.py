@@ -71,11 +71,14 @@ class ReferenceSpider(WordSpider):
 
 
 def stock(site: OrdinarySite, root: str) -> None:
-    """Answers that only their address tells apart: one number, or a few words."""
-    for n in range(12):
-        site.add(f"{root}/A-{n}.json", f'{{"stock": {n % 3}}}', content_type="application/json")
-        site.add(f"{root}/A-{n}.html", f"<p>In stock: <b>{n % 3}</b></p>")
-    site.index(f"{root}/", [f"{root}/A-{n}.{kind}" for n in range(12) for kind in ("json", "html")])
+    """Answers of an interface that only their address tells apart."""
+    kinds = {"json": ('{"stock": %d}', "application/json"), "txt": ("%d", "text/plain")}
+    paths = []
+    for kind, (text, content_type) in kinds.items():
+        for n in range(12):
+            paths.append(f"{root}/A-{n}.{kind}")
+            site.add(paths[-1], text % (n % 3), content_type=content_type)
+    site.index(f"{root}/", paths)
 
 
 @case(stock)
