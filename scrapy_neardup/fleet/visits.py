@@ -343,8 +343,13 @@ class SharedVisits(Visits):
         super().passed(visit)
 
     def hint(self, key: bytes) -> Hint | None:
-        """What a sitemap said of a page last, to any worker."""
-        return self._told_hints.get(key) or super().hint(key)
+        """What a sitemap said of a page last, to any worker.
+
+        The server may have answered before it heard what this worker has just read.
+        """
+        known = (self._told_hints.get(key), super().hint(key))
+        found = [hint for hint in known if hint is not None]
+        return max(found, key=lambda hint: hint.modified or 0.0, default=None)
 
     def put_hint(self, page: PageKey, hint: Hint) -> None:
         """A sitemap says something of a page: remembered here, and on the server."""
