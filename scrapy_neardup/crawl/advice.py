@@ -64,6 +64,14 @@ class Advice:
             folder,
         )
 
+    def only_watches(self) -> None:
+        """The crawl is a worker that shares a queue and has no folder for what it would skip."""
+        logger.warning(
+            "neardup: NEARDUP_LEARN = 'act' is 'watch' in this worker: what it skips it would "
+            "take from the fleet's queue, and has no folder to keep it in. Set "
+            "NEARDUP_STATE_DIR to a folder of each worker's own that outlives it"
+        )
+
     def item_came(self, item: Any) -> None:
         """An item reached the pipeline."""
         self._fields.read(item)

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import count, islice
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -93,7 +93,7 @@ class FleetQueue:
         self._is_running = self._is_closed = self._is_over = False
         self._starts = False  # whether we make start requests, and the server does not know
         self._has_started = False  # whether we have made them all
-        self._starting: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()  # their names
+        self._starting: WeakSet[Request] = WeakSet()  # start requests that are not packed yet
         self._n_named: Counter[bytes] = Counter()  # how many had a name but for their number
         self._n_lost = 0
         self._n_left = 0  # requests of other workers that wait for the next run
@@ -138,11 +138,19 @@ class FleetQueue:
 
     def _packed(self, request: Request) -> QueuedRequest:
         assert self._crawler.engine
-        fields = stored_fields(request, self._crawler.spider)
+        payload = request_to_json(stored_fields(request, self._crawler.spider))
         host = self._crawler.engine.downloader.get_slot_key(request)
-        key = self._starting.pop(request, None) or self._urls.key_to_be_queued_once(request)
+        is_start = request in self._starting
+        self._starting.discard(request)
+        key = self._start_key(payload) if is_start else self._urls.key_to_be_queued_once(request)
         order = "start" if request.meta.get("is_start_request") else self._order
-        return self._frontier.queued(request_to_json(fields), host, key, request.priority, order)
+        return self._frontier.queued(payload, host, key, request.priority, order)
+
+    def _start_key(self, payload: bytes) -> bytes:
+        """Of equal start requests the first that all workers make has one key, then the second."""
+        name = blake2b(payload, digest_size=8).digest()
+        self._n_named[name] += 1
+        return b"start %d " % self._n_named[name] + name
 
     def pop(self) -> Request | None:
         """The next request that the server gave and whose host has room; None if there is none."""
@@ -230,18 +238,8 @@ class FleetQueue:
                     return
 
     def starts(self, request: Request) -> None:
-        """The spider starts with a request, as that of other workers may, by the same fields.
-
-        The server queues it once a run: the first that all of them make, then the second.
-        """
-        assert self._crawler.spider
-        try:
-            said = request_to_json(stored_fields(request, self._crawler.spider))
-        except ValueError:
-            return  # it stays here, as push() will tell
-        name = blake2b(said, digest_size=8).digest()
-        self._n_named[name] += 1
-        self._starting[request] = b"start %d " % self._n_named[name] + name
+        """The spider starts with a request, as others may: the server queues it once a run."""
+        self._starting.add(request)
 
     def started(self) -> None:
         """The spider has made all its start requests."""

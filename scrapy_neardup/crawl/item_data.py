@@ -75,13 +75,13 @@ class ItemData(NamedTuple):
 class Visit:
     """What an item may echo: the URLs by which a page was reached, its body, the times of both.
 
-    addresses  the request's and the response's URL and those of all redirects between them
+    addresses  the request's and the response's URL and those of all redirects between them; none of
+               an interface's answer that says so little that they may tell of what: `{"stock": 1}`
     rules      for the keys of URLs
     page       the response: an item may hold its body or its text as a whole
     began      when the crawl began, in seconds since the epoch
     since      when the page was asked for
     until      now
-    is_brief   an interface's answer says so little that its URL may tell of what: `{"stock": 1}`
     """
 
     addresses: frozenset[str]
@@ -90,7 +90,6 @@ class Visit:
     began: float
     since: float
     until: float
-    is_brief: bool = False
 
     @classmethod
     def of(
@@ -101,11 +100,13 @@ class Visit:
         since: float,
         is_brief: bool = False,
     ) -> Visit:
-        """The visit that ended in a response."""
+        """The visit that ended in a response. is_brief: see addresses."""
+        if is_brief:
+            return cls(frozenset(), rules, response, began, since, since)
         urls = {response.url, *response.meta.get("redirect_urls", ())}
         if response.request is not None:
             urls.add(response.request.url)
-        return cls(frozenset(urls), rules, response, began, since, since, is_brief)
+        return cls(frozenset(urls), rules, response, began, since, since)
 
     @cached_property
     def urls(self) -> frozenset[bytes]:
@@ -310,7 +311,7 @@ class _Reader:
         self._n_chars += len(value)
         if self._n_chars > MAX_CHARS:
             raise _too_large()
-        if visit is not None and value in visit.addresses and not visit.is_brief:
+        if visit is not None and value in visit.addresses:
             return SAME_URL
         if ADDRESS.fullmatch(value):
             return self._url(value)
@@ -330,8 +331,7 @@ class _Reader:
 
     def _url(self, url: str) -> bytes:
         key, fragment = url_key(url, self._rules), _raw(url.partition("#")[2])
-        visit = self._visit
-        same = visit is not None and key in visit.urls and not visit.is_brief
+        same = self._visit is not None and key in self._visit.urls
         return (SAME_URL if same else b"K" + key) + (fragment and b"#" + fragment)
 
 

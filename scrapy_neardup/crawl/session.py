@@ -278,11 +278,7 @@ class CrawlSession:
         key = self.state.key
         is_worker = self._fleet is not None and not self.state.is_guest
         if self.settings.learn == "act" and is_worker and not self._acts():
-            logger.warning(
-                "neardup: NEARDUP_LEARN = 'act' is 'watch' in this worker: what it skips it would "
-                "take from the fleet's queue, and has no folder to keep it in. Set "
-                "NEARDUP_STATE_DIR to a folder of each worker's own that outlives it"
-            )
+            self.advice.only_watches()
         skipped = self.attempt("learn", SkippedRequests, self._own_folder(), key)
         if skipped is None:  # the folder cannot be written
             skipped = SkippedRequests(None, key)

@@ -30,7 +30,7 @@ HOW_FETCHED = re.compile(
 
 
 # Of these, what asks for a page in another way: as somebody else, from elsewhere, by a browser.
-WHO_ASKS = re.compile("cookiejar|dont_merge_cookies|proxy|bindaddress|playwright|splash|zyte_")
+WHO_ASKS = re.compile("dont_merge_cookies|proxy|bindaddress|playwright|splash|zyte_")
 
 
 class Start(NamedTuple):

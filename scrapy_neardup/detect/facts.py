@@ -48,8 +48,8 @@ TABLE_WORDS = CELLS // 4
 FACT_WORDS = TABLE_WORDS + 6
 ONE_SIDED = 2  # shingles that differ, at most, where a fact that only one page has counts
 SWAPPED = 24  # the same where the facts are equal and their order is not: two change ten each
-# The same where facts, or words of brief lines, stand in the place of others: without
-# a bound, one story in two wordings would differ.
+# The same where facts, or words of brief lines, stand in the place of others: without a bound, one
+# story in two wordings would differ.
 FEW_PLACES = 24
 # Bits of spelling that differ, at least, where one word stands for another: of red and blue all do,
 # of authorizer and authorizor four.
@@ -127,13 +127,14 @@ def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64
     pages has and the other has not, shape (n,). n_own: the same of what is in no template. O(n).
     """
     found = np.zeros(len(rows), dtype=np.int64)
+    few_places = n_own <= FEW_PLACES
     same_length = rows[:, _N_WORDS] == row[_N_WORDS]
-    found[(n_own <= FEW_PLACES) & same_length & _other_word(row, rows)] = 5
+    found[few_places & same_length & _other_word(row, rows)] = 5
     found[(row[_NEGATIONS] != rows[:, _NEGATIONS]) & (n_differing <= ONE_SIDED_NEGATION)] = 4
     found[(row[_SUM] != rows[:, _SUM]) & (n_differing <= ONE_SIDED)] = 3
     found[(row[_SUM] != rows[:, _SUM]) & _equal(row, rows) & (n_differing <= SWAPPED)] = 3
     cells = _cells(row), _cells(rows)
-    found[(n_own <= FEW_PLACES) & _in_other_words(*cells)] = 3
+    found[few_places & _in_other_words(*cells)] = 3
     found[_replaced(*cells)] = 3
     for reason, column in ((2, TABLE_WORDS + 1), (1, TABLE_WORDS)):
         found[_exchanged(row[column], rows[:, column])] = reason

@@ -51,7 +51,8 @@ CFID_DIGITS = 7  # a shorter `cfid` may be a category's filter, but beside a `cf
 SESSION_PREFIXES = ("aspsessionid",)
 # These name pages on some sites; what looks drawn names none, if it has so many characters and is
 # no UUID. MongoDB's ids have 24, which interfaces call `session_id` and `sessionId`; PHP's have 26.
-MAYBE_SESSIONS = {"session": 26, "session_id": 26, "sessionId": 26, "sessionid": 24, "sid": 26}
+MAYBE_SESSIONS = frozenset({"session", "session_id", "sessionid", "sid"})
+SESSION_CHARS, SESSIONID_CHARS = 26, 24
 MAYBE_TRACKING = frozenset({"scid"})  # a click on an advertisement, or a subcategory
 # 16 characters or more, hexadecimal or such that letters and digits take turns TURNS times:
 # `sid=12` may be a page, and so may `2026-07-14-morning` or `KeynoteSession12`.
@@ -64,7 +65,7 @@ SESSION_IN_PATH = re.compile(
     r";(?:jsessionid|phpsessid)=[^/?;]*|/\((?:[A-Z]\([^()/]*\))*S\([^()/]*\)\)(?=/)",
     re.IGNORECASE,
 )
-MAYBE_SESSION_IN_PATH = re.compile(r";(sid=[^/?;]*)", re.IGNORECASE)
+MAYBE_SESSION_IN_PATH = re.compile(r";sid=([^/?;]*)", re.IGNORECASE)
 INDEX_FILE = re.compile(r"/(?:index\.(?:html?|php|asp|aspx|jsp)|default\.(?:html?|aspx?))$")
 SLASHES = re.compile("//+")
 DEFAULT_PORTS = {"http": ":80", "https": ":443"}
@@ -268,7 +269,7 @@ def clean_host(host: str, scheme: str, rules: UrlKeyRules) -> str:
 def clean_path(path: str, rules: UrlKeyRules) -> str:
     if rules.drop_sessions and (";" in path or "(" in path):
         path = SESSION_IN_PATH.sub("", path)
-        path = MAYBE_SESSION_IN_PATH.sub(lambda sid: "" if is_session(sid[1], "") else sid[0], path)
+        path = MAYBE_SESSION_IN_PATH.sub(lambda sid: "" if is_session_id(sid[1]) else sid[0], path)
     if rules.collapse_slashes:
         path = SLASHES.sub("/", path)
     if rules.strip_index:
@@ -287,11 +288,11 @@ def clean_query(query: str, rules: UrlKeyRules) -> str:
 
 def is_noise(pair: str, rules: UrlKeyRules, query: str) -> bool:
     """Whether the rules ignore a `name=value` of a query."""
-    name, _, value = pair.partition("=")
-    name = name.lower()
+    written, _, value = pair.partition("=")
+    name = written.lower()
     return (
         (rules.drop_tracking and is_tracking(name, value))
-        or (rules.drop_sessions and is_session(pair, query))
+        or (rules.drop_sessions and is_session(written, value, query))
         or any(matches(name, pattern) for pattern in rules.ignore_params)
     )
 
@@ -302,16 +303,18 @@ def is_tracking(name: str, value: str) -> bool:
     return name in MAYBE_TRACKING and is_token(value)
 
 
-def is_session(pair: str, query: str) -> bool:
-    written, _, value = pair.partition("=")
+def is_session(written: str, value: str, query: str) -> bool:
     name = written.lower()
     if name in SESSIONS or name.startswith(SESSION_PREFIXES):
         return True
     if name == "cfid":
         return len(value) >= CFID_DIGITS or "cftoken=" in query.lower()
-    if name not in MAYBE_SESSIONS or len(value) < MAYBE_SESSIONS.get(written, 26):
-        return False
-    return is_token(value) and UUID.fullmatch(value) is None
+    n_chars = SESSIONID_CHARS if written == "sessionid" else SESSION_CHARS
+    return name in MAYBE_SESSIONS and is_session_id(value, n_chars)
+
+
+def is_session_id(value: str, n_chars: int = SESSION_CHARS) -> bool:
+    return len(value) >= n_chars and is_token(value) and UUID.fullmatch(value) is None
 
 
 def is_token(value: str) -> bool:

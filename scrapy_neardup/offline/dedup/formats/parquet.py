@@ -43,8 +43,8 @@ class Parquet:
         """Names of the columns and paths of nested ones."""
         with self._opened() as file:
             roots = file.schema_arrow.names
-            paths = {column.path.replace(".list.element", ""): 0 for column in file.schema}
-            return [*roots, *(path for path in paths if path not in roots)]
+            paths = (column.path.replace(".list.element", "") for column in file.schema)
+            return [*roots, *(path for path in dict.fromkeys(paths) if path not in roots)]
 
     def chunks(self) -> Iterator[Chunk]:
         """ROWS rows a time, as Arrow streams of the columns that are compared."""
