@@ -19,7 +19,7 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl import garbage, gauges
+from scrapy_neardup.crawl import garbage, gauges, output_tasks
 from scrapy_neardup.crawl.advice import Advice
 from scrapy_neardup.crawl.claims import Claims
 from scrapy_neardup.crawl.counts import Counts
@@ -184,6 +184,7 @@ class CrawlSession:
         self.pages = self._make_pages(judge)
         self._lost_requests = LostRequests(self._crawler, self.count)
         self._errbacks = Errbacks(self._crawler, self.lifecycle, self._effects, self.requests)
+        output_tasks.make_on_demand(self._crawler)
 
     def _carry_out_effects(self) -> None:
         """Let the state, the fleet and the URL question do what the lifecycle asks for.
