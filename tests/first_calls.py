@@ -115,14 +115,10 @@ def hashes(chance: random.Random, n: int) -> Any:
 
 def facts(kernel: ModuleType, chance: random.Random) -> object:
     found = kernel.read(text(chance), chance.randint(0, 3))
-    return found, kernel.table(
-        *found[1:], *(hashes(chance, 5),) * 2, np.arange(chance.randint(0, 3))
-    )
-
-
-def spelling(kernel: ModuleType, chance: random.Random) -> object:
-    block = b" ".join(words(chance).split())
-    return kernel.spelling(block, np.array([len(block)], np.int64), np.array([True]))
+    block, heads = b" ".join(words(chance).split()), hashes(chance, 5)
+    one = np.array([len(block)], np.int64), np.array([0], np.int64), np.array([2], np.int64)
+    are_own = np.arange(1 + 2 * len(heads)) % 2 == 0
+    return found, kernel.packed(block, *one, are_own, *found[1:], heads, heads, 0)
 
 
 def visible_text(kernel: ModuleType, chance: random.Random) -> object:
@@ -198,7 +194,6 @@ CALLS: tuple[tuple[str, Call], ...] = (
     ("words", lambda kernel, chance: kernel.normalise(text(chance))),
     ("words", lambda kernel, chance: kernel.blocks(text(chance), chance.randint(0, 3))),
     ("facts", facts),
-    ("facts", spelling),
     ("markup", visible_text),
     ("markup", markup),
     ("fingerprint", signatures),

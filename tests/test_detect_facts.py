@@ -9,14 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import scrapy_neardup.kernels as kernels
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.facts import (
-    BRIEF,
-    FACT_WORDS,
-    FEW_PLACES,
     REASONS,
-    SWAPPED,
     differences,
     exact_text_and_facts,
     packed,
@@ -25,21 +20,20 @@ from scrapy_neardup.detect.text import words_and_blocks
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.index import load_index
 from scrapy_neardup.kernels.numpy_twin import U64Array
+from scrapy_neardup.kernels.numpy_twin.facts import FACT_WORDS, FEW_PLACES, SWAPPED
 
 FAR = 100.0  # shingles that differ
 
 
 def row(text: str, *heads: str) -> U64Array:
     words, blocks = words_and_blocks(text)
-    n_words, spelt = (
-        int(blocks.n_words.sum()),
-        kernels.facts.spelling(words, blocks.ends, blocks.n_words <= BRIEF),
-    )
-    return packed(exact_text_and_facts(text, heads)[1], blocks.lines, n_words, spelt)
+    facts = exact_text_and_facts(text, heads)[1]
+    n = len(blocks.hashes) + len(facts.titles) + len(facts.headings)
+    return packed(words, blocks, facts, np.ones(n, dtype=bool))
 
 
 def difference(one: U64Array, other: U64Array, n_differing: float = FAR) -> str | None:
-    differing = np.array([n_differing])
+    differing = np.array([n_differing], dtype=np.float64)
     (found,) = differences(one, other.reshape(1, -1), differing, differing).tolist()
     return (None, *REASONS)[found]
 

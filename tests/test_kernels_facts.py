@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from kernel_levels import native
 
 import scrapy_neardup.kernels.numpy_twin.facts as twin
-from scrapy_neardup.kernels.numpy_twin.words import stream_safe
+from scrapy_neardup.kernels.numpy_twin.words import blocks, stream_safe
 
 # What facts are made of, what stands around them, what canonical form changes, what is hidden.
 ATOMS = (
@@ -54,17 +55,44 @@ def same(one: Sequence[Any], other: Sequence[Any]) -> bool:
 HEADS = st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([0, 0xFFFE, 0xFFFF]), max_size=7)
 
 
-@given(TEXTS, st.integers(0, 5), st.sets(st.integers(0, 5)), HEADS)
-@example("not 5\nno ★ not", 9, {0, 1}, [])
-@example("don't not.no/never", 9, {0}, [0xFFFE] * 5)
+@given(TEXTS, st.integers(0, 5), HEADS, st.integers(0, 2**32 - 1), st.randoms())
+@example("not 5\nno ★ not", 9, [], 0, random.Random(0))
+@example("don't not.no/never", 9, [0xFFFE] * 5, 1, random.Random(1))
+@example("5\nof 4 and more words\n7\nnot 8\n★", 9, [1, 2, 3, 4], 0, random.Random(2))
 def test_any_text_reads_as_the_twin_reads_it(
-    kernel: ModuleType, text: str, max_lines: int, own: set[int], heads: list[int]
+    kernel: ModuleType, text: str, max_lines: int, heads: list[int], tag: int, chance: Any
 ) -> None:
-    found, own_lines = twin.read(text, max_lines), np.array(sorted(own), np.int64)
+    found = twin.read(text, max_lines)
     assert same(kernel.read(text, max_lines), found)
+    words, hashes, n_words, lines, ends = blocks(text, max_lines)
     titles, headings = np.array(heads, np.uint64), np.array(heads[1:], np.uint64)
-    columns = (*found[1:], titles, headings, own_lines)
-    assert same([b"", kernel.table(*columns)], [b"", twin.table(*columns)])
+    n = len(hashes) + len(titles) + len(headings)
+    are_own = np.array([chance.random() < 0.6 for _ in range(n)], bool)
+    columns = words, ends, lines, n_words, are_own, *found[1:], titles, headings, tag
+    assert same([b"", kernel.packed(*columns)], [b"", twin.packed(*columns)])
+
+
+# Rows of facts that are alike but for a few words and cells.
+ROWS = st.lists(
+    st.lists(
+        st.sampled_from([0, 1, 0x1001_1002, 2**16, 2**32, 0x1003 << 48]), min_size=6, max_size=6
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(ROWS, st.lists(st.floats(0, 30) | st.just(np.inf), min_size=12, max_size=12))
+def test_rows_of_facts_differ_as_the_twin_says(
+    kernel: ModuleType, ends: list[list[int]], shingles: list[float]
+) -> None:
+    rows = np.zeros((len(ends), 2 * twin.FACT_WORDS), np.uint64)[:, : twin.FACT_WORDS]
+    for row, words in zip(rows, ends, strict=True):
+        row[:2], row[-6:] = words[:2], words
+    differing = np.array(shingles[: len(ends)]), np.array(shingles[6 : 6 + len(ends)])
+    for row in rows:
+        columns = row.copy(), rows, *differing
+        assert same([b"", kernel.differences(*columns)], [b"", twin.differences(*columns)])
 
 
 def test_every_negation_is_known_to_both(kernel: ModuleType) -> None:
@@ -75,8 +103,10 @@ def test_every_negation_is_known_to_both(kernel: ModuleType) -> None:
         assert len(kernel.read(f"a {word} b", 9)[5]) == 1, word
 
 
-LETTERS = st.text(st.sampled_from("abé博館𠀀"), min_size=1, max_size=5)
-BLOCKS = st.lists(st.tuples(st.lists(LETTERS, min_size=1, max_size=4), st.booleans()), max_size=6)
+LETTERS = st.text(st.sampled_from("abé博館𠀀5"), min_size=1, max_size=5)
+BLOCKS = st.lists(st.tuples(st.lists(LETTERS, min_size=1, max_size=12), st.booleans()), max_size=6)
+NOTHING = np.empty(0, np.int64), *[np.empty(0, np.uint64)] * 2
+NO_FACTS = *NOTHING, *NOTHING[:2], *NOTHING[1:]
 
 
 @given(BLOCKS)
@@ -86,8 +116,11 @@ def test_words_are_spelt_as_the_twin_spells_them(
 ) -> None:
     texts = [" ".join(words).encode() for words, _ in blocks]
     ends = np.cumsum([len(text) + 1 for text in texts], dtype=np.int64) - 1
-    columns = b" ".join(texts), ends, np.array([wanted for _, wanted in blocks], bool)
-    assert kernel.spelling(*columns) == twin.spelling(*columns)
+    n_words = np.array([len(words) for words, _ in blocks], np.int64)
+    are_own = np.array([wanted for _, wanted in blocks], bool)
+    lines = np.arange(len(blocks), dtype=np.int64)
+    columns = b" ".join(texts), ends, lines, n_words, are_own, *NO_FACTS, 0
+    assert same([b"", kernel.packed(*columns)], [b"", twin.packed(*columns)])
 
 
 @pytest.mark.parametrize("company", ["{}", "a{} b", "5{}", "e{}\u0301", "\u1100{}"])
@@ -173,4 +206,9 @@ def test_what_is_not_text_is_refused(kernel: ModuleType) -> None:
     with pytest.raises(TypeError):
         kernel.read(b"bytes", 9)
     with pytest.raises((TypeError, BufferError)):
-        kernel.table(*[[1]] * 6)
+        kernel.packed(b"a", *[[1]] * 11, 0)
+    rows = np.zeros((2, twin.FACT_WORDS), np.uint64)
+    with pytest.raises(ValueError, match="are needed"):
+        kernel.differences(rows[0, 1:], rows, np.zeros(2), np.zeros(2))
+    with pytest.raises(ValueError, match="are needed"):
+        kernel.differences(rows[0], rows, np.zeros(1), np.zeros(2))

@@ -11,21 +11,20 @@ import numpy as np
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.content import no_lines
-from scrapy_neardup.detect.facts import BRIEF, NO_FACTS, Facts, packed
+from scrapy_neardup.detect.facts import NO_FACTS, Facts, packed
 from scrapy_neardup.detect.odd_sketch import OddRows
 from scrapy_neardup.detect.page_row import NO_ATTRIBUTES, attribute_bits
 from scrapy_neardup.detect.page_table import digest_of
-from scrapy_neardup.detect.templates import NOTHING, Host, each_once, located
+from scrapy_neardup.detect.templates import NOTHING, Host, each_once
 from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.engines import Engine, Signatures
 from scrapy_neardup.errors import EngineFailed
-from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, U64Array
 
 T = TypeVar("T")
 
 # Where markup cannot be kept until templates are known, the attributes of longer pages are let go.
 MAX_AROUND = 500  # words
-MAX_OF_A_FACT = 2  # words of a block that is hardly more: "19.90" has two
 
 
 class lazy(Generic[T]):  # noqa: N801 - used as property is
@@ -138,38 +137,14 @@ class PageReading:
     @lazy
     def all_facts(self) -> U64Array:
         """The page's facts as if no template were known; shape (FACT_WORDS,)."""
-        every = np.ones(len(self.blocks.hashes), dtype=bool)
-        lines = self.with_brief_facts(self.blocks.lines)
-        return packed(self.facts, lines, self.n_words, self.spelling(every), self.tag)
+        every = np.ones(len(self.blocks_and_heads), dtype=bool)
+        return packed(self.words, self.blocks, self.facts, every, self.tag)
 
     @lazy
     def row(self) -> U64Array:
         """What the page table keeps of the page if no template is known; see page_row.py."""
         fingerprint = np.array([self.signatures.fingerprint], dtype=np.uint64)
         return np.concatenate([fingerprint, self.data, self.whole, self.odd_row, self.all_facts])
-
-    def spelling(self, wanted: BoolArray) -> int:
-        """How the words of those of some blocks that are brief are spelt."""
-        if self.facts is NO_FACTS:
-            return 0
-        brief = wanted & (self.blocks.n_words <= BRIEF)
-        spelt: int = kernels.facts.spelling(self.words, self.blocks.ends, brief)
-        return spelt
-
-    def with_brief_facts(self, lines: I64Array) -> I64Array:
-        """Some lines of the page and those that are hardly more than a fact, ascending.
-
-        A rating, a size or a price, but no negation, counts as the page's own however many pages
-        have the same line: else "5" for "4" would be no difference.
-        """
-        blocks, facts = self.blocks, self.facts
-        stated = facts.lines[~located(facts.lines, facts.negation_lines)[1]]
-        if not len(stated) or not len(blocks.lines):
-            return lines
-        at = blocks.lines.searchsorted(stated).clip(max=len(blocks.lines) - 1)
-        has_words = blocks.lines[at] == stated
-        is_brief = ~has_words | (blocks.n_words[at] <= MAX_OF_A_FACT)
-        return np.sort(np.concatenate([lines, stated[is_brief]]))
 
     def signed_by(self, engine: Engine) -> PageReading:
         """The same page with the signatures of another engine, as under another key."""
@@ -265,12 +240,7 @@ class OwnPart:
         page = self.reading
         if self.is_without_templates:
             return page.all_facts
-        facts, n_titles = page.facts, len(page.facts.titles)
-        own_heads = self._are_own[len(page.blocks.hashes) :]
-        titles, headings = own_heads[:n_titles], own_heads[n_titles:]
-        own = facts._replace(titles=facts.titles[titles], headings=facts.headings[headings])
-        lines = page.with_brief_facts(page.blocks.lines[self._is_own])
-        return packed(own, lines, self.n_words, page.spelling(self._is_own), page.tag)
+        return packed(page.words, page.blocks, page.facts, self._are_own, page.tag)
 
     def read(self, key: int) -> None:
         """Make all that takes time linear in the page, in any thread. key: of the sketches."""

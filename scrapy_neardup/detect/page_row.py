@@ -20,9 +20,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from scrapy_neardup.detect.facts import FACT_WORDS, ONE_SIDED, TABLE_WORDS
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.facts import FACT_WORDS, ONE_SIDED, TABLE_WORDS
 
 BEFORE_SKETCH = 4  # words
 DATA_WORDS = BEFORE_SKETCH - 1

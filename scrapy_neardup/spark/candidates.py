@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.detector import FactRule
-from scrapy_neardup.detect.facts import FACT_WORDS, differences
+from scrapy_neardup.detect.facts import differences
 from scrapy_neardup.detect.near import Limits, Measured, near
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_row import DATA_WORDS, say_the_same
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.facts import FACT_WORDS
 from scrapy_neardup.spark import cells
 from scrapy_neardup.spark.cells import CellPlan
 from scrapy_neardup.spark.columns import Batches, fingerprints_of, numbers_of, words_of

@@ -35,6 +35,12 @@ enum {
 #define CODE(entry) ((entry) >> CODE_SHIFT)
 
 #define CELLS 64
+/* Words of a row of facts behind its cells, and what two rows differ in: see the twin. */
+enum { TITLE = CELLS / 4, HEADINGS, SUM, NEGATED, COUNT, SPELLING, ROW };
+enum { IN_TITLE = 1, IN_HEADING, IN_NUMBER, IN_NEGATION, IN_WORD };
+/* Limits of the same names in the twin. */
+enum { MAX_OF_A_FACT = 2, BRIEF = 8, OTHER_WORD = 7 };
+enum { ONE_SIDED = 2, ONE_SIDED_NEGATION = 16, SWAPPED = 24, FEW_PLACES = 24 };
 #define SPARE 16
 /* Bytes that a short word has at most, and bits of words: see the twin. */
 enum { SHORT = 4, WHOLE_BITS = 8, FIRST_BITS = 2 };
@@ -368,45 +374,94 @@ static Status read_until(Reader *r) {
     return DONE;
 }
 
-/* Up to four hashes of 16 bits, none of them 0; of more, the fourth is the sum of the rest. */
-static uint64_t four_of(const uint64_t *hashes, size_t n) {
+/* What a page states, as the columns that read_until() found and its title and headings. */
+typedef struct {
+    const int64_t *lines;
+    const uint64_t *masks, *values;
+    size_t n;
+    const int64_t *negation_lines;
+    const uint64_t *negations;
+    size_t n_negations;
+    const uint64_t *titles, *headings;
+    size_t n_titles, n_headings;
+} Stated;
+
+/* A page's lines that have words: where these end, how many they are. */
+typedef struct {
+    const uint8_t *words;
+    const int64_t *ends, *lines, *n_words;
+    size_t n;
+} Blocks;
+
+/* Up to four hashes of 16 bits, none of them 0, of those that are wanted; of more, the fourth is
+ * the sum of the rest. */
+static uint64_t four_of(const uint64_t *hashes, const uint8_t *are_wanted, size_t n) {
     uint64_t four = 0, rest = 0;
+    size_t n_wanted = 0;
     for (size_t i = 0; i < n; i++) {
         uint64_t hash = 1 + hashes[i] % 0xFFFF;
-        if (i < 3)
-            four |= hash << 16 * i;
+        if (!are_wanted[i]) continue;
+        if (n_wanted < 3)
+            four |= hash << 16 * n_wanted;
         else
             rest += hash;
+        n_wanted++;
     }
-    if (n > 4) rest = 1 + rest % 0xFFFF;
+    if (n_wanted > 4) rest = 1 + rest % 0xFFFF;
     return four | rest << 48;
 }
 
+/* The lines that are a page's own, and those that are hardly more than a fact, ascending, into
+ * `own`, which has room for all blocks and sentences; how many. */
+static size_t own_lines_of(const Blocks *blocks, const Stated *stated, const uint8_t *are_own,
+                           int64_t *own) {
+    size_t n = 0, block = 0, negation = 0;
+    for (size_t i = 0; blocks->n && i < stated->n; i++) {
+        int64_t line = stated->lines[i];
+        int has_words, is_negated;
+        for (; block < blocks->n && blocks->lines[block] < line; block++)
+            if (are_own[block] && (!n || own[n - 1] != blocks->lines[block]))
+                own[n++] = blocks->lines[block];
+        while (negation < stated->n_negations && stated->negation_lines[negation] < line)
+            negation++;
+        is_negated = negation < stated->n_negations && stated->negation_lines[negation] == line;
+        has_words = block < blocks->n && blocks->lines[block] == line;
+        if (is_negated || (has_words && blocks->n_words[block] > MAX_OF_A_FACT)) continue;
+        if (!n || own[n - 1] != line) own[n++] = line;
+    }
+    for (; block < blocks->n; block++)
+        if (are_own[block] && (!n || own[n - 1] != blocks->lines[block]))
+            own[n++] = blocks->lines[block];
+    return n;
+}
+
 /* Facts as a page stores them: see numpy_twin/facts.py. row: zeros; n_own is at least 1. */
-static void fill_table(const int64_t *lines, const uint64_t *masks, const uint64_t *values,
-                       size_t n, const int64_t *own, size_t n_own, uint64_t *row) {
+static void fill_table(const Stated *stated, const int64_t *own, size_t n_own, uint64_t *row) {
+    const int64_t *lines = stated->lines;
+    const uint64_t *masks = stated->masks, *values = stated->values;
     uint32_t numbers[CELLS] = {0}, sums[CELLS] = {0};
     uint64_t n_stated = 0; /* in own lines */
     size_t place = 0;
-    for (size_t i = 0; i < n && lines[i] <= own[n_own - 1]; i++) {
+    for (size_t i = 0; i < stated->n && lines[i] <= own[n_own - 1]; i++) {
         if (lines[i] < own[0]) continue;
         numbers[masks[i] % CELLS]++;
         sums[masks[i] % CELLS] += values[i] & 0xFFF;
         while (own[place] < lines[i]) place++;
         if (own[place] == lines[i])
-            row[CELLS / 4 + 2] += fmix64(masks[i] + fmix64(values[i]) + GOLDEN * n_stated++);
+            row[SUM] += fmix64(masks[i] + fmix64(values[i]) + GOLDEN * n_stated++);
     }
     for (int i = 0; i < CELLS; i++)
         row[i / 4] |= (uint64_t)(numbers[i] % 16 << 12 | sums[i] % 4096) << 16 * (i % 4);
 }
 
-static uint64_t sum_of_own(const int64_t *lines, const uint64_t *hashes, size_t n,
-                           const int64_t *own, size_t n_own) {
+/* The sum of the negations in own lines. */
+static uint64_t sum_of_own(const Stated *stated, const int64_t *own, size_t n_own) {
+    const int64_t *lines = stated->negation_lines;
     uint64_t sum = 0;
     size_t place = 0;
-    for (size_t i = 0; i < n && lines[i] <= own[n_own - 1]; i++) {
+    for (size_t i = 0; i < stated->n_negations && lines[i] <= own[n_own - 1]; i++) {
         while (own[place] < lines[i]) place++;
-        if (own[place] == lines[i]) sum += hashes[i];
+        if (own[place] == lines[i]) sum += stated->negations[i];
     }
     return sum;
 }
@@ -436,14 +491,14 @@ INLINE uint64_t spelling_of(const uint8_t *word, size_t n) {
     return bits;
 }
 
-/* How the words of some of a page's blocks are spelt. */
-static uint64_t spelling_of_some(const uint8_t *words, const int64_t *ends,
-                                 const uint8_t *is_wanted, size_t n) {
+/* How the words of a page's own brief lines are spelt. */
+static uint64_t spelling_of_brief(const Blocks *blocks, const uint8_t *are_own) {
+    const uint8_t *words = blocks->words;
     uint64_t bits = 0;
     size_t start = 0;
-    for (size_t i = 0; i < n; start = (size_t)ends[i++] + 1) {
-        size_t word = start, end = (size_t)ends[i];
-        if (!is_wanted[i]) continue;
+    for (size_t i = 0; i < blocks->n; start = (size_t)blocks->ends[i++] + 1) {
+        size_t word = start, end = (size_t)blocks->ends[i];
+        if (!are_own[i] || blocks->n_words[i] > BRIEF) continue;
         for (size_t at = start; at <= end; at++) {
             if (at < end && words[at] != ' ') continue;
             if (at > word) bits ^= spelling_of(words + word, at - word);
@@ -451,6 +506,68 @@ static uint64_t spelling_of_some(const uint8_t *words, const int64_t *ends,
         }
     }
     return bits;
+}
+
+/* Facts as a page stores them: see numpy_twin/facts.py. are_own: of blocks, titles and headings,
+ * one behind the other; own: room for all blocks and sentences; row: zeros. */
+static void pack(const Blocks *blocks, const Stated *stated, const uint8_t *are_own, int64_t *own,
+                 uint64_t *row) {
+    const uint8_t *own_titles = are_own + blocks->n;
+    size_t n_own = own_lines_of(blocks, stated, are_own, own);
+    row[TITLE] = four_of(stated->titles, own_titles, stated->n_titles);
+    row[HEADINGS] = four_of(stated->headings, own_titles + stated->n_titles, stated->n_headings);
+    if (n_own) {
+        fill_table(stated, own, n_own, row);
+        row[NEGATED] = sum_of_own(stated, own, n_own);
+    }
+    for (size_t i = 0; i < blocks->n; i++) row[COUNT] += are_own[i] ? blocks->n_words[i] : 0;
+    row[SPELLING] = spelling_of_brief(blocks, are_own);
+}
+
+/* A page's cells that have other values than another's, as many entries each: 1; 2 if they have as
+ * many entries in all, and other values; 0 otherwise. */
+static int other_cells(const uint64_t *row, const uint64_t *other) {
+    uint32_t n_more = 0, value_more = 0;
+    for (int i = 0; i < CELLS; i++) {
+        uint32_t ours = row[i / 4] >> 16 * (i % 4) & 0xFFFF;
+        uint32_t theirs = other[i / 4] >> 16 * (i % 4) & 0xFFFF;
+        if (ours != theirs && ours >> 12 == theirs >> 12) return 1;
+        n_more += (theirs >> 12) - (ours >> 12);
+        value_more += (theirs & 0xFFF) - (ours & 0xFFF);
+    }
+    return !(n_more & 0xF) && (value_more & 0xFFF) ? 2 : 0;
+}
+
+/* Whether four hashes have one that is not among four others. */
+INLINE int has_other(uint64_t head, uint64_t other) {
+    for (; head; head >>= 16) {
+        uint64_t hash = head & 0xFFFF, left = other;
+        while (left && (left & 0xFFFF) != hash) left >>= 16;
+        if (hash && !left) return 1;
+    }
+    return 0;
+}
+
+/* In what a page differs from another: see numpy_twin/facts.py. */
+static int difference(const uint64_t *row, const uint64_t *other, double n_differing,
+                      double n_own) {
+    const int few_places = n_own <= FEW_PLACES;
+    int cells;
+    if ((row[COUNT] ^ other[COUNT]) >> 32) return IN_NUMBER;
+    for (int head = TITLE; head <= HEADINGS; head++)
+        if (has_other(row[head], other[head]) && has_other(other[head], row[head]))
+            return head == TITLE ? IN_TITLE : IN_HEADING;
+    cells = other_cells(row, other);
+    if (cells == 1 || (cells == 2 && few_places)) return IN_NUMBER;
+    if (row[SUM] != other[SUM] && n_differing <= SWAPPED) {
+        if (n_differing <= ONE_SIDED) return IN_NUMBER;
+        if (!memcmp(row, other, CELLS / 4 * sizeof *row)) return IN_NUMBER;
+    }
+    if (row[NEGATED] != other[NEGATED] && n_differing <= ONE_SIDED_NEGATION) return IN_NEGATION;
+    if (few_places && row[COUNT] == other[COUNT] &&
+        popcount(row[SPELLING] ^ other[SPELLING]) >= OTHER_WORD)
+        return IN_WORD;
+    return 0;
 }
 
 #endif

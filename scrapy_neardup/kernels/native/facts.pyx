@@ -15,7 +15,9 @@ include "utf8.pxi"
 cdef extern from "facts.h":
     enum:
         CELLS
+        COUNT
         PAGE
+        ROW
         SPARE
 
     ctypedef enum Status:
@@ -52,13 +54,30 @@ cdef extern from "facts.h":
     void add_negation(uint64_t hash)
     void add_page(int number, uint32_t *page)
     Status read_until(Reader *reader) nogil
-    uint64_t four_of(const uint64_t *hashes, size_t n)
-    void fill_table(const int64_t *lines, const uint64_t *masks, const uint64_t *values,
-                    size_t n, const int64_t *own, size_t n_own, uint64_t *row) nogil
-    uint64_t sum_of_own(const int64_t *lines, const uint64_t *hashes, size_t n,
-                        const int64_t *own, size_t n_own) nogil
-    uint64_t spelling_of_some(const uint8_t *words, const int64_t *ends, const uint8_t *is_wanted,
-                              size_t n)
+    ctypedef struct Stated:
+        const int64_t *lines
+        const uint64_t *masks
+        const uint64_t *values
+        size_t n
+        const int64_t *negation_lines
+        const uint64_t *negations
+        size_t n_negations
+        const uint64_t *titles
+        const uint64_t *headings
+        size_t n_titles
+        size_t n_headings
+
+    ctypedef struct Blocks:
+        const uint8_t *words
+        const int64_t *ends
+        const int64_t *lines
+        const int64_t *n_words
+        size_t n
+
+    void pack(const Blocks *blocks, const Stated *stated, const uint8_t *are_own, int64_t *own,
+              uint64_t *row) nogil
+    int difference(const uint64_t *row, const uint64_t *other, double n_differing,
+                   double n_own) nogil
 
 cdef extern from "string.h":
     void *memset(void *memory, int byte, size_t n)
@@ -146,31 +165,56 @@ cdef tuple columns(Reader *reader):
     return lines, masks, values, negation_lines, negations
 
 
-def table(lines, masks, values, negation_lines, negations, titles, headings, own_lines):
+def packed(bytes words, ends, block_lines, n_words, are_own, lines, masks, values,
+           negation_lines, negations, titles, headings, uint64_t tag):
     """Facts as a page stores them; see the twin."""
-    cdef const int64_t *line = <const int64_t *>readable(lines)
-    cdef const uint64_t *mask = <const uint64_t *>readable(masks)
-    cdef const uint64_t *value = <const uint64_t *>readable(values)
-    cdef const int64_t *own = <const int64_t *>readable(own_lines)
-    cdef size_t n = len(lines), n_negations = len(negations), n_own = len(own_lines)
-    row = zeros(CELLS // 4 + 4, u64)
-    cdef uint64_t *words = <uint64_t *>writable(row)
-    words[CELLS // 4] = four_of(<const uint64_t *>readable(titles), len(titles))
-    words[CELLS // 4 + 1] = four_of(<const uint64_t *>readable(headings), len(headings))
-    if n_own:
-        with nogil:
-            fill_table(line, mask, value, n, own, n_own, words)
-        line = <const int64_t *>readable(negation_lines)
-        value = <const uint64_t *>readable(negations)
-        with nogil:
-            words[CELLS // 4 + 3] = sum_of_own(line, value, n_negations, own, n_own)
+    cdef Blocks blocks
+    cdef Stated stated
+    cdef int64_t *own
+    cdef const uint8_t *of_no_template = <const uint8_t *>readable(are_own)
+    blocks.words, blocks.n = <const uint8_t *><const char *>words, len(ends)
+    blocks.ends = <const int64_t *>readable(ends)
+    blocks.lines = <const int64_t *>readable(block_lines)
+    blocks.n_words = <const int64_t *>readable(n_words)
+    stated.lines, stated.n = <const int64_t *>readable(lines), len(lines)
+    stated.masks = <const uint64_t *>readable(masks)
+    stated.values = <const uint64_t *>readable(values)
+    stated.negation_lines = <const int64_t *>readable(negation_lines)
+    stated.negations = <const uint64_t *>readable(negations)
+    stated.n_negations = len(negations)
+    stated.titles, stated.n_titles = <const uint64_t *>readable(titles), len(titles)
+    stated.headings, stated.n_headings = <const uint64_t *>readable(headings), len(headings)
+    if <size_t>len(are_own) != blocks.n + stated.n_titles + stated.n_headings:
+        raise ValueError(
+            f"are_own is of {len(are_own)}: {blocks.n} blocks, {stated.n_titles} parts of the "
+            f"title and {stated.n_headings} of headings are needed")
+    row = zeros(ROW, u64)
+    cdef uint64_t *facts = <uint64_t *>writable(row)
+    own = <int64_t *>malloc((blocks.n + stated.n + 1) * sizeof(int64_t))
+    if own is NULL:
+        raise MemoryError("no memory for the facts of a page")
+    with nogil:
+        pack(&blocks, &stated, of_no_template, own, facts)
+        free(own)
+    facts[COUNT] |= tag << 32
     return row
 
 
-def spelling(bytes words, ends, is_wanted):
-    """How the words of some blocks are spelt; see the twin."""
-    return spelling_of_some(<const uint8_t *><const char *>words, <const int64_t *>readable(ends),
-                            <const uint8_t *>readable(is_wanted), len(ends))
+def differences(row, rows, n_differing, n_own):
+    """In what a page differs from others; see the twin."""
+    cdef size_t i, step, n = len(rows)
+    if len(row) != ROW or rows.shape[1] != ROW or not len(n_differing) == len(n_own) == <Py_ssize_t>n:
+        raise ValueError(f"facts of {len(row)} and of {rows.shape} words: {ROW} are needed")
+    cdef const uint64_t *facts = <const uint64_t *>readable(row)
+    cdef const uint64_t *others = <const uint64_t *>readable_rows(rows, &step)
+    cdef const double *differing = <const double *>readable(n_differing)
+    cdef const double *own = <const double *>readable(n_own)
+    found = empty(n, i64)
+    cdef int64_t *to = <int64_t *>writable(found)
+    with nogil:
+        for i in range(n):
+            to[i] = difference(facts, others + i * step, differing[i], own[i])
+    return found
 
 
 cdef make_page(uint32_t number):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from scrapy_neardup.kernels.numpy_twin import BoolArray, I64Array, U32Array, U64Array
+from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U32Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.mix import GOLDEN, fmix64
 from scrapy_neardup.kernels.numpy_twin.words import WORD_CATEGORIES, composing, normal_pieces
 
@@ -61,6 +61,20 @@ NEGATIONS = frozenset(
     }
 )
 CELLS = 64
+TABLE_WORDS = CELLS // 4
+FACT_WORDS = TABLE_WORDS + 6
+_TITLE, _HEADINGS, _SUM, _NEGATED, _COUNT, _SPELLING = range(TABLE_WORDS, FACT_WORDS)
+MAX_OF_A_FACT = 2  # words of a block that is hardly more: "19.90" has two
+BRIEF = 8  # words, at most, of a line that is a label and a value, and no part of a text
+ONE_SIDED = 2  # shingles that differ, at most, where a fact that only one page has counts
+SWAPPED = 24  # the same where the facts are equal and their order is not: two change ten each
+# The same where facts, or words of brief lines, stand in the place of others: without a bound, one
+# story in two wordings would differ.
+FEW_PLACES = 24
+# Bits of spelling that differ, at least, where one word stands for another: of red and blue all do,
+# of authorizer and authorizor four.
+OTHER_WORD = 7
+ONE_SIDED_NEGATION = 16  # the same of "not" and its like: it changes five shingles and adds one
 # Bytes of a word, at most, that is known as a whole, as is one with a digit or of two characters:
 # a piece of a text without spaces.
 SHORT = 4
@@ -76,6 +90,7 @@ SPACE, FEED, WORD, DIGIT, SYMBOL, EDGES, ENDS, FORMAT, HIDDEN, CONTEXT, ALONE = 
 # that those of all words of a page are differences of one running sum. Not keyed: who forges
 # equal hashes writes the page.
 
+U16Array = np.ndarray[Any, np.dtype[np.uint16]]
 Sentences = tuple[I64Array, U64Array, U64Array, I64Array, U64Array]
 
 
@@ -97,7 +112,12 @@ def read(
     return exact, lines, masks, values, negation_lines, negations
 
 
-def table(
+def packed(
+    words: bytes,
+    ends: I64Array,
+    block_lines: I64Array,
+    n_words: I64Array,
+    are_own: BoolArray,
     lines: I64Array,
     masks: U64Array,
     values: U64Array,
@@ -105,28 +125,55 @@ def table(
     negations: U64Array,
     titles: U64Array,
     headings: U64Array,
-    own_lines: I64Array,
+    tag: int,
 ) -> U64Array:
-    """The facts of a text as a page stores them, in CELLS / 4 + 4 words; detect/facts.py says how.
+    """The facts of a page as it stores them, shape (FACT_WORDS,); detect/facts.py says how.
 
-    own_lines: those of no template, ascending. Sentences from the first of them to the last are
-    in the cells; the two sums are of the sentences and negations in own lines, that of the
-    sentences by their order. O(n).
+    words, ends, block_lines, n_words: its words, and of each line that has some where they end
+    among them, which line it is, ascending, and how many they are. are_own: which of these blocks,
+    then of the parts of title and headings, are of no template.
+
+    Sentences from the first own line to the last are in the cells: a template line there may be one
+    of the values that vary, such as a rating. The two sums are of the sentences and negations in
+    own lines, that of the sentences by their order. A line that is hardly more than a fact, but no
+    negation, is its page's own however many pages have the same: else "5" for "4" would be no
+    difference. O(n).
     """
-    row = np.zeros(CELLS // 4 + 4, dtype=np.uint64)
-    row[-4], row[-3] = _four(titles), _four(headings)
+    is_own, own_titles, own_headings = np.split(are_own, [len(ends), len(ends) + len(titles)])
+    row = np.zeros(FACT_WORDS, dtype=np.uint64)
+    row[_TITLE], row[_HEADINGS] = _four(titles[own_titles]), _four(headings[own_headings])
+    row[_COUNT] = int(n_words[is_own].sum()) | tag << 32
+    row[_SPELLING] = _spelling(words, ends, is_own & (n_words <= BRIEF))
+    own_lines = _with_brief_facts(block_lines, n_words, is_own, lines, negation_lines)
     if not len(own_lines):
         return row
     within = (lines >= own_lines[0]) & (lines <= own_lines[-1])
-    row[:-4] = _cells(masks[within], values[within])
+    row[:TABLE_WORDS] = _filled_cells(masks[within], values[within])
     own = _among(lines, own_lines)
     places = np.arange(np.count_nonzero(own), dtype=np.uint64) * _u(GOLDEN)
-    row[-2] = fmix64(masks[own] + fmix64(values[own]) + places).sum(dtype=np.uint64)
-    row[-1] = negations[_among(negation_lines, own_lines)].sum(dtype=np.uint64)
+    row[_SUM] = fmix64(masks[own] + fmix64(values[own]) + places).sum(dtype=np.uint64)
+    row[_NEGATED] = negations[_among(negation_lines, own_lines)].sum(dtype=np.uint64)
     return row
 
 
-def spelling(words: bytes, ends: I64Array, is_wanted: BoolArray) -> int:
+def _with_brief_facts(
+    block_lines: I64Array,
+    n_words: I64Array,
+    is_own: BoolArray,
+    lines: I64Array,
+    negation_lines: I64Array,
+) -> I64Array:
+    """The own lines, and those that are hardly more than a fact, ascending."""
+    stated = lines[~_among(lines, negation_lines)] if len(negation_lines) else lines
+    if not len(stated) or not len(block_lines):
+        return block_lines[is_own]
+    at = block_lines.searchsorted(stated).clip(max=len(block_lines) - 1)
+    has_words = block_lines[at] == stated
+    is_brief = ~has_words | (n_words[at] <= MAX_OF_A_FACT)
+    return np.sort(np.concatenate([block_lines[is_own], stated[is_brief]]))
+
+
+def _spelling(words: bytes, ends: I64Array, is_wanted: BoolArray) -> int:
     """How the words of some of a page's blocks are spelt: 64 bits.
 
     Of each bit, whether an odd number of what the words are made of falls on it: pairs of letters
@@ -172,13 +219,85 @@ def _four(hashes: U64Array) -> int:
     return sum(h << 16 * i for i, h in enumerate(short))
 
 
-def _cells(masks: U64Array, values: U64Array) -> U64Array:
+def _filled_cells(masks: U64Array, values: U64Array) -> U64Array:
     cells = (masks % _u(CELLS)).astype(np.int64)
     numbers = np.bincount(cells, minlength=CELLS) % 16
     sums = np.bincount(cells, (values & _u(0xFFF)).astype(np.float64), CELLS) % 4096
     packed = (numbers << 12 | sums.astype(np.int64)).astype("<u2")
     words: U64Array = packed.view("<u8").astype(np.uint64)
     return words
+
+
+def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64Array) -> I64Array:
+    """In what a page differs from others: 0 in nothing, else 1 + the place in
+    detect.facts.REASONS.
+
+    row: shape (FACT_WORDS,); rows: (n, FACT_WORDS). n_differing: shingles that one of the two
+    pages has and the other has not, shape (n,). n_own: the same of what is in no template. O(n).
+    """
+    found = np.zeros(len(rows), dtype=np.int64)
+    few_places = n_own <= FEW_PLACES
+    same_length = rows[:, _COUNT] == row[_COUNT]
+    found[few_places & same_length & _other_word(row, rows)] = 5
+    found[(row[_NEGATED] != rows[:, _NEGATED]) & (n_differing <= ONE_SIDED_NEGATION)] = 4
+    found[(row[_SUM] != rows[:, _SUM]) & (n_differing <= ONE_SIDED)] = 3
+    found[(row[_SUM] != rows[:, _SUM]) & _equal(row, rows) & (n_differing <= SWAPPED)] = 3
+    cells = _cells(row), _cells(rows)
+    found[few_places & _in_other_words(*cells)] = 3
+    found[_replaced(*cells)] = 3
+    for reason, column in ((2, _HEADINGS), (1, _TITLE)):
+        found[_exchanged(row[column], rows[:, column])] = reason
+    # One of them leaves out lines that the other does not: what differs could be hidden.
+    found[(rows[:, _COUNT] ^ row[_COUNT]) >> np.uint64(32) != 0] = 3
+    return found
+
+
+def _other_word(row: U64Array, rows: U64Array) -> BoolArray:
+    """Which rows have another word in a brief line, not only another spelling of it."""
+    other: BoolArray = np.bitwise_count(rows[:, _SPELLING] ^ row[_SPELLING]) >= OTHER_WORD
+    return other
+
+
+def _equal(row: U64Array, rows: U64Array) -> BoolArray:
+    """Which rows have the same facts, in any order."""
+    equal: BoolArray = np.logical_and.reduce(rows[:, :TABLE_WORDS] == row[:TABLE_WORDS], axis=1)
+    return equal
+
+
+def _cells(rows: U64Array) -> U16Array:
+    """The table of a row or of several, a number a cell."""
+    return np.ascontiguousarray(rows[..., :TABLE_WORDS]).view(np.uint16)
+
+
+def _in_other_words(ours: U16Array, theirs: U16Array) -> BoolArray:
+    """Which rows have as many facts, with other values, whatever words are around them.
+
+    So in the place of one fact another stands that looks unlike it: "1/2" in that of a check mark.
+    """
+    # Below zero both wrap around at 2^16, a multiple of what they are counted modulo.
+    n_more = np.add.reduce((theirs >> 12) - (ours >> 12), axis=1)
+    value_more = np.add.reduce((theirs & 0xFFF) - (ours & 0xFFF), axis=1)
+    other: BoolArray = (n_more & 0xF == 0) & (value_more & 0xFFF != 0)
+    return other
+
+
+def _replaced(ours: U16Array, theirs: U16Array) -> BoolArray:
+    """Which rows have a cell of as many entries with another sum."""
+    change = theirs ^ ours
+    replaced: BoolArray = np.logical_or.reduce((change != 0) & (change >> 12 == 0), axis=1)
+    return replaced
+
+
+def _exchanged(head: np.uint64, heads: U64Array) -> BoolArray:
+    """Which heads lack a part of this one and have another that it lacks."""
+    ours = np.array([head], dtype=np.uint64).view(np.uint16)
+    theirs = np.ascontiguousarray(heads).view(np.uint16).reshape(-1, 4)
+    same = ours[None, :, None] == theirs[:, None, :]
+    any_of = np.logical_or.reduce
+    lacking = any_of((ours != 0) & ~any_of(same, axis=2), axis=1)
+    extra = any_of((theirs != 0) & ~any_of(same, axis=1), axis=1)
+    exchanged: BoolArray = lacking & extra
+    return exchanged
 
 
 def canonical(text: str) -> str:

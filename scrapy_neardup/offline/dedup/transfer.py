@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scrapy_neardup.detect.content import no_lines
-from scrapy_neardup.detect.facts import FACT_WORDS, Facts
+from scrapy_neardup.detect.facts import Facts
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_reading import PageReading, lazy
 from scrapy_neardup.detect.page_row import BEFORE_SKETCH
 from scrapy_neardup.detect.text import Blocks
 from scrapy_neardup.engines import Signatures
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.facts import FACT_WORDS
 from scrapy_neardup.offline.dedup.record import Damage
 
 Scalars = tuple[str, int, int, bytes, bytes, bool, int, int, int]
