@@ -1,6 +1,6 @@
 """Crawl the real site in ../shared/data in two versions under the same paths, and count changes.
 
-    python benchmarks/recrawl.py [--noise | --labelled]
+    python benchmarks/recrawl.py [--noise | --labelled] [--text]
 
 Day 1 serves the manual of httpd 2.4.68 at /, day 2 that of 2.4.71, day 3 the same once more.
 --noise adds to every page, at every visit, a date, a counter, an advertisement and "related"
@@ -9,10 +9,13 @@ links. --labelled serves instead each of the labelled pages of which there are s
 version, and the last one twice. The truth is the title and the text below each page's <body>, read
 by lxml and compared as they are in the files; a file that is in one version only is new, or gone.
 
+--text lets each item hold its page's text, so that a line decides and nothing else does.
+
     found    pages that changed that were reported as changed: recall
     wrongly  pages that did not that were: share of all that did not
     unread   pages that were neither read nor, by the word of the server, unchanged
     304      pages that were not downloaded
+    twice    pages that were read once more, to see what varies without a change
 """
 
 import argparse
@@ -42,6 +45,7 @@ from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.http import HtmlResponse, Response
 from scrapy.linkextractors import LinkExtractor
 
+from scrapy_neardup.crawl.extract import visible_text
 from scrapy_neardup.state.visit_file import FILE, changes, opened
 
 PAGES = Path(__file__).parents[2] / "shared/data/pairs/pages.jsonl.gz"
@@ -55,16 +59,17 @@ def main() -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--noise", action="store_true")
     kind.add_argument("--labelled", action="store_true")
+    parser.add_argument("--text", action="store_true")
     options = parser.parse_args()
     with labelled() if options.labelled else manual() as days, TemporaryDirectory() as state:
         texts = [text_of_pages(day) for day in days]
         print(
             "day  pages  items  changed   found     wrongly  new  gone  minor  unchanged  unread  "
-            "304"
+            "304  twice"
         )
         for number, day in enumerate(days):
             with served(day, options.noise) as root:
-                read, n_items, counts = asyncio.run(crawled(root, Path(state)))
+                read, n_items, counts = asyncio.run(crawled(root, Path(state), options.text))
             tell(number, texts, read, n_items, counts, reported(Path(state), number + 1))
 
 
@@ -168,11 +173,12 @@ class Manual(Spider):
 
     name = "manual"
 
-    def __init__(self, root: str, read: dict[str, int], **kwargs: Any) -> None:
+    def __init__(self, root: str, read: dict[str, int], text: bool, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.start_urls = [f"{root}/index.html"]
         self.allowed_domains = ["127.0.0.1"]
         self.read = read
+        self.text = text
         self.links = LinkExtractor()
 
     @classmethod
@@ -189,12 +195,13 @@ class Manual(Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         if isinstance(response, HtmlResponse):
-            yield {"url": response.url, "title": response.css("title::text").get()}
+            item = {"url": response.url, "title": response.css("title::text").get()}
+            yield item | {"text": visible_text(response)} if self.text else item
             for link in self.links.extract_links(response):
                 yield response.follow(link)
 
 
-async def crawled(root: str, state: Path) -> tuple[dict[str, int], int, dict[str, int]]:
+async def crawled(root: str, state: Path, text: bool) -> tuple[dict[str, int], int, dict[str, int]]:
     """Pages read, items that passed, pages by status."""
     read: dict[str, int] = {}
     settings = {
@@ -205,7 +212,7 @@ async def crawled(root: str, state: Path) -> tuple[dict[str, int], int, dict[str
         "NEARDUP_RECRAWL": "changed",
     }
     crawler = AsyncCrawlerRunner(settings).create_crawler(Manual)
-    await AsyncCrawlerRunner(settings).crawl(crawler, root=root, read=read)
+    await AsyncCrawlerRunner(settings).crawl(crawler, root=root, read=read, text=text)
     assert crawler.stats is not None
     stats = crawler.stats.get_stats()
     start = "neardup/recrawl/"
@@ -238,7 +245,8 @@ def tell(
         f"{number + 1:<4} {len(read):>5} {n_items:>6} {len(changed):>8} "
         f"{len(found & changed):>5}/{len(changed):<4} {len(wrongly):>4} {share:>5.1%} "
         f"{counts.get('new', 0):>3} {counts.get('gone', 0):>5} {counts.get('minor', 0):>6} "
-        f"{counts.get('unchanged', 0):>10} {unread:>7} {counts.get('not_downloaded', 0):>4}"
+        f"{counts.get('unchanged', 0):>10} {unread:>7} {counts.get('not_downloaded', 0):>4} "
+        f"{counts.get('read_twice', 0):>6}"
     )
     for path in sorted(changed - found)[:10]:
         print("     missed", path)

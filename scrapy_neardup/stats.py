@@ -284,6 +284,10 @@ RECRAWL_ASKED = key(
 RECRAWL_NOT_DOWNLOADED = key(
     "recrawl/not_downloaded", "pages that are unchanged, as their server answered (304)"
 )
+RECRAWL_READ_TWICE = key(
+    "recrawl/read_twice",
+    "pages read once more at once, to see what varies on their host without a change",
+)
 RECRAWL_NOT_DUE = key(
     "recrawl/not_due", "pages that were not fetched because they are not due (NEARDUP_REVISIT)"
 )

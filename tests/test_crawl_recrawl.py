@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -21,12 +22,13 @@ from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
 from scrapy_neardup.commands import main
+from scrapy_neardup.crawl.visit_comparison import MAX_TWICE
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.state import visits
 from scrapy_neardup.state.visit_file import FILE, changes, opened, runs
 from scrapy_neardup.state.visits import Visit, Visits
 from tests.crawls import Outcome, PagesSpider, crawl
-from tests.mock_site import MockSite, page, prose, redirect
+from tests.mock_site import MockSite, Reply, page, prose, redirect, running_site
 
 
 class Shop(PagesSpider):
@@ -916,3 +918,102 @@ def test_prices_and_dockets_never_tell_of_the_visit(
     last = recrawl(mock_site, tmp_path, Titles, NEARDUP_COMPARE=compare)
     assert len([url for url in last.urls if "/q/" in url]) == 8
     assert last.stat("pages/near_but_differs") == 8
+
+
+class Texts(Shop):
+    """An item of each thing, which holds its page's text."""
+
+    def held(self, response: Response) -> str:
+        return " ".join(response.xpath("//body//text()").getall())
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if "/p/" in response.url:
+            yield {"url": response.url, "page": self.held(response)}
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+
+
+class Wholes(Texts):
+    """An item of each thing, which holds its page."""
+
+    def held(self, response: Response) -> str:
+        return response.text
+
+
+class DrawingSite(MockSite):
+    """Draws noise whenever it is asked for a page of a thing."""
+
+    def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
+        reply = super().reply(method, path, cookie, body)
+        drawn = noise(self.hits.total(), 1) if "/p/" in path else ""
+        return replace(reply, body=reply.body.replace(b"<footer>", f"{drawn}<footer>".encode()))
+
+
+def show_things(site: MockSite, n: int, price: str, more: str = "") -> None:
+    site.add("/start", page("start", *(f"/p/{i}" for i in range(n))))
+    for i in range(n):
+        site.add(f"/p/{i}", product(i, price.format(i=i), more.format(i=i)))
+
+
+@pytest.mark.parametrize("spider", [Texts, Wholes])
+def test_new_prices_of_all_pages_are_news_where_items_hold_the_page(
+    mock_site: MockSite, tmp_path: Path, spider: type[Shop]
+) -> None:
+    show_things(mock_site, 30, "{i}.50 euros")
+    recrawl(mock_site, tmp_path, spider)
+    for price in ("{i}.99 euros", "{i}.50 euros"):  # a sale, and its end
+        show_things(mock_site, 30, price)
+        again = recrawl(mock_site, tmp_path, spider)
+        assert len(again.items) == 30
+    assert sum(mock_site.gets(f"/p/{i}") for i in range(30)) <= 90 + MAX_TWICE
+
+
+def test_what_is_drawn_for_each_reading_is_no_news_and_a_price_beside_it_is(tmp_path: Path) -> None:
+    n = 60
+    with running_site(DrawingSite) as site:
+        show_things(site, n, "12.50")
+        recrawl(site, tmp_path, Texts)
+        second = recrawl(site, tmp_path, Texts)
+        assert len(second.items) <= MAX_TWICE
+        assert found(second) == {"unchanged": 1, "minor": n}
+        assert second.stat("recrawl/read_twice") <= MAX_TWICE
+        show_things(site, n, "11.00")
+        third = recrawl(site, tmp_path, Texts)
+    assert len(third.items) == n
+    assert found(third) == {"unchanged": 1, "changed": n}
+
+
+# What a page says besides its text, then and now.
+IN_MARKUP = {
+    "a link": ("<a href='/a{i}.pdf'>Manual</a>", "<a href='/b{i}.pdf'>Manual</a>"),
+    "an image": ("<img src='/a{i}.jpg'>", "<img src='/b{i}.jpg'>"),
+    "an attribute for programs": ("<p data-stock=1>Stock</p>", "<p data-stock=2>Stock</p>"),
+    "a class": ("<p class=in-stock>Lamp</p>", "<p class=sold-out>Lamp</p>"),
+    "a choice": (
+        "<select><option>red<option selected>green<option>blue</select>",
+        "<select><option>red<option>green<option selected>blue</select>",
+    ),
+    "a chart": ("<svg><rect width=1 /></svg>", "<svg><rect width=2 /></svg>"),
+    "a field of a form": ("<input name=size value=a{i}>", "<input name=size value=b{i}>"),
+    "spaces": ("<pre>mon  x\ntue</pre>", "<pre>mon\ntue  x</pre>"),
+}
+
+
+@pytest.mark.parametrize("kind", IN_MARKUP)
+def test_markup_that_differs_is_news_where_items_hold_the_page(
+    mock_site: MockSite, tmp_path: Path, kind: str
+) -> None:
+    for more in IN_MARKUP[kind]:
+        show_things(mock_site, 12, "12.50", more)
+        outcome = recrawl(mock_site, tmp_path, Wholes)
+    assert len(outcome.items) == 12
+
+
+def test_comments_and_names_of_elements_are_no_news_where_items_hold_the_page(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    more = "<!-- made by {} --><p id=x{}>Offer</p><input type=hidden name=csrf_token value=t{}8>"
+    for visit in ("a1b2c3d4", "e5f6a7b8"):
+        show_things(mock_site, 12, "12.50", more.format(visit, visit, visit))
+        outcome = recrawl(mock_site, tmp_path, Wholes)
+    assert outcome.items == []

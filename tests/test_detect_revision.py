@@ -1,5 +1,7 @@
 """Two visits of one page: lines that differ, and what of that is noise."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from scrapy_neardup.detect.content import PageContent
@@ -7,10 +9,12 @@ from scrapy_neardup.detect.revision import (
     EVIDENCE,
     MAX_CHARS,
     MAX_LINES,
+    Held,
     Lines,
     Noise,
     Revision,
     difference,
+    exact_difference,
     masked,
 )
 
@@ -162,3 +166,99 @@ def test_pages_that_stayed_the_same_are_evidence_against_noise() -> None:
         found = noise.difference(1, before, now)
         noise.learn(1, found)
         assert not noise.is_all(1, found.places)
+
+
+def price_page(number: int, price: int, visit: int) -> Lines:
+    """A page with its price, a clock, and an advertisement with a price of the same form."""
+    return lines_of(
+        f"thing {chr(65 + number)}",
+        f"{price} euros",
+        "for you",
+        f"lamp {chr(97 + (number * 7 + visit * 3) % 26)}",
+        f"{visit * 31 % 90 + number} euros",
+        "end",
+        f"it is {visit % 24}:{visit % 60:02}",
+    )
+
+
+def read_twice(n: int) -> Noise:
+    """Noise of a host of which n pages were read twice in one visit."""
+    noise = Noise()
+    for number in range(n):
+        one, other = price_page(number, 20, number), price_page(number, 20, number + 40)
+        noise.read(1, one)
+        noise.learn_twice(1, noise.difference(1, one, other, Held.TEXT))
+    return noise
+
+
+def is_proven(noise: Noise, before: Lines, now: Lines) -> bool:
+    return noise.is_proven(1, noise.difference(1, before, now, Held.TEXT).places, frozenset())
+
+
+def test_what_varies_while_a_page_is_read_twice_is_noise_and_a_price_of_all_pages_is_not() -> None:
+    noise = read_twice(EVIDENCE + 3)
+    before = price_page(9, 20, 1)
+    assert is_proven(noise, before, price_page(9, 20, 2))
+    assert not is_proven(noise, before, price_page(9, 21, 1))
+    assert not is_proven(noise, before, price_page(9, 21, 2))
+    assert not is_proven(read_twice(EVIDENCE - 1), before, price_page(9, 20, 2))
+
+
+def test_a_place_that_stood_on_pages_read_twice_is_in_doubt_no_longer() -> None:
+    before, now = price_page(9, 20, 1), price_page(9, 21, 1)
+    for n, is_in_doubt in ((EVIDENCE - 1, True), (EVIDENCE, False)):
+        noise = read_twice(n)
+        places = noise.difference(1, before, now, Held.TEXT).places
+        assert noise.is_in_doubt(1, places, frozenset()) == is_in_doubt
+
+
+def test_what_was_learnt_of_pages_read_twice_comes_back() -> None:
+    packed = read_twice(EVIDENCE + 3).pack()
+    for faded in (False, True):
+        again = Noise.unpack(packed, faded)
+        assert is_proven(again, price_page(9, 20, 1), price_page(9, 20, 2))
+
+
+def test_a_time_of_the_visit_is_noise_where_it_varies_from_visit_to_visit() -> None:
+    noise = Noise()
+    for number in range(EVIDENCE + 8):
+        before, now = (lines_of(f"thing {chr(65 + number)}", f"day {day}") for day in (1, 2))
+        found = noise.difference(1, before, now, Held.TEXT)
+        noise.learn(1, found)
+    mask = int(lines_of("day 1").masked[0])
+    assert noise.is_proven(1, found.places, {mask})
+    assert not noise.is_proven(1, found.places, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "added", "n_removed"),
+    [
+        (["a", "b", "c"], ["a", "c", "b"], 1, 1),
+        (["size", "chosen", "size", "size"], ["size", "size", "chosen", "size"], 1, 1),
+        (["a", "a"], ["a"], 0, 1),
+        (["a"], ["a", "a"], 1, 0),
+        ([], ["a"], 1, 0),
+        (["a", "b"], ["a", "b"], 0, 0),
+    ],
+)
+def test_the_order_and_the_number_of_lines_count_where_items_hold_the_text(
+    before: list[str], now: list[str], added: int, n_removed: int
+) -> None:
+    found = exact_difference(lines_of(*before), lines_of(*now))
+    assert (len(found.added), found.n_removed) == (added, n_removed)
+
+
+def test_a_revision_has_as_much_of_a_page_as_its_items_hold() -> None:
+    content = PageContent("a", [], ["price 1"], ["pre x\n y", "img.src /a"], lambda: ["a.href /b"])
+    shown = [Revision.of(content, b"", held).shown for held in Held]
+    assert shown[Held.FIELDS] == ["a", "price 1"]
+    assert shown[Held.TEXT] == ["a", "price 1", "pre x\n y"]
+    assert shown[Held.PAGE] == ["a", "price 1", "pre x\n y", "img.src /a", "a.href /b"]
+    assert len({Revision.of(content, b"", held).data for held in Held}) == len(Held)
+
+
+def test_a_revision_names_the_lines_that_say_the_time_of_a_visit() -> None:
+    at = datetime(2026, 5, 3, 12, 1, tzinfo=UTC).timestamp()
+    page = revision("Made on 3 May 2026", "Founded on 4 May 2021", "12 lamps")
+    assert page.lines is not None
+    assert page.moments(at) == {page.lines.masked.item(0)}

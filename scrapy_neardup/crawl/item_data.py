@@ -82,6 +82,7 @@ class Visit:
     began      when the crawl began, in seconds since the epoch
     since      when the page was asked for
     until      now
+    is_held    whether a value of an item that was read is the whole page
     """
 
     addresses: frozenset[str]
@@ -90,6 +91,7 @@ class Visit:
     began: float
     since: float
     until: float
+    is_held: bool = False
 
     @classmethod
     def of(
@@ -132,8 +134,11 @@ class Visit:
         if isinstance(self.page, TextResponse) and not isinstance(self.page, HtmlResponse):
             return False
         if isinstance(value, bytes):
-            return bool(value) and value == self.page.body
-        return isinstance(self.page, TextResponse) and value == self.page.text
+            is_page = bool(value) and value == self.page.body
+        else:
+            is_page = isinstance(self.page, TextResponse) and value == self.page.text
+        self.is_held |= is_page
+        return is_page
 
 
 def item_data(

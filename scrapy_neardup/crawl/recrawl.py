@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
+from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.conditional import IN_FULL, ConditionalRequests, Validators
@@ -21,6 +22,7 @@ from scrapy_neardup.crawl.copies import Copies
 from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.item_data import is_long
+from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.long_bodies import SHORT_BYTES
 from scrapy_neardup.crawl.program import Program
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
@@ -36,7 +38,7 @@ from scrapy_neardup.crawl.visit_items import (
 )
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision
-from scrapy_neardup.detect.revision import MAX_CHARS, Revision
+from scrapy_neardup.detect.revision import MAX_CHARS, Held, Revision
 from scrapy_neardup.factory import ttl_s
 from scrapy_neardup.ledger.schema import Action, Entry, EntryKind
 from scrapy_neardup.settings import NearDupSettings
@@ -57,7 +59,6 @@ from scrapy_neardup.state.visits import (
 
 if TYPE_CHECKING:
     from scrapy_neardup.crawl.item_judge import ItemJudge
-    from scrapy_neardup.crawl.items import CrawledPage
     from scrapy_neardup.crawl.judge import PageJudge
     from scrapy_neardup.crawl.seen_urls import SeenUrls
 
@@ -70,6 +71,8 @@ MANY_CHANGED = 20  # pages that must differ in one field only before it is named
 NOT_MODIFIED = 304
 NOT_DUE = "not due"  # flag of a response that we made
 SITEMAPS = "_parse_sitemap"  # the callback of scrapy's SitemapSpider
+# What a request says of how it is downloaded, by Scrapy's names.
+OF_A_DOWNLOAD = ("bindaddress", "cookiejar", "download_timeout", "dont_merge_cookies", "proxy")
 OF_SCHEDULE = ("n_visits", "n_changes", "since", "n_new", "due")
 
 
@@ -86,6 +89,14 @@ class Unread(NamedTuple):
     requests: list[Request]
     asked: Request
     is_due: bool = True
+
+
+def held_of(fields: Fields | None, page: CrawledPage) -> Held:
+    """How much of a page its items hold."""
+    if page.visit is not None and page.visit.is_held:
+        return Held.PAGE
+    holds_text = any(SAME_TEXT in one.values() for one in fields or ())
+    return Held.TEXT if holds_text else Held.FIELDS
 
 
 class Recrawl:
@@ -344,10 +355,11 @@ class Recrawl:
         if error is None and self._is_comparable(page):
             content = await self._judge.content(page)
             fields = await self._read_fields(items, page, content)
-            now = await self._revision(page.response.body, content)
+            now = await self._revision(page.response.body, content, held_of(fields, page))
             if page.new_links:
                 await self._ask_for_new_links(page)
             if now is not None:
+                await self._read_twice(page, fields, now)
                 self._attempt("recrawl", self._compare, page, fields, now, yielded)
         for item in items:
             yield item
@@ -540,13 +552,52 @@ class Recrawl:
             )
         page.revisit = revisit._replace(visit=row)
 
-    async def _revision(self, body: bytes, content: PageContent | str | None) -> Revision | None:
+    async def _revision(
+        self, body: bytes, content: PageContent | str | None, held: Held
+    ) -> Revision | None:
         """What this visit finds, off the loop's thread where that takes long; None if it fails."""
 
         def read() -> Revision | None:
-            return self._attempt("recrawl", Revision.of, content, body)
+            return self._attempt("recrawl", Revision.of, content, body, held)
 
         return read() if len(body) < SHORT_BYTES else await self._count.in_thread(read)
+
+    async def _read_twice(self, page: CrawledPage, fields: Fields | None, now: Revision) -> None:
+        """Read a page again where that may show that it differs from its earlier self in noise."""
+        request, response = page.response.request, page.response
+        assert request is not None
+        if not now.held or self._is_wanted(response) or not self._may_be_repeated(request):
+            return
+        key = self._key(request)
+        before = None if key is None else self._visits.visit(key, _callback(request))
+        earlier = before if before is not None and self._counts(before) else None
+        is_to_be_read = self._comparison.is_to_be_read_twice
+        if not self._attempt("recrawl", is_to_be_read, response.url, earlier, now, fields):
+            return
+        self._count(stats.RECRAWL_READ_TWICE)
+        again = await self._downloaded_again(request)
+        if again is None or (again.url, again.status) != (response.url, response.status):
+            return
+        content = await self._judge.content(CrawledPage(page.id, again, is_tracked=False))
+        other = await self._revision(again.body, content, now.held)
+        if other is not None:
+            self._attempt("recrawl", self._comparison.read_twice, response.url, now, other)
+
+    def _may_be_repeated(self, request: Request) -> bool:
+        """Whether a request made again reads a page anew, and does no more than that."""
+        is_cached = self._crawler.settings.getbool("HTTPCACHE_ENABLED")
+        return request.method == "GET" and not request.body and not is_cached
+
+    async def _downloaded_again(self, request: Request) -> Response | None:
+        meta = {name: request.meta[name] for name in OF_A_DOWNLOAD if name in request.meta}
+        again = request.replace(
+            callback=NO_CALLBACK, errback=None, cb_kwargs={}, meta=meta, dont_filter=True
+        )
+        assert self._crawler.engine is not None
+        try:
+            return await self._crawler.engine.download_async(again)
+        except Exception:  # whatever the project's downloader raises, it proves nothing
+            return None
 
     async def _read_sitemap(self, response: Response) -> None:
         """Take down what a sitemap says of its URLs, a part at a time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -24,6 +25,9 @@ MAX_ADDED, MAX_ADDED_CHARS = 20, 300  # new lines that are told, and how much of
 MAX_TARGETS = 100_000  # lines of pages that were rewritten, counted to see if all have the same
 ONE_THING = 3  # pages that must have become the same before a site counts as out of order
 MAX_EARLY = 1000  # pages that are judged once more when the crawl ends
+# Pages of a host that a crawl reads twice, to see what varies without a change; hosts of which any.
+MAX_TWICE, MAX_HOSTS = 12, 10_000
+RENEWED = 3  # of those, pages that are read twice though what varies on their host is known
 NOTHING_LEFT = -1
 
 
@@ -71,6 +75,7 @@ class Early(NamedTuple):
     callback: str
     url: str
     places: list[list[int]]
+    moments: frozenset[int] | None  # of a page whose items hold its text
 
 
 class VisitComparison:
@@ -103,6 +108,7 @@ class VisitComparison:
         self._attempt = attempt
         self._early: list[Early] = []
         self._targets: Counter[object] = Counter()  # line of a rewritten page → pages that have it
+        self._n_twice: Counter[int] = Counter()  # host → pages read twice
 
     def compare(
         self,
@@ -126,7 +132,7 @@ class VisitComparison:
         names = differing(unpacked_fields(earlier.items), fields)
         if names is None:
             self._attempt("recrawl", self._note_echoes, visit, earlier, now)
-        status, added, n_removed = self._status(host, earlier, now, names)
+        status, added, n_removed = self._status(visit, earlier, now, names)
         if earlier.run < visit.run:
             self.n_compared += 1
             kept = status
@@ -146,10 +152,46 @@ class VisitComparison:
         )
         return Revisit(row, status, passes, False, False, [], added, n_removed)
 
+    def is_to_be_read_twice(
+        self, url: str, earlier: Visit | None, now: Revision, fields: Fields | None
+    ) -> bool:
+        """Whether to read a page again at once, which may show that what differs is noise.
+
+        Then it counts as one of its host's.
+        """
+        if earlier is None or earlier.lines is None or now.lines is None or not now.held:
+            return False
+        if (earlier.text, earlier.data) == (now.text, now.data):
+            return False
+        host, before = noise_host(url), Lines.unpack(earlier.lines)
+        if self._n_twice[host] >= MAX_TWICE or len(self._n_twice) > MAX_HOSTS:
+            return False
+        if differing(unpacked_fields(earlier.items), fields) is not None:
+            return False
+        if self.noise.is_rewritten(host, before, now.lines):
+            return False
+        places = self.noise.difference(host, before, now.lines, now.held).places
+        place = host, places, now.moments(time.time())
+        is_to_be_proven = self._n_twice[host] < RENEWED and self.noise.is_proven(*place)
+        if not (is_to_be_proven or self.noise.is_in_doubt(*place)):
+            return False
+        self._n_twice[host] += 1
+        return True
+
+    def read_twice(self, url: str, one: Revision, other: Revision) -> None:
+        """Learn from two readings of a page, moments apart."""
+        host = noise_host(url)
+        if one.lines is None or other.lines is None:
+            return
+        if not self.noise.is_rewritten(host, one.lines, other.lines):
+            found = self.noise.difference(host, one.lines, other.lines, one.held)
+            self.noise.learn_twice(host, found)
+
     def _status(
-        self, host: int, earlier: Visit, now: Revision, names: list[str] | None
+        self, visit: Visit, earlier: Visit, now: Revision, names: list[str] | None
     ) -> tuple[Status, list[str], int]:
         """What a page is, its new lines, and how many are gone. names: fields that differ."""
+        host = noise_host(visit.url)
         if (earlier.text, earlier.data) == (now.text, now.data):
             self._read(host, now)
             if now.lines is not None:
@@ -159,7 +201,7 @@ class VisitComparison:
             self._targets[now.text] += 1
             return Status.CHANGED, [], 0
         before = Lines.unpack(earlier.lines)
-        found = self.noise.difference(host, before, now.lines)
+        found = self.noise.difference(host, before, now.lines, now.held)
         added = [now.shown[at][:MAX_ADDED_CHARS] for at in found.added[:MAX_ADDED]]
         if self.noise.is_rewritten(host, before, now.lines):
             self._note_target(before, now.lines)
@@ -169,11 +211,20 @@ class VisitComparison:
             return Status.CHANGED, added, found.n_removed
         if self.noise.knows(host):
             self.noise.learn(host, found)
-        if self.noise.is_all(host, found.places):
+        moments = now.moments(visit.time) if now.held else None
+        early = Early(earlier.key, earlier.callback, earlier.url, found.places, moments)
+        if self._is_noise(early):
             return Status.MINOR, added, found.n_removed
         if len(self._early) < MAX_EARLY:
-            self._early.append(Early(earlier.key, earlier.callback, earlier.url, found.places))
+            self._early.append(early)
         return Status.CHANGED, added, found.n_removed
+
+    def _is_noise(self, page: Early) -> bool:
+        """Whether a page differs only in what is known by now to vary without a change."""
+        host = noise_host(page.url)
+        if page.moments is None:
+            return self.noise.is_all(host, page.places)
+        return self.noise.is_proven(host, page.places, page.moments)
 
     def _note_echoes(self, visit: Visit, earlier: Visit, now: Revision) -> None:
         """What lines that may tell of the visit have become, on a page with the same items."""
@@ -212,9 +263,7 @@ class VisitComparison:
 
     def minor(self) -> list[Early]:
         """Pages that passed as changed and, as is known now, differ in noise only."""
-        return [
-            early for early in self._early if self.noise.is_all(noise_host(early.url), early.places)
-        ]
+        return [early for early in self._early if self._is_noise(early)]
 
 
 def stored_noise(visits: Visits, attempt: FailOpen) -> Noise:

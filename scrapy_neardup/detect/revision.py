@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from enum import IntEnum
 from io import BytesIO
 from typing import Any, NamedTuple, Self
 from zlib import crc32
@@ -30,9 +34,10 @@ CALENDAR = re.compile(
     r"nov(ember)?|dec(ember)?)\W*",
     re.IGNORECASE,
 )
-PARTS = ("read", "present", "varied")
+PARTS = ("read", "present", "varied", "twice_present", "twice_varied")
 LONGEST_NAME = 12  # of a day or a month, with a comma
 EDGE = 0  # stands for the line before the first and after the last
+LAID_OUT = "pre "  # begins details that are text with its spaces and lines
 MAX_DISTANCE = 12  # lines from an anchor; what is farther away is never taken for noise
 PLACE, LOST = 1 << 32, 1 << 33  # set in keys that are no masks
 REORDERED = PLACE | LOST
@@ -55,6 +60,14 @@ class Lines(NamedTuple):
         return cls(exact.astype(np.uint32), masked.astype(np.uint32))
 
 
+class Held(IntEnum):
+    """What of a page its items hold, for which its lines speak."""
+
+    FIELDS = 0  # no more than items are compared by
+    TEXT = 1  # what a reader sees
+    PAGE = 2  # all of it, markup included
+
+
 class Revision(NamedTuple):
     """What one visit found on a page.
 
@@ -63,6 +76,7 @@ class Revision(NamedTuple):
     lines  None where there are more than MAX_LINES, or the page is not text
     shown  the lines as they are; empty where lines is None
     echoes those of them that may tell of the visit
+    held   how much of the page its items hold: so much of it is compared
     """
 
     text: bytes
@@ -70,27 +84,50 @@ class Revision(NamedTuple):
     lines: Lines | None
     shown: list[str]
     echoes: Sequence[Echo] = ()
+    held: Held = Held.FIELDS
 
     @classmethod
-    def of(cls, content: PageContent | str | None, body: bytes) -> Revision:
+    def of(
+        cls, content: PageContent | str | None, body: bytes, held: Held = Held.FIELDS
+    ) -> Revision:
         """The revision of a page as it was extracted; of its body where it is not text."""
         if content is None:
-            return cls(digest_of(body), b"", None, [])
+            return cls(digest_of(body), b"", None, [], held=held)
         page = PageContent(content) if isinstance(content, str) else content
+        marks = _marks(page, held)
+        said = page.data + marks
         if len(page.text) > MAX_CHARS:
-            text, data = _digest([page.text, *page.heads]), _digest(page.data)
-            return cls(text, data, None, [])
+            text, data = _digest([page.text, *page.heads]), _digest(said)
+            return cls(text, data, None, [], held=held)
         seen = [" ".join(line.split()) for line in page.text.splitlines()]
         # Headings come twice: a title stands beside no place where an advertisement may be.
         read = [line for line in seen if line]
         shown = read + [line for line in page.heads if line]
-        text, data = _digest(shown), _digest(page.data) if page.data else b""
-        if len(shown) + len(page.data) > MAX_LINES:
-            return cls(text, data, None, [])
+        text, data = _digest(shown), _digest(said) if said else b""
+        if len(shown) + len(said) > MAX_LINES:
+            return cls(text, data, None, [], held=held)
         masks = [masked(line) for line in shown]
         masks += [line.partition(" ")[0] for line in page.data]
-        shown += page.data
-        return cls(text, data, Lines(_hashes(shown), _hashes(masks)), shown, echoes_of(read))
+        masks += [masked(line) for line in marks]
+        shown += said
+        lines = Lines(_hashes(shown), _hashes(masks))
+        return cls(text, data, lines, shown, echoes_of(read), held)
+
+    def moments(self, at: float) -> frozenset[int]:
+        """Masks of the lines that say the time of a visit. at: in seconds since the epoch."""
+        if self.lines is None:
+            return frozenset()
+        said = [echo for echo in self.echoes if echo.kind == "moment" and echo.says(at) is not None]
+        return frozenset(self.lines.masked[[echo.line for echo in said]].tolist())
+
+
+def _marks(page: PageContent, held: Held) -> list[str]:
+    """What a page says besides its text and data, as far as its items hold it."""
+    if held == Held.PAGE:
+        return page.details + page.attributes()
+    if held == Held.TEXT:  # whose spaces a line of the text does not have
+        return [line for line in page.details if line.startswith(LAID_OUT)]
+    return []
 
 
 BoolFunction = Callable[[U32Array], BoolArray]
@@ -172,8 +209,73 @@ def difference(earlier: Lines, now: Lines, stable: BoolFunction = always) -> Dif
     if not places:  # the same lines in another order, or as often
         present.add(REORDERED)
         places.append([REORDERED])
-    lost = np.setxor1d(earlier.masked, now.masked).astype(np.uint64) | np.uint64(LOST)
-    return Difference(places, present, lost, added.tolist(), len(gone))
+    return Difference(places, present, _lost(earlier, now), added.tolist(), len(gone))
+
+
+def exact_difference(earlier: Lines, now: Lines, stable: BoolFunction = always) -> Difference:
+    """In which lines two readings of a page differ, their order and number included; O(n log n).
+
+    Only a line whose mask each of both has once varies at its own place, or is an anchor: of
+    several prices one may be the page's, and the others those of an advertisement.
+    """
+    once = np.intersect1d(_once(earlier.masked), _once(now.masked))
+    anchors = once[stable(once)]
+    gone, added = _unpaired(earlier.exact.tolist(), now.exact.tolist())
+    present = set(once.tolist())
+    places: list[list[int]] = []
+    for lines, differing in ((earlier, gone), (now, added)):
+        keys = _places(lines, np.isin(lines.masked, anchors))
+        present.update(*keys)
+        is_single = np.isin(lines.masked, once)
+        masks = lines.masked.tolist()
+        places += [[masks[at]] if is_single[at] else keys[at] for at in differing]
+    return Difference(places, present, _lost(earlier, now), added, len(gone))
+
+
+def _once(masks: U32Array) -> U32Array:
+    """Masks that one line has."""
+    each, counts = np.unique(masks, return_counts=True)
+    return each[counts == 1]
+
+
+def _lost(earlier: Lines, now: Lines) -> U64Array:
+    return np.setxor1d(earlier.masked, now.masked).astype(np.uint64) | np.uint64(LOST)
+
+
+def _unpaired(earlier: list[int], now: list[int]) -> tuple[list[int], list[int]]:
+    """Places of the lines of each that have no equal in the other, in an order that both have."""
+    places = {line: at for at, line in enumerate(_numbered(earlier))}
+    common = [(places[line], at) for at, line in enumerate(_numbered(now)) if line in places]
+    paired = [common[n] for n in _ascending([place for place, _ in common])]
+    of_earlier, of_now = {place for place, _ in paired}, {at for _, at in paired}
+    gone = [place for place in range(len(earlier)) if place not in of_earlier]
+    return gone, [at for at in range(len(now)) if at not in of_now]
+
+
+def _numbered(lines: list[int]) -> list[tuple[int, int]]:
+    """Each line, and how many equal ones stand before it."""
+    counts: Counter[int] = Counter()
+    numbered = []
+    for line in lines:
+        numbered.append((line, counts[line]))
+        counts[line] += 1
+    return numbered
+
+
+def _ascending(numbers: list[int]) -> list[int]:
+    """Places of a longest ascending part of different numbers; O(n log n), by patience sorting."""
+    lowest: list[int] = []  # last number of a part of each length
+    last: list[int] = []  # its place
+    before: list[int] = []  # of each place, that of the number before it in its part
+    for at, number in enumerate(numbers):
+        length = bisect_left(lowest, number)
+        before.append(last[length - 1] if length else -1)
+        lowest[length : length + 1], last[length : length + 1] = [number], [at]
+    found, at = [], last[-1] if last else -1
+    while at >= 0:
+        found.append(at)
+        at = before[at]
+    return found[::-1]
 
 
 def _places(lines: Lines, is_anchor: BoolArray) -> list[list[int]]:
@@ -209,12 +311,20 @@ class Noise:
     A place is noise when it varied on EVIDENCE pages, and on NOISE of those that have it. Pages
     whose items changed as well are no evidence: there, what varies may be what counts. Nor are
     pages of which most is new, as when a site answers everything with the same error.
+
+    That is enough where items say the same as before. Where they hold the page's text, a sale may
+    have changed all prices since the last visit, or the weather each day: there a place is noise
+    only if it varies, by the same measure, on pages that are read twice in one visit, moments
+    apart, or if it says the time of the visit.
     """
 
     def __init__(self) -> None:
         self._read = HostTemplates(NOISE_BYTES)  # lines of all pages
         self._present = HostTemplates(NOISE_BYTES)  # of those compared, what both visits have
         self._varied = HostTemplates(NOISE_BYTES)  # of those, the places that varied
+        # The same of pages read twice in one visit.
+        self._twice_present = HostTemplates(NOISE_BYTES)
+        self._twice_varied = HostTemplates(NOISE_BYTES)
         # Of pages that stayed the same, all places. For one run: a date is the same all day.
         self._same = HostTemplates(NOISE_BYTES)
 
@@ -238,23 +348,34 @@ class Noise:
                 return True
         return False
 
-    def difference(self, host: int, earlier: Lines, now: Lines) -> Difference:
+    def difference(
+        self, host: int, earlier: Lines, now: Lines, held: Held = Held.FIELDS
+    ) -> Difference:
         """In which lines two visits differ, by what is known of the host's lines."""
-        return difference(earlier, now, lambda masks: self._is_stable(host, masks))
+        found = exact_difference if held else difference
+        return found(earlier, now, lambda masks: self._is_stable(host, masks))
 
     def _is_stable(self, host: int, masks: U32Array) -> BoolArray:
         """Which lines stay on the pages that have them; also those that are hardly known."""
         hashes = masks.astype(np.uint64)
-        n_lost = _counts(self._varied.known(host), hashes | np.uint64(LOST))
-        n_stayed = _counts(self._present.known(host), hashes)
+        n_lost = self._n(host, (self._varied, self._twice_varied), hashes | np.uint64(LOST))
+        n_stayed = self._n(host, (self._present, self._twice_present), hashes)
         stable: BoolArray = (n_lost < 2) | (n_lost < UNSTABLE * (n_stayed + n_lost))
         return stable
 
     def learn(self, host: int, found: Difference) -> None:
         """A page of a host was compared with its earlier self."""
-        varied = {key for place in found.places for key in place}
-        self._present.learn(host, _array(found.present))
-        self._varied.learn(host, np.concatenate([_array(varied), found.lost]))
+        self._learn(host, found, self._present, self._varied)
+
+    def learn_twice(self, host: int, found: Difference) -> None:
+        """A page of a host was read twice in one visit."""
+        self._learn(host, found, self._twice_present, self._twice_varied)
+
+    def _learn(
+        self, host: int, found: Difference, present: HostTemplates, varied: HostTemplates
+    ) -> None:
+        present.learn(host, _array(found.present))
+        varied.learn(host, np.concatenate([_array(_keys(found.places)), found.lost]))
 
     def stayed(self, host: int, lines: Lines) -> None:
         """A page of a host is what it was: no place of it varied."""
@@ -268,13 +389,52 @@ class Noise:
 
         places: of the difference.
         """
-        keys = _array({key for place in places for key in place})
-        n_varied = _counts(self._varied.known(host), keys)
-        n_present = _counts(self._present.known(host), keys)
-        n_present += _counts(self._same.known(host), keys)
+        return self._are_in(places, self._over_visits(host, _keys(places)))
+
+    def is_proven(self, host: int, places: list[list[int]], moments: AbstractSet[int]) -> bool:
+        """is_all() of a page whose items hold its text. moments: see Revision."""
+        keys = _keys(places)
+        noisy = self._within_a_visit(host, keys) | self._over_visits(host, keys & moments)
+        return self._are_in(places, noisy)
+
+    def is_in_doubt(self, host: int, places: list[list[int]], moments: AbstractSet[int]) -> bool:
+        """Whether reading pages twice may show that is_proven() holds."""
+        if self.is_proven(host, places, moments):
+            return False
+        keys = _keys(places)
+        array = _array(keys)
+        n_present = self._n(host, (self._twice_present,), array)
+        stands = set(array[n_present >= EVIDENCE].tolist()) - self._within_a_visit(host, keys)
+        return all(place and stands.isdisjoint(place) for place in places)
+
+    def _over_visits(self, host: int, keys: AbstractSet[int]) -> set[int]:
+        """Which places vary from visit to visit."""
+        return self._noisy(host, keys, self._varied, (self._present, self._same))
+
+    def _within_a_visit(self, host: int, keys: AbstractSet[int]) -> set[int]:
+        """Which places vary in one visit."""
+        return self._noisy(host, keys, self._twice_varied, (self._twice_present,))
+
+    def _noisy(
+        self,
+        host: int,
+        keys: AbstractSet[int],
+        varied: HostTemplates,
+        present: Sequence[HostTemplates],
+    ) -> set[int]:
+        array = _array(keys)
+        n_varied, n_present = self._n(host, (varied,), array), self._n(host, present, array)
         noise = (n_varied >= EVIDENCE) & (n_varied >= NOISE * n_present)
-        noisy = set(keys[noise].tolist())
-        return all(place and noisy.issuperset(place) for place in places)
+        return set(array[noise].tolist())
+
+    def _n(self, host: int, tables: Sequence[HostTemplates], hashes: U64Array) -> U32Array:
+        """On how many pages of a host each hash was, by all tables."""
+        counts = [_counts(table.known(host), hashes) for table in tables]
+        total: U32Array = np.sum(counts, axis=0, dtype=np.uint32)
+        return total
+
+    def _are_in(self, places: list[list[int]], noisy: AbstractSet[int]) -> bool:
+        return bool(places) and all(place and noisy.issuperset(place) for place in places)
 
     def merge(self, other: Noise) -> None:
         """Of each host, know what was learnt from more pages, here or there."""
@@ -290,8 +450,8 @@ class Noise:
     def pack(self) -> bytes:
         """All that was learnt."""
         file = BytesIO()
-        parts = zip(PARTS, (self._read, self._present, self._varied), strict=True)
-        arrays = {f"{name}.{n}": a for name, part in parts for n, a in part.arrays().items()}
+        parts = {name: getattr(self, f"_{name}").arrays() for name in PARTS}
+        arrays = {f"{name}.{n}": a for name, part in parts.items() for n, a in part.items()}
         np.savez(file, **arrays)
         return file.getvalue()
 
@@ -318,7 +478,11 @@ def _half(counts: Any) -> Any:
     return halves.astype(counts.dtype)
 
 
-def _array(keys: set[int]) -> U64Array:
+def _keys(places: list[list[int]]) -> set[int]:
+    return {key for place in places for key in place}
+
+
+def _array(keys: AbstractSet[int]) -> U64Array:
     return np.array(sorted(keys), np.uint64)
 
 
