@@ -24,6 +24,9 @@ from scrapy_neardup.kernels.numpy_twin import BoolArray, U32Array, U64Array
 MAX_LINES, MAX_CHARS = 4096, 1 << 20
 EVIDENCE = 5  # pages that must show the same before it counts
 NOISE = 0.7  # share of those of a host's pages that have a place, on which it must vary
+# The same of pages read twice in one visit, in which nothing but noise varies: two advertisements
+# drawn of a few may be the same.
+NOISE_AT_ONCE = 0.5
 UNSTABLE = 0.2  # share of the pages that have a line, on which it comes or goes
 NOISE_BYTES = 8_000_000  # of all hosts, for each of two tables
 ON_A_LINE = re.compile(r"[!-~]+")  # what stands between spaces, in languages that have some
@@ -235,7 +238,8 @@ def exact_difference(earlier: Lines, now: Lines, stable: BoolFunction = always) 
 def _once(masks: U32Array) -> U32Array:
     """Masks that one line has."""
     each, counts = np.unique(masks, return_counts=True)
-    return each[counts == 1]
+    once: U32Array = each[counts == 1]
+    return once
 
 
 def _lost(earlier: Lines, now: Lines) -> U64Array:
@@ -404,27 +408,30 @@ class Noise:
         keys = _keys(places)
         array = _array(keys)
         n_present = self._n(host, (self._twice_present,), array)
-        stands = set(array[n_present >= EVIDENCE].tolist()) - self._within_a_visit(host, keys)
+        n_varied = self._n(host, (self._twice_varied,), array)
+        stands = set(array[(n_present >= EVIDENCE) & (n_varied == 0)].tolist())
         return all(place and stands.isdisjoint(place) for place in places)
 
     def _over_visits(self, host: int, keys: AbstractSet[int]) -> set[int]:
         """Which places vary from visit to visit."""
-        return self._noisy(host, keys, self._varied, (self._present, self._same))
+        return self._noisy(host, keys, NOISE, self._varied, (self._present, self._same))
 
     def _within_a_visit(self, host: int, keys: AbstractSet[int]) -> set[int]:
         """Which places vary in one visit."""
-        return self._noisy(host, keys, self._twice_varied, (self._twice_present,))
+        tables = self._twice_varied, (self._twice_present,)
+        return self._noisy(host, keys, NOISE_AT_ONCE, *tables)
 
     def _noisy(
         self,
         host: int,
         keys: AbstractSet[int],
+        share: float,
         varied: HostTemplates,
         present: Sequence[HostTemplates],
     ) -> set[int]:
         array = _array(keys)
         n_varied, n_present = self._n(host, (varied,), array), self._n(host, present, array)
-        noise = (n_varied >= EVIDENCE) & (n_varied >= NOISE * n_present)
+        noise = (n_varied >= EVIDENCE) & (n_varied >= share * n_present)
         return set(array[noise].tolist())
 
     def _n(self, host: int, tables: Sequence[HostTemplates], hashes: U64Array) -> U32Array:
@@ -433,7 +440,7 @@ class Noise:
         total: U32Array = np.sum(counts, axis=0, dtype=np.uint32)
         return total
 
-    def _are_in(self, places: list[list[int]], noisy: AbstractSet[int]) -> bool:
+    def _are_in(self, places: list[list[int]], noisy: set[int]) -> bool:
         return bool(places) and all(place and noisy.issuperset(place) for place in places)
 
     def merge(self, other: Noise) -> None:
