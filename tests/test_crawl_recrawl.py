@@ -1017,3 +1017,16 @@ def test_comments_and_names_of_elements_are_no_news_where_items_hold_the_page(
         show_things(mock_site, 12, "12.50", more.format(visit, visit, visit))
         outcome = recrawl(mock_site, tmp_path, Wholes)
     assert outcome.items == []
+
+
+def test_an_item_that_chooses_another_part_of_the_same_text_is_news(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    class InForce(Texts):
+        def held(self, response: Response) -> str:
+            return " ".join(response.xpath("//body//*[not(self::s)]/text()").getall())
+
+    for tag in ("p", "s"):
+        show_things(mock_site, 4, "12.50", f"<{tag}>In stock</{tag}><p>Ask for help</p>")
+        outcome = recrawl(mock_site, tmp_path, InForce)
+    assert len(outcome.items) == 4

@@ -30,6 +30,7 @@ from scrapy_neardup.crawl.revisits import HUB_PRIORITY, Revisits, hints_of, is_s
 from scrapy_neardup.crawl.stored_requests import YieldedRequests, given_back, urls_stored
 from scrapy_neardup.crawl.visit_comparison import Revisit, VisitComparison, stored_noise
 from scrapy_neardup.crawl.visit_items import (
+    EXACTLY,
     SAME_TEXT,
     Fields,
     Shown,
@@ -660,7 +661,9 @@ class Recrawl:
             read = self._items.fields_of(item, page)
             if read is None:
                 return None
-            fields.append(read | dict.fromkeys(shown.fields_in(item, read), SAME_TEXT))
+            texts = shown.fields_in(item, read)
+            exactly = {EXACTLY + name: read[name] for name in texts}
+            fields.append(read | dict.fromkeys(texts, SAME_TEXT) | exactly)
         return fields
 
     # --- what becomes of them

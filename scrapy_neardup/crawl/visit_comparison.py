@@ -129,7 +129,8 @@ class VisitComparison:
         if earlier is None:
             self._read(host, now)
             return Revisit(visit, Status.NEW, passes, False, visit.version != FIRST, [], [], 0)
-        names = differing(unpacked_fields(earlier.items), fields)
+        is_same = (earlier.text, earlier.data) == (now.text, now.data)
+        names = differing(unpacked_fields(earlier.items), fields, is_same)
         if names is None:
             self._attempt("recrawl", self._note_echoes, visit, earlier, now)
         status, added, n_removed = self._status(visit, earlier, now, names)

@@ -14,6 +14,7 @@ from scrapy_neardup.crawl.item_fields import fields_of
 MAX_ITEMS, MAX_FIELDS_BYTES = 200, 1 << 25
 SAME_TEXT = 0  # stands for a field that repeats the page's text, which is compared by itself
 MIN_TEXT_CHARS = 100  # of such a field
+EXACTLY = "\0"  # before the name of such a field, for what it holds of the page's text
 
 Fields = list[dict[str, int]]  # of each item the digests of its fields, by name
 
@@ -48,10 +49,11 @@ def packed_fields(fields: Fields | None) -> bytes:
     """What is remembered of a page's items; nothing where they cannot be read."""
     if fields is None:
         return b""
+    bare = _but_for_texts(fields)
     # In JSON a character takes at most 12 bytes, and a hash with what is around it 32.
-    n_bytes = sum(12 * len(name) + 32 for one in fields for name in one)
+    n_bytes = sum(12 * len(name) + 32 for one in bare for name in one)
     if len(fields) > MAX_ITEMS or n_bytes > MAX_FIELDS_BYTES // 2:
-        whole = zlib.crc32(repr(sorted(sorted(one.items()) for one in fields)).encode())
+        whole = zlib.crc32(repr(sorted(sorted(one.items()) for one in bare)).encode())
         fields = [{"": whole}]
     return zlib.compress(json.dumps(fields).encode("ascii"), 1)
 
@@ -68,13 +70,18 @@ def unpacked_fields(packed: bytes) -> Fields | None:
     return fields
 
 
-def differing(earlier: Fields | None, now: Fields | None) -> list[str] | None:
+def differing(
+    earlier: Fields | None, now: Fields | None, has_same_text: bool = False
+) -> list[str] | None:
     """Names of fields in which a page's items differ; "" stands for what has no name.
 
     None, as an empty list, says that they do not. Items in another order are equal.
+    has_same_text: the page says what it said, so that fields have to hold the same of it.
     """
     if earlier is None or now is None:
         return [""]
+    if not has_same_text:
+        earlier, now = _but_for_texts(earlier), _but_for_texts(now)
     if len(now) > MAX_ITEMS or [*map(list, earlier)] == [[""]]:  # only whether all are equal
         now = unpacked_fields(packed_fields(now))
     assert now is not None
@@ -90,4 +97,9 @@ def differing(earlier: Fields | None, now: Fields | None) -> list[str] | None:
     names: set[str] = set()
     for one, pairs in zip(changed, left.elements(), strict=False):
         names.update(fields_apart(one, dict(pairs)))
-    return sorted(names) or [""]
+    return sorted({name.removeprefix(EXACTLY) for name in names}) or [""]
+
+
+def _but_for_texts(fields: Fields) -> Fields:
+    """Fields without what those hold for which the page speaks."""
+    return [{n: v for n, v in one.items() if not n.startswith(EXACTLY)} for one in fields]
