@@ -35,9 +35,9 @@ NOW = datetime(2026, 5, 4, 12, 30, tzinfo=UTC).timestamp()
 HTML = "<p>" + "some words of a page " * 40
 
 
-def visit(url: str = "http://a.example/p", **meta: Any) -> Visit:
+def visit(url: str = "http://a.example/p", body: str = HTML, **meta: Any) -> Visit:
     request = Request(url, meta=meta)
-    response = HtmlResponse(url, body=HTML.encode(), encoding="utf-8", request=request)
+    response = HtmlResponse(url, body=body.encode(), encoding="utf-8", request=request)
     return dataclasses.replace(Visit.of(response, DEFAULT_RULES, NOW - DAY, NOW - 60), until=NOW)
 
 
@@ -372,3 +372,46 @@ def test_two_texts_are_equal_only_if_they_are(one: str, other: str) -> None:
 
         forms = [unicodedata.normalize("NFC", text.strip() or text) for text in (one, other)]
         assert forms[0] == forms[1] or one.startswith(("http", "//"))
+
+
+SECOND = datetime.fromtimestamp(NOW - 5, UTC)
+
+
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [
+        ("<time datetime=2026-05-04T12:29:55Z>", SECOND.isoformat()),
+        ("at 12:29:55", SECOND),
+        ("um 14:29:55 Uhr", SECOND.strftime("%Y-%m-%d %H:%M:%S")),
+        ('{"at": 1777897795}', int(NOW - 5)),
+        ('{"at": 1777897795}', NOW - 5),
+        ('{"at": 1777897795123}', int(1000 * NOW - 4877)),
+        ("at 12:30", datetime.fromtimestamp(NOW, UTC)),
+        ("on 4 May 2026", SECOND.date()),
+        ("2026-05-04", SECOND.date()),
+    ],
+)
+def test_a_time_that_the_page_says_is_data_though_it_is_that_of_the_visit(
+    said: str, value: Any
+) -> None:
+    item = {"published": value}
+    assert data(item, visit(body=HTML + said)).values != data(item).values
+
+
+@pytest.mark.parametrize("name", ["scraped_at", "crawl_time", "fetched", "timestamp_of_visit"])
+def test_a_field_whose_name_says_so_holds_the_time_of_the_visit(name: str) -> None:
+    at = visit(body=f"{HTML} at 12:29:55 on 4 May 2026")
+    assert data({name: SECOND}, at).values == data({name: SECOND}).values
+
+
+def test_tracking_arguments_are_data_where_a_field_is_of_tracking_links() -> None:
+    links = [f"http://shop.example/?p=1&utm_source={name}" for name in ("a", "b")]
+    for name, is_data in (("link", False), ("affiliate_link", True), ("deeplink", True)):
+        one, other = (data({"offers": [{name: link}]}).values for link in links)
+        assert (one != other) == is_data
+
+
+def test_a_style_sheet_within_a_piece_of_html_is_data() -> None:
+    text = "<p>" + "some words " * 150
+    one, other = (f"{text}<style>.a {{background: url({n}.jpg)}}</style>" for n in "ab")
+    assert data({"html": one}).values != data({"html": other}).values

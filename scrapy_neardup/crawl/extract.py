@@ -160,7 +160,7 @@ def visible_text_of_html(html: str) -> str:
 
 
 # Of these elements no reader of a page sees the text.
-HIDDEN = frozenset({"script", "noscript", "template", "svg", "title", "textarea"})
+HIDDEN = frozenset({"script", "style", "noscript", "template", "svg", "title", "textarea"})
 # A tag, a comment, or what may be one and is never closed. Each character is read once.
 TAG = re.compile(r"<!--(?:.*?-->|.*+\Z)|<[a-zA-Z!/?][^>]*+>?", re.DOTALL)
 

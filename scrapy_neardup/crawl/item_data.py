@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -25,6 +25,7 @@ from scrapy.http import HtmlResponse, Response, TextResponse
 
 from scrapy_neardup.crawl.extract import text_and_markup_of_html
 from scrapy_neardup.crawl.item_fields import fields_of, is_item
+from scrapy_neardup.detect.echoes import names_day
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.kernels.numpy_twin.facts import NEGATIONS
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
@@ -49,6 +50,13 @@ MAX_TIME = 10**15  # milliseconds since the epoch; a larger number is no time
 # A URL and nothing else: not a text that begins with one, nor a list of them.
 ADDRESS = re.compile(r"(?:https?:)?//(?:(?![,;|](?:https?:)?//)\S)+")
 MARKUP = re.compile(r"<[a-zA-Z!/?]")
+# Names of fields that say when the visit was, whatever the page says, and of fields with links of
+# which the arguments that only track visitors are what counts.
+OF_THE_VISIT = re.compile(
+    r"scrape|crawl|fetch|retriev|visit|harvest|extract|download|access|spider|now|today",
+    re.IGNORECASE,
+)
+TRACKING = re.compile(r"affiliat|referr|partner|deep_?link|track|campaign|utm", re.IGNORECASE)
 # What joins the parts of an address, a path or a name in a program.
 JOINT = re.compile(r"[@/\\_=&+#~$%^*<>|()\[\]{}\"]|\w[.:]+\w")
 MAX_WORD = 30  # letters; a longer one is a code
@@ -92,6 +100,9 @@ class Visit:
     since: float
     until: float
     is_held: bool = False
+    _named: dict[date, bool] = field(
+        default_factory=dict, init=False
+    )  # days, whether the page names them
 
     @classmethod
     def of(
@@ -120,6 +131,17 @@ class Visit:
         if abs(seconds - self.began) <= CLOCK_SLACK_S:
             return True
         return self.since - CLOCK_SLACK_S <= seconds <= self.until + CLOCK_SLACK_S
+
+    def says(self, text: str) -> bool:
+        """Whether a text stands on the page as it came."""
+        return isinstance(self.page, TextResponse) and text in self.page.text
+
+    def names(self, day: date) -> bool:
+        """Whether the page names a day."""
+        if day not in self._named:
+            is_text = isinstance(self.page, TextResponse)
+            self._named[day] = is_text and names_day(self.page.text, day)
+        return self._named[day]
 
     def is_today(self, day: date) -> bool:
         """Whether a day is that of the visit, or that on which the crawl began."""
@@ -159,7 +181,7 @@ def item_data(
     """
     reader = _Reader(visit, rules, ignored)
     named = [*_fields(item, ignored)]
-    encoded = {name: reader.field(value) for name, value in named}
+    encoded = {name: reader.field(name, value) for name, value in named}
     if len(encoded) < len(named):
         raise ItemUnreadable("two fields of an item are of one name, as 1 and '1' are")
     in_order = sorted(encoded.items())
@@ -225,10 +247,11 @@ class _Reader:
         self._ignored = ignored
         self._n_values = self._n_chars = 0
         self._texts: list[str] = []
+        self._name = ""  # of the field that is read
 
-    def field(self, value: Any) -> _Field:
+    def field(self, name: str, value: Any) -> _Field:
         """A top-level field: what must be equal, and what is compared as text."""
-        self._texts = []
+        self._texts, self._name = [], name
         return _Field(self._encoded(value, 1), self._texts)
 
     def _encoded(self, value: Any, depth: int) -> bytes:
@@ -269,10 +292,11 @@ class _Reader:
         return b"P" + _joined([self._encoded(part, depth + 1) for part in parts])
 
     def _mapping(self, value: Any, depth: int) -> bytes:
-        parts = [
-            _text(name) + b"\t" + self._encoded(part, depth + 1)
-            for name, part in sorted(_fields(value, self._ignored), key=lambda pair: pair[0])
-        ]
+        parts, outer = [], self._name
+        for name, part in sorted(_fields(value, self._ignored), key=lambda pair: pair[0]):
+            self._name = name
+            parts.append(_text(name) + b"\t" + self._encoded(part, depth + 1))
+        self._name = outer
         return b"D" + _kind_of(value) + _joined(parts)
 
     def _number(self, value: float | None) -> bytes:
@@ -280,7 +304,8 @@ class _Reader:
             return b"N" + hex(value).encode()  # str() refuses thousands of digits
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             # Milliseconds are as common as seconds.
-            if self._is_now(float(value)) or self._is_now(value / 1000):
+            is_now = self._is_now(float(value)) or self._is_now(value / 1000)
+            if is_now and not self._is_said(str(int(value))):
                 return SAME_TIME
             if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_TIME:
                 value = int(value)
@@ -288,11 +313,17 @@ class _Reader:
 
     def _date(self, value: date) -> bytes:
         if isinstance(value, datetime):
-            if self._is_of_visit(value):
+            if self._is_of_visit(value) and not self._is_said(_clock(value)):
                 return SAME_TIME
-        elif self._visit is not None and self._visit.is_today(value):
+        elif self._is_day_of_visit(value):
             return SAME_TIME
         return b"T" + value.isoformat().encode()
+
+    def _is_day_of_visit(self, day: date) -> bool:
+        visit = self._visit
+        if visit is None or not visit.is_today(day):
+            return False
+        return OF_THE_VISIT.search(self._name) is not None or not visit.names(day)
 
     def _is_of_visit(self, moment: datetime) -> bool:
         # A naive time is UTC's or the machine's: a spider may write either.
@@ -300,6 +331,12 @@ class _Reader:
             return False
         candidates = [moment] if moment.tzinfo else [moment.replace(tzinfo=UTC), moment]
         return any(self._is_now(candidate.timestamp()) for candidate in candidates)
+
+    def _is_said(self, time: str) -> bool:
+        """Whether a time is the page's: one of a feed's newest entry may be that of the visit."""
+        if self._visit is None or OF_THE_VISIT.search(self._name):
+            return False
+        return self._visit.says(time)
 
     def _is_now(self, seconds: float) -> bool:
         return self._visit is not None and self._visit.is_now(seconds)
@@ -322,7 +359,8 @@ class _Reader:
             return self._url(value)
         if len(value) > LONG_CHARS and not value.startswith("data:"):
             return self._long_text(value)
-        if (moment := _moment(value)) is not None and self._is_of_visit(moment):
+        moment = _moment(value)
+        if moment and self._is_of_visit(moment) and not self._is_said(_clock(moment)):
             return SAME_TIME
         return b"U" + _text(value)
 
@@ -337,6 +375,8 @@ class _Reader:
     def _url(self, url: str) -> bytes:
         key, fragment = url_key(url, self._rules), _raw(url.partition("#")[2])
         same = self._visit is not None and key in self._visit.urls
+        if not same and TRACKING.search(self._name):
+            key = url_key(url, replace(self._rules, drop_tracking=False))
         return (SAME_URL if same else b"K" + key) + (fragment and b"#" + fragment)
 
 
@@ -391,6 +431,12 @@ def _moment(value: str) -> datetime | None:
         return datetime.fromisoformat(value.strip())
     except ValueError:
         return None
+
+
+def _clock(moment: datetime) -> str:
+    """How a page writes a time within its hour, whatever its time zone."""
+    is_of_a_minute = not (moment.second or moment.microsecond)
+    return f":{moment.minute:02}" if is_of_a_minute else f":{moment.minute:02}:{moment.second:02}"
 
 
 def _text(value: str) -> bytes:

@@ -34,6 +34,7 @@ SLACK_MIN = 2  # minutes that a server's clock may be wrong
 ZONE_MIN = 30  # time zones differ by multiples of it
 DAY_S, EPOCH = 86_400, date(1970, 1, 1).toordinal()
 LONGEST, MAX_LINES = 160, 4096  # characters of a line, lines of a page
+LONGEST_DATE, MAX_YEARS = 40, 100  # characters, times that a page names a year
 MAX_KEYS, MAX_OF_A_HOST = 20_000, 64  # lines that are known, or may be
 STOOD_BITS = 1 << 23  # one megabyte while a crawl compares pages; a collision only forgets a line
 
@@ -177,6 +178,17 @@ def _moment(at: int, line: str) -> Echo | None:
         left = left[: place[0]] + " " + left[place[1] :]
     key = _key("moment", DIGITS.sub("#", form))
     return Echo(at, key, "moment", (line, "", ""), left, days, minute)
+
+
+def names_day(text: str, day: date) -> bool:
+    """Whether a text names a day; True, too, where it names the year more than MAX_YEARS times."""
+    year = str(day.year)
+    if text.count(year) > MAX_YEARS:
+        return True
+    places = (found.start() for found in re.finditer(year, text))
+    around = (text[max(0, at - LONGEST_DATE) : at + LONGEST_DATE] for at in places)
+    named = (found for part in around for found in DATE.finditer(part))
+    return any(day.toordinal() in _days(found) for found in named)
 
 
 def _days(found: re.Match[str]) -> tuple[int, ...]:
