@@ -343,3 +343,17 @@ def alike(site: OrdinarySite, root: str) -> None:
 @case(alike)
 class AlikeSpider(WordSpider):
     name = "addresses-that-look-alike"
+
+
+def coupons(site: OrdinarySite, root: str) -> None:
+    """Pages of one text, with a link by which each partner is paid."""
+    link = "<a href='https://shop.example/?utm_source=partner-{}'>Open the shop</a>"
+    site.add_all(root, {f"{n}": template("Coupon", link.format(n) + blurb(80)) for n in range(12)})
+
+
+@case(coupons)
+class CouponSpider(IndexSpider):
+    name = "affiliate-links"
+
+    def parse_page(self, response: Any):
+        yield {"affiliate_link": response.css("main a::attr(href)").get()}

@@ -42,9 +42,11 @@ class Crawl:
         return sum(items.total() for items in self.pages.values())
 
 
-def run(case: Case, site: OrdinarySite, folder: Path, addons: dict[str, int]) -> Crawl:
+def run(
+    case: Case, site: OrdinarySite, folder: Path, addons: dict[str, int], **settings: Any
+) -> Crawl:
     """Run a case's spider to its end under Scrapy's defaults; files are stored in `folder`."""
-    crawl = asyncio.run(_run(case, site, folder, addons))
+    crawl = asyncio.run(_run(case, site, folder, settings | {"ADDONS": addons}))
     stored = (path for path in sorted(folder.rglob("*")) if path.is_file())
     crawl.files = {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -53,9 +55,9 @@ def run(case: Case, site: OrdinarySite, folder: Path, addons: dict[str, int]) ->
     return crawl
 
 
-async def _run(case: Case, site: OrdinarySite, folder: Path, addons: dict[str, int]) -> Crawl:
+async def _run(case: Case, site: OrdinarySite, folder: Path, settings: dict[str, Any]) -> Crawl:
     stores = {"FILES_STORE": str(folder), "IMAGES_STORE": str(folder)}
-    runner = AsyncCrawlerRunner(SETTINGS | stores | {"ADDONS": addons})
+    runner = AsyncCrawlerRunner(SETTINGS | stores | settings)
     crawler = runner.create_crawler(case.spider)
     crawl = Crawl()
 

@@ -166,3 +166,11 @@ class DetailPageSpider(WholePageSpider):
 @case(pages(same_text, OF_PAGES))
 class DetailShortPageSpider(WholePageSpider):
     name = "details-of-pages-of-few-own-words"
+
+
+@case(pages(own_text))
+class DetailPieceSpider(IndexSpider):
+    name = "details-of-pieces-of-long-pages"
+
+    def parse_page(self, response: Any):
+        yield {"html": response.css("main").get()}
