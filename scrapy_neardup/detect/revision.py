@@ -318,8 +318,8 @@ class Noise:
 
     That is enough where items say the same as before. Where they hold the page's text, a sale may
     have changed all prices since the last visit, or the weather each day: there a place is noise
-    only if it varies, by the same measure, on pages that are read twice in one visit, moments
-    apart, or if it says the time of the visit.
+    only if it varies while pages are read twice in one visit, on EVIDENCE of them and NOISE_AT_ONCE
+    of those that have it, or if it also says the time of the visit.
     """
 
     def __init__(self) -> None:
