@@ -213,8 +213,18 @@ def test_a_session_id_is_one_only_where_it_looks_like_one() -> None:
         *("?session=2026-07-14-morning-room-a", "?sid=KeynoteSession12A", "?scid=14"),
         *("?session_id=65f1a2b3c4d5e6f708192a3b", "?cfid=12", "?sid=dQw4w9WgXcQ00012aB1"),
         *("?sessionId=550e8400-e29b-41d4-a716-446655440000", "?sid=a1b2c3d4e5f60718"),
+        *("?session=01ARZ3NDEKTSV4RRFFQ69G5FAV", "?sid=01hv3k5q9m7w2x4y6z8a0b1c2d"),
+        *("?session_id=2b7Xk0ujsswThIGTUYm2K8FjOOf", "?sid=CA5ef8732a3c49700934481addd5ce1659"),
     ):
         assert url_key("http://h.example/list" + other) != page
+
+
+def test_an_argument_tracks_by_its_whole_name() -> None:
+    page = url_key("http://h.example/map")
+    for same in ("utm_source=a&utm_Medium=b", "utm_id=4", "mtm_kwd=a", "hsa_acc=1", "piwik_kwd=a"):
+        assert url_key(f"http://h.example/map?{same}") == page
+    for other in ("utm_zone=32U", "utm_easting=69", "mtm_width=120", "hsa_eligible=1", "utm=1"):
+        assert url_key(f"http://h.example/map?{other}") != page
 
 
 def test_a_fragment_names_a_page_only_behind_a_hashbang() -> None:

@@ -44,13 +44,23 @@ TRACKING = frozenset(
         *("trk_contact", "trk_msg", "vero_conv", "vero_id", "wickedid"),
     }
 )
-TRACKING_PREFIXES = ("utm_", "mtm_", "matomo_", "piwik_", "hsa_")
+TRACKING_PREFIXES = ("matomo_", "piwik_")
+# By name, because others have these prefixes, too: a map has `utm_zone` and `utm_easting`, a
+# pharmacy `hsa_eligible`, a shop for curtains made to measure `mtm_width`.
+CAMPAIGN = re.compile(
+    r"(?:utm|mtm)_(?:source|medium|campaign|term|content|id|cid|name|keyword|kwd|group|placement|"
+    r"source_platform|creative_format|marketing_tactic|(?:pub)?referrer|reader|social(?:[-_]type)?|"
+    r"channel|network|campaignid|ad(?:group)?(?:id)?|creative|matchtype|device|audience|brand|"
+    r"int|expid|hp_ref|nooverride|swu|viz_id)|"
+    r"hsa_(?:acc|ad|cam|grp|kw|la|mt|net|ol|src|tgt|ver)"
+)
 
 SESSIONS = frozenset({"cftoken", "jsessionid", "oscsid", "phpsessid", "zenid"})
 CFID_DIGITS = 7  # a shorter `cfid` may be a category's filter, but beside a `cftoken`
 SESSION_PREFIXES = ("aspsessionid",)
-# These name pages on some sites; what looks drawn names none, if it has so many characters and is
-# no UUID. MongoDB's ids have 24, which interfaces call `session_id` and `sessionId`; PHP's have 26.
+# These name pages on some sites; what looks drawn names none, if it has so many characters and has
+# not the form of a RECORD_ID. MongoDB's ids have 24, which interfaces call `session_id` and
+# `sessionId`; PHP's have 26.
 MAYBE_SESSIONS = frozenset({"session", "session_id", "sessionid", "sid"})
 SESSION_CHARS, SESSIONID_CHARS = 26, 24
 MAYBE_TRACKING = frozenset({"scid"})  # a click on an advertisement, or a subcategory
@@ -60,7 +70,11 @@ TOKEN = re.compile(r"[0-9A-Za-z_-]{16,}")
 HEXADECIMAL = re.compile(r"(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]+", re.IGNORECASE)
 TURN = re.compile(r"(?<=[0-9])[A-Za-z]|(?<=[A-Za-z])[0-9]|(?<=[a-z])[A-Z]")
 TURNS = 4
-UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+# UUID, ULID since 2004, KSUID, and what two capitals begin that say of what kind the record is.
+RECORD_ID = re.compile(
+    r"(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})|(?i:01[0-9a-hjkmnp-tv-z]{24})|"
+    r"[0-9A-Za-z]{27}|[A-Z]{2}[0-9a-f]{32}"
+)
 SESSION_IN_PATH = re.compile(
     r";(?:jsessionid|phpsessid)=[^/?;]*|/\((?:[A-Z]\([^()/]*\))*S\([^()/]*\)\)(?=/)",
     re.IGNORECASE,
@@ -298,7 +312,7 @@ def is_noise(pair: str, rules: UrlKeyRules, query: str) -> bool:
 
 
 def is_tracking(name: str, value: str) -> bool:
-    if name in TRACKING or name.startswith(TRACKING_PREFIXES):
+    if name in TRACKING or name.startswith(TRACKING_PREFIXES) or CAMPAIGN.fullmatch(name):
         return True
     return name in MAYBE_TRACKING and is_token(value)
 
@@ -314,7 +328,7 @@ def is_session(written: str, value: str, query: str) -> bool:
 
 
 def is_session_id(value: str, n_chars: int = SESSION_CHARS) -> bool:
-    return len(value) >= n_chars and is_token(value) and UUID.fullmatch(value) is None
+    return len(value) >= n_chars and is_token(value) and RECORD_ID.fullmatch(value) is None
 
 
 def is_token(value: str) -> bool:

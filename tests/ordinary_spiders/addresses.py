@@ -1,5 +1,6 @@
 """Requests that look alike, and pages of which the address or the request says what they are."""
 
+from collections.abc import Iterable
 from itertools import cycle
 from typing import Any, ClassVar
 
@@ -335,12 +336,19 @@ ALIKE = (
 )
 
 
-def alike(site: OrdinarySite, root: str) -> None:
-    bodies = {path: template("Page", f"<b>{prose(path, 3)}</b>{blurb(60)}") for path in ALIKE}
-    site.add_all(root, bodies)
+def under(addresses: Iterable[str]) -> Any:
+    """Builds a page of its own words under each address."""
+
+    def build(site: OrdinarySite, root: str) -> None:
+        site.add_all(
+            root,
+            {path: template("Page", f"<b>{prose(path, 3)}</b>{blurb(60)}") for path in addresses},
+        )
+
+    return build
 
 
-@case(alike)
+@case(under(ALIKE))
 class AlikeSpider(WordSpider):
     name = "addresses-that-look-alike"
 
@@ -357,3 +365,32 @@ class CouponSpider(IndexSpider):
 
     def parse_page(self, response: Any):
         yield {"affiliate_link": response.css("main a::attr(href)").get()}
+
+
+RECORDS = (
+    *(f"talk?session=01ARZ3NDEKTSV4RRFFQ69G5F{n}V" for n in "ABCDEFGH"),
+    *(f"talk?sid=01hv3k5q9m7w2x4y6z8a0b1c{n}d" for n in "abcdefgh"),
+    *(f"talk?session_id=2b7Xk0ujsswThIGTUYm2K8FjO{n}f" for n in "ABCDEFGH"),
+    *(f"call?sid=CA5ef8732a3c49700934481addd5ce165{n}" for n in range(8)),
+)
+
+
+@case(under(RECORDS))
+class RecordSpider(WordSpider):
+    """ULIDs, KSUIDs and ids that begin with what they are of."""
+
+    name = "records-named-like-sessions"
+
+
+MEASURES = (
+    *(f"map?utm_zone=32&utm_easting=6916{n}&utm_northing=533{n}" for n in range(20)),
+    *(f"pills?hsa_eligible={word}" for word in ("yes", "no", "some")),
+    *(f"curtain?mtm_width={n}&mtm_height=200" for n in range(90, 110)),
+)
+
+
+@case(under(MEASURES))
+class MeasureSpider(WordSpider):
+    """Coordinates of a map, and others that begin as the names of campaigns do."""
+
+    name = "arguments-that-begin-like-tracking"
