@@ -166,7 +166,12 @@ def test_markup_says_the_same_whatever_its_charset_makes_of_ascii(charset: str) 
         (TextResponse, "application/javascript", "show(1)"),
         (TextResponse, "text/plain", ' {"a": 1}'),
         (TextResponse, "text/plain", ")]}',\n{}"),
+        (TextResponse, "text/plain", 'shop.show( {"a": 1})'),
         (TextResponse, "text/calendar", "STATUS:CONFIRMED"),
+        (HtmlResponse, "text/html", '{"a": "word"}'),
+        (HtmlResponse, "text/html", '/**/call_4([{"a": "word"}]);'),
+        (HtmlResponse, "text/html", "<?xml version='1.0'?> <!-- a --> <rss><i>word</i></rss>"),
+        (HtmlResponse, "text/html", "<urlset><loc>word</loc></urlset>"),
         (TextResponse, "application/gpx+xml", "<gpx><wpt sym='lake'/></gpx>"),
     ],
 )
@@ -175,6 +180,22 @@ def test_of_documents_for_programs_all_characters_are_data(kind, content_type, b
     content = page_content(kind("http://site.example/", body=body.encode(), headers=headers))
     assert isinstance(content, PageContent)
     assert content.data == [f"document {' '.join(body.split())}"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<?xml version='1.0'?><!DOCTYPE  html><html><p>a</p></html>",
+        "<?xml version='1.0'?>\n<!-- a --><HTML><p>a</p></HTML>",
+        "<p>{</p>",
+        "read (it)",
+        "<?xml version='1.0'?><!-- <rss>",
+    ],
+)
+def test_pages_are_read_as_pages(body: str) -> None:
+    content = page_content(HtmlResponse("http://site.example/", body=body.encode()))
+    assert isinstance(content, PageContent)
+    assert content.data == []
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,16 @@ PROSE_TYPE = re.compile(
     rb"\s*+(?:text/(?:plain|markdown|x-markdown)|application/octet-stream)?+\s*+(?:;|\Z)",
     re.IGNORECASE,
 )
-# How JSON begins, also where it is not to be run as a script.
-JSON_GUARD = re.compile(r"\s*+(?:\)\]\}',?|while *+\(1\);|for *+\(;;\);)?+\s*+[\[{]")
+# How JSON begins, also where it is not to be run as a script, or only calls a function.
+JSON_GUARD = re.compile(
+    r"\s*+(?:\)\]\}',?|while *+\(1\);|for *+\(;;\);|(?:/\*\*/)?\s*+[\w$.]{1,99}+\()?+\s*+[\[{]"
+)
+# How XML begins that is no page.
+XML_GUARD = re.compile(
+    r"\s*+(?:<\?xml\b[^>]*+>\s*+(?:<!--.*?-->\s*+|<\?[^>]*+>\s*+)*+<(?!html\b|!doctype\s++html\b)\w|"
+    r"<(?:rss|feed|urlset|sitemapindex|rdf:rdf)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 # What stands for bytes that are no text in the encoding that a page is said to have: pages that
 # look alike with it are only the same if all bytes are that may be such.
@@ -44,10 +52,10 @@ def page_content(response: Response) -> PageContent | str | None:
     """What a page says: its visible text and, of HTML, the data in its markup (page_data.py).
 
     Of other text all characters are data, be it JSON, a calendar or source code: they are equal or
-    not; only that of PROSE_TYPE is for readers. None for a binary response. As visible_text() it
-    reuses the tree of the spider's selectors.
+    not; only that of PROSE_TYPE is for readers. So is all JSON and XML that is said to be HTML.
+    None for a binary response. As visible_text() it reuses the tree of the spider's selectors.
     """
-    if not isinstance(response, HtmlResponse) or not response.body:
+    if not isinstance(response, HtmlResponse) or not response.body or _is_no_page(response):
         plain = visible_text(response)
         if not plain or not isinstance(response, TextResponse) or not _is_data(response):
             return plain
@@ -73,9 +81,15 @@ def _has_ascii(charset: str) -> bool:
     return MARKUP.encode(charset, "replace") == MARKUP.encode()
 
 
+def _is_no_page(response: HtmlResponse) -> bool:
+    """Whether a server calls HTML what is JSON or XML."""
+    text = response.text
+    return JSON_GUARD.match(text) is not None or XML_GUARD.match(text) is not None
+
+
 def _is_data(response: TextResponse) -> bool:
-    """Whether a text that is no HTML was written for programs, not for readers."""
-    if isinstance(response, (JsonResponse, XmlResponse)):
+    """Whether a text that is no page was written for programs, not for readers."""
+    if isinstance(response, (HtmlResponse, JsonResponse, XmlResponse)):
         return True
     kind = response.headers.get("Content-Type") or b""
     return PROSE_TYPE.match(kind) is None or JSON_GUARD.match(response.text) is not None
@@ -84,7 +98,8 @@ def _is_data(response: TextResponse) -> bool:
 def _document(response: TextResponse) -> str:
     """A whole response as data. Spaces are layout in JSON and XML, and elsewhere may say
     something: what a line belongs to, which column a cell is in."""
-    is_layout = isinstance(response, XmlResponse) or JSON_GUARD.match(response.text)
+    kinds = (HtmlResponse, XmlResponse)
+    is_layout = isinstance(response, kinds) or JSON_GUARD.match(response.text)
     return f"document {squeezed(response.text) if is_layout else response.text.strip()}"
 
 

@@ -125,6 +125,33 @@ class KindsSpider(DocumentSpider):
     name = "documents-of-all-kinds"
 
 
+# How documents begin that servers call HTML, or plain text.
+MISNAMED = {
+    "json": '{{"text": "{long}", "state": "{word}", "rest": "{rest}"}}',
+    "rows": '[["{long}"], ["{word}", "{rest}"]]',
+    "call": '/**/ shop.show({{"text": "{long}", "state": "{word}", "rest": "{rest}"}});',
+    "feed": "<?xml version='1.0'?><rss><title>{long}</title><i>the {word} one {rest}</i></rss>",
+    "bare": "<rss version='2.0'><title>{long}</title><i>the {word} one {rest}</i></rss>",
+}
+
+
+def misnamed(site: OrdinarySite, root: str) -> None:
+    for kind, form in MISNAMED.items():
+        long, rest = prose(f"long {kind}", 200), prose(f"rest {kind}", 12)
+        for word in WORDS[:4]:
+            body = form.format(long=long, word=word, rest=rest)
+            site.add(f"{root}/html/{kind}/{word}", body)
+            if kind in ("json", "rows", "call"):
+                site.add(f"{root}/plain/{kind}/{word}", body, content_type="text/plain")
+    paths = [path for path in site.pages if path.startswith((f"{root}/html", f"{root}/plain"))]
+    site.index(f"{root}/", paths)
+
+
+@case(misnamed)
+class MisnamedSpider(DocumentSpider):
+    name = "documents-called-html"
+
+
 UNREADABLE = {
     "koi8-r": ("открыт", "закрыт", "платно"),
     "windows-1256": ("مفتوح", "مختوم", "مقبول"),
