@@ -42,7 +42,7 @@ CLOCK_SLACK_S = 2.0  # a spider's clock may round to seconds
 
 LONGEST_NEGATION = max(map(len, NEGATIONS))
 UNSPACED_NEGATION = re.compile(
-    "ない|不|没|无|ไม่|มิได้|อย่า|ห้าม|ไร้|ปราศจาก"
+    "ない|ません|不|没|沒|无|無|未|勿|ไม่|มิได้|อย่า|ห้าม|ไร้|ปราศจาก"
 )  # between words without spaces
 # Of these, str() says all that they hold.
 PLAIN = frozenset({Decimal, Fraction, complex, time, timedelta, UUID})

@@ -339,6 +339,44 @@ class NegationSpider(IndexSpider):
         }
 
 
+DENIED = {
+    "de": ("mit einem Vertrag", "mit keinem Vertrag"),
+    "pt": ("o produto é seguro", "o produto não é seguro"),
+    "sv": ("varan tål vatten", "varan tål inte vatten"),
+    "da": ("varen tåler vand", "varen tåler ikke vand"),
+    "fi": ("tuote on valmis", "tuote ei ole valmis"),
+    "hu": ("a termék új", "a termék nem új"),
+    "ro": ("produsul este nou", "produsul nu este nou"),
+    "el": ("με εγγύηση", "χωρίς εγγύηση"),
+    "uk": ("товар є новим", "товар не є новим"),
+    "vi": ("sản phẩm mới", "sản phẩm không mới"),
+    "id": ("produk ini baru", "produk ini tidak baru"),
+    "ko": ("방수 됩니다", "방수 안 됩니다"),
+    "fa": ("این کالا نو است", "این کالا نو نیست"),
+    "zh": ("库存 有", "库存 無"),
+}
+
+
+def denied(site: OrdinarySite, root: str) -> None:
+    """A text in each language, and the same with one clause the other way round."""
+    bodies = {}
+    for language, variants in DENIED.items():
+        for n, clause in enumerate(variants):
+            text = f"{prose(language, 150)} {clause} {prose(f'{language} below', 150)}"
+            bodies[f"{language}/{n}"] = template("Terms", f"<p>{text}</p>")
+    site.add_all(root, bodies)
+
+
+@case(denied)
+class DeniedSpider(IndexSpider):
+    """Its items are the whole page."""
+
+    name = "clauses-denied"
+
+    def parse_page(self, response):
+        yield {"url": response.url, "html": response.text}
+
+
 RATED = (
     "<table><tr><td>{n}</td></tr></table>",
     "<p>{n} %</p>",

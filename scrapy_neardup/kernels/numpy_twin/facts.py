@@ -25,40 +25,39 @@ ASCII_SYMBOLS = frozenset("#%&@*+=^~-−/\\")
 # What is a fact where it stands alone: C (or C++), size M, vitamin D, a < b. The other letters are
 # words of some language: a, i, e, y, Polish w and z, Czech k and v.
 FACTS_ALONE = frozenset("bcdfghjlmnpqrstx<>")
-SYMBOL_CATEGORIES = frozenset({"Sc", "Sm", "So"})
+SYMBOL_CATEGORIES = frozenset({"Sc", "Sm", "So", "Co"})  # Co: icons of a font, or hidden digits
 NO_SYMBOLS = frozenset("<>|")  # "Map<K, V>" says the same wherever its line is broken
 NUMBER_CATEGORIES = frozenset({"Nd", "Nl", "No"})  # 5, Ⅷ and ²
 JOINERS = frozenset("\u200c\u200d")  # the only format characters that change what is read
 AT_ONCE = 1 << 14  # characters that a pattern is replaced in: the GIL is held for 2 ms
 # Format characters that nobody sees. The joiners and tags change what is shown.
 INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+# "Not" and its like: whole words, none of which is a common one of another language.
 NEGATIONS = frozenset(
-    {
-        *("not", "no", "never", "none", "without", "cannot", "neither", "nor"),
-        *("nicht", "kein", "keine", "keinen", "nie", "ohne", "niet", "geen"),
-        *("pas", "non", "jamais", "sans", "ne", "ni", "sin", "nunca", "nao", "senza", "mai"),
-        *("не", "нет", "без", "ない", "不", "没", "无"),
-        *("nie", "nigdy", "bez", "żaden", "żadna", "żadne", "żadnego", "żadnej", "żadnych", "ani"),
-        *("değil", "yok", "hayır", "hiç", "asla"),
-        *(
-            "لا",
-            "ليس",
-            "ليست",
-            "لم",
-            "لن",
-            "غير",
-            "بدون",
-            "دون",
-            "بلا",
-            "ولا",
-            "ولم",
-            "ولن",
-            "وليس",
-        ),
-        *("לא", "אין", "אינו", "אינה", "אינם", "אינן", "בלי", "ללא", "ולא", "שלא", "ואין", "שאין"),
-        *("नहीं", "नही", "न", "मत", "बिना"),
-        *("ไม่", "มิได้", "อย่า", "ห้าม", "ไร้", "ปราศจาก"),
-    }
+    (
+        "not no never none without cannot neither nor nobody nothing nowhere "  # English
+        "nicht kein keine keinem keinen keiner keines nie niemals niemand nichts ohne weder "
+        "niet geen nooit zonder inte icke ej aldrig ingen inget inga utan "  # Dutch, Swedish
+        "ikke intet aldri uden uten ekki aldrei engin enginn án "  # Danish, Norwegian, Icelandic
+        "pas non jamais sans ne ni aucun aucune sin nunca jamás ningún ninguno ninguna tampoco "
+        "não nao nem nenhum nenhuma senza mai né nessun nessuno nessuna "
+        "nu fără nici niciun nicio niciodată "  # Romanian
+        "nigdy bez żaden żadna żadne żadnego żadnej żadnych ani není nejsou nikdy žádný žádná "
+        "žádné žiadny žiadna žiadne nije nisu nema nikad nikada nemoj brez nikoli "
+        "не нет без ни нельзя никогда ні немає нема ніколи няма никога није никад "
+        "nekad nėra niekada ei eivät älä ilman mitte ilma "  # Baltic, Finnish, Estonian
+        "nem sem nincs nincsenek soha nélkül nuk ez níl gan ddim "  # Hungarian to Welsh
+        "δεν δε μην μη όχι χωρίς ποτέ ούτε κανένας καμία არ არა ვერ ոչ չէ "
+        "değil yok hayır hiç asla deyil yox emas емес жоқ биш үгүй "  # Turkic, Mongolian
+        "لا ليس ليست لم لن غير بدون دون بلا ولا ولم ولن وليس نه نیست نیستند هیچ نہیں نہ بغیر "
+        "לא אין אינו אינה אינם אינן בלי ללא ולא שלא ואין שאין "
+        "नहीं नही न मत बिना नाही नको छैन होइन না নয় নেই ਨਹੀਂ નથી નહીં இல்லை కాదు లేదు ಇಲ್ಲ ಅಲ್ಲ ഇല്ല അല്ല "
+        "không chưa chẳng đừng tidak bukan jangan belum tanpa walang huwag hapana bila "
+        "안 못 없는 없다 없음 없습니다 않는 않다 않습니다 아닌 아니다 아닙니다 아니오 불가 "
+        "ない 不 没 沒 无 無 未 勿 ไม่ มิได้ อย่า ห้าม ไร้ ปราศจาก"
+    )
+    .casefold()
+    .split()
 )
 CELLS = 64
 TABLE_WORDS = CELLS // 4
