@@ -73,6 +73,10 @@ def read(body: str) -> PageData:
             ["meta.og:title Lamp"],
         ),
         (
+            "<meta name=apple-itunes-app content=28><meta name=apple-touch-icon content=x>",
+            ["meta.apple-itunes-app 28"],
+        ),
+        (
             "<time itemprop=startDate datetime=2026-05-12>12 May</time><b itemprop=name>B</b>",
             ["itemprop.startDate 2026-05-12"],
         ),
@@ -298,7 +302,16 @@ def test_a_long_script_without_json_is_read_in_passing() -> None:
     ("body", "details"),
     [
         ("<p data-price=19>19</p><img src=/1.png?v=3>", ["p.data-price 19", "img.src /1.png?"]),
+        ("<img src=/a.php?v=3>", ["img.src /a.php?v=3"]),
+        ("<img srcset='/1.png?v=3 1x, /2.png?v=3 2x'>", ["img.srcset /1.png? 1x, /2.png? 2x"]),
+        ("<a href=//tube.example/watch?v=dQw4>", []),
+        ("<a href=http://tube.example/watch?v=dQw4>", ["a.href http://tube.example/watch?v=dQw4"]),
         ("<input name=csrf_token value=r4nd0mr4nd0mr4nd0m>", ["input. "]),
+        (f"<i data-token=0x{'6b17' * 10}>", [f"i.data-token 0x{'6b17' * 10}"]),
+        (f"<meta http-equiv=Refresh content='9; url={URL}'>", []),
+        ("<meta http-equiv=refresh content='9; url=/p/13'>", ["meta.refresh /p/13"]),
+        ("<meta http-equiv=refresh content=300>", []),
+        ("<svg><foreignObject><p>12</p></foreignObject></svg>", ["foreignobject 12"]),
         ("<i data-nonce=3e6b382111 data-made=2026></i>", ["i.data-made 2026"]),
         (f"<a href='https://share.example/?u={quote(URL, safe='')}'>", ["a.href https://share.example/?u=*"]),
         (f"<a href='{URL}'>", []),

@@ -252,6 +252,11 @@ def test_both_find_the_same_details_of_real_pages(shared_data: Path) -> None:
         ("<img class=url(--> ", []),
         ("<button><button disabled>", ["button. ", "button. ", ("button", "disabled", "")]),
         ("<a href=/b.html?c.pdf><a href=tel:1>", ["a.href tel:1"]),
+        (
+            "<use href=#star><use xlink:href=#moon>",
+            ["use.href #star", ("use", "xlink:href", "#moon")],
+        ),
+        ("<dialog>a<dialog open>b", ["dialog. ", "dialog. ", ("dialog", "open", "")]),
         ("<a href=/b/c.PDF#d><a href=/v1.25/>", [("a", "href", "/b/c.PDF#d")]),
         (
             "<li class=a title=b><LI CLASS=c>",

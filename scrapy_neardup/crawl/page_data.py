@@ -64,7 +64,8 @@ RULES_OF_BROWSERS = frozenset({"importmap", "speculationrules"})
 TECHNICAL = re.compile(
     r"viewport|charset|generator|robots|googlebot|bingbot|referrer|theme-color|color-scheme|"
     r"format-detection|handheldfriendly|mobileoptimized|x-ua-compatible|"
-    r"date|dc\.date|(?:csrf|msapplication|apple|mobile|fb|google|yandex)\b.*|.*verification",
+    r"date|dc\.date|(?:csrf|msapplication|apple|mobile|fb|google|yandex)\b(?!-(?:itunes|play)-app).*|"
+    r".*verification",
     re.IGNORECASE,
 )
 # Names of what is made anew for each visit or release; only if the value looks drawn, too.
@@ -74,7 +75,7 @@ VOLATILE = re.compile(
 )
 # What says only when a page was last made.
 MADE = re.compile(r".*(?:date_?modified|modified_?(?:time|date)?|updated_time)", re.IGNORECASE)
-DRAWN = re.compile(r"[\w+/=.:-]{16,}")
+DRAWN = re.compile(r"(?!0x[0-9a-fA-F]{40}\Z)[\w+/=.:-]{16,}")  # not where a coin has its contract
 CLOCK = re.compile(
     r"\d{10}|\d{13}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
 )
@@ -95,13 +96,20 @@ NAMING = frozenset(
     )
 )
 # Of these no text is seen.
-HIDDEN = frozenset({"noscript", "template", "style", "text", "tspan", "desc"})
+HIDDEN = frozenset(
+    {"noscript", "template", "style", "text", "tspan", "desc", "foreignobject", "foreignObject"}
+)
 # Classes of entries of a menu that say where the reader is.
 WHERE_YOU_ARE = re.compile(
     r"(?:.*[-_])?(?:active|current|here|trail|open(?:ed)?|expanded)(?:[-_]\w+)*|(?:menu|nav)[-_].*",
     re.IGNORECASE,
 )
-# Arguments that only keep a file from being taken out of a cache.
+# Arguments that only keep a file from being taken out of a cache; of a program's address, as in
+# `/watch?v=` and `/thumb.php?t=`, they may say what is asked for.
+CACHED_FILE = re.compile(
+    r"\.(?:avif|bmp|css|gif|ico|jpe?g|m?js|json|mp[34]|otf|png|svg|ttf|webm|webp|woff2?)\?\S++",
+    re.IGNORECASE,
+)
 UNCACHED = re.compile(
     r"(?<=[?&;])(?:v|ver|_|t|ts|rnd|rand|random|cb|cache_?bust(?:er)?)=[^&#]*&?", re.IGNORECASE
 )
@@ -146,7 +154,7 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
             case "script":
                 unread_chars += _add_script(lines, details, element)
             case "meta":
-                _add_meta(lines, element)
+                _add_meta(lines, details, element)
             case "h1":
                 has_h1 = True
                 if element not in nested:  # else its text is that of the one around it, too
@@ -195,7 +203,7 @@ def _add_details(details: _Lines, body: bytes) -> None:
                 details.append(f"{path} {lasting}", len(path))
         else:
             if "=" in value and len(value) <= AT_ONCE:
-                value = UNCACHED.sub("", value)
+                value = CACHED_FILE.sub(lambda file: UNCACHED.sub("", file[0]), value)
             details.add(path, name, details.unshared(value))
 
 
@@ -447,9 +455,12 @@ def _batched(keys: Iterable[str], n: int) -> Iterator[list[str]]:
         yield part
 
 
-def _add_meta(lines: _Lines, element: etree._Element) -> None:
+def _add_meta(lines: _Lines, details: _Lines, element: etree._Element) -> None:
     name = element.get("property") or element.get("name")
     content = element.get("content")
+    if content and element.get("http-equiv", "").lower() == "refresh":
+        name, content = "refresh", content.partition("=")[2].strip(" \t\"'")
+        lines = details
     if name and content and (len(name) > MAX_KEY or not TECHNICAL.fullmatch(name)):
         lines.add(f"meta.{name}", name, content)
 

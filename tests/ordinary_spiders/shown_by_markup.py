@@ -83,6 +83,28 @@ DETAILS = {
         "//script/text()",
     ),
     "data-island": ("<xml><stock>{n}</stock></xml>", "//stock/text()"),
+    "video-link": (
+        "<a href='https://videos.example/watch?v={letter}Qw4'>Watch</a>",
+        "//main/a/@href",
+    ),
+    "player": (
+        "<iframe src='https://videos.example/embed?v={letter}Qw4'></iframe>",
+        "//iframe/@src",
+    ),
+    "made-image": ("<img src='/thumb.php?t={n}12'>", "//img/@src"),
+    "image-set": ("<img srcset='/a.png?v=1 1x, /{letter}.png?v=1 2x'>", "//img/@srcset"),
+    "symbol": ("<svg><use href='#{letter}-icon'></use></svg>", "//use/@href"),
+    "diagram": ("<svg><foreignObject><p>{letter}</p></foreignObject></svg>", "//svg//p/text()"),
+    "dialog": ("{dialogs}", "//dialog[@open]/@class"),
+    "app": ("<meta name='apple-itunes-app' content='app-id=28{n}00'>", "//main/meta/@content"),
+    "leads-on": (
+        "<meta http-equiv=refresh content='900; url=https://partner.example/{letter}'>",
+        "//main/meta/@content",
+    ),
+    "coin": (
+        "<div data-token='0x6b175474e89094c44da98b954eedeac495271d0{n}'></div>",
+        "//@data-token",
+    ),
     "comment": ("<!-- stock: {n} -->", "//main/comment()"),
 }
 OF_PAGES = [kind for kind in DETAILS if kind != "comment"]  # those often tell how a page was made
@@ -97,6 +119,9 @@ def detail(kind: str, variant: int) -> str:
     shown = ("block" if i == variant else "none" for i in range(4))
     notices = "".join(f"<div style='display: {one}'>Sold out</div>" for one in shown)
     buttons = "".join(f"<button{' disabled' * (i == variant)}>Size {i}</button>" for i in range(4))
+    dialogs = "".join(
+        f"<dialog class=d{i}{' open' * (i == variant)}>Full</dialog>" for i in range(4)
+    )
     cells = "".join(f"<td>{'5.00' * (i == variant)}</td>" for i in range(4))
     return DETAILS[kind][0].format(
         n=variant + 1,
@@ -108,6 +133,7 @@ def detail(kind: str, variant: int) -> str:
         root=("msqrt", "mrow", "mover", "mphantom")[variant],
         word=("One", "Two", "Three", "Four")[variant],
         notices=notices,
+        dialogs=dialogs,
         labels=labels,
         buttons=buttons,
         checkboxes="".join(checkboxes),

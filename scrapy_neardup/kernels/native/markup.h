@@ -284,7 +284,7 @@ static int counts(Kind element, Piece name, Piece value, const Names *attributes
         return element == IS_SPAN || element == IS_MARK || element == IS_CELL ||
                is_showing(name, value);
     case IS_LINK:
-        return leads_away(value, pages);
+        return element == IS_SPAN || leads_away(value, pages);
     default:
         return 1;
     }

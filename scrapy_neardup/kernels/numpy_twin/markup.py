@@ -18,13 +18,13 @@ BLOCKS = (
 )
 # What tells pages apart that read alike: all attributes but SILENT ones, which name, link, size or
 # script elements; of LOOKS those of the small elements SPANS, and any style with one of SHOWING; of
-# LINKS those to no page. And each of MARKS, elements that change what is read in them or may be
-# chosen, and empty CELLS.
+# LINKS those to no page and that to the symbol which `use` shows. And each of MARKS, elements that
+# change what is read in them, may be open or may be chosen, and empty CELLS.
 UNSHOWN = ("base", "head", "html", "link", "meta", "script", "style")
 SPANS = (*("b", "dd", "dt", "em", "i", "li", "p", "rect", "small", "span", "strong", "tr", "use"),)
 CELLS = ("td", "th")
 MARKS = (
-    *("button", "del", "ins", "input", "option", "s", "strike", "sub", "sup"),
+    *("button", "del", "details", "dialog", "ins", "input", "option", "s", "strike", "sub", "sup"),
     *("menclose", "mfrac", "mover", "mphantom", "mroot", "mrow", "msqrt", "msub", "msup", "munder"),
 )
 LOOKS = ("class", "height", "style", "width")
@@ -134,7 +134,7 @@ def _counts(element: str, name: str, value: str) -> bool:
     if name in LOOKS:
         is_small = element in SPANS or element in MARKS or element in CELLS
         return is_small or (name == "style" and any(sign in value for sign in SHOWING))
-    return _leads_away(value) if name in LINKS else name not in SILENT
+    return element in SPANS or _leads_away(value) if name in LINKS else name not in SILENT
 
 
 def _leads_away(link: str) -> bool:
