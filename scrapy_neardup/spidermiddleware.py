@@ -56,7 +56,7 @@ class NearDuplicateSpiderMiddleware:
             async for output in start:
                 if isinstance(output, Request):
                     session.requests.started(output)
-                    if queue is not None:
+                    if queue is not None and not session.requests.is_waited_for(output):
                         queue.starts(output)
                     if session.recrawl is not None:
                         session.attempt("recrawl", session.recrawl.started, output)

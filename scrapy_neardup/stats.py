@@ -262,6 +262,11 @@ FRONTIER_UNSENT = key(
     "read again",
 )
 
+START_MESSAGES_RETURNED = key(
+    "start_messages/returned",
+    "start URLs that workers which died had taken from the `redis_key` of a scrapy-redis spider",
+)
+
 LEDGER_RECORDED = key("ledger/recorded", "decisions written to the ledger")
 LEDGER_LOST = key("ledger/lost", "decisions that could not be written to the ledger")
 

@@ -2,6 +2,7 @@
 
     python -m tests.fleet_crash --kills 300
     python -m tests.fleet_crash --kills 20 --recrawl
+    python -m tests.fleet_crash --kills 20 --scheduler redis-spider
     python -m tests.fleet_crash --kills 20 --scheduler scrapy-redis
 
 A campaign is one crawl of a site on several hosts by four workers, which are processes. Each that
@@ -9,9 +10,12 @@ is killed (SIGKILL) is replaced by a new one; the server, which has an append-on
 again. Some workers are stopped (SIGSTOP) for longer than their lease, and go on. They write down, a
 line at a time, which pages they fetched and which items left the pipelines. In the end every
 content has to be among these, and no more of them twice than the workers that were killed or
-paused had under way. With scrapy-redis's scheduler what is lost is only counted. With --recrawl the
-site is crawled under NEARDUP_RECRAWL, and twice more: at once, when no page is due, so that each is
-to be reached and none kept; and when every third content is another one, which has to be kept.
+paused had under way. With scrapy-redis's scheduler what is lost is only counted. Spiders of
+scrapy-redis (redis-spider…) take half of the pages, to which no link leads, from a key.
+
+With --recrawl the site is crawled under NEARDUP_RECRAWL, and twice more: at once, when no page is
+due, so that each is to be reached and none kept; and when every third content is another one, which
+has to be kept.
 """
 
 import argparse
@@ -54,7 +58,9 @@ CONCURRENT = 8
 PATIENCE_S = 180.0
 LINKS = "X-Links"
 PAUSE_S = LEASE_S + 1
-TOLD = tuple(f"neardup/{what}/" for what in ("frontier", "errors", "requests", "recrawl"))
+TOLD = tuple(
+    f"neardup/{what}/" for what in ("frontier", "errors", "start_messages", "requests", "recrawl")
+)
 SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_neardup.NearDupAddon": 500},
     "DOWNLOADER_MIDDLEWARES": {"tests.fleet_crash.Recorder": 140},
@@ -65,15 +71,27 @@ SETTINGS: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
     "LOG_LEVEL": "ERROR",
 }
-SCHEDULERS: dict[str, dict[str, Any]] = {
-    "fleet": {"SCHEDULER": "scrapy_neardup.scheduler.FleetScheduler"},
-    "scrapy-redis": {
-        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
-        "SCHEDULER_PERSIST": True,
-        "SCHEDULER_IDLE_BEFORE_CLOSE": 5,
-        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
-    },
+FLEET = {"SCHEDULER": "scrapy_neardup.scheduler.FleetScheduler"}
+SCRAPY_REDIS = {
+    "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+    "SCHEDULER_PERSIST": True,
+    "SCHEDULER_IDLE_BEFORE_CLOSE": 5,
+    "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
 }
+FIFO = {"SCHEDULER_QUEUE_CLASS": "scrapy_redis.queue.FifoQueue"}
+MESSAGES = {"MAX_IDLE_TIME_BEFORE_CLOSE": 10}
+SCHEDULERS: dict[str, dict[str, Any]] = {
+    "fleet": FLEET,
+    "redis-spider": FLEET | MESSAGES,
+    "redis-spider-fifo": FLEET | MESSAGES | FIFO | {"REDIS_START_URLS_AS_SET": True},
+    "redis-spider-alone": MESSAGES,  # with Scrapy's scheduler
+    "scrapy-redis": SCRAPY_REDIS,
+    "scrapy-redis-fifo": SCRAPY_REDIS | FIFO,
+    "scrapy-redis-spider": SCRAPY_REDIS | MESSAGES,
+}
+LOSING = ("scrapy-redis", "scrapy-redis-fifo", "scrapy-redis-spider")
+START_KEY = "start"
+N_LINKED = N_PAGES // 2  # pages of each host that links lead to, where the others are messages
 
 
 def content_of(host: int, number: int) -> str:
@@ -175,6 +193,32 @@ class EveryPage(Spider):
         yield from response.follow_all((response.headers[LINKS] or b"").decode().split())
 
 
+def every_message() -> type[Spider]:
+    """A spider of scrapy-redis's, which takes half of the pages from a key."""
+    from scrapy_redis.spiders import RedisSpider
+
+    class EveryMessage(RedisSpider):
+        name = "every message"
+        redis_key = START_KEY
+
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield {"url": response.url}
+            links = (response.headers[LINKS] or b"").decode().split()
+            yield from response.follow_all(link for link in links if is_linked(link))
+
+    return EveryMessage
+
+
+def is_linked(url: str) -> bool:
+    return 0 < int(url.rpartition("/")[2]) < N_LINKED
+
+
+def messages(port: int) -> list[str]:
+    pages = [(h, n) for n in range(N_PAGES) for h in range(N_HOSTS)]
+    urls = [f"{address(h, port)}/{n}" for h, n in pages]
+    return [url for url in urls if not is_linked(url)]
+
+
 class Diary:
     """What happens, a line at a time; each line is whole, whatever ends the process."""
 
@@ -240,7 +284,10 @@ class Child:
                 fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
                 os.dup2(fd, sys.stderr.fileno())
                 process = AsyncCrawlerProcess(SETTINGS | settings | {"BEAT": beat})
-                process.crawl(EveryPage, root=root)
+                if "MAX_IDLE_TIME_BEFORE_CLOSE" in settings:
+                    process.crawl(every_message())
+                else:
+                    process.crawl(EveryPage, root=root)
                 process.start()
             except BaseException:
                 traceback.print_exc()
@@ -286,9 +333,16 @@ class Campaign:
                 if self.waits_for(rng.randrange(MAX_BEATS)):
                     self.strike(rng)
             self.waits_for(sys.maxsize)
+            if self.messages_left():  # taken by workers that were killed when the others ended
+                self.join()
+                self.waits_for(sys.maxsize)
         finally:
             for worker in self.workers:
                 worker.kill()
+
+    def messages_left(self) -> bool:
+        keys = f"{START_KEY} {START_KEY}:taken"
+        return self.server.command("EXISTS", keys) != ":0\r\n"
 
     def join(self) -> None:
         settings = self.settings | {"DIARY": str(self.folder / "diary")}
@@ -362,11 +416,20 @@ def check(campaign: Campaign, counts: Counter[str], n_copies: int) -> None:
     folder = campaign.folder
     assert not counts["lost"] + counts["unreached"], f"lost: see {folder}"
     n_interrupted = campaign.kills.total() + campaign.kills["server"] * (N_WORKERS - 1)
-    most = n_interrupted * CONCURRENT + n_copies
+    most = n_interrupted * 2 * CONCURRENT + n_copies  # under way, and messages
     assert counts["twice"] <= most, f"kept twice: {counts['twice']}; see {folder}"
     assert not counts["errors/frontier"], f"errors: see {folder}"
+    assert not campaign.messages_left(), f"messages left: see {folder}"
     assert not counts["errors/recrawl"], f"errors: see {folder}"
     assert not counts["recrawl/gone"] + counts["recrawl/moved"], f"gone: see {folder}"
+
+
+def push_messages(server: RunningServer, scheduler: str, port: int) -> None:
+    """Let the spiders of scrapy-redis have something to begin with."""
+    if "MAX_IDLE_TIME_BEFORE_CLOSE" in SCHEDULERS[scheduler]:
+        push = "SADD" if "REDIS_START_URLS_AS_SET" in SCHEDULERS[scheduler] else "RPUSH"
+        for message in messages(port):
+            server.command(push, START_KEY, message)
 
 
 def say(*words: object) -> None:
@@ -400,11 +463,12 @@ def main() -> None:
                 stack.callback(server.kill)
                 settings = {"NEARDUP_BACKEND": server.url, "REDIS_URL": server.url}
                 settings |= SCHEDULERS[options.scheduler]
+                push_messages(server, options.scheduler, port)
                 for crawl in AGAIN if options.recrawl else ONCE:
                     day.value = crawl.day
                     started = settings | crawl.settings
                     campaign = Campaign(folder, server, started, address(0, port) + "/0")
-                    campaign.kills_to_the_end = options.scheduler != "fleet"
+                    campaign.kills_to_the_end = options.scheduler in LOSING
                     campaign.run(rng, min(options.each, options.kills - kills.total()))
                     diary = folder / "diary"
                     counts = judge(diary.read_text().splitlines(), crawl.is_wanted)
@@ -412,7 +476,7 @@ def main() -> None:
                     kills += campaign.kills
                     sum_ += counts
                     say(dict(campaign.kills), dict(counts))
-                    if options.scheduler == "fleet":
+                    if options.scheduler not in LOSING:
                         check(campaign, counts, n_changed_copies() if day.value else 0)
             shutil.rmtree(folder)
     finally:

@@ -49,8 +49,8 @@ class Advice:
             "neardup: SCHEDULER=%s shares its queue between workers. If it forgets a request when "
             "a worker takes it, as scrapy-redis does, requests taken by a worker that is killed "
             "are lost, and so are the pages behind them. With SCHEDULER="
-            "'scrapy_neardup.scheduler.FleetScheduler' nothing is lost. See docs/fleet.md, Who "
-            "gives out the requests",
+            "'scrapy_neardup.scheduler.FleetScheduler' nothing is lost, and scrapy-redis's spiders "
+            "stay as they are. See docs/fleet.md, Who gives out the requests",
             scheduler,
         )
 
@@ -62,6 +62,15 @@ class Advice:
             "fetches what waited in it. Keep the folder until the job has ended, leave JOBDIR "
             "out, or set SCHEDULER='scrapy_neardup.scheduler.FleetScheduler'",
             folder,
+        )
+
+    def start_urls_are_taken(self, spider: str) -> None:
+        """The spider is one of scrapy-redis's, and takes its start URLs in a way of its own."""
+        logger.warning(
+            "neardup: %s takes start URLs from redis_key in a way of its own (next_requests or "
+            "fetch_data is not scrapy-redis's). Those that a worker has taken are lost if it is "
+            "killed. Override make_request_from_data instead",
+            spider,
         )
 
     def only_watches(self) -> None:

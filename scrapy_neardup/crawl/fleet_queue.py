@@ -57,10 +57,12 @@ class FleetQueue:
     """What FleetScheduler has in the place of a queue on disk. For the loop's thread.
 
     `keep_here` gets requests that the server refuses for good: they stay with this worker.
+    `feed` is called while nothing waits, here or on the server, and other workers are busy.
     """
 
     keep_here: Callable[[Request], object]
     has_kept: Callable[[], bool]  # whether any of them waits
+    feed: Callable[[], object] | None = None
 
     def __init__(
         self,
@@ -405,6 +407,13 @@ class FleetQueue:
         self._is_over = was_idle and given.is_over and not given.requests
         if given.requests or self._is_over:
             self._wake_engine()
+        elif was_idle and not given.n_waiting and self.feed is not None:
+            self._feed(self.feed)
+
+    def _feed(self, feed: Callable[[], object]) -> None:
+        assert self._crawler.engine
+        if not self._crawler.engine.needs_backout():
+            self._attempt("start_messages", feed)
 
     def _set_aside(self, rows: list[QueuedRequest]) -> None:
         """Leave requests to the next run that cannot be made, unless they are found anew."""

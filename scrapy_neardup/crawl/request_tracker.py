@@ -94,6 +94,10 @@ class RequestTracker:
         request.meta[TRACE] = (dont_filter, *request.meta[TRACE][1:])
         return is_copy
 
+    def is_waited_for(self, request: Request) -> bool:
+        """Whether a page, or what stands for one, waits for a request."""
+        return self._found_on(request) is not None
+
     def again(self, request: Request, page: int) -> None:
         """Request a page once more, which goes on waiting until that is done."""
         assert self._crawler.engine

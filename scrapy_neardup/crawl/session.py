@@ -13,10 +13,8 @@ from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.extensions.feedexport import FeedExporter
-from scrapy.squeues import FifoMemoryQueue
 from scrapy.utils.asyncio import AsyncioLoopingCall, create_looping_call
 from scrapy.utils.job import job_dir
-from scrapy.utils.misc import load_object
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import garbage, gauges, output_tasks
@@ -47,6 +45,13 @@ from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.recrawl import FLUSH_INTERVAL_S, Recrawl
 from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.resources import Resources, joins_fleet, queues_by_us, shares_queue
+from scrapy_neardup.crawl.scrapy_redis import (
+    is_oldest_first,
+    refuse_to_forget_requests,
+    refuse_to_leave_queue,
+    takes_messages,
+    takes_them_its_own_way,
+)
 from scrapy_neardup.crawl.seen_urls import SeenUrls, is_inspection
 from scrapy_neardup.crawl.soft_404 import SoftNotFound
 from scrapy_neardup.crawl.url_deferral import UrlDeferral
@@ -62,6 +67,7 @@ if TYPE_CHECKING:
     from twisted.internet.task import LoopingCall
 
     from scrapy_neardup.crawl.fleet_queue import FleetQueue
+    from scrapy_neardup.crawl.start_messages import StartMessages
     from scrapy_neardup.fleet.worker import FleetWorker
 
 logger = logging.getLogger(__name__)
@@ -81,6 +87,7 @@ class CrawlSession:
     advice    what the log tells the person who runs the crawl
     disk_queues  the frontier, where the crawl's queue is ours
     fleet_queue  the queue that the workers share, under FleetScheduler
+    start_messages  start URLs of scrapy-redis's spiders, in a fleet that loses no requests
     recrawl   compares pages with their earlier selves, under NEARDUP_RECRAWL
 
     A crawl that is cut off without a signal gives back lock, threads, files and sockets when
@@ -92,6 +99,7 @@ class CrawlSession:
     pages: CrawledPages
     disk_queues: DiskQueues | None
     fleet_queue: FleetQueue | None = None
+    start_messages: StartMessages | None = None
     recrawl: Recrawl | None = None
 
     def __init__(self, crawler: Crawler) -> None:
@@ -178,6 +186,7 @@ class CrawlSession:
         self.urls = self._make_seen_urls()
         self.disk_queues = self._make_disk_queues()
         self.fleet_queue = self._make_fleet_queue()
+        self.start_messages = self._make_start_messages()
         self.items = self._make_item_judge()
         judge = self._make_page_judge()
         self.recrawl = self._make_recrawl(judge)
@@ -205,9 +214,16 @@ class CrawlSession:
             subscribe(RowKeptInPart, after(fleet.keep) if by_data else fleet.drop)
             subscribe(RowForgotten, fleet.drop)
             subscribe(RowPending, fleet.drop)
+        subscribe(LeaseEnded, after(self._lease_ended))
+
+    def _lease_ended(self, lease: int) -> None:
+        """All that a request led to is done: who keeps it need not any more."""
+        if self.start_messages is not None and self.start_messages.has(lease):
+            self.start_messages.done(lease)
+            return
         for queue in (self._resources.frontier, self.fleet_queue):
             if queue is not None:
-                subscribe(LeaseEnded, after(queue.done))
+                queue.done(lease)
 
     def _resumed_lifecycle(self) -> PageLifecycle:
         lifecycle, state = PageLifecycle(), self.state
@@ -331,11 +347,34 @@ class CrawlSession:
             if self._resources.frontier is not None and self._folder is not None:
                 self.advice.queue_is_elsewhere(self._folder.parent)
             return None
-        memory_queue = load_object(crawler.settings["SCHEDULER_MEMORY_QUEUE"])
-        newest_first = not issubclass(memory_queue, FifoMemoryQueue)
         return FleetQueue(
-            fleet, crawler, self.requests, self.urls, self.attempt, self.count, newest_first
+            fleet,
+            crawler,
+            self.requests,
+            self.urls,
+            self.attempt,
+            self.count,
+            newest_first=not is_oldest_first(crawler),
         )
+
+    def _make_start_messages(self) -> StartMessages | None:
+        fleet, spider = self._fleet, self._crawler.spider
+        if fleet is None or shares_queue(self._crawler):
+            return None
+        if not takes_messages(spider):
+            return None
+        if takes_them_its_own_way(spider):
+            self.advice.start_urls_are_taken(type(spider).__name__)
+            return None
+        from scrapy_neardup.crawl.start_messages import StartMessages
+
+        messages = StartMessages(
+            spider, fleet, self.requests, self.lifecycle, self._effects, self.attempt, self.count
+        )
+        if self.fleet_queue is not None:
+            refuse_to_leave_queue(spider, self.attempt)
+            self.fleet_queue.feed = spider.schedule_next_requests
+        return messages
 
     def _make_item_judge(self) -> ItemJudge:
         items = ItemJudge(self.settings, self.state, self._fleet, self.attempt, self.count)
@@ -397,6 +436,7 @@ class CrawlSession:
                 f"SCHEDULER={self._crawler.settings['SCHEDULER']} shares its queue on the server "
                 f"of NEARDUP_BACKEND, which is not set. Set it, or leave SCHEDULER alone"
             )
+        refuse_to_forget_requests(self._crawler)
 
     # --- from the spider's start to its end
 
@@ -489,6 +529,8 @@ class CrawlSession:
         try:
             self._save_and_report()
         finally:
+            if self.start_messages is not None:
+                self.start_messages.close()
             if self.fleet_queue is not None:
                 self.fleet_queue.leave(self._reason == "finished")
             if self._fleet is not None:  # it may be slow, but not long

@@ -211,6 +211,15 @@ class FleetWorker:
         """The run of visits that this worker takes part in; 0 without NEARDUP_RECRAWL."""
         return 0 if self._visits is None else self._visits.shared_run
 
+    @property
+    def name(self) -> str:
+        """By which other workers may ask whether this one is alive."""
+        return self._worker.hex()
+
+    def ask_alive(self, name: str) -> Future[Any]:
+        """Ask whether a worker of this fleet is alive."""
+        return self._link.ask(self._questions.is_alive(bytes.fromhex(name)))
+
     def frontier(self, spider: str) -> SharedFrontier:
         """The requests that the workers of a spider share."""
         prefix = self._membership.prefix
