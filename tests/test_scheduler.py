@@ -394,6 +394,34 @@ def test_a_server_that_may_evict_requests_is_refused(policy: str, mock_site: Moc
         assert run(server, mock_site.url("/page/1")).stats["finish_reason"] == "finished"
 
 
+class Evicting(Links):
+    """The server may evict requests from the first page on, and does."""
+
+    server: RunningServer
+    eviction: str  # what has the effect of one
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        if response.url.endswith("/hub"):
+            self.server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+            self.server.command("CONFIG", "SET", "maxmemory", "100mb")
+            self.server.command(self.eviction, "{neardup}:q:s:links:n")
+        yield from super().parse(response)
+
+
+@pytest.mark.parametrize("eviction", ["DEL", "INCR"])  # nothing waits, or more than is there
+def test_a_crawl_whose_server_begins_to_evict_requests_ends_and_says_so(
+    eviction: str, server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Now(Evicting):
+        pass
+
+    Now.server, Now.eviction = server, eviction
+    outcome = run(server, hub(mock_site, "/page/1"), Now)
+    assert kept(outcome, mock_site) == Counter(["/hub", "/page/1"])
+    assert outcome.stats["finish_reason"] == "requests_lost"
+    assert "maxmemory-policy of the server of NEARDUP_BACKEND has become allkeys-lru" in caplog.text
+
+
 def test_a_worker_that_may_not_ask_whether_requests_are_evicted_says_so(
     server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -47,6 +47,7 @@ AHEAD_OF_A_HOST = 2  # times as many of a host in hand as are downloaded at once
 DEFAULT_AHEAD = 16  # requests taken ahead, where CONCURRENT_REQUESTS is 0
 CLOSING_S = 5.0  # to push what was found last
 ASK_AGAIN = 3  # what START answers where it is not done
+CHECKED_EVERY = 20  # rounds without anything to do: whether the server may evict requests
 
 Unsent = tuple[QueuedRequest, Request]
 Push = tuple[list[Unsent], Future[list[int]]]  # the second: whether each is new to the server
@@ -101,6 +102,8 @@ class FleetQueue:
         self._n_left = 0  # requests of other workers that wait for the next run
         self._is_refused = False  # whether the server refused for good to give requests
         self._went_back = False  # whether the server has forgotten what it had answered
+        self._n_idle = 0  # rounds since there was anything to do
+        self._may_evict = False  # whether the server may evict requests since the crawl began
         self._timer = create_looping_call(self._look)
         crawler.signals.connect(self.spider_idle, signal=signals.spider_idle)
 
@@ -184,7 +187,7 @@ class FleetQueue:
     @property
     def is_over(self) -> bool:
         """Whether nothing waits, here or on the server, and no worker has anything under way."""
-        gives_none = self._is_over or self._is_refused or self._frontier.is_left
+        gives_none = self._is_over or self._ends_early or self._frontier.is_left
         return not len(self) and gives_none
 
     async def close(self) -> None:
@@ -255,7 +258,12 @@ class FleetQueue:
     @property
     def _has_lost(self) -> bool:
         has_gone = self._went_back or self._fleet.n_restored or self._frontier.is_left
-        return bool(self._n_lost or self._is_refused or has_gone)
+        return bool(self._n_lost or self._ends_early or has_gone)
+
+    @property
+    def _ends_early(self) -> bool:
+        """Whether what waits on the server is not asked for any more."""
+        return self._is_refused or self._may_evict
 
     # --- rounds: one at a time, each one round trip
 
@@ -313,8 +321,27 @@ class FleetQueue:
         self._is_refused = False
         self._note_loss()
         self._owned -= released
+        await self._check_eviction_again(given, was_idle)
         self._given(given, was_idle)
         return not n_unanswered and self._has_work and bool(given.requests or pushes)
+
+    async def _check_eviction_again(self, given: Given, was_idle: bool) -> None:
+        """Before the crawl ends, and while it waits: what was evicted may be waited for in vain."""
+        self._n_idle = self._n_idle + 1 if was_idle and not given.requests else 0
+        ends = bool(self._n_idle) and given.is_over and not self._is_over
+        if self._may_evict or not (ends or self._n_idle % CHECKED_EVERY == 1):
+            return
+        with suppress(Unanswered):
+            policy = await answer_of(self._frontier.eviction())
+            self._may_evict = policy not in ("", "?")
+        if self._may_evict:
+            logger.warning(
+                "neardup: maxmemory-policy of the server of NEARDUP_BACKEND has become %s: it may "
+                "have evicted requests that waited. This worker makes those that it has, and ends "
+                "as %r. Set noeviction, and start the crawl again, under another "
+                "NEARDUP_BACKEND_PREFIX if it was full",
+                *(policy, REASON),
+            )
 
     def _push(self) -> list[Push]:
         self._sending = [self._unsent.popleft() for _ in range(self._n_to_send)]
@@ -405,7 +432,7 @@ class FleetQueue:
         self._count(stats.FRONTIER_RETURNED, given.n_returned)
         self._note_lost(given)
         self._is_over = was_idle and given.is_over and not given.requests
-        if given.requests or self._is_over:
+        if given.requests or self.is_over:
             self._wake_engine()
         elif was_idle and not given.n_waiting and self.feed is not None:
             self._feed(self.feed)
