@@ -394,6 +394,87 @@ def test_a_server_that_may_evict_requests_is_refused(policy: str, mock_site: Moc
         assert run(server, mock_site.url("/page/1")).stats["finish_reason"] == "finished"
 
 
+class Sharing(Links):
+    """Gives the requests of a page one dict, or each its own."""
+
+    is_shared: bool
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        shared: dict[str, Any] = {}
+        for link in response.css("a"):
+            item = shared if self.is_shared else {}
+            yield response.follow(link, meta={"item": item, "cookiejar": [1]})
+        yield {"url": response.url}
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_requests_that_share_a_dict_are_warned_of(
+    is_shared: bool, server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Now(Sharing):
+        pass
+
+    Now.is_shared = is_shared
+    run(server, hub(mock_site, "/page/1", "/page/2", "/page/3"), Now)
+    assert caplog.text.count("requests share the dict under 'item'") == is_shared
+
+
+def stopped(server: RunningServer, site: MockSite, folder: Path) -> str:
+    """A crawl with a state folder is stopped while requests wait on the server; its root."""
+    root = hub(site, *(f"/page/{n}" for n in range(10)))
+    options = {"CLOSESPIDER_ITEMCOUNT": 2, "NEARDUP_STATE_DIR": str(folder)}
+    run(server, root, **options, CONCURRENT_REQUESTS=1)
+    return root
+
+
+@pytest.mark.parametrize("other", [{"NEARDUP_BACKEND_PREFIX": "other"}, {"NEARDUP_BACKEND": None}])
+def test_a_folder_whose_links_wait_in_another_queue_is_refused(
+    other: dict[str, Any], server: RunningServer, mock_site: MockSite, tmp_path: Path
+) -> None:
+    root, folder = stopped(server, mock_site, tmp_path), {"NEARDUP_STATE_DIR": str(tmp_path)}
+    if "NEARDUP_BACKEND" in other:
+        other = other | {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
+    with pytest.raises(SettingsError, match="calls pages seen whose links waited in the queue"):
+        run(server, root, **folder, **other)
+    outcome = run(server, root, **folder)
+    assert outcome.stats["finish_reason"] == "finished"
+    assert all(mock_site.gets(f"/page/{n}") == 1 for n in range(10))
+    assert run(server, root, **folder, **other).stats["finish_reason"] == "finished"
+
+
+def test_a_folder_whose_links_waited_in_a_queue_that_was_wiped_is_refused(
+    server: RunningServer, mock_site: MockSite, tmp_path: Path
+) -> None:
+    root, folder = stopped(server, mock_site, tmp_path), {"NEARDUP_STATE_DIR": str(tmp_path)}
+    server.command("FLUSHALL")
+    with pytest.raises(SettingsError, match="do not have it, or not any more"):
+        run(server, root, **folder)
+
+
+class Wiped(Links):
+    """The server loses all that it has once it was read that the first page is done."""
+
+    server: RunningServer
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        if response.url.endswith("/page/1"):
+            self.server.command("FLUSHALL")
+        yield from super().parse(response)
+
+
+def test_a_folder_whose_links_waited_in_a_queue_that_was_wiped_meanwhile_is_refused(
+    server: RunningServer, mock_site: MockSite, tmp_path: Path
+) -> None:
+    class Now(Wiped):
+        pass
+
+    Now.server = server
+    root, folder = hub(mock_site, "/page/1"), {"NEARDUP_STATE_DIR": str(tmp_path)}
+    assert run(server, root, Now, **folder).stats["finish_reason"] == "requests_lost"
+    with pytest.raises(SettingsError, match="that queue has lost requests"):
+        run(server, root, **folder)
+
+
 class Evicting(Links):
     """The server may evict requests from the first page on, and does."""
 

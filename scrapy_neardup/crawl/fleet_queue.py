@@ -32,6 +32,7 @@ from scrapy_neardup.crawl.lost_requests import REASON
 from scrapy_neardup.crawl.request_json import request_from_json, request_to_json
 from scrapy_neardup.crawl.request_tracker import RequestTracker, stored_fields
 from scrapy_neardup.crawl.seen_urls import SeenUrls
+from scrapy_neardup.crawl.shared_values import SharedValues
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet.frontier import Given, QueuedRequest, SharedFrontier
 from scrapy_neardup.fleet.futures import answer_of, pause
@@ -98,6 +99,7 @@ class FleetQueue:
         self._has_started = False  # whether we have made them all
         self._starting: WeakSet[Request] = WeakSet()  # start requests that are not packed yet
         self._n_named: Counter[bytes] = Counter()  # how many had a name but for their number
+        self._shared_values = SharedValues()
         self._n_lost = 0
         self._n_left = 0  # requests of other workers that wait for the next run
         self._is_refused = False  # whether the server refused for good to give requests
@@ -138,6 +140,7 @@ class FleetQueue:
         if self._frontier.is_left:
             raise ValueError("the worker has left its fleet")
         self._unsent.append((self._packed(request), request))
+        self._shared_values.add(request)
         self._is_over = False
         self._look()
 
@@ -219,14 +222,24 @@ class FleetQueue:
     def leave(self, finished: bool) -> None:
         """The crawl has ended, and all that it completed is told."""
         self._frontier.leave(len(self._leases), finished, self._has_lost)
-        if finished and (n_left := self._n_left + len(self._leases)):
-            self._count(stats.FRONTIER_LEFT, n_left)
+        if finished and self.n_left:
+            self._count(stats.FRONTIER_LEFT, self.n_left)
             logger.warning(
                 "neardup: %d requests stay on the server of NEARDUP_BACKEND for the next run of "
                 "this spider: their pages or downloads failed, or six workers in a row stopped or "
                 "died while they had one. Start the crawl again to make them",
-                n_left,
+                self.n_left,
             )
+
+    @property
+    def n_left(self) -> int:
+        """Requests that wait for the next run, once the crawl has ended."""
+        return self._n_left + len(self._leases)
+
+    @property
+    def has_forgotten(self) -> bool:
+        """Whether the server has lost requests that it had."""
+        return bool(self._went_back or self._may_evict or self._fleet.n_restored)
 
     async def begin(self) -> None:
         """Begin a run, or take part in one; waits for the server."""

@@ -41,6 +41,7 @@ from scrapy_neardup.crawl.page_lifecycle import (
     RowPending,
 )
 from scrapy_neardup.crawl.pages import CrawledPages
+from scrapy_neardup.crawl.queue_mark import QueueMark
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.recrawl import FLUSH_INTERVAL_S, Recrawl
 from scrapy_neardup.crawl.request_tracker import RequestTracker
@@ -173,6 +174,24 @@ class CrawlSession:
             self.advice.queue_is_shared(crawler.settings["SCHEDULER"])
         resources.open(settings, crawler, self._folder, self.recorder, self.attempt)
         self.state, self._fleet = resources.hold.state, resources.fleet
+        self._queue_mark = self._checked_mark()
+
+    def _checked_mark(self) -> QueueMark | None:
+        """What the folder says of a fleet's queue. Raises SettingsError where that is not there.
+
+        Under NEARDUP_RECRAWL a folder hides no page.
+        """
+        if self._folder is None or self._resources.visits is not None:
+            return None
+        mark, fleet = QueueMark(self._folder), self._fleet
+        shares = fleet is not None and shares_requests(self._crawler)
+        if fleet is None or not shares:
+            mark.check(None)
+        elif fleet.epoch is not None:  # the server answered
+            mark.check(fleet.epoch)
+            if not self.state.is_guest:
+                mark.set(self._crawler.spidercls.name or "", fleet.epoch)
+        return mark if shares and not self.state.is_guest else None
 
     def _make_collaborators(self) -> None:
         """What the components work with, each after those that it needs."""
@@ -558,6 +577,7 @@ class CrawlSession:
         # Pages whose items were not stored have to be found again, as after a crash, and so has
         # what a queue of Scrapy's lost.
         cleanly = not self.delivery and not self._lost_requests.n
+        self.attempt("state", self._mark_queue)
         self._end_job(cleanly)
         self._close_visits()
         if self._resources.hold.is_shared():
@@ -570,6 +590,17 @@ class CrawlSession:
         self._exchange_rules()
         self.attempt("learn", self.learning.save)
         self.attempt("learn", self.skipping.sync)
+
+    def _mark_queue(self) -> None:
+        """Note in the folder whether requests are left in the fleet's queue, or were lost there."""
+        mark, queue = self._queue_mark, self.fleet_queue
+        if mark is None or queue is None:
+            return
+        spider = self._crawler.spidercls.name or ""
+        if queue.has_forgotten:
+            mark.set(spider, None)
+        elif self._reason == "finished" and not queue.n_left:
+            mark.remove(spider)
 
     def _end_job(self, cleanly: bool) -> None:
         job = self._resources.job

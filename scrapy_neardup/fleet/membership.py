@@ -42,6 +42,7 @@ class Membership:
     prefix      NEARDUP_BACKEND_PREFIX
     lost_data   whether the server has lost what it was told; reset by whoever tells it again
     n_restored  how often that was noticed
+    epoch       of the fleet on the server; None until that has answered
     """
 
     def __init__(self, prefix: str, secret: str, identity: Mapping[str, Any]) -> None:
@@ -50,7 +51,7 @@ class Membership:
         self._secret = secret
         self._identity = json.dumps(dict(identity), sort_keys=True)
         self._digest = blake2b(self._identity.encode(), digest_size=EPOCH_BYTES).digest()
-        self._epoch: bytes | None = None  # None until the server has answered
+        self.epoch: bytes | None = None
         self.lost_data = False
         self.n_restored = 0
         self.ask: Callable[[Call], Any] | None = None  # how to call the server from a beat
@@ -80,9 +81,9 @@ class Membership:
                 f"Give all workers the same settings and the same version of scrapy-neardup, or "
                 f"another prefix"
             )
-        if self._epoch not in (None, epoch):
+        if self.epoch not in (None, epoch):
             self._note_loss()
-        self._epoch = epoch
+        self.epoch = epoch
         return True
 
     def _note_loss(self) -> None:

@@ -212,6 +212,11 @@ class FleetWorker:
         return 0 if self._visits is None else self._visits.shared_run
 
     @property
+    def epoch(self) -> bytes | None:
+        """What tells this fleet from any other, or one whose server lost all; None: not known."""
+        return self._membership.epoch
+
+    @property
     def name(self) -> str:
         """By which other workers may ask whether this one is alive."""
         return self._worker.hex()
