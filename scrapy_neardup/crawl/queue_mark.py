@@ -20,11 +20,11 @@ class QueueMark:
     """The mark in one folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises OSError, ValueError."""
+        """Raises OSError."""
         self._path = folder / NAME
         self._epochs: dict[str, str] = {}
         if self._path.exists():
-            self._epochs = dict(json.loads(self._path.read_bytes()))
+            self._epochs = _read(self._path)
 
     def check(self, epoch: bytes | None) -> None:
         """Raise SettingsError unless the queue is that of a fleet; None: the crawl has none."""
@@ -52,6 +52,14 @@ class QueueMark:
         if epochs != self._epochs:
             self._epochs = epochs
             write_atomically(self._path, [json.dumps(epochs).encode()])
+
+
+def _read(path: Path) -> dict[str, str]:
+    """What a mark says; of one that cannot be read, that requests are lost. Raises OSError."""
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except (ValueError, TypeError, RecursionError):
+        return {"?": LOST}
 
 
 def _where(marked: str, is_alone: bool) -> str:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -377,7 +377,8 @@ class CrawlSession:
         )
 
     def _make_start_messages(self) -> StartMessages | None:
-        fleet, spider = self._fleet, self._crawler.spider
+        fleet = self._fleet
+        spider: Any = self._crawler.spider  # of scrapy-redis, which has no types
         if fleet is None or shares_queue(self._crawler):
             return None
         if not takes_messages(spider):
