@@ -22,7 +22,7 @@ from test_offline_dedup import STOPPED_BY, lines, rows, warc_record
 from scrapy_neardup.commands import WRONG_USE, main
 from scrapy_neardup.offline.dedup.copies import Member, chosen
 from scrapy_neardup.offline.dedup.deciding import Place
-from scrapy_neardup.offline.dedup.traits import Traits, canonical_in, seconds_of
+from scrapy_neardup.offline.dedup.traits import Traits, canonical_in, seconds_of, status_of
 
 pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
 
@@ -83,6 +83,28 @@ def test_copies_whose_date_cannot_be_read_are_counted(tmp_path: Path) -> None:
         assert run(tmp_path / keep, source, "--keep", keep) == 0
         summary = json.loads((tmp_path / keep / "summary.json").read_text())
         assert summary["others"].get("copies_without_date", 0) == n_undated
+
+
+HOSTILE = {
+    "long": "9" * 5_000,
+    "power": "\N{SUPERSCRIPT TWO}",
+    "object": {"code": 200},
+    "infinite": 1e400,
+    "list": [200],
+}
+
+
+@pytest.mark.parametrize("status", HOSTILE.values(), ids=HOSTILE)
+def test_a_status_that_is_none_ends_no_run(tmp_path: Path, status: object) -> None:
+    table = [{**row, "status": status if row["id"] == 2 else row["status"]} for row in copies()]
+    source = written(tmp_path / "a.jsonl", table)
+    assert run(tmp_path / "out", source, "--keep", "best") == 0
+    assert [row["id"] for row in kept_rows(tmp_path / "out")] == [2]
+
+
+def test_a_status_is_read_as_tables_with_gaps_have_it() -> None:
+    found = [status_of(value) for value in (200, "404", 200.0, "301.0", None, float("nan"), True)]
+    assert found == [200, 404, 200, 301, None, None, None]
 
 
 def test_a_canonical_url_that_is_no_copy_decides_nothing(tmp_path: Path) -> None:
@@ -209,6 +231,19 @@ def test_columns_of_parquet_decide_which_copy_is_kept(tmp_path: Path) -> None:
         assert run(out, tmp_path / "a.parquet", "--keep", keep) == 0
         (path,) = (out / "kept").iterdir()
         assert pq.read_table(path)["id"].to_pylist() == [id]
+
+
+def test_dates_of_a_time_zone_that_nobody_knows_end_no_run(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.Table.from_pylist([{**row, "date": None} for row in copies()])
+    dates = pa.array([10**9 * n for n in range(len(table))], pa.timestamp("ns", "No/Where"))
+    table = table.set_column(table.column_names.index("date"), "date", dates)
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert run(tmp_path / "out", tmp_path / "a.parquet", "--keep", "newest") == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (summary["kept"], summary["others"]["copies_without_date"]) == (1, 4)
 
 
 def as_it_is(out: Path) -> dict[str, bytes]:

@@ -20,6 +20,7 @@ LINK = re.compile(rb"<link\b[^<>]{0,4096}+>", re.IGNORECASE)
 REL = re.compile(rb"\brel\s*+=\s*+(?:[\"']\s*+)?canonical\b", re.IGNORECASE)
 HREF = re.compile(rb"\bhref\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
 HEAD_BYTES = 2**17
+STATUS = re.compile(r"([1-9][0-9]{2})(?:\.0)?")
 SLASHED = re.compile(r"(\d{4})/(\d\d)/(\d\d)")
 NUMBER = re.compile(r"\d{9,20}(?:\.\d{0,9})?")
 LATEST_S = 1e11  # the year 5138; in milliseconds, 1973
@@ -38,12 +39,11 @@ class Traits(NamedTuple):
 def traits_of(page: Page, words: int) -> Traits:
     """The traits of a page, by the usual columns, WARC headers and its HTML."""
     row = page.row if isinstance(page.row, dict) else {}
-    status = _first(row, STATUSES)
     canonical = _first(row, CANONICALS) or canonical_in(page.body or b"", page.url)
     return Traits(
         words,
         seconds_of(_first(row, DATES + DATES_NESTED)),
-        int(status) if str(status).isdecimal() else None,
+        status_of(_first(row, STATUSES)),
         str(canonical) if canonical else None,
     )
 
@@ -51,6 +51,12 @@ def traits_of(page: Page, words: int) -> Traits:
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:
     values = (value_at(row, name) for name in names)
     return next((value for value in values if value not in (None, "")), None)
+
+
+def status_of(value: Any) -> int | None:
+    """A status, also one that a table with gaps has as 200.0; None if it is none."""
+    found = STATUS.fullmatch(str(value))
+    return int(found[1]) if found else None
 
 
 def canonical_in(body: bytes, url: str) -> str | None:

@@ -21,6 +21,8 @@ from scrapy_neardup.offline.dedup.traits import CANONICALS, DATES, DATES_NESTED,
 ROWS = 500  # of a chunk
 SPREAD_BYTES = 2**28  # that rows of a chunk may take together
 NESTED = tuple(name.partition(".")[0] for name in DATES_NESTED)
+# Text that is no UTF-8, a time beyond Python's, a time zone that nobody knows.
+UNREADABLE = (ValueError, OverflowError, LookupError, MemoryError)
 TOLD_BY = frozenset(("id", *DATES, *STATUSES, *CANONICALS, *NESTED))
 
 
@@ -223,11 +225,7 @@ def rows_of(batch: Any) -> Iterator[dict[str, Any] | str]:
     try:
         # Where a dictionary repeats long values, one row after the other.
         rows = [] if spread(batch) > SPREAD_BYTES else batch.to_pylist()
-    except (
-        ValueError,
-        OverflowError,
-        MemoryError,
-    ):  # text that is no UTF-8, a time beyond Python's
+    except UNREADABLE:
         rows = [single(batch)] if batch.num_rows == 1 else []
     if rows:
         yield from rows
@@ -242,7 +240,7 @@ def single(batch: Any) -> dict[str, Any] | str:
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             row[name] = column[0].as_py()
-        except (ValueError, OverflowError, MemoryError) as error:
+        except UNREADABLE as error:
             if name not in TOLD_BY:
                 return f"{type(error).__name__}: {error}"
     return row
