@@ -334,6 +334,35 @@ def test_a_file_that_cannot_be_unpacked_is_damage(tmp_path: Path, kind: str, pac
     assert 1 <= len(found) <= 2
 
 
+def two_members(packed: str, between: bytes = b"", end: int | None = None) -> bytes:
+    """A compressed file of 40 JSON lines."""
+    rows = [b'{"url": "https://a.example/%d", "text": "%d"}\n' % (n, n) for n in range(40)]
+    first, second = (PACKINGS[packed](b"".join(part)) for part in (rows[:20], rows[20:]))
+    return first + between + second[:end]
+
+
+@pytest.mark.parametrize("packed", PACKINGS)
+@pytest.mark.parametrize("n_zeros", [0, 4, 40_000])
+def test_members_behind_zeros_are_read(tmp_path: Path, packed: str, n_zeros: int) -> None:
+    path = tmp_path / f"a.jsonl{packed}"
+    path.write_bytes(two_members(packed, bytes(n_zeros)) + bytes(n_zeros))
+    assert [one.url for one in read(path) if isinstance(one, Page)] == [
+        f"https://a.example/{n}" for n in range(40)
+    ]
+    assert len(read(path)) == 40
+
+
+@pytest.mark.parametrize("packed", PACKINGS)
+@pytest.mark.parametrize("damage", [(b"", -3), (b"", 5), (b"", 1), (b"no member", None)])
+def test_what_is_lost_behind_a_member_is_damage(
+    tmp_path: Path, packed: str, damage: tuple[bytes, int | None]
+) -> None:
+    path = tmp_path / f"a.jsonl{packed}"
+    path.write_bytes(two_members(packed, *damage))
+    assert isinstance(read(path)[-1], Damage)
+    assert sum(isinstance(one, Page) for one in read(path)) >= 20
+
+
 def test_marks_in_a_damaged_archive_are_not_searched_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,14 +6,18 @@ import bz2
 import gzip
 import io
 import lzma
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.record import Limits
 
 FREE_BYTES = 2**30  # an input may unpack to so much, whatever its size
 GZIP_LEVEL = 6
+STORED_BYTES = 2**14  # read at once
+ZSTANDARD_BYTES = 2**10  # read at once: they unpack to 34 MB at most
 MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
 
 
@@ -77,15 +81,92 @@ class Unpacked(io.RawIOBase):
         super().close()
 
 
+class Member(Protocol):
+    """What unpacks one member of a compressed file, as Python's own decompressors do."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def needs_input(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class Members:
+    """The members of a compressed file, one behind the other, with zeros between them or not.
+
+    Python's own readers of .bz2 and .xz, and Zstandard's, take what they cannot read behind a
+    member for the end of the file: the records in it would be lost in silence.
+    """
+
+    def __init__(self, stored: IO[bytes], begin: Callable[[], Member], at_once: int) -> None:
+        self._stored, self._begin, self._at_once = stored, begin, at_once
+        self._member: Member | None = None
+
+    def read1(self, n_bytes: int) -> bytes:
+        """The next bytes, at most so many; none at the end. Raises EOFError in a member that has
+        no end, and whatever its decompressor does."""
+        while True:
+            if self._member is None or self._member.eof:
+                data = self._next()
+                if not data:
+                    return b""
+                self._member = self._begin()
+            elif self._member.needs_input:
+                data = self._stored.read(self._at_once)
+                if not data:
+                    raise EOFError("the file ends inside a compressed member")
+            else:
+                data = b""
+            if unpacked := self._member.decompress(data, n_bytes):
+                return unpacked
+
+    def _next(self) -> bytes:
+        """What stands behind a member and the zeros after it."""
+        data = b"" if self._member is None else self._member.unused_data.lstrip(b"\0")
+        while not data and (block := self._stored.read(self._at_once)):
+            data = block.lstrip(b"\0")
+        return data
+
+
+class ZstandardFrame:
+    """A Member of Zstandard."""
+
+    def __init__(self, module: Any) -> None:
+        self._frame = module.ZstdDecompressor().decompressobj()
+        self._rest = b""  # unpacked, and not asked for yet
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._frame.eof) and not self._rest
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._rest
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._frame.unused_data)
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        unpacked = self._rest + (self._frame.decompress(data) if data else b"")
+        self._rest = unpacked[max_length:]
+        return unpacked[:max_length]
+
+
 def _unpacker(stored: IO[bytes], packing: str, path: Path) -> Any:
     if packing == ".gz":
         return gzip.GzipFile(fileobj=stored)
     if packing == ".bz2":
-        return bz2.BZ2File(stored)
+        return Members(stored, bz2.BZ2Decompressor, STORED_BYTES)
     if packing == ".xz":
-        return lzma.LZMAFile(stored)
+        return Members(stored, lzma.LZMADecompressor, STORED_BYTES)
     if packing == ".zst":
-        return zstandard(path).ZstdDecompressor().stream_reader(stored, read_across_frames=True)
+        return Members(stored, partial(ZstandardFrame, zstandard(path)), ZSTANDARD_BYTES)
     return stored
 
 
