@@ -862,6 +862,37 @@ def test_an_output_folder_inside_the_input_is_no_input(
     assert run(tmp_path / "other", tmp_path / "out", tmp_path / name) == 2  # named, it is one
 
 
+@pytest.mark.parametrize("option", ["--clusters", "--report"])
+@pytest.mark.parametrize("name", ["pages.csv", "link.csv", "folder/page.html", "passages.csv"])
+def test_no_input_is_written_over(
+    tmp_path: Path, option: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages, folder, passages = tmp_path / "pages.csv", tmp_path / "folder", tmp_path / "passages.csv"
+    folder.mkdir()
+    (tmp_path / "link.csv").symlink_to(pages)
+    for path in (pages, passages, folder / "page.html"):
+        path.write_bytes(as_csv())
+    given = [pages, folder, "--contains-any", passages]
+    if option == "--report" or name != "folder/page.html":  # a table is no .html
+        command = ["dedup", *map(str, given), "--out", str(tmp_path / "out")]
+        assert main([*command, option, str(tmp_path / name)]) == 2
+        assert "would be written over" in capsys.readouterr().err
+    assert {path.read_bytes() for path in (pages, passages, folder / "page.html")} == {as_csv()}
+    assert not (tmp_path / "out").exists()
+
+
+def test_outputs_that_cannot_be_are_refused_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    assert run(tmp_path, tmp_path) == 2
+    assert f"{tmp_path}: is an input" in capsys.readouterr().err
+    command = ["dedup", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert main([*command, "--clusters", str(tmp_path / "none" / "a.csv")]) == 2
+    assert f"there is no folder {tmp_path / 'none'}" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
 def test_a_name_with_no_room_for_a_number_is_shortened(tmp_path: Path) -> None:
     name = f"{'ä' * 118}{'b' * 7}.jsonl.gz"
     assert len(os.fsencode(name)) > 250

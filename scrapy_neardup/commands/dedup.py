@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -214,7 +214,12 @@ def job_of(options: argparse.Namespace, out: Path) -> DedupJob:
     from scrapy_neardup.kernels.cores import cores
     from scrapy_neardup.offline.dedup import DedupJob
     from scrapy_neardup.offline.dedup.columns import Fields
-    from scrapy_neardup.offline.dedup.inputs import find_inputs, left_out, stored_stdin
+    from scrapy_neardup.offline.dedup.inputs import (
+        find_inputs,
+        left_out,
+        refuse_as_output,
+        stored_stdin,
+    )
     from scrapy_neardup.offline.dedup.record import MIB, Limits
     from scrapy_neardup.settings import NearDupSettings
 
@@ -223,6 +228,10 @@ def job_of(options: argparse.Namespace, out: Path) -> DedupJob:
     )
     paths = [stored_stdin(out) if path == PIPE else path for path in options.inputs]
     inputs = find_inputs(paths, out)
+    read = chain(
+        (path for one in inputs for path in one.files), filter(None, [options.contains_any])
+    )
+    refuse_as_output(filter(None, [options.clusters, options.report]), read)
     if others := left_out(options.inputs, inputs, out):
         complain(f"{len(others):,} files of other formats are left out, such as {others[0]}")
     return DedupJob(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -65,10 +65,14 @@ class Input(NamedTuple):
         return self.path.stat().st_size
 
     @property
+    def files(self) -> Iterable[Path]:
+        """The files that are read."""
+        return html_files(self.path, self.without) if self.kind == "html" else (self.path,)
+
+    @property
     def version(self) -> list[Any]:
         """What tells it from other inputs, and from itself before it was changed."""
-        files = html_files(self.path, self.without) if self.kind == "html" else (self.path,)
-        changed = max((path.stat().st_mtime_ns for path in files), default=0)
+        changed = max((path.stat().st_mtime_ns for path in self.files), default=0)
         return [self.label, self.n_bytes, changed]
 
     @property
@@ -82,10 +86,22 @@ def find_inputs(paths: list[Path], out: Path | None = None) -> list[Input]:
 
     out: the output folder, which may lie in one of them, and is no input.
     """
+    if out is not None and out.resolve() in (path.resolve() for path in paths):
+        raise InputError(f"{out}: is an input; name another folder with --out")
     found = [one for path in paths for one in _inputs_of(path, _inside(path, out))]
     if not found:
         raise InputError(f"{', '.join(map(str, paths))}: no file of a known format: {known()}")
     return found
+
+
+def refuse_as_output(paths: Iterable[Path], inputs: Iterable[Path]) -> None:
+    """Raises InputError where a file that is to be written is read, or its folder is not there."""
+    read = {(found.st_dev, found.st_ino) for found in (path.stat() for path in inputs)}
+    for path in paths:
+        if path.exists() and (path.stat().st_dev, path.stat().st_ino) in read:
+            raise InputError(f"{path}: is an input, and would be written over; name another file")
+        if not path.parent.is_dir():
+            raise InputError(f"{path}: there is no folder {path.parent}")
 
 
 def left_out(paths: list[Path], inputs: list[Input], out: Path | None = None) -> list[Path]:
