@@ -13,14 +13,14 @@ from scrapy.settings import Settings
 pa = pytest.importorskip("pyarrow", reason="the extra `dedup` is not installed")
 
 import pyarrow.parquet as pq  # noqa: E402
+from object_storage import bucket  # noqa: E402, F401
 from pyarrow.fs import FileSelector  # noqa: E402
-from s3_server import bucket  # noqa: E402, F401
 
 from scrapy_neardup.commands import main  # noqa: E402
 from scrapy_neardup.engines import FINGERPRINT, SKETCH  # noqa: E402
 from scrapy_neardup.offline.dedup.signature_index import about  # noqa: E402
 from scrapy_neardup.offline.dedup.writing import Writer  # noqa: E402
-from scrapy_neardup.offline.file_systems import file_system  # noqa: E402
+from scrapy_neardup.offline.file_systems import file_system, shown  # noqa: E402
 from scrapy_neardup.spark.signatures import signer  # noqa: E402
 
 
@@ -125,7 +125,11 @@ def test_each_run_drops_what_those_before_it_stored(
     assert found == [(5, 0, 0), (3, 2, 0), (3, 2, 0)]
     stored = [pq.read_table(part) for part in sorted((tmp_path / "index").rglob("*.parquet"))]
     assert sorted(n for part in stored for n in part.column("n").to_pylist()) == [*range(11)]
-    assert {said.read_text() for said in (tmp_path / "index").rglob("_SUCCESS")} == {"5", "8", "11"}
+    assert {said.read_text() for said in (tmp_path / "index").rglob("_SUCCESS")} == {
+        "5 1",
+        "8 1",
+        "11 1",
+    }
     for part in stored:
         sites = part.column("site").to_pylist()
         assert sites == sorted(sites)
@@ -266,8 +270,57 @@ def test_an_index_may_lie_on_object_storage(
     against = counts(capsys, days[0], "--out", tmp_path / "again", "--against", index)
     assert against == (0, 5, 0)
     told = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    assert any(b"s3a://bucket/crawl/index" in text for text in told)
+    assert any(shown(index).encode() in text for text in told)
     assert not any(b"secret" in text for text in told)
+
+
+@pytest.mark.usefixtures("whole_pages")
+def test_an_index_that_was_copied_to_object_storage_is_whole(
+    tmp_path: Path,
+    bucket: Callable[[str], str],  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, index = pages(tmp_path / "pages.jsonl", range(4)), tmp_path / "index"
+    assert counts(capsys, source, "--out", tmp_path / "out", "--index", index) == (4, 0, 0)
+    files, folder = file_system(bucket("copied"))
+    for path in index.rglob("*"):
+        if path.is_file():  # no object stands for a folder
+            with files.open_output_stream(f"{folder}/{path.relative_to(index)}") as file:
+                file.write(path.read_bytes())
+    command = (source, "--out", tmp_path / "again", "--index", bucket("copied"))
+    assert counts(capsys, *command) == (0, 4, 0)
+
+
+@pytest.mark.usefixtures("whole_pages")
+@pytest.mark.parametrize("n_left", [0, 1])
+def test_a_version_whose_files_are_gone_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, n_left: int
+) -> None:
+    monkeypatch.setattr("scrapy_neardup.offline.dedup.signature_index.PART_ROWS", 2)
+    source, index = pages(tmp_path / "pages.jsonl", range(4)), tmp_path / "index"
+    assert counts(capsys, source, "--out", tmp_path / "out", "--index", index) == (4, 0, 0)
+    for part in [*index.rglob("*.parquet")][n_left:]:
+        part.unlink()
+    command = ["dedup", str(source), "--out", str(tmp_path / "again"), "--index", str(index)]
+    assert main(command) == 2
+    (version,) = (path.name for path in index.iterdir() if path.is_dir())
+    said = capsys.readouterr().err
+    assert f"{index / version}: is damaged: {n_left} of its 2 files are there" in said
+
+
+@pytest.mark.usefixtures("whole_pages")
+def test_what_storage_says_is_an_error_that_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = pages(tmp_path / "pages.jsonl", range(2))
+    nobody = "endpoint_override=127.0.0.1:9&retry_limit_seconds=1"
+    for url in (f"gs://anonymous@bucket/index?scheme=http&{nobody}", "hdfs://127.0.0.1:9/index"):
+        for option in ("--against", "--index"):
+            command = ["dedup", str(source), "--out", str(tmp_path / "out"), option, url]
+            assert main(command) == 2
+            said = capsys.readouterr().err
+            assert shown(url) in said
+            assert len(said) < 1_000
 
 
 def test_a_url_without_an_index_is_refused(
@@ -280,6 +333,6 @@ def test_a_url_without_an_index_is_refused(
     for url in (bucket("nothing"), "unknown://bucket/index"):
         assert main([*command, url]) == 2
         said = capsys.readouterr().err
-        assert url.partition("?")[0].replace("name:secret@", "") in said
+        assert shown(url) in said
         assert "secret" not in said
     assert not (tmp_path / "out").exists()  # so that the URL can be corrected

@@ -21,8 +21,8 @@ pytestmark = [
 
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
+from object_storage import bucket  # noqa: E402, F401
 from pyspark.sql import SparkSession  # noqa: E402
-from s3_server import bucket  # noqa: E402, F401
 from warcio.statusandheaders import StatusAndHeaders  # noqa: E402
 from warcio.warcwriter import WARCWriter  # noqa: E402
 
@@ -32,7 +32,7 @@ from scrapy_neardup.engines import FINGERPRINT, SKETCH, load_engine  # noqa: E40
 from scrapy_neardup.errors import InputError  # noqa: E402
 from scrapy_neardup.index import load_index  # noqa: E402
 from scrapy_neardup.offline.dedup.columns import Fields  # noqa: E402
-from scrapy_neardup.offline.file_systems import file_system  # noqa: E402
+from scrapy_neardup.offline.file_systems import file_system, shown  # noqa: E402
 from scrapy_neardup.spark import candidates, dedup  # noqa: E402
 from scrapy_neardup.spark.candidates import (  # noqa: E402
     SLIM,
@@ -301,7 +301,7 @@ def test_the_command_reads_and_writes_object_storage(
     assert json.loads(said) == {
         "kinds": {"new": 7, "exact": 7},
         "damaged": 2,
-        "out": "s3a://bucket/out",
+        "out": shown(bucket("out")),
     }
     decisions = pq.read_table("bucket/out/decisions", filesystem=files).to_pylist()
     assert {row["id"]: row["original"] for row in decisions}["https://a.example/9"] == (
@@ -312,7 +312,7 @@ def test_the_command_reads_and_writes_object_storage(
     assert files.get_file_info("bucket/out/clusters/_SUCCESS").is_file
     assert main(["spark-dedup", bucket("crawl"), bucket("out")]) == 2
     said = capsys.readouterr().err
-    assert "s3a://bucket/out/decisions is there already" in said
+    assert f"{shown(bucket('out/decisions'))} is there already" in said
     assert "secret" not in said
 
 
@@ -366,7 +366,7 @@ def test_what_is_not_read_from_storage_is_refused(
         file.write(b"<p>page</p>")
     with pytest.raises(InputError, match=r"page\.html is read from disks only"):
         inputs_at(bucket("crawl"))
-    with pytest.raises(InputError, match="s3a://bucket/nothing: no file of a known format"):
+    with pytest.raises(InputError, match=f"{shown(bucket('nothing'))}: no file of a known format"):
         inputs_at(bucket("nothing"))
 
 

@@ -13,8 +13,8 @@ pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from object_storage import bucket  # noqa: F401
 from pyarrow.fs import LocalFileSystem
-from s3_server import bucket  # noqa: F401
 
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from scrapy_neardup.errors import InputError
+from scrapy_neardup.own_files import sync_file, sync_folder
+
+MAX_TOLD = 300  # characters: libraries name each place where they looked for Java, and the like
 
 
 def place(text: str) -> Path | str:
@@ -34,5 +40,37 @@ def file_system(url: str) -> tuple[Any, str]:
     try:
         found: tuple[Any, str] = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{rest}")
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{shown(url)}: {error}") from error
+        raise InputError(f"{shown(url)}: {brief(error)}") from error
     return found
+
+
+@contextmanager
+def naming(place: Path | str) -> Iterator[None]:
+    """For the block, what a file system raises as an OSError that names the place."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
+        number = error.errno if isinstance(error, OSError) else None
+        raise OSError(number or errno.EIO, brief(error), shown(place)) from error
+
+
+def sync(files: Any, path: str) -> None:
+    """A file that was written to a disk is there when this returns, also after a loss of power.
+
+    Storage has what it has taken.
+    """
+    from pyarrow.fs import LocalFileSystem
+
+    if isinstance(files, LocalFileSystem):
+        sync_file(Path(path))
+        sync_folder(Path(path).parent)
+
+
+def brief(error: Exception) -> str:
+    """The beginning of what an error says."""
+    text = str(error)
+    return text if len(text) <= MAX_TOLD else f"{text[:MAX_TOLD]} …"

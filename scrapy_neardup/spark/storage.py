@@ -16,7 +16,7 @@ import pyarrow.parquet
 
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.inputs import HTML_SUFFIXES, Input, known, of_file
-from scrapy_neardup.offline.file_systems import file_system, shown
+from scrapy_neardup.offline.file_systems import file_system, naming, shown, sync
 from scrapy_neardup.spark.file_parts import copy_part
 
 if TYPE_CHECKING:
@@ -28,11 +28,10 @@ ON_DISKS_ONLY = (".wacz", *HTML_SUFFIXES)  # are read in several places, or are 
 
 
 def inputs_at(url: str) -> list[Input]:
-    """The files of records at a URL or in a folder there, with paths on it. Raises InputError."""
-    try:
+    """The files of records at a URL or in a folder there, with paths on it. Raises InputError,
+    OSError."""
+    with naming(url):
         paths = list(_files_at(url))
-    except OSError as error:
-        raise InputError(f"{shown(url)}: {error}") from error
     for path in paths:
         if PurePosixPath(path).suffix.lower() in ON_DISKS_ONLY:
             raise InputError(
@@ -71,38 +70,49 @@ def local_copy(url: str, source: Input) -> Iterator[Path]:
         yield path
 
 
-def write(df: DataFrame, url: str, success: bytes = b"") -> None:
+def write(df: DataFrame, url: str) -> None:
     """Write Parquet to a folder, one file for each partition, and _SUCCESS when all are there.
 
-    success: what _SUCCESS says.
+    Raises InputError if there is anything already, OSError.
+    """
+    write_parts(df, url)
+    files, path = file_system(url)
+    with naming(url), files.open_output_stream(f"{path}/_SUCCESS"):
+        pass
+
+
+def write_parts(df: DataFrame, url: str) -> int:
+    """Write Parquet to a folder, one file for each partition that has rows; how many files.
 
     A task that is carried out twice writes the same file twice. Raises InputError if there is
-    anything already.
+    anything already, OSError.
     """
     files, path = file_system(url)
-    if files.get_file_info(path).type != pyarrow.fs.FileType.NotFound:
-        raise InputError(f"{shown(url)} is there already. Name another folder")
-    df.mapInArrow(partial(_written, url=url), "n long").count()
-    files.create_dir(path)  # of no partition a file was written
-    with files.open_output_stream(f"{path}/_SUCCESS") as file:
-        file.write(success)
+    with naming(url):
+        if files.get_file_info(path).type != pyarrow.fs.FileType.NotFound:
+            raise InputError(f"{shown(url)} is there already. Name another folder")
+    n_files = df.mapInArrow(partial(_written, url=url), "name string").count()
+    with naming(url):
+        files.create_dir(path)  # of no partition a file was written
+    return n_files
 
 
 def _written(batches: Batches, url: str) -> Batches:
+    """Write a file of all batches, and yield its name; nothing if there is no batch."""
     from pyspark import TaskContext
 
     files, path = file_system(url)
     context, first = TaskContext.get(), next(batches, None)
     assert context is not None
-    n = 0
-    if first is not None:
-        files.create_dir(path)
-        name = f"{path}/part-{context.partitionId():05}.parquet"
-        with (
-            files.open_output_stream(name, compression=None) as stream,
-            pyarrow.parquet.ParquetWriter(stream, first.schema) as file,
-        ):
-            for batch in (first, *batches):
-                file.write_batch(batch)
-                n += batch.num_rows
-    yield pa.RecordBatch.from_pydict({"n": pa.array([n], pa.int64())})
+    if first is None:
+        return
+    files.create_dir(path)
+    name = f"{path}/part-{context.partitionId():05}.parquet"
+    with (
+        files.open_output_stream(name, compression=None) as stream,
+        pyarrow.parquet.ParquetWriter(stream, first.schema) as file,
+    ):
+        for batch in (first, *batches):
+            file.write_batch(batch)
+    sync(files, name)
+    yield pa.RecordBatch.from_pydict({"name": [name]})

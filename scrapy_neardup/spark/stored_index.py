@@ -14,7 +14,7 @@ from scrapy_neardup.offline.dedup.index_folder import IndexFolder
 from scrapy_neardup.offline.dedup.signature_index import COLUMNS, INDEX, about
 from scrapy_neardup.offline.file_systems import file_system
 from scrapy_neardup.spark.columns import Batches
-from scrapy_neardup.spark.storage import write
+from scrapy_neardup.spark.storage import write_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +62,8 @@ class StoredIndex:
         """Write a version, over one of its name. rows: INDEX; end: beyond all places so far."""
         self._folder.prepare(name, self._about)
         in_order = rows.select(*COLUMNS).sortWithinPartitions("site")
-        write(in_order, self._folder.url_of(name), str(end).encode())
+        n_files = write_parts(in_order, self._folder.url_of(name))
+        self._folder.complete(name, end, n_files)
 
 
 def _rows_of(batches: Batches, wanted: list[Any] | None) -> Iterator[pa.RecordBatch]:

@@ -2,19 +2,22 @@
 
     about.json          format and specification
     NAME/part-*.parquet rows of signature_index.INDEX, in the order of their sites
-    NAME/_SUCCESS       written last: the first place n that no row of NAME or earlier ones has
+    NAME/_SUCCESS       written last: the first place n that no row of NAME or earlier ones has,
+                        and how many files of rows there are
 
-A version without _SUCCESS does not count, and the run of its name writes it anew.
+A version without _SUCCESS does not count, and the run of its name writes it anew. Folders are told
+by the files in them: of one that was copied to object storage there is nothing else.
 """
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections import defaultdict
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from scrapy_neardup.errors import InputError
-from scrapy_neardup.offline.file_systems import file_system, shown
+from scrapy_neardup.offline.file_systems import file_system, naming, shown
 from scrapy_neardup.state.files import write_atomically
 
 ABOUT, SUCCESS = "about.json", "_SUCCESS"
@@ -26,6 +29,11 @@ def damaged(file: str, why: object) -> InputError:
     return InputError(
         f"{file}: is damaged: {why}. Restore it; or remove its folder, and what it has is new again"
     )
+
+
+def is_part(path: str) -> bool:
+    """Whether a path in a version's folder is that of a file of rows."""
+    return path.endswith(".parquet") and "/" not in path
 
 
 class IndexFolder:
@@ -52,7 +60,7 @@ class IndexFolder:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing, of an index or else."""
-        return not self._names()
+        return not self._inside()
 
     def check(self, about: dict[str, Any]) -> None:
         """Raise InputError if there is an index, and it is of another specification."""
@@ -72,15 +80,22 @@ class IndexFolder:
 
         Raises InputError.
         """
-        said = {name: self._read(f"{name}/{SUCCESS}") for name in self._names()}
-        return {name: self._end(name, end) for name, end in said.items() if end and name != but}
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for path in self._inside():
+            found[path.parts[0]].add("/".join(path.parts[1:]))
+        complete = [name for name in sorted(found) if SUCCESS in found[name] and name != but]
+        return {
+            name: end
+            for name in complete
+            if (end := self._end(name, sum(map(is_part, found[name])))) is not None
+        }
 
     def parts(self, version: str) -> list[str]:
         """The paths of its files of rows, on the file system."""
         return [
-            self._at(f"{version}/{name}")
-            for name in self._names(version)
-            if name.endswith(".parquet")
+            self._at(f"{version}/{path}")
+            for path in map(str, self._inside(version))
+            if is_part(path)
         ]
 
     def part(self, version: str, number: int) -> str:
@@ -95,44 +110,65 @@ class IndexFolder:
     def prepare(self, version: str, about: dict[str, Any]) -> None:
         """Make room for a version: what a run that was stopped left of it is removed."""
         if not self.exists:
-            self.files.create_dir(self._path)
+            with naming(self._place):
+                self.files.create_dir(self._path)
             self._write(ABOUT, json.dumps(about).encode())
-        if self._names(version):
-            self.files.delete_dir(self._at(version))
+        from pyarrow.fs import FileType
+
+        with naming(self._place):
+            if self._inside(version):  # also where no object stands for the folder itself
+                self.files.delete_dir_contents(self._at(version))
+            if self.files.get_file_info(self._at(version)).type != FileType.NotFound:
+                self.files.delete_dir(self._at(version))
 
     def create(self, version: str) -> None:
         """Make the folder of a version."""
-        self.files.create_dir(self._at(version))
+        with naming(self._place):
+            self.files.create_dir(self._at(version))
 
-    def complete(self, version: str, end: int) -> None:
+    def complete(self, version: str, end: int, n_parts: int) -> None:
         """The version counts from now on. end: beyond all places so far."""
-        self._write(f"{version}/{SUCCESS}", str(end).encode())
+        self._write(f"{version}/{SUCCESS}", f"{end} {n_parts}".encode())
 
-    def _end(self, version: str, said: bytes) -> int:
-        if not said.isdigit() or len(said) > MOST_DIGITS:
-            raise damaged(f"{self}/{version}/{SUCCESS}", f"{said[:MOST_DIGITS]!r} is no place")
-        return int(said)
+    def _end(self, version: str, n_parts: int) -> int | None:
+        """What _SUCCESS says of a version that has so many files of rows; None if nothing."""
+        name = f"{self}/{version}/{SUCCESS}"
+        said = (self._read(f"{version}/{SUCCESS}") or b"").split()
+        if not all(word.isdigit() and len(word) <= MOST_DIGITS for word in said) or len(said) > 2:
+            raise damaged(
+                name, f"{b' '.join(said)[:MOST_DIGITS]!r} is no place and number of files"
+            )
+        if len(said) == 2 and n_parts != int(said[1]):
+            raise damaged(f"{self}/{version}", f"{n_parts} of its {int(said[1])} files are there")
+        return int(said[0]) if said else None
 
     def _at(self, name: str) -> str:
         return f"{self._path}/{name}"
 
-    def _names(self, folder: str = "") -> list[str]:
+    def _inside(self, folder: str = "") -> list[PurePosixPath]:
+        """All that is in a folder and in those inside it, as paths in it."""
         from pyarrow.fs import FileSelector
 
         path = self._at(folder) if folder else self._path
-        found = self.files.get_file_info(FileSelector(path, allow_not_found=True))
-        return sorted(one.base_name for one in found)
+        chosen = FileSelector(path, allow_not_found=True, recursive=True)
+        with naming(self._place):
+            found = self.files.get_file_info(chosen)
+        return sorted(PurePosixPath(one.path).relative_to(path) for one in found)
 
     def _read(self, name: str) -> bytes | None:
-        if not self.files.get_file_info(self._at(name)).is_file:
-            return None
-        with self.files.open_input_stream(self._at(name), compression=None) as file:
-            said: bytes = file.read()
+        with naming(self._place):
+            if not self.files.get_file_info(self._at(name)).is_file:
+                return None
+            with self.files.open_input_stream(self._at(name), compression=None) as file:
+                said: bytes = file.read()
         return said
 
     def _write(self, name: str, data: bytes) -> None:
         if isinstance(self._place, Path):
             write_atomically(self._place / name, [data], mode=0o644)
             return
-        with self.files.open_output_stream(self._at(name), compression=None) as file:
+        with (
+            naming(self._place),
+            self.files.open_output_stream(self._at(name), compression=None) as file,
+        ):
             file.write(data)

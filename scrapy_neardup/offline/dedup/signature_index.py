@@ -25,6 +25,7 @@ from scrapy_neardup.offline.dedup.copies import Keep
 from scrapy_neardup.offline.dedup.deciding import Place, name_of, place_of
 from scrapy_neardup.offline.dedup.index_folder import IndexFolder, damaged
 from scrapy_neardup.offline.dedup.journal import KEPT, Decided
+from scrapy_neardup.offline.file_systems import naming, sync
 from scrapy_neardup.settings import NearDupSettings
 
 FORMAT = 1
@@ -122,8 +123,10 @@ def write_version(
         end += len(part)
         part.sort(key=itemgetter("site"))  # so that a site's rows are found without reading all
         table = pa.Table.from_pylist(part, schema)
-        pq.write_table(table, folder.part(name, number), filesystem=folder.files)
-    folder.complete(name, end)
+        with naming(place):
+            pq.write_table(table, folder.part(name, number), filesystem=folder.files)
+            sync(folder.files, folder.part(name, number))
+    folder.complete(name, end, number)
 
 
 def _kept(groups: Iterable[Decided], detector: Detector, token: str) -> Iterator[dict[str, Any]]:
