@@ -393,6 +393,23 @@ def test_lists_of_item_loaders_are_read_as_what_is_in_them(tmp_path: Path) -> No
     assert said == [["one", "two"], ["one"], [], ["one", "two"]]
 
 
+@pytest.mark.parametrize("kind", [".jsonl", ".csv"])
+def test_texts_in_several_columns_are_all_compared(tmp_path: Path, kind: str) -> None:
+    said = [["Read more", "one"], ["Read more", "two"], ["", "one"], ["one", "one"]]
+    rows = [{"url": "http://a.example/", "text": t, "content": c} for t, c in said]
+    path = tmp_path / f"a{kind}"
+    with path.open("w", newline="") as file:
+        if kind == ".csv":
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+        else:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    (source,) = find_inputs([path])
+    pages = [one for one in records(source, Fields()) if isinstance(one, Page)]
+    assert [(text_of(page) or "").split("\n") for page in pages] == [*said[:3], ["one"]]
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 @pytest.mark.parametrize(
     ("path", "said"),

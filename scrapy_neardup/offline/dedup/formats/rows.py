@@ -20,11 +20,14 @@ def page_of(row: dict[str, Any], columns: Columns) -> Page:
     """The page of a row: its text or, where it has none, its HTML.
 
     Item loaders make a list of each value: one URL in it is the URL, and strings are one text, of
-    which no lines can be removed.
+    which no lines can be removed. So are texts of several columns: nobody can say which of them,
+    such as `text` and `content`, is the page's and which a teaser that many pages have.
     """
     url = "" if columns.url is None else url_of(value_at(row, columns.url))
     has_site = columns.url is None or bool(host_of(url))
     text = _first(row, columns.text)
+    if isinstance(text, str) and len(texts := texts_in(row, columns)) > 1:
+        text = texts
     if isinstance(text, str):
         return Page(url, distinct(text), has_site=has_site, row=row)
     if strings := strings_in(text):
@@ -37,6 +40,12 @@ def page_of(row: dict[str, Any], columns: Columns) -> Page:
         body = distinct(html).encode("utf-8")
         return Page(url, None, body, "text/html; charset=utf-8", has_site, row)
     return Page(url, None, html if isinstance(html, bytes) else None, "text/html", has_site, row)
+
+
+def texts_in(row: dict[str, Any], columns: Columns) -> list[str]:
+    """The texts in a row's columns, those that are equal once."""
+    values = (value_at(row, name) for name in columns.text)
+    return list(dict.fromkeys(value for value in values if isinstance(value, str)))
 
 
 def strings_in(value: Any) -> list[str]:
