@@ -1,16 +1,12 @@
-"""Near-duplicate pairs of a corpus on Dask, with the same functions as on Spark.
+"""Near-duplicate pairs of a corpus on anything that runs functions in parallel, as on Spark.
 
-    pip install 'scrapy-neardup[spark]' dask
-    python docs/examples/dask_dedup.py PAGES.parquet ...
-
-PAGES have the columns url and text. Prints every pair of near pages: the later page, the earlier
-one, their similarity. Signatures and comparisons are tasks of Dask's; the signatures (700 bytes a
-page) come together in the process that starts it.
+What Dask (dask_dedup.py) and Ray (ray_dedup.py) need to know is `print_pairs`.
 """
 
 import sys
+from collections.abc import Callable, Iterable
+from typing import Any
 
-import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,23 +53,26 @@ def near(found: pa.RecordBatch, rows: pa.Table) -> list[dict[str, float]]:
     return [pair for pair in pairs.to_pylist() if pair["differs"] == 0]
 
 
-def main(paths: list[str]) -> None:
-    """Print the pairs of some Parquet files."""
-    rows = pa.concat_tables(dask.compute(*(dask.delayed(signed)(path) for path in paths)))
-    rows = rows.sort_by("id")
+def print_pairs(
+    paths: list[str], run: Callable[[Callable[..., Any], Iterable[Any], Any], Iterable[Any]]
+) -> None:
+    """Print every pair of near pages of Parquet files: the later URL, the earlier, similarity.
+
+    run: calls a function in parallel for each of some arguments, with what is the same for all of
+    them behind it if that is not None; gives the results in the same order.
+
+    Signatures and comparisons are tasks of `run`; the signatures (700 bytes a page) come together
+    in this process.
+    """
+    rows = pa.concat_tables(run(signed, paths, None)).sort_by("id")
     rows = rows.append_column("n", pa.array(np.arange(len(rows))))
     check = pc.binary_slice(rows["sketch"], 0, 8 * CHECK_WORDS)
     slim = rows.select(["n", "site", "fingerprint"]).append_column("check", check)
-    plan, starts = plan_of(rows), range(0, len(rows), ROWS_A_TASK)
-    parts = (dask.delayed(entries)(slim.slice(start, ROWS_A_TASK), plan) for start in starts)
-    sent = pa.Table.from_batches(batch for part in dask.compute(*parts) for batch in part)
+    slices = [slim.slice(at, ROWS_A_TASK) for at in range(0, len(rows), ROWS_A_TASK)]
+    parts = run(entries, slices, plan_of(rows))
+    sent = pa.Table.from_batches(batch for part in parts for batch in part)
     met = candidates(iter(sent.sort_by("task").to_batches()), DISTANCE, CONFIRM_DISTANCE)
-    pairs = dask.compute(*(dask.delayed(near)(batch, rows) for batch in met))
     urls = rows["id"].to_pylist()
-    for pair in (pair for some in pairs for pair in some):
+    for pair in (pair for some in run(near, met, rows) for pair in some):
         later, earlier = urls[pair["n"]], urls[pair["earlier"]]
         sys.stdout.write(f"{later}\t{earlier}\t{pair['similarity']:.3f}\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

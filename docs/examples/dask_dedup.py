@@ -1,0 +1,26 @@
+"""Near-duplicate pairs of a corpus on Dask, with the same functions as on Spark.
+
+    pip install 'scrapy-neardup[spark]' dask
+    python docs/examples/dask_dedup.py PAGES.parquet ...
+
+PAGES have the columns url and text. Prints every pair of near pages: the later page, the earlier
+one, their similarity.
+"""
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import dask
+from near_pairs import print_pairs
+
+
+def run(function: Callable[..., Any], arguments: Iterable[Any], same: Any) -> Iterable[Any]:
+    """The results of a function for each argument."""
+    rest = () if same is None else (dask.delayed(same),)
+    results: tuple[Any, ...] = dask.compute(*(dask.delayed(function)(a, *rest) for a in arguments))
+    return results
+
+
+if __name__ == "__main__":
+    print_pairs(sys.argv[1:], run)
