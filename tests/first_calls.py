@@ -128,8 +128,9 @@ def visible_text(kernel: ModuleType, chance: random.Random) -> object:
 
 def markup(kernel: ModuleType, chance: random.Random) -> object:
     source = page(chance).encode("utf-8", "surrogatepass")
-    read = [list(kernel.details(source)), kernel.count_attributes(source)]
-    return read, kernel.tags_and_attributes(source)
+    read = [list(kernel.details(source, (), str.strip)), kernel.count_attributes(source)]
+    tree = html.document_fromstring(b"<body>" + source.replace(b"\0", b""))
+    return read, kernel.tags_and_attributes(source), list(kernel.said(tree))
 
 
 def signatures(kernel: ModuleType, chance: random.Random) -> object:

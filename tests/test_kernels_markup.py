@@ -1,4 +1,4 @@
-"""The visible text of a tree: what it is, compiled and by lxml alike."""
+"""What markup says: the same compiled and by lxml and regular expressions."""
 
 import gzip
 import json
@@ -197,6 +197,23 @@ PIECES = (
 )
 
 
+ECHOES = (b"/b/p", b"shop.example/b/p?q=1")
+
+
+def lasting(classes: str) -> str:
+    return classes.replace("active", "").strip()
+
+
+def details_of(kernel: ModuleType, page: bytes) -> list[str | tuple[str, str, str]]:
+    """Lines and details of which nobody knows, in order."""
+    found: list[str | tuple[str, str, str]] = []
+    for lines, n_of_names, unsure in kernel.details(page, ECHOES, lasting):
+        assert sum(len(line.partition(" ")[0]) for line in lines) <= n_of_names + len(lines)
+        found += lines
+        found += [unsure] if unsure else []
+    return found
+
+
 SAID = (
     *PIECES,
     *("<td>", "</td>", "<th a=b> </th>", "<INPUT checked name=x", "value=1", "NAME='y'", "href="),
@@ -217,6 +234,8 @@ SAID = (
         "width=9",
     ),
     *("<option selected>", "<html", "href=i.", "\x85", "\xa0", "\0", "<li class=", "TITLE=j"),
+    *(" src='", " data-id=", " data-x='", "last_Modified_='", "/b/p", "http://shop.example", "%3A"),
+    *("?v=1", "&id=2", "1234567890", "active", "src=/c?d=e=f;T=1 ", "'>", "//", "#g", "toKen=1 "),
 )
 
 
@@ -224,15 +243,17 @@ SAID = (
 def test_both_find_the_same_details(text: str, before: str) -> None:
     for encoding in ("utf-8", "latin-1"):
         page = f"{before}{text}".encode(encoding)
-        assert list(native("markup").details(page)) == list(twin.details(page))
+        assert details_of(native("markup"), page) == details_of(twin, page)
 
 
-def test_both_find_the_same_details_of_real_pages(shared_data: Path) -> None:
+def test_both_find_the_same_in_real_pages(shared_data: Path) -> None:
     kernel = native("markup")
     with gzip.open(shared_data / "webpages.jsonl.gz", "rt", encoding="utf-8") as pages:
         for page in map(json.loads, pages):
             body = page["html"].encode()
-            assert list(kernel.details(body)) == list(twin.details(body)), page["id"]
+            assert details_of(kernel, body) == details_of(twin, body), page["id"]
+            root = html.document_fromstring(body)
+            assert list(kernel.said(root)) == list(twin.said(root)), page["id"]
 
 
 @pytest.mark.parametrize(
@@ -242,40 +263,146 @@ def test_both_find_the_same_details_of_real_pages(shared_data: Path) -> None:
         ("<input type=hidden value='1' name=sku>", ["input. ", ("input", "sku", "1")]),
         (
             "<input value=1 name=title><input value=/ name=alt>",
-            ["input. ", "input.title 1", "input. ", ("input", "alt", "/")],
+            ["input. ", ("input", "title", "1"), "input. ", ("input", "alt", "/")],
         ),
         ("<div class=x width=9><i class=x>", ["i.class x"]),
-        ("<p class=x><rect WIDTH=9>", ["p.class x", ("rect", "width", "9")]),
+        ("<p class=x><rect WIDTH=9>", ["p.class x", "rect.width 9"]),
         ("<div STYLE='color: red'><div style='a: url(b)'>", ["div.style a: url(b)"]),
         ("<hr style='--at: 4'>", ["hr.style --at: 4"]),
         ("<hr style='x;display'><hr style=ur><hr style=displa>", ["hr.style x;display"]),
         ("<img class=url(--> ", []),
-        ("<button><button disabled>", ["button. ", "button. ", ("button", "disabled", "")]),
+        ("<button><button disabled>", ["button. ", "button. ", "button.disabled "]),
         ("<a href=/b.html?c.pdf><a href=tel:1>", ["a.href tel:1"]),
+        ("<use href=#star><use xlink:href=#moon>", ["use.href #star", "use.xlink:href #moon"]),
+        ("<dialog>a<dialog open>b", ["dialog. ", "dialog. ", "dialog.open "]),
+        ("<a href=/b/c.PDF#d><a href=/v1.25/>", ["a.href /b/c.PDF#d"]),
+        ("<li class='a active' title=b><LI CLASS=active>", ["li.class a", "li.title b"]),
+        ("<img src=/b/p/#c>", [("img", "src", "/b/p/#c")]),
+        ("<img src=/b/p.png><img src=/b/q>", ["img.src /b/p.png", "img.src /b/q"]),
+        ("<img src=/c?v=3><img src=/c?w=3>", [("img", "src", "/c?v=3"), "img.src /c?w=3"]),
         (
-            "<use href=#star><use xlink:href=#moon>",
-            ["use.href #star", ("use", "xlink:href", "#moon")],
+            "<img src=/c%20d><img src=/c?u=http%3A%2F>",
+            ["img.src /c%20d", ("img", "src", "/c?u=http%3A%2F")],
         ),
-        ("<dialog>a<dialog open>b", ["dialog. ", "dialog. ", ("dialog", "open", "")]),
-        ("<a href=/b/c.PDF#d><a href=/v1.25/>", [("a", "href", "/b/c.PDF#d")]),
+        ("<i data-a='b  c'><i data-a='b c'>", [("i", "data-a", "b  c"), "i.data-a b c"]),
         (
-            "<li class=a title=b><LI CLASS=c>",
-            [("li", "class", "a"), "li.title b", ("li", "class", "c")],
+            "<i data-a=1790000000 data-b=179000000>",
+            [("i", "data-a", "1790000000"), "i.data-b 179000000"],
         ),
+        ("<i data-CSRF=a data-csrfs=b>", [("i", "data-csrf", "a"), "i.data-csrfs b"]),
+        ("<i data-modified_=a>", [("i", "data-modified_", "a")]),
         ("<td>1</td><td>\n</td><th></th>", ["td. 2", "th. 3"]),
         ("x<sup>2</sup>", ["sup. "]),
         ("<script data-a=b>'<i title=c>'</script><html data-d=e></p title=f>", []),
         ("<!-- <i title=a> --><i title=b", ["i.title b"]),
-        ("<x-price amount=5 checked>", [("x-price", "amount", "5"), "x-price.checked "]),
+        ("<x-price amount=5 checked>", ["x-price.amount 5", "x-price.checked "]),
         (f"<i TITLE={'a' * 600}>", [f"i.title {'a' * 600}"]),
         (f"<{'a' * 600} title=b>", [f"{'a' * 600}.title b"]),
-        ("<i title\0=a class\0=b>", [("i", "title\0", "a"), ("i", "class\0", "b")]),
+        ("<i title\0=a class\0=b>", ["i.title\0 a", "i.class\0 b"]),
     ],
 )
 def test_details_are_what_tells_pages_apart_that_read_alike(
     kernel: ModuleType, page: str, details: list[str | tuple[str, str, str]]
 ) -> None:
-    assert list(kernel.details(page.encode())) == details
+    assert details_of(kernel, page.encode()) == details
+
+
+def test_details_come_in_parts_that_are_made_in_little_time(kernel: ModuleType) -> None:
+    names, many = b"<%b %b>" % (b"x" * 9_000, b"title=a " * 900), b"<i title=a>" * 9_000
+    for page in (names, many, b"<sup>" * 9_000, b"<td></td>" * 9_000):
+        for lines, n_of_names, _ in kernel.details(page, (), lasting):
+            assert len(lines) <= 1 << 12
+            assert n_of_names <= (1 << 13) + 9_005
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("<script>a</script>", [("script", "a", "", "")]),
+        ("<script type=b id=c>a<d></script>", [("script", "a<d>", "b", "c")]),
+        ("<script src=a></script><style></style>", [("style", "", "", "")]),
+        ("<style>p {}</style>", [("style", "p {}", "", "")]),
+        ("<meta name=a content=b><meta name=a><meta content=b>", [("meta", "b", "a", "")]),
+        ("<meta name=a property=c content=b>", [("meta", "b", "c", "")]),
+        ("<meta name=a property content=b>", [("meta", "b", "a", "")]),
+        ("<h1>a<b>b</b><!-- c --></h1>d", [("h1", "ab", "", "")]),
+        ("<svg><title>a</title></svg>", [("title", "a", "", "")]),
+        ("<noscript>a<template>b</template></noscript>", [("noscript", "ab", "", "")]),
+        ("<pre>a<pre>b</pre>c</pre><pre>d</pre>", [("pre", "abc", "", ""), ("pre", "d", "", "")]),
+        ("<i itemprop=a>b<i>", []),
+        (
+            "<i itemprop=a value=b content=c itemscope><h1 ITEMPROP>d</h1><img itemprop src=e>",
+            [
+                ("h1", "d", "", ""),
+                ("itemprop", "c", "a", ""),
+                ("itemprop", "b", "a", ""),
+                ("itemprop", "e", "", ""),
+            ],
+        ),
+        (
+            "<div class=title>a</div><div class=title>b</div><h1>c</h1>",
+            [("h1", "c", "", ""), ("div", "a", "", "")],
+        ),
+        ("<div class='title x'>a</div><p class=title>b</p><div CLASS>", []),
+    ],
+)
+def test_a_tree_says_outside_its_text(
+    kernel: ModuleType, body: str, said: list[tuple[str, str, str, str]]
+) -> None:
+    page = f"<html><head><title>t</title></head><body>{body}</body></html>"
+    assert list(kernel.said(html.document_fromstring(page))) == [("title", "t", "head", ""), *said]
+
+
+SPEAKING = st.sampled_from(
+    (*twin.SPEAKING, *twin.HIDDEN, "div", "div class='title'", "head", "x:h1", "p", "title", "pre")
+)
+ATTRIBUTE = st.sampled_from(
+    ("", " itemprop='a'", " content='b'", " name='c' value=''", " property='' id='d' type='e'")
+)
+
+
+@st.composite
+def speaking(draw: st.DrawFn, depth: int = 4) -> str:
+    """Elements that say something, one in another."""
+    parts = []
+    for _ in range(draw(st.integers(0, 3))):
+        name, inner = draw(SPEAKING), draw(speaking(depth - 1)) if depth else ""
+        attributes = "".join({draw(ATTRIBUTE) for _ in range(2)})
+        text = draw(st.sampled_from(["", "f", "<!-- g -->", "<![CDATA[h]]>", "\xfc"]))
+        parts.append(f"<{name}{attributes}>{text}{inner}</{name.partition(' ')[0]}>i")
+    return "".join(parts)
+
+
+@given(speaking())
+def test_both_find_that_any_tree_says_the_same(text: str) -> None:
+    kernel, parser = native("markup"), etree.XMLParser(strip_cdata=False, recover=True)
+    page = f"<a xmlns:x='x'>{text}</a>"
+    for root in (html.document_fromstring(page), etree.fromstring(page, parser)):
+        for element in root.iter(etree.Element):
+            assert list(kernel.said(element)) == list(twin.said(element))
+
+
+@given(st.lists(st.sampled_from(["<b>", "</b>", "a", "&amp;", "<!-- c -->", "<br>", " "])))
+def test_the_text_in_an_element_is_all_that_stands_in_it(pieces: list[str]) -> None:
+    for element in html.document_fromstring(f"<p>{''.join(pieces)}").iter():
+        if isinstance(element.tag, str):
+            assert twin._text_in(element) == "".join(element.itertext())
+
+
+def test_what_a_tree_says_is_left_to_lxml_where_its_layout_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernel = native("markup")
+    monkeypatch.setattr(kernel, "knows_layout", lambda: False)
+    assert list(kernel.said(etree.fromstring("<a><h1>b</h1></a>"))) == [("h1", "b", "", "")]
+
+
+def test_a_tree_may_be_changed_while_it_is_told_what_it_says() -> None:
+    root = html.document_fromstring("<p>" + "<pre>a</pre>" * 3)
+    said = native("markup").said(root)
+    found = [next(said)]
+    root.clear()
+    assert [*found, *said] == [("pre", "a", "", "")] * 3
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterator
 
-MAX_CACHED = 1 << 14  # characters of a script that is remembered: most are the same on every page
 AT_ONCE = 1 << 17  # characters that one call reads, holding Python's lock
 
 # No alternative is given up once it has begun: each character is read once, whatever the script is.
@@ -26,7 +24,8 @@ TOKEN = re.compile(
 # What has letters and digits in a row that long was made by a program: an id of this visit.
 DRAWN = re.compile(r"(?=[a-f]*+\d)(?=\d*+[a-f])[0-9a-f]{10,}|\b(?=[\w-]*\d)[\w-]{22,}\b")
 # DRAWN is tried at each character, and looks ahead from there: quadratic in the length of a run.
-RUN = re.compile(r"[\w-]{10,}+")
+SHORTEST_RUN = 10  # characters
+RUN = re.compile(rf"[\w-]{{{SHORTEST_RUN},}}+")
 LONGEST_RUN = 256  # characters; whatever is longer and has a digit was drawn
 DIGIT = re.compile(r"\d")
 # How JSON in Base64 begins: {" or [{ or [" or [[ or [ and a digit. What it holds is data, but for
@@ -39,23 +38,20 @@ OF_THE_VISIT = re.compile(r"__CF\$cv\$params|\bNREUM\b")
 Literal = tuple[str, str]  # the name that it is given, "" for none; the literal without quotes
 
 
-def literals(code: str) -> Iterable[Literal]:
+def literals(code: str) -> Iterator[Literal]:
     """The literals of a script, in order. O(len(code))."""
-    return _remembered(code) if len(code) <= MAX_CACHED else _found(code)
-
-
-@lru_cache(maxsize=256)
-def _remembered(code: str) -> tuple[Literal, ...]:
-    return tuple(_found(code))
-
-
-def _found(code: str) -> Iterator[Literal]:
-    if any(OF_THE_VISIT.search(part) for part in _parts(code)):
+    if any(_is_of_the_visit(part) for part in _parts(code)):
         return
     for part in _parts(code):
         for name, value, alone in TOKEN.findall(part):
             if value or alone:
                 yield _undrawn(_bare(name)), _bare(value) if name else _undrawn(_bare(alone))
+
+
+def _is_of_the_visit(code: str) -> bool:
+    # Where a pattern may begin is looked for ten times as fast.
+    has_begin = "__CF$" in code or "NREUM" in code
+    return has_begin and OF_THE_VISIT.search(code) is not None
 
 
 def _parts(code: str) -> Iterator[str]:
@@ -71,6 +67,8 @@ def _parts(code: str) -> Iterator[str]:
 
 def _undrawn(text: str) -> str:
     """A text with a star for each id that was drawn. O(len(text))."""
+    if len(text) < SHORTEST_RUN:
+        return text
     if ENCODED_JSON.fullmatch(text) and not OF_A_TOKEN.search(_decoded(text)):
         return text
     return RUN.sub(_undrawn_run, text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from heapq import merge
@@ -49,9 +49,11 @@ MAX_RESCANNED = 1 << 27
 # What one call reads, holding Python's lock: about 50 ms of JSON. Its values are counted by their
 # commas and brackets: Python's collector looks at each list in lists several times.
 MAX_SCRIPT, MAX_VALUES, MAX_HEAD = 1 << 21, 100_000, 1 << 16
-MAX_ITEMPROPS = 50_000  # found in one call
 # Lines of what a page says, of data and of details each: they are freed in one go with its tree.
 MAX_SAID = 150_000
+# A script is remembered, as most are the same on every page, up to so many characters, and lines
+# and characters of what it says: however hostile, all that are take at most some 70 MB.
+MAX_REMEMBERED, MAX_LINES, MAX_CHARS = 1 << 14, 1 << 9, 1 << 15
 AT_ONCE = 1 << 17  # characters that a pattern is searched in, or that are split
 KEYS_AT_ONCE = 1 << 14  # keys sorted in one call
 MAX_TOKEN = 1 << 20  # characters; longer values are what the page says, whatever they look like
@@ -79,6 +81,7 @@ DRAWN = re.compile(r"(?!0x[0-9a-fA-F]{40}\Z)[\w+/=.:-]{16,}")  # not where a coi
 CLOCK = re.compile(
     r"\d{10}|\d{13}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
 )
+MAX_CLOCK = 64  # characters, more than any of these has
 # A page may be that old in a cache, and clocks may differ that much.
 AN_HOUR_S, A_MINUTE_S = 3600.0, 60.0
 
@@ -86,7 +89,6 @@ AN_HOUR_S, A_MINUTE_S = 3600.0, 60.0
 SECRET = re.compile(r".*(?:nonce|csrf|xsrf)(?:[-_]?(?:token|middlewaretoken))?", re.IGNORECASE)
 SHORT_DRAWN = re.compile(r"[\w+/=.:-]{8,}")
 ANYTHING = re.compile(".*+", re.DOTALL)
-VALUES_OF_ITEMPROP = ("content", "datetime", "href", "src", "value")
 UNSHOWN = frozenset({"script", "style", "link", "meta", "base", "head"})
 # Attributes by which elements find each other: often drawn, and they say nothing.
 NAMING = frozenset(
@@ -94,10 +96,6 @@ NAMING = frozenset(
         *("id", "for", "nonce", "integrity", "headers", "list", "form", "aria-controls"),
         *("aria-owns", "aria-labelledby", "aria-describedby", "aria-activedescendant"),
     )
-)
-# Of these no text is seen.
-HIDDEN = frozenset(
-    {"noscript", "template", "style", "text", "tspan", "desc", "foreignobject", "foreignObject"}
 )
 # Classes of entries of a menu that say where the reader is.
 WHERE_YOU_ARE = re.compile(
@@ -142,74 +140,61 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
 
     Raises OverBudget for JSON in a script of more than MAX_SCRIPT characters or MAX_VALUES values,
     for a title or heading of more than MAX_HEAD, for paths of many times the page's bytes, and for
-    more than MAX_SAID values or MAX_ITEMPROPS elements of microdata.
+    more than MAX_SAID values.
     """
     heads: list[str] = []
-    room = PATHS_FREE + PATHS_GROWTH * len(body)
-    lines, details = _Lines(url, room), _Lines(url, room)
-    nested: set[etree._Element] = set()
+    visit, room = _Visit(url), PATHS_FREE + PATHS_GROWTH * len(body)
+    lines, details = _Lines(visit, room), _Lines(visit, room)
     unread_chars, has_h1 = 0, False
-    for element in root.iter("script", "meta", "title", "h1", "pre", *HIDDEN):
-        match element.tag:
+    for tag, text, name, id in kernels.markup.said(root):
+        match tag:
             case "script":
-                unread_chars += _add_script(lines, details, element)
+                unread_chars += _add_script(lines, details, text, name, id)
             case "meta":
-                _add_meta(lines, details, element)
+                if name == "refresh":
+                    text = text.partition("=")[2].strip(" \t\"'")
+                    details.add("meta.refresh", name, text)
+                elif not _is_technical(name):
+                    lines.add(f"meta.{name}", name, text)
+            case "itemprop":
+                lines.add(f"itemprop.{name}", name, text)
             case "h1":
                 has_h1 = True
-                if element not in nested:  # else its text is that of the one around it, too
-                    for inner in element.iterdescendants("h1"):
-                        nested.add(inner)
-                    heads.append(_head(element))
+                heads.append(_head(tag, text))
+            case "title" if name == "head":
+                heads.append(_head(tag, text))
+            case "div":
+                if not has_h1:
+                    heads.append(_head(tag, text))
             case "pre":
-                shown = text_in(element).strip().replace("\r\n", "\n")
+                shown = text.strip().replace("\r\n", "\n")
                 if not IN_ONE_LINE.fullmatch(shown):
                     details.append(f"pre {shown}", len("pre"))
             case "style":
-                details.found.append(f"style {element.text}")
-            case tag if tag in HIDDEN:
-                if element not in nested:  # else it was read with the one around it
-                    # Not set(): in one call over all of them it would hold Python's lock.
-                    for inner in element.iterdescendants(*HIDDEN):
-                        nested.add(inner)
-                    details.add(tag, tag, text_in(element))
-            case _ if element.getparent() is not None and element.getparent().tag == "head":
-                heads.append(_head(element))
-            case _ if element not in nested:  # of an image
-                for inner in element.iterdescendants("title"):
-                    nested.add(inner)
-                details.add("title", "title", text_in(element))
-    if not has_h1:
-        heads += map(_head, _called_title(root))
-    n_itemprops = body.count(b"itemprop")
-    if n_itemprops > MAX_ITEMPROPS:
-        raise OverBudget(f"{n_itemprops} times itemprop, at most {MAX_ITEMPROPS}")
-    for element in _with_itemprop(root) if n_itemprops else ():
-        _add_itemprop(lines, element)
-    _add_details(details, body)
+                details.found.append(f"style {text or None}")
+            case _:
+                details.add(tag, tag, text)
+    _add_details(details, visit, body)
     return PageData(heads, lines.found, details.found, unread_chars)
 
 
-def _add_details(details: _Lines, body: bytes) -> None:
+def _add_details(details: _Lines, visit: _Visit, body: bytes) -> None:
     """The attributes by which pages of any length are told apart."""
-    for said in kernels.markup.details(body):
-        if isinstance(said, str):
-            details.append(said, said.index(" "))
-            continue
-        element, name, value = said
-        path = f"{element}.{name}"
-        if element == "li" and name == "class":
-            if lasting := lasting_classes(value):
-                details.append(f"{path} {lasting}", len(path))
-        else:
+    for lines, n_of_names, unsure in kernels.markup.details(
+        body, visit.ascii_echoes, lasting_classes
+    ):
+        details.extend(lines, n_of_names)
+        if unsure is not None:
+            element, name, value = unsure
             if "=" in value and len(value) <= AT_ONCE:
                 value = CACHED_FILE.sub(lambda file: UNCACHED.sub("", file[0]), value)
-            details.add(path, name, details.unshared(value))
+            details.add(f"{element}.{name}", name, visit.unshared(value))
 
 
 def attribute_lines(root: etree._Element, url: str) -> list[str]:
     """The attributes of a page's elements, but for NAMING. O(nodes)."""
-    lines = _Lines(url)
+    visit = _Visit(url)
+    lines = _Lines(visit)
     for element in root.iter(etree.Element):
         tag = element.tag
         if tag in UNSHOWN:
@@ -218,37 +203,21 @@ def attribute_lines(root: etree._Element, url: str) -> list[str]:
         for name, value in element.attrib.items():
             if name not in NAMING:
                 key = element.get("name", name) if name == "value" else name
-                lines.add(f"{tag}.{name}", key, lines.unshared(value))
+                lines.add(f"{tag}.{name}", key, visit.unshared(value))
     return lines.found
 
 
-def _head(element: etree._Element) -> str:
-    text = text_in(element)
+def _head(tag: str, text: str) -> str:
     if len(text) > MAX_HEAD:
-        raise OverBudget(f"a {element.tag} of {len(text)} characters, at most {MAX_HEAD}")
+        raise OverBudget(f"a {tag} of {len(text)} characters, at most {MAX_HEAD}")
     return squeezed(text)
 
 
-def text_in(element: etree._Element) -> str:
-    """All text in an element. Of very many nodes, itertext() would hold Python's lock."""
-    text: str = etree.tostring(element, method="text", encoding="unicode", with_tail=False)
-    return text
+class _Visit:
+    """What tells of the visit: the page's URL and the time."""
 
-
-_with_itemprop = etree.XPath("//*[@itemprop]")
-# Doxygen names what a page is about there, and nowhere else: <title> is the same on all lists of
-# members.
-_called_title = etree.XPath("/descendant::div[@class='title'][1]")
-
-
-class _Lines:
-    """Collects lines, without what echoes the visit: the page's URL, times, drawn tokens."""
-
-    def __init__(self, url: str, room: float = inf) -> None:
-        """room: characters that the paths of all lines may have. Beyond it, OverBudget."""
-        self.found: list[str] = []
+    def __init__(self, url: str) -> None:
         self._url = url
-        self._room = room
         self._now = time.time()
 
     @cached_property
@@ -256,6 +225,11 @@ class _Lines:
         parts = urlsplit(self._url)
         path = parts.path + (parts.query and f"?{parts.query}")
         return {_bare(self._url), path.rstrip("/")}
+
+    @property
+    def ascii_echoes(self) -> tuple[bytes, ...]:
+        """How a value ends that may be the page's URL, if the value is in ASCII."""
+        return tuple(echo.encode() for echo in self._echoes if echo.isascii())
 
     @cached_property
     def _quoted(self) -> str:
@@ -265,29 +239,11 @@ class _Lines:
         """A value without the page's URL, which buttons to share the page have quoted."""
         return value.replace(self._quoted, "*") if "%" in value else value
 
-    def add(self, path: str, key: str, value: Any) -> None:
-        """Add a value; key: the name by which it may be known as one of the visit."""
-        text = squeezed(value) if isinstance(value, str) else json.dumps(value)
-        if not self._is_of_the_visit(key, text):
-            self.append(f"{path} {text}", len(path))
-
-    def append(self, line: str, n_of_path: int) -> None:
-        """Add a line as it is, whose path has so many characters."""
-        self._room -= n_of_path
-        if self._room < 0:
-            raise OverBudget("names in front of values have many times the bytes of the page")
-        if len(self.found) >= MAX_SAID:
-            raise OverBudget(f"more than {MAX_SAID} values in markup or scripts")
-        self.found.append(line)
-
-    def _is_of_the_visit(self, key: str, text: str) -> bool:
-        if "/" in text and _bare(text) in self._echoes:
-            return True
-        if len(text) > MAX_TOKEN:
-            return False
-        if len(key) <= MAX_KEY and (drawn := names_of_the_visit(key)) and drawn.fullmatch(text):
-            return True
-        return CLOCK.fullmatch(text) is not None and self._is_now(text)
+    def echoes(self, text: str) -> bool:
+        """Whether a text, which is unsure, is the page's URL or the time."""
+        return ("/" in text and _bare(text) in self._echoes) or (
+            may_be_a_time(text) and self._is_now(text)
+        )
 
     def _is_now(self, text: str) -> bool:
         try:
@@ -299,6 +255,88 @@ class _Lines:
         except (ValueError, OverflowError):
             return False
         return self._now - AN_HOUR_S <= said <= self._now + A_MINUTE_S
+
+
+class _Lines:
+    """Collects lines, without what echoes the visit: the page's URL, times, drawn tokens."""
+
+    def __init__(self, visit: _Visit, room: float = inf) -> None:
+        """room: characters that the paths of all lines may have. Beyond it, OverBudget."""
+        self.found: list[str] = []
+        self._visit = visit
+        self._room = room
+
+    def add(self, path: str, key: str, value: Any) -> None:
+        """Add a value; key: the name by which it may be known as one of the visit."""
+        text = text_of(value)
+        if is_lasting(key, text) and not (is_unsure(text) and self._visit.echoes(text)):
+            self.append(f"{path} {text}", len(path))
+
+    def append(self, line: str, n_of_path: int) -> None:
+        """Add a line as it is, whose path has so many characters."""
+        self.extend((line,), n_of_path)
+
+    def extend(self, lines: Sequence[str], n_of_paths: int) -> None:
+        """Add lines as they are, whose paths have so many characters."""
+        self._room -= n_of_paths
+        if self._room < 0:
+            raise OverBudget("names in front of values have many times the bytes of the page")
+        if len(self.found) + len(lines) > MAX_SAID:
+            raise OverBudget(f"more than {MAX_SAID} values in markup or scripts")
+        self.found += lines
+
+    def add_kept(self, kept: _Kept) -> None:
+        """Add the lines of a script that was read before."""
+        if echoing := {n for n, text in kept.unsure if self._visit.echoes(text)}:
+            lines = [line for n, line in enumerate(kept.lines) if n not in echoing]
+            self.extend(lines, kept.n_of_paths)
+        else:
+            self.extend(kept.lines, kept.n_of_paths)
+
+
+class _Kept:
+    """Lines as _Lines collects them, whatever the visit; written to while a script is read."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.n_of_paths = 0
+        self.unsure: list[tuple[int, str]] = []  # which lines may echo the visit, and their values
+
+    def add(self, path: str, key: str, value: Any) -> None:
+        """See _Lines."""
+        text = text_of(value)
+        if is_lasting(key, text):
+            if is_unsure(text):
+                self.unsure.append((len(self.lines), text))
+            self.lines.append(f"{path} {text}")
+            self.n_of_paths += len(path)
+
+
+def text_of(value: Any) -> str:
+    """A value as it stands in a line."""
+    return squeezed(value) if isinstance(value, str) else json.dumps(value)
+
+
+def is_lasting(key: str, text: str) -> bool:
+    """Whether a value was not made anew for the visit, by its name and how it looks."""
+    if len(text) > MAX_TOKEN or len(key) > MAX_KEY:
+        return True
+    drawn = names_of_the_visit(key)
+    return drawn is None or drawn.fullmatch(text) is None
+
+
+def is_unsure(text: str) -> bool:
+    """Whether a value may be the page's URL or the time."""
+    return "/" in text or (text[:1].isdigit() and may_be_a_time(text))
+
+
+def may_be_a_time(text: str) -> bool:
+    return len(text) <= MAX_CLOCK and CLOCK.fullmatch(text) is not None
+
+
+@lru_cache(maxsize=1024)  # a site has the same ones on each page
+def _is_technical(name: str) -> bool:
+    return len(name) <= MAX_KEY and TECHNICAL.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=1024)  # the entries of a list have the same ones
@@ -338,27 +376,51 @@ def squeezed(text: str) -> str:
     return "".join(found)
 
 
-def _add_script(lines: _Lines, code: _Lines, element: etree._Element) -> int:
+def _add_script(lines: _Lines, code: _Lines, text: str, kind: str, id: str) -> int:
     """The JSON of a script, and the literals of the rest; how many characters hold no JSON."""
-    text, kind = element.text or "", element.get("type", "")[:MAX_KEY]
+    kind = kind[:MAX_KEY]
+    known = _remembered(text, kind, id) if len(text) + len(id) <= MAX_REMEMBERED else None
+    if known is None:
+        return _read_script(lines.add, code.add, text, kind, id)
+    lines.add_kept(known[0])
+    code.add_kept(known[1])
+    return known[2]
+
+
+@lru_cache(maxsize=256)
+def _remembered(text: str, kind: str, id: str) -> tuple[_Kept, _Kept, int] | None:
+    """What _add_script adds and returns; None where it is too much to be remembered."""
+    data, code = _Kept(), _Kept()
+    unread_chars = _read_script(data.add, code.add, text, kind, id)
+    said = data.lines + code.lines
+    if len(said) > MAX_LINES or sum(map(len, said)) > MAX_CHARS:
+        return None
+    return data, code, unread_chars
+
+
+Add = Callable[[str, str, Any], None]  # of path, key and value
+
+
+def _read_script(add_data: Add, add_code: Add, text: str, kind: str, id: str) -> int:
+    """Tell what a script says; how many of its characters hold no JSON."""
     is_code = SCRIPT_TYPE.fullmatch(kind.strip()) is not None
     is_json = JSON_TYPE.search(kind) is not None or (
         not is_code and text.lstrip()[:1] in ("{", "[")
     )
-    if not text or kind.strip().lower() in RULES_OF_BROWSERS:
+    if kind.strip().lower() in RULES_OF_BROWSERS:
         return 0
     if not (is_json or is_code):  # a template, a formula: whatever reads it may read all of it
-        code.add("script", kind, text)
+        add_code("script", kind, text)
         return 0
     at, rest = 0, []
     for name, value, start, end in _json_values(text):
-        for path, key, leaf in _leaves(value, name or element.get("id", "") or kind):
-            lines.add(path, key, leaf)
+        for path, key, leaf in _leaves(value, name or id or kind):
+            add_data(path, key, leaf)
         rest.append(text[at:start])
         at = end
     unread = "".join([*rest, text[at:]]).strip()
     for name, literal in literals(unread):
-        code.add(name, name, literal)
+        add_code(name, name, literal)
     return 0 if is_json else len(unread)
 
 
@@ -453,20 +515,3 @@ def _batched(keys: Iterable[str], n: int) -> Iterator[list[str]]:
     left = iter(keys)
     while part := list(islice(left, n)):
         yield part
-
-
-def _add_meta(lines: _Lines, details: _Lines, element: etree._Element) -> None:
-    name = element.get("property") or element.get("name")
-    content = element.get("content")
-    if content and element.get("http-equiv", "").lower() == "refresh":
-        name, content = "refresh", content.partition("=")[2].strip(" \t\"'")
-        lines = details
-    if name and content and (len(name) > MAX_KEY or not TECHNICAL.fullmatch(name)):
-        lines.add(f"meta.{name}", name, content)
-
-
-def _add_itemprop(lines: _Lines, element: etree._Element) -> None:
-    name = element.get("itemprop")
-    for attribute in VALUES_OF_ITEMPROP:
-        if value := element.get(attribute):
-            lines.add(f"itemprop.{name}", name, value)

@@ -1,4 +1,5 @@
-/* The visible text of a tree that lxml holds, read in place; markup.pyx says what that is.
+/* What a tree that lxml holds says, read in place, and a page before it is parsed; markup.pyx says
+ * what that is.
  *
  * Declared are the beginnings of two structures, up to the last member that is read: lxml's
  * element (lxml/includes/etreepublic.pxd) and libxml2's node (libxml/tree.h). Neither library
@@ -26,6 +27,7 @@ typedef struct Node {
     const struct Node *children, *last, *parent, *next, *previous;
     const void *document, *namespace_;
     const char *content;
+    const struct Node *properties; /* attributes, which have all of the above but content */
 } Node;
 
 typedef struct {
@@ -46,6 +48,17 @@ typedef enum {
     IS_SILENT,
     IS_LOOK,
     IS_LINK,
+    IS_SCRIPT,
+    IS_META,
+    IS_OWN, /* its own text counts, not that of what is in it */
+    IS_DIV,
+    IS_ITEMPROP,
+    /* Of these one in another of the kind is read with that. */
+    IS_H1,
+    IS_TITLE,
+    IS_PRE,
+    IS_HIDDEN,
+    N_KINDS,
 } Kind;
 
 typedef struct {
@@ -274,6 +287,58 @@ static int is_showing(Piece name, Piece value) {
     return 0;
 }
 
+/* The value of a tag's last attribute `name`; the tag's name was read. */
+static Piece own_name(Tags tags) {
+    Piece name, value, own = {NULL, NULL};
+    while (next_attribute(&tags, &name, &value))
+        if (names_piece(name, "name")) own = value;
+    return own;
+}
+
+/* Whether a value is ASCII with one space at a time, and has neither a quoted URL nor an argument
+ * that may only keep a file from being taken out of a cache: those begin with one of CUT. */
+static int is_plain(Piece value) {
+    static const char CUT[] = "vVtTrRcC_";
+    const uint8_t *argument = NULL;
+    uint8_t before = ' ';
+    for (const uint8_t *at = value.start; at < value.end; before = *at++) {
+        if (*at < ' ' || *at > '~' || (*at == ' ' && before == ' ')) return 0;
+        if (*at == '%' && value.end - at > 2 && at[1] == '3' && at[2] == 'A') return 0;
+        if (*at == '?' || *at == '&' || *at == ';') argument = at + 1;
+        if (*at == '=' && argument && memchr(CUT, *argument, sizeof CUT - 1)) return 0;
+    }
+    return before != ' ' || value.start == value.end;
+}
+
+/* Whether a name may be of what is made anew for each visit, by how it ends. */
+static int may_be_of_the_visit(Piece name) {
+    static const char *const ENDS[] = {"modified", "modified_", "time",       "date", "nonce",
+                                       "csrf",     "xsrf",      "validation", "id",   "etag",
+                                       "token",    "state",     "value"};
+    for (const uint8_t *at = name.start; at < name.end; at++)
+        if (*at > '~') return 1;
+    char lower[16];
+    const ptrdiff_t n_last = name.end - name.start < 16 ? name.end - name.start : 16;
+    write_lower(lower, (Piece){name.end - n_last, name.end});
+    for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++) {
+        const ptrdiff_t n = (ptrdiff_t)strlen(ENDS[i]);
+        if (n_last >= n && memcmp(lower + n_last - n, ENDS[i], (size_t)n) == 0) return 1;
+    }
+    return 0;
+}
+
+static int may_be_a_time(Piece value) {
+    return value.end - value.start >= 10 && *value.start >= '0' && *value.start <= '9';
+}
+
+/* Whether a URL, without fragment and final slashes, ends like this. */
+static int ends_with(Piece url, const char *end, size_t n) {
+    const uint8_t *at = memchr(url.start, '#', (size_t)(url.end - url.start));
+    if (!at) at = url.end;
+    while (at > url.start && at[-1] == '/') at--;
+    return (size_t)(at - url.start) >= n && memcmp(at - n, end, n) == 0;
+}
+
 /* Whether an attribute says something beside the text. */
 static int counts(Kind element, Piece name, Piece value, const Names *attributes,
                   const Names *pages) {
@@ -290,9 +355,11 @@ static int counts(Kind element, Piece name, Piece value, const Names *attributes
     }
 }
 
-/* Whether nothing stands between a tag, whose attributes were read, and an end tag. */
-static int is_empty(const Tags *tags) {
-    const uint8_t *at = tags->at, *end = tags->end;
+/* Whether nothing stands between a tag, whose name was read, and an end tag. */
+static int is_empty(Tags tags) {
+    Piece name, value;
+    while (next_attribute(&tags, &name, &value)) {}
+    const uint8_t *at = tags.at, *end = tags.end;
     if (at == end || *at != '>') return 0;
     for (at++; at < end && is_space(*at); at++) {}
     return end - at >= 2 && at[0] == '<' && at[1] == '/';
@@ -369,6 +436,165 @@ static int append_visible(Text *text, const Names *names, const Node *root) {
         node = node == root ? NULL : node->next;
     }
     return 1;
+}
+
+/* The node that is read after one, of those below `root`; NULL behind the last. open: elements by
+ * kind, or NULL; those that are left on the way are open no more. */
+static const Node *next_node(const Node *node, const Node *root, const Node **open) {
+    if (node->type == ELEMENT && node->children) return node->children;
+    for (;; node = node->parent) {
+        if (open)
+            for (int kind = IS_H1; kind < N_KINDS; kind++)
+                if (open[kind] == node) open[kind] = NULL;
+        if (node == root) return NULL;
+        if (node->next) return node->next;
+    }
+}
+
+static int is_text(const Node *node) {
+    return (node->type == TEXT || node->type == CDATA) && node->content;
+}
+
+static int append_field(Text *said, const char *field) {
+    return append(said, field, strlen(field) + 1);
+}
+
+/* The text from a node on, up to the first that is none. */
+static int append_texts(Text *said, const Node *node) {
+    for (; node && is_text(node); node = node->next)
+        if (!append(said, node->content, strlen(node->content))) return 0;
+    return append(said, "", 1);
+}
+
+/* All text below a node. */
+static int append_text_in(Text *said, const Node *root) {
+    for (const Node *node = root; node; node = next_node(node, root, NULL))
+        if (is_text(node) && !append(said, node->content, strlen(node->content))) return 0;
+    return append(said, "", 1);
+}
+
+/* An element's attribute, or NULL. */
+static const Node *attribute_of(const Node *element, const char *name) {
+    const Node *at = element->properties;
+    while (at && (at->namespace_ || strcmp(at->name, name) != 0)) at = at->next;
+    return at;
+}
+
+static int append_value(Text *said, const Node *attribute) {
+    return append_texts(said, attribute ? attribute->children : NULL);
+}
+
+/* Whether there is text from a node on. */
+static int has_text(const Node *node) {
+    while (node && is_text(node) && !*node->content) node = node->next;
+    return node && is_text(node);
+}
+
+static int has_value(const Node *attribute) { return attribute && has_text(attribute->children); }
+
+static int append_script(Text *said, const Node *script) {
+    return !has_text(script->children) ||
+           (append_field(said, script->name) && append_texts(said, script->children) &&
+            append_value(said, attribute_of(script, "type")) &&
+            append_value(said, attribute_of(script, "id")));
+}
+
+static int append_meta(Text *said, const Node *meta) {
+    const Node *name = attribute_of(meta, "property"), *content = attribute_of(meta, "content");
+    if (!has_value(name)) name = attribute_of(meta, "name");
+    return !has_value(name) || !has_value(content) ||
+           (append_field(said, meta->name) && append_value(said, content) &&
+            append_value(said, name) && append_field(said, ""));
+}
+
+/* All text in an element, with a name that tells where it stands. */
+static int append_whole(Text *said, const Node *element, const char *name) {
+    return append_field(said, element->name) && append_text_in(said, element) &&
+           append_field(said, name) && append_field(said, "");
+}
+
+static int append_own(Text *said, const Node *element) {
+    return append_field(said, element->name) && append_texts(said, element->children) &&
+           append_field(said, "") && append_field(said, "");
+}
+
+static int append_itemprop(Text *said, const Node *element, const Node *itemprop) {
+    static const char *const VALUES[] = {"content", "datetime", "href", "src", "value"};
+    for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++) {
+        const Node *value = attribute_of(element, VALUES[i]);
+        if (has_value(value) && !(append_field(said, itemprop->name) && append_value(said, value) &&
+                                  append_value(said, itemprop) && append_field(said, "")))
+            return 0;
+    }
+    return 1;
+}
+
+static int is_in_head(const Node *element) {
+    const Node *parent = element->parent;
+    return parent && parent->type == ELEMENT && !parent->namespace_ &&
+           strcmp(parent->name, "head") == 0;
+}
+
+/* Whether a `div` is called a title. */
+static int is_called_title(const Node *div) {
+    const Node *class = attribute_of(div, "class");
+    return class && class->children && is_text(class->children) && !class->children->next &&
+           strcmp(class->children->content, "title") == 0;
+}
+
+typedef struct {
+    Text now, late;            /* what is told in order, and what is told at the end */
+    const Node *open[N_KINDS]; /* the outermost element of a kind that is being read */
+    int has_called_title;
+} Said;
+
+static int append_element(Said *said, const Node *element, Kind kind) {
+    Text *now = &said->now;
+    switch (kind) {
+    case IS_SCRIPT:
+        return append_script(now, element);
+    case IS_META:
+        return append_meta(now, element);
+    case IS_OWN:
+        return append_own(now, element);
+    case IS_DIV:
+        if (said->has_called_title || !is_called_title(element)) return 1;
+        said->has_called_title = 1;
+        return append_whole(&said->late, element, "");
+    case IS_TITLE:
+        if (is_in_head(element)) return append_whole(now, element, "head");
+        /* fall through */
+    case IS_H1:
+    case IS_PRE:
+    case IS_HIDDEN:
+        if (said->open[kind]) return 1;
+        said->open[kind] = element;
+        return append_whole(now, element, "");
+    default:
+        return 1;
+    }
+}
+
+static int append_itemprops(Text *said, Kinds *kinds, const Node *element) {
+    for (const Node *at = element->properties; at; at = at->next)
+        if (kind_of(kinds, at) == IS_ITEMPROP) return append_itemprop(said, element, at);
+    return 1;
+}
+
+/* Appends what a tree says outside its visible text: of each piece tag, text, name and id, each
+ * with a NUL behind it. Whether there was memory for it; text->bytes is to be freed in any case. */
+static int append_said(Text *text, const Names *names, const Node *root) {
+    Said said = {.now = *text};
+    Kinds kinds = {.names = names};
+    int has_memory = 1;
+    for (const Node *node = root; node && has_memory; node = next_node(node, root, said.open))
+        if (node->type == ELEMENT)
+            has_memory = append_element(&said, node, kind_of(&kinds, node)) &&
+                         append_itemprops(&said.late, &kinds, node);
+    if (has_memory && said.late.n) has_memory = append(&said.now, said.late.bytes, said.late.n);
+    free(said.late.bytes);
+    *text = said.now;
+    return has_memory;
 }
 
 #endif

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Parsed markup → visible text, compiled: the contract is kernels/numpy_twin/markup.py.
+"""Markup → what it says, compiled: the contract is kernels/numpy_twin/markup.py.
 
 The tree is read where lxml keeps it: ten times faster than by a stylesheet, which calls a
 function and makes a node for each piece of text. Should an lxml lay out its elements in another
@@ -10,7 +10,7 @@ from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport free
-from libc.string cimport memchr
+from libc.string cimport memchr, strlen
 
 import gc
 import logging
@@ -19,6 +19,7 @@ from functools import cache
 from lxml import etree
 
 from scrapy_neardup.kernels.numpy_twin import markup as twin
+from scrapy_neardup.kernels.numpy_twin.markup import said as said_by_lxml
 from scrapy_neardup.kernels.numpy_twin.markup import visible_text as visible_text_by_lxml
 
 cdef extern from "markup.h":
@@ -37,6 +38,15 @@ cdef extern from "markup.h":
         IS_SILENT
         IS_LOOK
         IS_LINK
+        IS_SCRIPT
+        IS_META
+        IS_OWN
+        IS_DIV
+        IS_ITEMPROP
+        IS_H1
+        IS_TITLE
+        IS_PRE
+        IS_HIDDEN
 
     ctypedef struct Node:
         const void *private_
@@ -50,6 +60,7 @@ cdef extern from "markup.h":
         const void *document
         const void *namespace_
         const char *content
+        const Node *properties
 
     ctypedef struct Element:
         PyObject *document
@@ -81,19 +92,30 @@ cdef extern from "markup.h":
     Kind kind_of_piece(const Names *names, Piece piece)
     int counts(Kind element, Piece name, Piece value, const Names *attributes,
                const Names *pages)
-    int is_empty(const Tags *tags)
+    int is_empty(Tags tags)
+    Piece own_name(Tags tags)
+    int is_plain(Piece value)
+    int may_be_of_the_visit(Piece name)
+    int may_be_a_time(Piece value)
+    int ends_with(Piece url, const char *end, size_t n)
+    size_t write_lower(char *lower, Piece piece)
     size_t write_line(char *line, size_t room, Piece element, Piece name, Piece value)
     int append_visible(Text *text, const Names *names, const Node *root)
+    int append_said(Text *text, const Names *names, const Node *root)
     size_t n_tags_and_attributes(const uint8_t *page, size_t n) noexcept nogil
     size_t most_attributes(const uint8_t *page, size_t n, size_t *all) noexcept nogil
 
-# Every relation between nodes that is read: first and last child, neighbours, text, namespaces.
-PROBE = b"<a xmlns:x='x'><p>b<br/></p><p/><i/>c<script>d</script>e<x:y/><!-- f --></a>"
+# Every relation between nodes that is read: first and last child, neighbours, text, namespaces,
+# attributes.
+PROBE = (
+    b"<a xmlns:x='x'><p>b<br/></p><p itemprop='g' value='h'/><i/>c<script>d</script>e<x:y/>"
+    b"<!-- f --></a>"
+)
+AT_ONCE = 1 << 13  # bytes of the names of lines that are made in one go
 
 logger = logging.getLogger(__name__)
 
-cdef Names NAMES, ELEMENTS, ATTRIBUTES, PAGE_NAMES, LASTING_NAMES
-cdef frozenset LASTING = twin.LASTING
+cdef Names NAMES, ELEMENTS, ATTRIBUTES, PAGE_NAMES, LASTING_NAMES, SPEAKING
 
 
 def visible_text(root) -> str:
@@ -115,16 +137,16 @@ def count_attributes(bytes page) -> tuple[int, int]:
     return most, every
 
 
-def details(bytes page):
+def details(bytes page, tuple echoes, lasting):
     """By what a page differs from others that read alike; see the twin.
 
-    A generator, so that Python's lock can pass to another thread between two of them.
+    A generator, so that Python's lock can pass to another thread between two parts.
     """
-    cdef Tags tags
+    cdef Tags tags, opened
     cdef Piece name, value
     cdef Kind kind
-    cdef size_t n_cells = 0
-    cdef dict names = {}
+    cdef size_t n_cells = 0, n_of_names = 0
+    cdef list lines = []
     tags.at = page
     tags.end, tags.raw = tags.at + len(page), NULL
     while next_tag(&tags):
@@ -133,80 +155,126 @@ def details(bytes page):
             while next_attribute(&tags, &name, &value):
                 pass
             continue
-        is_entry = names_piece(tags.name, "li")
-        own = None
-        values = []
+        n_cells += kind == IS_CELL
+        if n_of_names >= AT_ONCE:
+            yield lines, n_of_names, None
+            lines, n_of_names = [], 0
+        if kind == IS_MARK or (kind == IS_CELL and is_empty(tags)):
+            number = f"{n_cells}" if kind == IS_CELL else ""
+            lines.append(f"{lower_text_of(tags.name)}. {number}")
+            n_of_names += length(tags.name)
+        element, own = None, None
+        opened = tags
         while next_attribute(&tags, &name, &value):
-            if names_piece(name, "name"):
-                own = text_of(value)
             if not counts(kind, name, value, &ATTRIBUTES, &PAGE_NAMES):
                 continue
-            if says_nothing_of_the_visit(name, value) and not (
-                is_entry and names_piece(name, "class")
-            ):
-                values.append(line_of(tags.name, name, value, names))
+            unsure = None
+            if names_piece(name, "class") and names_piece(tags.name, "li"):
+                lasts = lasting(text_of(value))
+                if lasts:
+                    lines.append(f"li.class {lasts}")
+            elif says_nothing_of_the_visit(name, value, echoes):
+                lines.append(line_of(tags.name, name, value))
             else:
-                values.append((lower_text_of(name, names), text_of(value)))
-        n_cells += kind == IS_CELL
-        if kind == IS_MARK:
-            yield f"{lower_text_of(tags.name, names)}. "
-        elif kind == IS_CELL and is_empty(&tags):
-            yield f"{lower_text_of(tags.name, names)}. {n_cells}"
-        for said in values:
-            if isinstance(said, tuple):
-                said = with_element(lower_text_of(tags.name, names), own, said)
-            yield said
+                if element is None:
+                    element, own = lower_text_of(tags.name), text_of(own_name(opened))
+                key = lower_text_of(name)
+                unsure = element, own if own and key == "value" else key, text_of(value)
+            n_of_names += length(tags.name) + length(name)
+            if unsure or n_of_names >= AT_ONCE:
+                yield lines, n_of_names, unsure
+                lines, n_of_names = [], 0
+    yield lines, n_of_names, None
 
 
-cdef with_element(str element, str own, tuple said):
-    """A detail of an element; own: its name, which that of a `value` is."""
-    cdef str key, value
-    key, value = said
-    if own and key == "value":
-        key = own
-        if key in LASTING and "/" not in value:
-            return f"{element}.{key} {value}"
-    return element, key, value
-
-
-cdef bint says_nothing_of_the_visit(Piece name, Piece value):
-    if not kind_of_piece(&LASTING_NAMES, name):
+cdef bint says_nothing_of_the_visit(Piece name, Piece value, tuple echoes):
+    """Whether an attribute is the same whatever the visit; see the twin."""
+    has_slash = memchr(value.start, b"/", length(value)) != NULL
+    if kind_of_piece(&LASTING_NAMES, name):
+        if not has_slash:
+            return True
+    elif may_be_of_the_visit(name) or may_be_a_time(value):
         return False
-    return memchr(value.start, b"/", value.end - value.start) == NULL
+    if not is_plain(value):
+        return False
+    if has_slash:
+        for echo in echoes:
+            if ends_with(value, <bytes>echo, len(<bytes>echo)):
+                return False
+    return True
 
 
-cdef str line_of(Piece element, Piece name, Piece value, dict names):
-    """A detail as a line. names: see lower_text_of."""
+cdef size_t length(Piece piece):
+    return piece.end - piece.start
+
+
+cdef str line_of(Piece element, Piece name, Piece value):
+    """An attribute as a line."""
     cdef char line[512]
     cdef size_t n
     n = write_line(line, sizeof(line), element, name, value)
     if n:
         return PyUnicode_DecodeUTF8(line, n, "surrogateescape")
-    return f"{lower_text_of(element, names)}.{lower_text_of(name, names)} {text_of(value)}"
+    return f"{lower_text_of(element)}.{lower_text_of(name)} {text_of(value)}"
 
 
 cdef str text_of(Piece piece):
-    return PyUnicode_DecodeUTF8(
-        <const char *>piece.start, piece.end - piece.start, "surrogateescape"
-    )
+    return PyUnicode_DecodeUTF8(<const char *>piece.start, length(piece), "surrogateescape")
 
 
-cdef str lower_text_of(Piece piece, dict names):
-    """A name in lower case. names: those of the page, as they are written, made once each."""
-    written = piece.start[: piece.end - piece.start]
-    name = names.get(written)
-    if name is None:
-        name = names[written] = written.lower().decode("utf-8", "surrogateescape")
-    return name
+cdef str lower_text_of(Piece piece):
+    """A name in lower case."""
+    cdef char lower[64]
+    if length(piece) <= sizeof(lower):
+        return PyUnicode_DecodeUTF8(lower, write_lower(lower, piece), "surrogateescape")
+    return piece.start[: length(piece)].lower().decode("utf-8", "surrogateescape")
+
+
+def said(root):
+    """What a tree says outside its visible text; see the twin."""
+    return said_below(root) if knows_layout() else said_by_lxml(root)
+
+
+def said_below(root):
+    """The tree is read in one go, so that nothing changes it meanwhile, and what it says is given
+    piece by piece, so that Python's lock can pass to another thread between two of them.
+    """
+    cdef Text text
+    cdef const char *at
+    text.bytes, text.n, text.room = NULL, 0, 0
+    try:
+        if not append_said(&text, &SPEAKING, node_of(root)):
+            raise MemoryError("no memory for what a page says")
+        at = text.bytes
+        while at < text.bytes + text.n:
+            tag, at = field(at), behind(at)
+            value, at = field(at), behind(at)
+            name, at = field(at), behind(at)
+            own, at = field(at), behind(at)
+            yield tag, value, name, own
+    finally:
+        free(text.bytes)
+
+
+cdef str field(const char *at):
+    return PyUnicode_DecodeUTF8(at, strlen(at), NULL)
+
+
+cdef const char *behind(const char *at):
+    return at + strlen(at) + 1
+
+
+cdef const Node *node_of(root) except NULL:
+    if not isinstance(root, etree._Element):
+        raise TypeError(f"{root!r} is no element of lxml")
+    return (<Element *><PyObject *>root).node
 
 
 cdef str text_below(root):
     cdef Text text
-    if not isinstance(root, etree._Element):
-        raise TypeError(f"{root!r} is no element of lxml")
     text.bytes, text.n, text.room = NULL, 0, 0
     try:
-        if not append_visible(&text, &NAMES, (<Element *><PyObject *>root).node):
+        if not append_visible(&text, &NAMES, node_of(root)):
             raise MemoryError("no memory for the visible text of a page")
         return PyUnicode_DecodeUTF8(text.bytes, text.n, NULL) if text.n else ""
     finally:
@@ -220,6 +288,7 @@ def knows_layout() -> bool:
     fault = layout_fault(list(root.iter()))
     if not fault:
         fault = "" if text_below(root) == visible_text_by_lxml(root) else "the text"
+        fault = fault or ("" if [*said_below(root)] == [*said_by_lxml(root)] else "the attributes")
     if fault:
         logger.warning(
             "lxml %s keeps %s in another way than its elements were read so far: text is taken "
@@ -285,6 +354,10 @@ cdef str tree_fault(const Node **nodes):
         return "the namespace of a node"
     if p.children.parent != p or p.children.content == NULL or p.content != NULL:
         return "the text of a node"
+    if a.properties != NULL or p.properties != NULL or second.properties == NULL:
+        return "the attributes of a node"
+    if second.properties.parent != second or second.properties.children.content == NULL:
+        return "the attributes of a node"
     return ""
 
 
@@ -308,3 +381,6 @@ list_names(&ATTRIBUTES, dict.fromkeys(twin.SILENT, IS_SILENT)
            | dict.fromkeys(twin.LOOKS, IS_LOOK) | dict.fromkeys(twin.LINKS, IS_LINK))
 list_names(&PAGE_NAMES, dict.fromkeys(twin.PAGES, IS_SILENT))
 list_names(&LASTING_NAMES, dict.fromkeys(twin.LASTING, IS_SILENT))
+list_names(&SPEAKING, dict.fromkeys(twin.HIDDEN, IS_HIDDEN) | {
+    "script": IS_SCRIPT, "meta": IS_META, "style": IS_OWN, "title": IS_TITLE, "h1": IS_H1,
+    "pre": IS_PRE, "div": IS_DIV, "itemprop": IS_ITEMPROP})

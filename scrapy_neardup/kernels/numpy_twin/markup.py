@@ -1,9 +1,9 @@
-"""Parsed markup → visible text, by lxml: NumPy has nothing to add."""
+"""Markup → what it says, by lxml and regular expressions: NumPy has nothing to add."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from lxml import etree
@@ -41,14 +41,24 @@ SILENT = (
     *("scope", "size", "sizes", "stroke", "stroke-width", "summary", "tabindex", "target"),
     *("type", "typeof", "valign", "viewbox", "xmlns", "xml:space"),
 )
-# Attributes that say nothing of the visit, but for URLs in them; most have one of these names. The
-# classes of an entry of a menu (li) are none: they may say where the reader is.
+# How names may end of what is made anew for each visit.
+OF_THE_VISIT = (
+    *("modified", "modified_", "time", "date", "nonce", "csrf", "xsrf", "validation", "id", "etag"),
+    *("token", "state", "value"),
+)
+# Attributes that say nothing of the visit, but for URLs in them; most have one of these names.
 LASTING = frozenset(
     (
-        *("", "alt", "aria-label", "checked", "class", "coords", "d", "href", "lang", "points"),
+        *("alt", "aria-label", "checked", "class", "coords", "d", "href", "lang", "points"),
         *("poster", "selected", "src", "srcset", "style", "title", "transform"),
     )
 )
+# What says something outside the visible text. Of HIDDEN no text is seen. Doxygen names what a page
+# is about in a div of the class "title", and nowhere else: <title> is the same on all lists of
+# members.
+SPEAKING = ("script", "meta", "style", "title", "h1", "pre")
+HIDDEN = ("noscript", "template", "text", "tspan", "desc")
+VALUES = ("content", "datetime", "href", "src", "value")  # attributes, of microdata
 PAGES = ("asp", "aspx", "cfm", "cgi", "do", "htm", "html", "jsp", "jspx", "php", "phtml", "shtml")
 STYLESHEET = f"""
 <xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
@@ -88,22 +98,47 @@ def count_attributes(page: bytes) -> tuple[int, int]:
     return most, every
 
 
-def details(page: bytes) -> Iterator[str | tuple[str, str, str]]:
-    """By what a page in markup differs from others that read alike, tag by tag.
+Detail = tuple[str, str, str]  # element, name, value
 
-    Each is (element, name, value): an attribute that says something; one of MARKS, with "" and "";
-    or an empty one of CELLS, with "" and its number, from 1. The name of a `value` is that of its
-    element, where it has one. Where the name is a LASTING one and the value has no "/", it is the
-    line "element.name value": made here, it takes a third of the time. O(len(page)).
+
+def details(
+    page: bytes, echoes: tuple[bytes, ...], lasting: Callable[[str], str]
+) -> Iterator[tuple[list[str], int, Detail | None]]:
+    """By what a page in markup differs from others that read alike, tag by tag, in parts.
+
+    A detail is an attribute that says something; one of MARKS; or an empty one of CELLS, which has
+    its number, from 1, as value. A part has lines "element.name value" of details that are the same
+    whatever the visit, at most so many bytes of their names, and then one detail of which nobody
+    here knows, or None. Known are MARKS, CELLS, LASTING attributes without "/", and others whose
+    names do not end as those of OF_THE_VISIT, if their values are plain, are no time and do not end
+    as URLs of the visit do. Those are echoes, in ASCII. Of an entry of a list (li) `lasting` tells
+    which classes count. The name of a `value` is that of its element, where it has one.
+    O(len(page)).
     """
-    for element, name, value in _details(page):
-        if name in LASTING and "/" not in value and (element != "li" or name != "class"):
-            yield f"{element}.{name} {value}"
+    for element, name, value, own in _details(page):
+        n_of_names = len(element) + len(name)
+        if element == "li" and name == "class":
+            if lasts := lasting(value):
+                yield [f"li.class {lasts}"], n_of_names, None
+        elif not name or _says_nothing_of_the_visit(name, value, echoes):
+            yield [f"{element}.{name} {value}"], n_of_names, None
         else:
-            yield element, name, value
+            yield [], 0, (element, own if own and name == "value" else name, value)
 
 
-def _details(page: bytes) -> Iterator[tuple[str, str, str]]:
+def _says_nothing_of_the_visit(name: str, value: str, echoes: tuple[bytes, ...]) -> bool:
+    if name in LASTING:
+        if "/" not in value:
+            return True
+    elif not name.isascii() or name.endswith(OF_THE_VISIT) or _TIME.match(value):
+        return False
+    if not _PLAIN.fullmatch(value) or _CUT.search(value):
+        return False
+    return "/" not in value or not value.partition("#")[0].rstrip("/").encode().endswith(echoes)
+
+
+def _details(page: bytes) -> Iterator[tuple[str, str, str, str | None]]:
+    """Each detail, and the name of its element."""
     n_cells = 0
     for tag in _tags(page):
         name = _text(tag["name"].lower())
@@ -111,9 +146,9 @@ def _details(page: bytes) -> Iterator[tuple[str, str, str]]:
             continue
         n_cells += name in CELLS
         if name in MARKS:
-            yield name, "", ""
+            yield name, "", "", None
         elif name in CELLS and _ENDS.match(page, tag.end()):
-            yield name, "", str(n_cells)
+            yield name, "", str(n_cells), None
         own, values = None, []
         for part in _ATTRIBUTE.finditer(tag["attributes"]):
             value = _text(next(filter(None, part.group("double", "single", "bare")), b""))
@@ -122,7 +157,71 @@ def _details(page: bytes) -> Iterator[tuple[str, str, str]]:
             if _counts(name, key, value):
                 values.append((key, value))
         for key, value in values:
-            yield name, own if own and key == "value" else key, value
+            yield name, key, value, own
+
+
+Said = tuple[str, str, str, str]  # tag, text, name, id
+
+
+def said(root: etree._Element) -> Iterator[Said]:
+    """What an element and all below it say outside the visible text, in order.
+
+    Elements of SPEAKING and HIDDEN names, which count where they have no namespace:
+    a script and a style: the text it begins with, and of a script, which has some, type and id.
+    A meta: content and property, or else name, where it has both.
+    h1, title, pre, one of HIDDEN: all its text, but of none that stands in another such element.
+    The name of a title is "head" where it stands in one; each of those is told.
+    Then the first div with the class "title": all its text. And "itemprop": one for each of
+    VALUES of an element with that attribute, whose value is the name. O(nodes).
+    """
+    nested: set[etree._Element] = set()
+    for element in root.iter(*SPEAKING, *HIDDEN):
+        tag, text = element.tag, element.text or ""
+        if tag == "script":
+            if text:
+                yield tag, text, element.get("type", ""), element.get("id", "")
+        elif tag == "style":
+            yield tag, text, "", ""
+        elif tag == "meta":
+            name, content = element.get("property") or element.get("name"), element.get("content")
+            if name and content:
+                yield tag, content, name, ""
+        elif tag == "title" and _is_in_head(element):
+            yield tag, _text_in(element), "head", ""
+        elif element not in nested:
+            # Not set(): in one call over all of them it would hold Python's lock.
+            for inner in element.iterdescendants(*(HIDDEN if tag in HIDDEN else (tag,))):
+                nested.add(inner)
+            yield tag, _text_in(element), "", ""
+    yield from _said_at_the_end(root)
+
+
+def _is_in_head(element: etree._Element) -> bool:
+    parent = element.getparent()
+    return parent is not None and parent.tag == "head"
+
+
+def _said_at_the_end(root: etree._Element) -> Iterator[Said]:
+    has_title = False
+    for element in _titled_or_itemprop(root):
+        name = element.get("itemprop")
+        if not has_title and element.tag == "div" and element.get("class") == "title":
+            has_title = True
+            yield "div", _text_in(element), "", ""
+        for attribute in VALUES if name is not None else ():
+            if value := element.get(attribute):
+                yield "itemprop", value, name, ""
+
+
+def _text_in(element: etree._Element) -> str:
+    """All text in an element. Of very many nodes, itertext() would hold Python's lock."""
+    text: str = etree.tostring(element, method="text", encoding="unicode", with_tail=False)
+    return text
+
+
+_titled_or_itemprop = etree.XPath(
+    "descendant-or-self::*[@itemprop] | (descendant-or-self::div[@class='title'])[1]"
+)
 
 
 def _text(piece: bytes) -> str:
@@ -173,6 +272,10 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _ENDS = re.compile(rb">\s*+</")
+_PLAIN = re.compile(r"(?:[!-~]++(?: [!-~]++)*+)?")  # ASCII with one space at a time
+# A quoted URL, and an argument that may only keep a file from being taken out of a cache.
+_CUT = re.compile(r"%3A|[?&;][vVtTrRcC_][^?&;=]*+=")
+_TIME = re.compile(r"[0-9].{9}", re.DOTALL)
 _COMMENT = re.compile(
     rb"!--(?:-?>|.*?--!?>|.*+\Z)|[!?][^>]*+>?|/(?=[^a-z])[^>]*+>?", re.DOTALL | re.IGNORECASE
 )
