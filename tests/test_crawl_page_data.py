@@ -61,6 +61,14 @@ def read(body: str) -> PageData:
         ),
         (r"""<script>JSON.parse('\u{ffffff}"'); z = [3]</script>""", ["z[] 3"]),
         ("<script>f({unquoted: 1}); g = [1, }</script>", []),
+        (
+            "<script>f([a]); g = { }; h = {\n'a': 1}; i = [ ]; j = [ -1]; k([[2]])</script>",
+            ["j[] -1", "k[][] 2"],
+        ),
+        (
+            "<script>my.a$b \n =\n[true];  c=[null]; \u00e9=[NaN, 1e5]</script>",
+            ["my.a$b[] true", "c[] null", "\u00e9[] NaN", "\u00e9[] 1e5"],
+        ),
         ("<script>x = {broken: [1]}; y = [2]</script>", ["y[] 2"]),
         ("<script src=/a.js></script><script type=text/template>a = [1]</script>", []),
         (
@@ -79,6 +87,7 @@ def read(body: str) -> PageData:
             "<time itemprop=startDate datetime=2026-05-12>12 May</time><b itemprop=name>B</b>",
             ["itemprop.startDate 2026-05-12"],
         ),
+        ("<b ITEMPROP=price content=5>5</b>", ["itemprop.price 5"]),
         ("<p>text <a href=/x>link</a>", []),
     ],
 )

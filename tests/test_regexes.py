@@ -21,7 +21,6 @@ LINEAR = 6.0
 # Not linear, but tried on texts of so many characters at most.
 BOUNDED = {
     "crawl.literals.DRAWN": "LONGEST_RUN, 256",
-    "crawl.page_data.GIVEN_NAME": "MAX_NAME, 64",
 }
 MATCHED = {f"offline.dedup.formats.csv_rows.{name}" for name in ("WHOLE", "CONTINUED")}
 # Modules that make patterns while they run: of the names of two tags, of Unicode, of our Verilog.

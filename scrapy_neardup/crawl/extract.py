@@ -149,8 +149,11 @@ def _parsed(response: HtmlResponse | XmlResponse) -> etree._Element:
     n_of_one, n_attributes = kernels.markup.count_attributes(body)
     if n_of_one > MAX_ATTRIBUTES:
         raise OverBudget(f"{n_of_one} attributes in a tag, at most {MAX_ATTRIBUTES}")
-    if (n_markup := body.count(b"<") + n_attributes) > MAX_MARKUP:  # some have no `=`
-        raise OverBudget(f"{n_markup} tags and attributes, at most {MAX_MARKUP}")
+    # Some attributes have no `=`. What is counted first is an upper bound, found in less time.
+    if kernels.markup.tags_and_attributes(body) + n_attributes > MAX_MARKUP:
+        n_markup = body.count(b"<") + n_attributes
+        if n_markup > MAX_MARKUP:
+            raise OverBudget(f"{n_markup} tags and attributes, at most {MAX_MARKUP}")
     parser = etree.HTMLParser(
         recover=True,
         encoding="utf8",
