@@ -197,7 +197,7 @@ PIECES = (
 )
 
 
-ECHOES = (b"/b/p", b"shop.example/b/p?q=1")
+ECHOES = ("/b/p", "shop.example/b/p?q=1", "/ü\ud800")
 
 
 def lasting(classes: str) -> str:

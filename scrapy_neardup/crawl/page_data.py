@@ -171,7 +171,7 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
             case "pre":
                 shown = text.strip().replace("\r\n", "\n")
                 if not IN_ONE_LINE.fullmatch(shown):
-                    details.append(f"pre {shown}", len("pre"))
+                    details.extend((f"pre {shown}",), len("pre"))
             case "style":
                 details.found.append(f"style {text or None}")
             case _:
@@ -182,11 +182,10 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
 
 def _add_details(details: _Lines, visit: _Visit, body: bytes) -> None:
     """The attributes by which pages of any length are told apart."""
-    for lines, n_of_names, unsure in kernels.markup.details(
-        body, visit.ascii_echoes, lasting_classes
-    ):
-        details.extend(lines, n_of_names)
-        if unsure is not None:
+    for lines, n_of_names, unsure in kernels.markup.details(body, visit.urls, lasting_classes):
+        if lines:
+            details.extend(lines, n_of_names)
+        if unsure:
             element, name, value = unsure
             if "=" in value and len(value) <= AT_ONCE:
                 value = CACHED_FILE.sub(lambda file: UNCACHED.sub("", file[0]), value)
@@ -221,17 +220,9 @@ class _Visit:
     def __init__(self, url: str) -> None:
         self._url = url
         self._now = time.time()
-
-    @cached_property
-    def _echoes(self) -> set[str]:
-        parts = urlsplit(self._url)
-        path = parts.path + (parts.query and f"?{parts.query}")
-        return {_bare(self._url), path.rstrip("/")}
-
-    @property
-    def ascii_echoes(self) -> tuple[bytes, ...]:
-        """How a value ends that may be the page's URL, if the value is in ASCII."""
-        return tuple(echo.encode() for echo in self._echoes if echo.isascii())
+        parts = urlsplit(url)
+        path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        self.urls = _bare(url), path.rstrip("/")  # the page's, and the path in it, without a slash
 
     @cached_property
     def _quoted(self) -> str:
@@ -243,9 +234,9 @@ class _Visit:
 
     def echoes(self, text: str) -> bool:
         """Whether a text, which is unsure, is the page's URL or the time."""
-        return ("/" in text and _bare(text) in self._echoes) or (
-            may_be_a_time(text) and self._is_now(text)
-        )
+        if "/" in text:  # which no time has
+            return _bare(text) in self.urls
+        return may_be_a_time(text) and self._is_now(text)
 
     def _is_now(self, text: str) -> bool:
         try:
@@ -270,22 +261,18 @@ class _Lines:
 
     def add(self, path: str, key: str, value: Any) -> None:
         """Add a value; key: the name by which it may be known as one of the visit."""
-        text = text_of(value)
-        if is_lasting(key, text) and not (is_unsure(text) and self._visit.echoes(text)):
-            self.append(f"{path} {text}", len(path))
-
-    def append(self, line: str, n_of_path: int) -> None:
-        """Add a line as it is, whose path has so many characters."""
-        self.extend((line,), n_of_path)
+        text = lasting_text(key, value)
+        if text is not None and not (is_unsure(text) and self._visit.echoes(text)):
+            self.extend((f"{path} {text}",), len(path))
 
     def extend(self, lines: Sequence[str], n_of_paths: int) -> None:
         """Add lines as they are, whose paths have so many characters."""
         self._room -= n_of_paths
         if self._room < 0:
             raise OverBudget("names in front of values have many times the bytes of the page")
-        if len(self.found) + len(lines) > MAX_SAID:
-            raise OverBudget(f"more than {MAX_SAID} values in markup or scripts")
         self.found += lines
+        if len(self.found) > MAX_SAID:
+            raise OverBudget(f"more than {MAX_SAID} values in markup or scripts")
 
     def add_kept(self, kept: _Kept) -> None:
         """Add the lines of a script that was read before."""
@@ -306,25 +293,22 @@ class _Kept:
 
     def add(self, path: str, key: str, value: Any) -> None:
         """See _Lines."""
-        text = text_of(value)
-        if is_lasting(key, text):
+        text = lasting_text(key, value)
+        if text is not None:
             if is_unsure(text):
                 self.unsure.append((len(self.lines), text))
             self.lines.append(f"{path} {text}")
             self.n_of_paths += len(path)
 
 
-def text_of(value: Any) -> str:
-    """A value as it stands in a line."""
-    return squeezed(value) if isinstance(value, str) else json.dumps(value)
-
-
-def is_lasting(key: str, text: str) -> bool:
-    """Whether a value was not made anew for the visit, by its name and how it looks."""
-    if len(text) > MAX_TOKEN or len(key) > MAX_KEY:
-        return True
-    drawn = names_of_the_visit(key)
-    return drawn is None or drawn.fullmatch(text) is None
+def lasting_text(key: str, value: Any) -> str | None:
+    """A value as it stands in a line; None if it was made anew for the visit, by name and looks."""
+    text = squeezed(value) if isinstance(value, str) else json.dumps(value)
+    if len(text) <= MAX_TOKEN and len(key) <= MAX_KEY:
+        drawn = names_of_the_visit(key)
+        if drawn and drawn.fullmatch(text):
+            return None
+    return text
 
 
 def is_unsure(text: str) -> bool:
@@ -359,7 +343,7 @@ def names_of_the_visit(key: str) -> re.Pattern[str] | None:
 
 def _bare(url: str) -> str:
     """A URL without scheme, fragment and final slash."""
-    bare = url.partition("#")[0]
+    bare = url.partition("#")[0] if "#" in url else url
     return bare.partition("://")[2].rstrip("/") if "://" in bare else bare.rstrip("/")
 
 

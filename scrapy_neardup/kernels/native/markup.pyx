@@ -147,6 +147,7 @@ def details(bytes page, tuple echoes, lasting):
     cdef Kind kind
     cdef size_t n_cells = 0, n_of_names = 0
     cdef list lines = []
+    echoes = tuple(echo.encode("utf-8", "replace") for echo in echoes)
     tags.at = page
     tags.end, tags.raw = tags.at + len(page), NULL
     while next_tag(&tags):

@@ -102,7 +102,7 @@ Detail = tuple[str, str, str]  # element, name, value
 
 
 def details(
-    page: bytes, echoes: tuple[bytes, ...], lasting: Callable[[str], str]
+    page: bytes, echoes: tuple[str, ...], lasting: Callable[[str], str]
 ) -> Iterator[tuple[list[str], int, Detail | None]]:
     """By what a page in markup differs from others that read alike, tag by tag, in parts.
 
@@ -111,7 +111,7 @@ def details(
     whatever the visit, at most so many bytes of their names, and then one detail of which nobody
     here knows, or None. Known are MARKS, CELLS, LASTING attributes without "/", and others whose
     names do not end as those of OF_THE_VISIT, if their values are plain, are no time and do not end
-    as URLs of the visit do. Those are echoes, in ASCII. Of an entry of a list (li) `lasting` tells
+    as URLs of the visit do, which are echoes. Of an entry of a list (li) `lasting` tells
     which classes count. The name of a `value` is that of its element, where it has one.
     O(len(page)).
     """
@@ -126,7 +126,7 @@ def details(
             yield [], 0, (element, own if own and name == "value" else name, value)
 
 
-def _says_nothing_of_the_visit(name: str, value: str, echoes: tuple[bytes, ...]) -> bool:
+def _says_nothing_of_the_visit(name: str, value: str, echoes: tuple[str, ...]) -> bool:
     if name in LASTING:
         if "/" not in value:
             return True
@@ -134,7 +134,7 @@ def _says_nothing_of_the_visit(name: str, value: str, echoes: tuple[bytes, ...])
         return False
     if not _PLAIN.fullmatch(value) or _CUT.search(value):
         return False
-    return "/" not in value or not value.partition("#")[0].rstrip("/").encode().endswith(echoes)
+    return "/" not in value or not value.partition("#")[0].rstrip("/").endswith(echoes)
 
 
 def _details(page: bytes) -> Iterator[tuple[str, str, str, str | None]]:
