@@ -156,6 +156,19 @@ def test_what_may_be_said_is_kept(key: str, value: str) -> None:
     assert line == f"a.{key} {value}"
 
 
+def test_a_script_that_was_read_before_is_held_against_the_visit() -> None:
+    markup = """<script>a = {"url": "/p/12?size=M", "b": 1}; go('/p/13', '/p/14')</script>"""
+
+    def said(path: str) -> list[str]:
+        root = html.document_fromstring(markup)
+        page = page_data(root, f"https://shop.example{path}", markup.encode())
+        return page.lines + page.details
+
+    for _ in range(2):
+        assert said("/p/12?size=M") == ["a.b 1", " /p/13", " /p/14"]
+        assert said("/p/14") == ["a.b 1", "a.url /p/12?size=M", " /p/13"]
+
+
 def test_scripts_without_json_are_counted() -> None:
     assert read("<script>run(1)</script>").unread_chars == len("run(1)")
     assert read("<script>a=[1, 2]</script>").unread_chars == len("a=")

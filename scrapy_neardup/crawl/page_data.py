@@ -215,11 +215,10 @@ def _head(tag: str, text: str) -> str:
 
 
 class _Visit:
-    """What tells of the visit: the page's URL and the time."""
+    """What tells of a visit that is under way: the page's URL and the time."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._now = time.time()
         parts = urlsplit(url)
         path = f"{parts.path}?{parts.query}" if parts.query else parts.path
         self.urls = _bare(url), path.rstrip("/")  # the page's, and the path in it, without a slash
@@ -247,7 +246,7 @@ class _Visit:
                 said = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
             return False
-        return self._now - AN_HOUR_S <= said <= self._now + A_MINUTE_S
+        return -AN_HOUR_S <= said - time.time() <= A_MINUTE_S
 
 
 class _Lines:
