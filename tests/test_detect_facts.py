@@ -48,6 +48,8 @@ def difference(one: U64Array, other: U64Array, n_differing: float = FAR) -> str 
         ("★", "★★★"),
         ("written in C by hand", "written in C++ by hand"),
         ("if x < y: pass", "if x > y: pass"),
+        ("so that x∈A holds", "so that x∉A holds"),
+        ("where (p∧q) is true", "where (p∨q) is true"),
         ("T-shirt, size M", "T-shirt, size L"),
         ("from 5 to 7 km", "from 7 to 5 km"),
         ("an area of 5 m²", "an area of 5 m2"),

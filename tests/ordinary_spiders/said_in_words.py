@@ -86,6 +86,7 @@ SAID = {
     "pronoun": ("Written by {} alone", ("him", "her", "them", "us")),
     "key": ("Press {}", ("⌘C", "⌘V", "⌥C", "⇧C")),
     "card": ("Dealt {}", ("♠A", "♥A", "♦A", "♣A")),
+    "set": ("So that {}", ("x∈A", "x∉A", "x∌A", "x∪A")),
     "icon": ("Rated {}", ("\uf005", "\uf006", "\uf123", "\uf005\uf005")),
     "hidden-digits": ("Costs ¥{}", ("\ue602\ue345", "\ue345\ue602", "\ue602\ue602", "\ue11a")),
     "zodiac": ("Born under {}", ("♈", "♉", "♊", "♋")),

@@ -1,8 +1,8 @@
 """Visible text → what exact copies share, and the sentences that state facts; in NumPy.
 
-A fact is a token between spaces, without EDGE punctuation around it, that has a number, has a
-symbol at one of its ends, or is one of FACTS_ALONE. A sentence is a line, or the part of one up
-to a character of ENDERS that a space follows.
+A fact is a token between spaces, without EDGE punctuation around it, that has a number or an
+operator of mathematics, has a symbol at one of its ends, or is one of FACTS_ALONE. A sentence is a
+line, or the part of one up to a character of ENDERS that a space follows.
 """
 
 from __future__ import annotations
@@ -340,8 +340,8 @@ def _kind(char: str) -> int:
         kind |= FEED
     elif char.isspace():
         kind |= SPACE
-    elif category in NUMBER_CATEGORIES:
-        kind |= DIGIT
+    elif category in NUMBER_CATEGORIES or (category == "Sm" and "∀" <= char <= "⋿"):
+        kind |= DIGIT  # x∈A denies what x∉A says: as a digit does, it counts within a token
     elif category in WORD_CATEGORIES:
         kind |= WORD
     elif category == "Cf" and char not in JOINERS:
