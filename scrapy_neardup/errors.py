@@ -56,6 +56,10 @@ class InputError(NearDupError, ValueError):
     """A file or folder given to a command is missing, or not what the command takes."""
 
 
+class SparkFailed(NearDupError):
+    """Spark does not start, or gave up what it was asked for; the cause is its error."""
+
+
 class EngineUnavailable(NearDupError, ImportError):
     """An engine was asked for by name and cannot run here."""
 

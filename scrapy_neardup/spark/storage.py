@@ -70,6 +70,15 @@ def local_copy(url: str, source: Input) -> Iterator[Path]:
         yield path
 
 
+def refuse_existing(place: Path | str) -> None:
+    """Raise InputError if there is anything, OSError if nobody can say."""
+    url = place.absolute().as_uri() if isinstance(place, Path) else place
+    files, path = file_system(url)
+    with naming(place):
+        if files.get_file_info(path).type != pyarrow.fs.FileType.NotFound:
+            raise InputError(f"{shown(place)} is there already. Name another folder")
+
+
 def write(df: DataFrame, url: str) -> None:
     """Write Parquet to a folder, one file for each partition, and _SUCCESS when all are there.
 
@@ -87,10 +96,8 @@ def write_parts(df: DataFrame, url: str) -> int:
     A task that is carried out twice writes the same file twice. Raises InputError if there is
     anything already, OSError.
     """
+    refuse_existing(url)
     files, path = file_system(url)
-    with naming(url):
-        if files.get_file_info(path).type != pyarrow.fs.FileType.NotFound:
-            raise InputError(f"{shown(url)} is there already. Name another folder")
     n_files = df.mapInArrow(partial(_written, url=url), "name string").count()
     with naming(url):
         files.create_dir(path)  # of no partition a file was written
