@@ -43,6 +43,7 @@ from scrapy_neardup.spark.candidates import (  # noqa: E402
 from scrapy_neardup.spark.components import connected_components  # noqa: E402
 from scrapy_neardup.spark.decisions import first_of_each_text  # noqa: E402
 from scrapy_neardup.spark.records import read_pages  # noqa: E402
+from scrapy_neardup.spark.session import cause_of  # noqa: E402
 from scrapy_neardup.spark.signatures import numbered, signed  # noqa: E402
 from scrapy_neardup.spark.storage import inputs_at  # noqa: E402
 
@@ -286,6 +287,26 @@ def test_the_command_reads_files_counts_damage_and_writes_parquet(
     assert {path.name for path in out.iterdir()} == {"decisions", "clusters"}
 
 
+def test_decisions_name_the_record_of_each_row(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "pages.jsonl", tmp_path / "out"
+    rows = [{"url": "https://a.example/", "text": prose(n)} for n in (1, 2, 1)]
+    rows += [{"url": None, "text": prose(3)}] * 2
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["spark-dedup", str(source), str(out)]) == 0
+    found = {row.pop("record"): row for row in pq.read_table(out / "decisions").to_pylist()}
+    assert {name: row["original_record"] for name, row in found.items()} == {
+        f"{source}#0": None,
+        f"{source}#1": None,
+        f"{source}#2": f"{source}#0",
+        f"{source}#3": None,
+        f"{source}#4": None,  # nobody knows its site
+    }
+    clusters = pq.read_table(out / "clusters").to_pylist()
+    assert {row["record"] for row in clusters} == {f"{source}#0", f"{source}#2"}
+
+
 def test_the_command_reads_and_writes_object_storage(
     spark: SparkSession,
     crawled: Path,
@@ -356,6 +377,38 @@ def test_half_a_surrogate_pair_ends_no_run(spark: SparkSession, tmp_path: Path) 
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = read_pages(spark, [tmp_path], Fields()).collect()
     assert [row["text"].strip() for row in found] == [prose(1)]
+
+
+def test_what_ends_a_job_is_told_in_a_line(
+    spark: SparkSession,
+    crawled: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "there" / "clusters").mkdir(parents=True)
+    assert main(["spark-dedup", str(crawled), str(tmp_path / "there")]) == 2
+    assert f"{tmp_path / 'there' / 'clusters'} is there already" in capsys.readouterr().err
+    assert main(["spark-dedup", str(crawled), str(crawled / "warc.warc.gz" / "out")]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+    monkeypatch.setattr("scrapy_neardup.spark.records.ROWS", "no such type")
+    assert main(["spark-dedup", str(crawled), str(tmp_path / "out")]) == 2
+    assert "scrapy neardup: Spark: " in capsys.readouterr().err
+
+
+def test_what_is_told_of_a_job_is_the_end_of_a_worker_s_traceback() -> None:
+    said = (
+        "Job aborted: task 0 failed\n\norg.apache.spark.api.python.PythonException: Traceback (most"
+        ' recent call last):\n  File "worker.py", line 5, in main\n'
+        "scrapy_neardup.errors.InputError: a.csv: has no column\n\n\tat org.apache.spark.Runner\n"
+        "Caused by: java.io.IOException: broken\n"
+    )
+    assert cause_of(said) == "scrapy_neardup.errors.InputError: a.csv: has no column"
+    java = (
+        "An error occurred while calling o1.f.\n: java.io.IOException: a\n\tat b\nCaused by: c: d\n"
+    )
+    assert cause_of(java) == "c: d"
+    assert cause_of("[JAVA] no Java\nmore") == "[JAVA] no Java"
 
 
 def test_what_is_not_read_from_storage_is_refused(

@@ -52,19 +52,23 @@ def run(options: argparse.Namespace) -> int:
     from scrapy_neardup.spark import dedup
     from scrapy_neardup.spark.records import read_pages
     from scrapy_neardup.spark.session import session
+    from scrapy_neardup.spark.storage import refuse_existing
     from scrapy_neardup.spark.stored_index import StoredIndex
 
     inputs, out = [place(one) for one in options.inputs], place(options.out)
+    folders = [folder_in(out, name) for name in ("decisions", "clusters")]
+    for folder in folders:  # before anything is computed
+        refuse_existing(folder)
     fields = Fields(options.url, options.text, options.html, not options.no_url)
     with session(options.master) as spark, checkpoints(spark, out):
         rows = read_pages(spark, inputs, fields, options.scope).persist()
-        pages = rows.where("damage is null").select("url", "text", "markup")
+        pages = rows.where("damage is null").select("url", "text", "markup", "record")
         index = options.index and StoredIndex(place(options.index), options.scope)
-        found = dedup(pages, markup="markup", scope=options.scope, against=index)
+        found = dedup(pages, markup="markup", record="record", scope=options.scope, against=index)
         decisions = found.decisions.persist()
-        write(decisions, out, "decisions")
+        write(decisions, folders[0])
         if options.clusters:
-            write(found.clusters, out, "clusters")
+            write(found.clusters, folders[1])
         if index:
             found.add_to(index, index.next_name())
         kinds = {row["kind"]: row["count"] for row in decisions.groupBy("kind").count().collect()}
@@ -73,15 +77,22 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def write(df: DataFrame, out: Path | str, name: str) -> None:
-    """Write Parquet to a folder of OUT, which must not be there."""
+def folder_in(out: Path | str, name: str) -> Path | str:
+    """A folder of OUT."""
+    if isinstance(out, Path):
+        return out / name
+    folder, mark, query = out.partition("?")
+    return f"{folder.rstrip('/')}/{name}{mark}{query}"
+
+
+def write(df: DataFrame, folder: Path | str) -> None:
+    """Write Parquet to a folder, which must not be there."""
     from scrapy_neardup.spark import storage
 
-    if isinstance(out, Path):
-        df.write.mode("errorifexists").parquet(str(out / name))
-        return
-    folder, mark, query = out.partition("?")
-    storage.write(df, f"{folder.rstrip('/')}/{name}{mark}{query}")
+    if isinstance(folder, Path):
+        df.write.mode("errorifexists").parquet(str(folder))
+    else:
+        storage.write(df, folder)
 
 
 @contextmanager

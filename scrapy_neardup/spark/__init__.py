@@ -41,7 +41,7 @@ class Deduplicated:
     @cached_property
     def decisions(self) -> DataFrame:
         """A row for each page: id, kind, original, distance, sketch_distance, similarity, words,
-        differs; as detector.Decision has them.
+        differs; as detector.Decision has them. With records, also record and original_record.
         """
         from scrapy_neardup.spark.decisions import decided
 
@@ -62,7 +62,8 @@ class Deduplicated:
 
     @cached_property
     def clusters(self) -> DataFrame:
-        """A row for each page that a chain of repeats links to another: cluster, id.
+        """A row for each page that a chain of repeats links to another: cluster, id, and where
+        there are records, record.
 
         cluster is the id of the chain's first page, which is kept. Computed when first used, in
         rounds of Spark jobs (components.py).
@@ -85,6 +86,7 @@ def dedup(
     min_words: int = MIN_WORDS,
     facts: FactRule = "compare",
     markup: str | None = None,
+    record: str | None = None,
     spec: FingerprintSpec = FINGERPRINT,
     sketch_spec: FingerprintSpec = SKETCH,
     against: StoredIndex | None = None,
@@ -101,6 +103,9 @@ def dedup(
     spark.signatures.MARKUP as spark.records.read_pages makes it; without it, only texts are
     compared, and pages of equal texts are copies.
 
+    record: a column of strings that names each row, so that decisions and clusters can tell rows of
+    one id apart.
+
     against: pages that earlier runs kept come before all of these. `version` does not count: the
     one under which this run is stored, if it was begun before (add_to).
 
@@ -112,7 +117,7 @@ def dedup(
 
     versions = {} if against is None else against.versions(but=version)
     first_new = max(versions.values(), default=0)
-    signatures = signed(df, text, id, order, scope, spec, sketch_spec, min_words, markup)
+    signatures = signed(df, text, id, order, scope, spec, sketch_spec, min_words, markup, record)
     signatures = numbered(signatures, first_new)
     if against is not None and versions:
         before = kept_before(signatures, against, [*versions])

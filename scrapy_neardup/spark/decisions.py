@@ -26,7 +26,7 @@ PAIR_COLUMNS = ("n", "earlier", "distance", "sketch_distance", "similarity", "di
 
 def first_of_each_text(signatures: DataFrame) -> DataFrame:
     """n, id, site, words, fingerprint, mostly_script of each row, check (the beginning of its
-    sketch), first_n.
+    sketch), first_n; and record, where there is one.
 
     first_n is the place of the first row of the site with the same text and data. A text without
     words repeats nothing, nor does a page that is mostly script.
@@ -39,10 +39,14 @@ def first_of_each_text(signatures: DataFrame) -> DataFrame:
     first = fn.when(compared, fn.min(fn.when(compared, fn.col("n"))).over(same_text))
     first = first.otherwise(fn.col("n"))
     check = fn.substring("sketch", 1, 8 * CHECK_WORDS).alias("check")
-    slim = signatures.select(
-        "n", "id", "site", "digest", "words", "fingerprint", "mostly_script", check
-    )
+    columns = ("n", "id", "site", "digest", "words", "fingerprint", "mostly_script")
+    slim = signatures.select(*columns, check, *record_of(signatures))
     return slim.withColumn("first_n", first).drop("digest")
+
+
+def record_of(rows: DataFrame) -> list[str]:
+    """The column that tells rows of one id apart, if there is one."""
+    return [name for name in rows.columns if name == "record"]
 
 
 def decided(
@@ -67,7 +71,7 @@ def decided(
     exact = fn.col("kind") == "exact"
     reasons = fn.array(*(fn.lit(reason) for reason in REASONS))
     found = joined.select(
-        *("id", "kind", "words"),
+        *("id", "kind", "words", *record_of(rows)),
         fn.when(exact, fn.col("first_n"))
         .when(fn.col("kind") != "undecided", fn.col("original_n"))
         .alias("original_n"),
@@ -78,9 +82,14 @@ def decided(
             fn.col("kind") == "near-but-differs", reasons[fn.col("differs").cast("int") - 1]
         ).alias("differs"),
     )
-    originals = all_rows.select(fn.col("n").alias("original_n"), fn.col("id").alias("original"))
-    columns = "id kind original distance sketch_distance similarity words differs"
-    return found.join(originals, "original_n", "left").select(*columns.split())
+    originals = all_rows.selectExpr(
+        *("n AS original_n", "id AS original"),
+        *(f"{name} AS original_{name}" for name in record_of(rows)),
+    )
+    columns = ["id", "kind", "original", "distance", "sketch_distance", "similarity"]
+    columns += ["words", "differs"]
+    columns += [column for name in record_of(rows) for column in (name, f"original_{name}")]
+    return found.join(originals, "original_n", "left").select(*columns)
 
 
 def near_a_kept_page(pairs: DataFrame) -> DataFrame:
@@ -162,10 +171,10 @@ def clustered(rows: DataFrame, pairs: DataFrame) -> DataFrame:
     exact = rows.where("n <> first_n").select(fn.col("n").alias("u"), fn.col("first_n").alias("v"))
     near = pairs.where("differs = 0").select(fn.col("n").alias("u"), fn.col("earlier").alias("v"))
     members = connected_components(exact.union(near))
-    names = rows.select("n", "id")
-    first = names.toDF("component", "cluster")
+    names = rows.select("n", "id", *record_of(rows))
+    first = rows.selectExpr("n AS component", "id AS cluster")
     return (
         members.join(first, "component")
         .join(names, fn.col("vertex") == fn.col("n"))
-        .select("cluster", "id")
+        .select("cluster", "id", *record_of(rows))
     )

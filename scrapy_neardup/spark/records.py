@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 Batches = Iterator[pa.RecordBatch]
 
 FILES = "store string, path string, kind string, packing string, name string, start long, size long"
-ROWS = f"url string, text string, markup {MARKUP}, damage string"
-Row = tuple[str, str | None, dict[str, Any] | None, str | None]
+ROWS = f"url string, text string, markup {MARKUP}, damage string, record string"
+Row = tuple[str, str | None, dict[str, Any] | None, str | None, str]
 BATCH = 256
 LINES = pa.list_(pa.string())
 SCHEMA = pa.schema(
@@ -49,6 +49,7 @@ SCHEMA = pa.schema(
             }
         ),
         "damage": pa.string(),
+        "record": pa.string(),
     }
 )
 
@@ -56,7 +57,8 @@ SCHEMA = pa.schema(
 def read_pages(
     spark: SparkSession, paths: Sequence[Path | str], fields: Fields, scope: Scope = "site"
 ) -> DataFrame:
-    """The pages of files and folders: url, text, markup, damage; a part of a file is a task's work.
+    """The pages of files and folders: url, text, markup, damage, record (file and number of the
+    record in it, from 0); a part of a file is a task's work.
 
     text is null where a page has none, such as a picture, and where pages of a site are compared
     and a record says none; damage says what could not be
@@ -108,16 +110,16 @@ def row_of(record: Page | Damage, place: str, scope: Scope) -> Row:
     """A row of ROWS. If extraction fails, the page is kept without text; so is one of which nobody
     can say with whose pages to compare it."""
     if isinstance(record, Damage):
-        return place, None, None, record.error
+        return place, None, None, record.error, place
     if not record.has_site and scope == "site":
-        return distinct(record.url) or place, None, None, None
+        return distinct(record.url) or place, None, None, None, place
     try:
         said = record.text if record.body is None else content_of(record)
         page = PageContent(said) if isinstance(said, str) else said
         markup = None if page is None else markup_of(page)
     except Exception:
         page = markup = None
-    return distinct(record.url) or place, page.text if page else None, markup, None
+    return distinct(record.url) or place, page.text if page else None, markup, None, place
 
 
 def markup_of(page: PageContent) -> dict[str, Any]:

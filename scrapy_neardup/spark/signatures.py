@@ -32,16 +32,17 @@ MARKUP = (
     "attributes: array<string>, unread_chars: long>"
 )
 SCHEMA = (
-    "id string, rank {rank}, site long, digest binary, fingerprint long, sketch binary, "
+    "id string, rank {rank}{record}, site long, digest binary, fingerprint long, sketch binary, "
     "words long, level int, odd_row binary, beside binary, data binary, facts binary, "
     "mostly_script boolean"
 )
+NAMED = ("id", "rank", "record")  # columns of SCHEMA that no text decides
 
 
 def signer(
     scope: Scope, spec: FingerprintSpec, sketch_spec: FingerprintSpec, min_words: int = MIN_WORDS
 ) -> Callable[[Batches], Batches]:
-    """A function from batches of (id, rank, text, and where there is one, markup) to SCHEMA."""
+    """A function from batches of (id, rank, text, maybe record and markup) to SCHEMA."""
 
     def sign(batches: Batches) -> Batches:
         engine = load_engine("auto", spec, sketch_spec)
@@ -54,7 +55,7 @@ def signer(
                 read(reader, id, content(text, markup))
                 for id, text, markup in zip(ids, texts, beside, strict=True)
             ]
-            named = {"id": batch.column("id"), "rank": batch.column("rank")}
+            named = {n: batch.column(n) for n in batch.schema.names if n in NAMED}
             yield pa.RecordBatch.from_pydict(named | columns_of(readings, reader, scope))
 
     return sign
@@ -128,31 +129,34 @@ def signed(
     sketch_spec: FingerprintSpec,
     min_words: int = MIN_WORDS,
     markup: str | None = None,
+    record: str | None = None,
 ) -> DataFrame:
-    """Every row's signatures; `rank` is the value that orders the rows."""
+    """Every row's signatures; `rank` is the value that orders the rows, `record` names each."""
     from pyspark.sql import functions as fn
 
     rank = fn.lit(0) if order is None else fn.col(order)
     wanted = [fn.col(id).alias("id"), rank.alias("rank"), fn.col(text).alias("text")]
+    wanted[2:2] = [fn.col(record).alias("record")] if record else []
     wanted += [fn.col(markup).alias("markup")] if markup else []
     texts = df.select(*wanted)
-    schema = SCHEMA.format(rank=texts.schema["rank"].dataType.simpleString())
+    rank_type = texts.schema["rank"].dataType.simpleString()
+    schema = SCHEMA.format(rank=rank_type, record=", record string" if record else "")
     return texts.mapInArrow(signer(scope, spec, sketch_spec, min_words), schema)
 
 
 def numbered(rows: DataFrame, start: int = 0) -> DataFrame:
     """The rows with their place `n` in the order, from `start`; sorts signatures, not texts.
 
-    Rows of the same id are ordered by digest, so that partitioning does not affect the order.
+    Rows of the same id are ordered by digest, and by record where there is one, so that
+    partitioning does not affect the order.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions as fn
 
     # Read twice: sorting first samples the rows to choose the ranges of its partitions.
     rows = rows.persist(StorageLevel.DISK_ONLY)
-    ordered = rows.sort("rank", "id", "digest").withColumn(
-        "place", fn.monotonically_increasing_id()
-    )
+    keys = [name for name in ("rank", "id", "digest", "record") if name in rows.columns]
+    ordered = rows.sort(*keys).withColumn("place", fn.monotonically_increasing_id())
     ordered = ordered.drop("rank").persist()
     # The upper bits of a place count partitions, the lower 33 the rows in one.
     sizes = ordered.groupBy(fn.shiftright("place", 33).alias("part")).count().collect()
