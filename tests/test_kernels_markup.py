@@ -325,6 +325,7 @@ def test_details_come_in_parts_that_are_made_in_little_time(kernel: ModuleType) 
         ("<meta name=a content=b><meta name=a><meta content=b>", [("meta", "b", "a", "")]),
         ("<meta name=a property=c content=b>", [("meta", "b", "c", "")]),
         ("<meta name=a property content=b>", [("meta", "b", "a", "")]),
+        ("<meta http-equiv=Refresh content=b><meta http-equiv=a>", [("meta", "b", "", "Refresh")]),
         ("<h1>a<b>b</b><!-- c --></h1>d", [("h1", "ab", "", "")]),
         ("<svg><title>a</title></svg>", [("title", "a", "", "")]),
         ("<noscript>a<template>b</template></noscript>", [("noscript", "ab", "", "")]),

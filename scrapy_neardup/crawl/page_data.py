@@ -153,10 +153,10 @@ def page_data(root: etree._Element, url: str, body: bytes) -> PageData:
             case "script":
                 unread_chars += _add_script(lines, details, text, name, id)
             case "meta":
-                if name == "refresh":
-                    text = text.partition("=")[2].strip(" \t\"'")
-                    details.add("meta.refresh", name, text)
-                elif not _is_technical(name):
+                if id.lower() == "refresh":
+                    if target := text.partition("=")[2].strip(" \t\"'"):
+                        details.add("meta.refresh", id, target)
+                elif name and not _is_technical(name):
                     lines.add(f"meta.{name}", name, text)
             case "itemprop":
                 lines.add(f"itemprop.{name}", name, text)

@@ -501,10 +501,11 @@ static int append_script(Text *said, const Node *script) {
 
 static int append_meta(Text *said, const Node *meta) {
     const Node *name = attribute_of(meta, "property"), *content = attribute_of(meta, "content");
+    const Node *stands_for = attribute_of(meta, "http-equiv");
     if (!has_value(name)) name = attribute_of(meta, "name");
-    return !has_value(name) || !has_value(content) ||
-           (append_field(said, meta->name) && append_value(said, content) &&
-            append_value(said, name) && append_field(said, ""));
+    if (!has_value(content) || !(has_value(name) || has_value(stands_for))) return 1;
+    return append_field(said, meta->name) && append_value(said, content) &&
+           append_value(said, name) && append_value(said, stands_for);
 }
 
 /* All text in an element, with a name that tells where it stands. */

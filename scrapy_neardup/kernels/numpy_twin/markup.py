@@ -57,7 +57,7 @@ LASTING = frozenset(
 # is about in a div of the class "title", and nowhere else: <title> is the same on all lists of
 # members.
 SPEAKING = ("script", "meta", "style", "title", "h1", "pre")
-HIDDEN = ("noscript", "template", "text", "tspan", "desc")
+HIDDEN = ("noscript", "template", "text", "tspan", "desc", "foreignobject", "foreignObject")
 VALUES = ("content", "datetime", "href", "src", "value")  # attributes, of microdata
 PAGES = ("asp", "aspx", "cfm", "cgi", "do", "htm", "html", "jsp", "jspx", "php", "phtml", "shtml")
 STYLESHEET = f"""
@@ -168,7 +168,7 @@ def said(root: etree._Element) -> Iterator[Said]:
 
     Elements of SPEAKING and HIDDEN names, which count where they have no namespace:
     a script and a style: the text it begins with, and of a script, which has some, type and id.
-    A meta: content and property, or else name, where it has both.
+    A meta with content: that, property or else name, and http-equiv, where it has one of these.
     h1, title, pre, one of HIDDEN: all its text, but of none that stands in another such element.
     The name of a title is "head" where it stands in one; each of those is told.
     Then the first div with the class "title": all its text. And "itemprop": one for each of
@@ -184,8 +184,9 @@ def said(root: etree._Element) -> Iterator[Said]:
             yield tag, text, "", ""
         elif tag == "meta":
             name, content = element.get("property") or element.get("name"), element.get("content")
-            if name and content:
-                yield tag, content, name, ""
+            stands_for = element.get("http-equiv", "")
+            if content and (name or stands_for):
+                yield tag, content, name or "", stands_for
         elif tag == "title" and _is_in_head(element):
             yield tag, _text_in(element), "head", ""
         elif element not in nested:
