@@ -22,7 +22,10 @@ LINEAR = 6.0
 BOUNDED = {
     "crawl.literals.DRAWN": "LONGEST_RUN, 256",
 }
-MATCHED = {f"offline.dedup.formats.csv_rows.{name}" for name in ("WHOLE", "CONTINUED")}
+MATCHED = {
+    *(f"offline.dedup.formats.csv_rows.{name}" for name in ("WHOLE", "CONTINUED")),
+    *(f"spark.session.{name}" for name in ("RAISED", "CAUSED")),
+}
 # Modules that make patterns while they run: of the names of two tags, of Unicode, of our Verilog.
 MADE = {"kernels.numpy_twin.markup", "kernels.numpy_twin.words", "engines.fpga.verilog"}
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import Any, Literal, NamedTuple, Self
 from zlib import crc32
@@ -185,10 +185,16 @@ def names_day(text: str, day: date) -> bool:
     year = str(day.year)
     if text.count(year) > MAX_YEARS:
         return True
-    places = (found.start() for found in re.finditer(year, text))
-    around = (text[max(0, at - LONGEST_DATE) : at + LONGEST_DATE] for at in places)
+    around = (text[max(0, at - LONGEST_DATE) : at + LONGEST_DATE] for at in _places(year, text))
     named = (found for part in around for found in DATE.finditer(part))
     return any(day.toordinal() in _days(found) for found in named)
+
+
+def _places(part: str, text: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
 
 
 def _days(found: re.Match[str]) -> tuple[int, ...]:

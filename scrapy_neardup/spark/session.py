@@ -14,7 +14,8 @@ from scrapy_neardup.errors import InputError, SparkFailed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RAISED = re.compile(r"((?!org\.|java)[\w.]+(?:Error|Exception): .*)")  # ends Python's traceback
+# The last line of Python's traceback.
+RAISED = re.compile(r"((?!org\.|java)[\w.]++(?:(?<=Error)|(?<=Exception)): .*)")
 CAUSED = re.compile(r"(?:Caused by)?: (.+)")  # by Java
 MAX_TOLD = 500  # characters
 
