@@ -30,7 +30,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -214,6 +214,11 @@ def every_message() -> type[Spider]:
     return EveryMessage
 
 
+def takes_messages(settings: Mapping[str, Any]) -> bool:
+    """Whether the spider is one of scrapy-redis's: of its settings only theirs has this one."""
+    return "MAX_IDLE_TIME_BEFORE_CLOSE" in settings
+
+
 def is_linked(url: str) -> bool:
     return 0 < int(url.rpartition("/")[2]) < N_LINKED
 
@@ -289,7 +294,7 @@ class Child:
                 fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
                 os.dup2(fd, sys.stderr.fileno())
                 process = AsyncCrawlerProcess(SETTINGS | settings | {"BEAT": beat})
-                if "MAX_IDLE_TIME_BEFORE_CLOSE" in settings:
+                if takes_messages(settings):
                     process.crawl(every_message())
                 else:
                     process.crawl(EveryPage, root=root)
@@ -421,7 +426,8 @@ def check(campaign: Campaign, counts: Counter[str], n_copies: int) -> None:
     folder = campaign.folder
     assert not counts["lost"] + counts["unreached"], f"lost: see {folder}"
     n_interrupted = campaign.kills.total() + campaign.kills["server"] * (N_WORKERS - 1)
-    most = n_interrupted * 2 * CONCURRENT + n_copies  # under way, and messages
+    under_way = CONCURRENT * (2 if takes_messages(campaign.settings) else 1)
+    most = n_interrupted * under_way + n_copies
     assert counts["twice"] <= most, f"kept twice: {counts['twice']}; see {folder}"
     assert not counts["errors/frontier"], f"errors: see {folder}"
     assert not campaign.messages_left(), f"messages left: see {folder}"
@@ -431,7 +437,7 @@ def check(campaign: Campaign, counts: Counter[str], n_copies: int) -> None:
 
 def push_messages(server: RunningServer, scheduler: str, port: int) -> None:
     """Let the spiders of scrapy-redis have something to begin with."""
-    if "MAX_IDLE_TIME_BEFORE_CLOSE" in SCHEDULERS[scheduler]:
+    if takes_messages(SCHEDULERS[scheduler]):
         push = "SADD" if "REDIS_START_URLS_AS_SET" in SCHEDULERS[scheduler] else "RPUSH"
         for message in messages(port):
             server.command(push, START_KEY, message)
