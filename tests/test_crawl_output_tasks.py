@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, ClassVar
 
+import pytest
 from crawls import Outcome, PagesSpider, crawl
 from mock_site import MockSite, page, prose
 from scrapy import Request
+from scrapy.core.scraper import Scraper
 from scrapy.http import Response
 
 
@@ -105,3 +107,21 @@ def test_what_a_callback_yielded_before_it_raised_passes(mock_site: MockSite) ->
 def test_items_are_handled_while_the_callback_goes_on(mock_site: MockSite) -> None:
     outcome = crawl_page(mock_site, Waiting, pipeline())
     assert [item["n"] for item in outcome.items] == [0, 1]
+
+
+def test_a_scraper_that_a_project_has_changed_is_left_alone(
+    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled: list[str] = []
+    scrapys = Scraper.handle_spider_output_async
+
+    async def handle_spider_output_async(
+        self: Scraper, result: Any, request: Request, response: Any
+    ) -> None:
+        handled.append(response.url)
+        await scrapys(self, result, request, response)
+
+    monkeypatch.setattr(Scraper, "handle_spider_output_async", handle_spider_output_async)
+    outcome = crawl_page(mock_site, Row, pipeline())
+    assert len(outcome.items) == 1
+    assert handled == [mock_site.url("/"), mock_site.url("/page")]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from scrapy.core.scraper import Scraper
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 from scrapy.utils.asyncio import is_asyncio_available
@@ -22,16 +23,19 @@ def make_on_demand(crawler: Crawler) -> None:
     """Let a crawl start a task for each output, CONCURRENT_ITEMS of a response at a time.
 
     Scrapy 2.15 to 2.19 starts CONCURRENT_ITEMS tasks for every response, 100 by default, however
-    little its callback yields. Starting them and collecting them as garbage takes a quarter of the
+    little its callback yields. Starting them and collecting them as garbage takes a third of the
     CPU time of a crawl of short pages, which is more than all that the plugin takes. No setting
     tells Scrapy otherwise, so the method of its scraper is wrapped. Outputs are handled as before:
-    in their order, as many at once, while the callback goes on. A scraper without the methods
-    that this relies on is left alone, and so is one without asyncio, which starts no tasks.
+    in their order, as many at once, while the callback goes on. Left alone are a scraper whose
+    method is not Scrapy's own, or that lacks what this relies on, and one without asyncio, which
+    starts no tasks.
     """
     scraper: Any = getattr(engine_of(crawler), "scraper", None)
-    needed = ("handle_spider_output_async", "_process_spidermw_output_async", "concurrent_items")
-    if all(hasattr(scraper, name) for name in needed) and is_asyncio_available():
-        scraper.handle_spider_output_async = _handling(scraper, scraper.handle_spider_output_async)
+    handle: Any = getattr(scraper, "handle_spider_output_async", None)
+    is_scrapys = getattr(handle, "__module__", None) == Scraper.__module__
+    needed = ("_process_spidermw_output_async", "concurrent_items")
+    if is_scrapys and all(hasattr(scraper, name) for name in needed) and is_asyncio_available():
+        scraper.handle_spider_output_async = _handling(scraper, handle)
 
 
 def _handling(scraper: Any, handle: Handle) -> Handle:
