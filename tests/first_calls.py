@@ -128,9 +128,19 @@ def visible_text(kernel: ModuleType, chance: random.Random) -> object:
 
 def markup(kernel: ModuleType, chance: random.Random) -> object:
     source = page(chance).encode("utf-8", "surrogatepass")
-    read = [list(kernel.details(source, (), str.strip)), kernel.count_attributes(source)]
+    details = [
+        one
+        for lines, _, unsure in kernel.details(source, (), str.strip)
+        for one in (*lines, unsure)
+        if one
+    ]
     tree = html.document_fromstring(b"<body>" + source.replace(b"\0", b""))
-    return read, kernel.tags_and_attributes(source), list(kernel.said(tree))
+    return (
+        details,
+        kernel.count_attributes(source),
+        kernel.tags_and_attributes(source),
+        list(kernel.said(tree)),
+    )
 
 
 def signatures(kernel: ModuleType, chance: random.Random) -> object:

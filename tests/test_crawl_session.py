@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import HtmlResponse
 from scrapy.pipelines import ItemPipelineManager
+from scrapy.utils.log import LogCounterHandler
 
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.errors import SnapshotError, StateLocked
@@ -37,6 +39,7 @@ crawlers: WeakSet[Crawler] = WeakSet()
 
 def held() -> dict[str, Any]:
     """What this process has of crawls: objects, threads, files and sockets."""
+    forget_log_counters()
     gc.collect()
     gc.collect()  # what the first one released
     return {
@@ -45,6 +48,13 @@ def held() -> dict[str, Any]:
         "threads": sorted(t.name for t in threading.enumerate() if t.name.startswith("neardup")),
         "files": sorted(path for path in open_files() if "/neardup" in path or "/state" in path),
     }
+
+
+def forget_log_counters() -> None:
+    """Take away what holds a cancelled crawler: no signal tells Scrapy's LogCount to."""
+    for handler in logging.root.handlers[:]:
+        if isinstance(handler, LogCounterHandler):
+            logging.root.removeHandler(handler)
 
 
 def open_files() -> Iterator[str]:
