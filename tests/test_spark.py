@@ -389,7 +389,8 @@ def test_what_ends_a_job_is_told_in_a_line(
     (tmp_path / "there" / "clusters").mkdir(parents=True)
     assert main(["spark-dedup", str(crawled), str(tmp_path / "there")]) == 2
     assert f"{tmp_path / 'there' / 'clusters'} is there already" in capsys.readouterr().err
-    assert main(["spark-dedup", str(crawled), str(crawled / "warc.warc.gz" / "out")]) == 2
+    (tmp_path / "file").touch()
+    assert main(["spark-dedup", str(crawled), str(tmp_path / "file" / "out")]) == 2
     assert "Traceback" not in capsys.readouterr().err
     monkeypatch.setattr("scrapy_neardup.spark.records.ROWS", "no such type")
     assert main(["spark-dedup", str(crawled), str(tmp_path / "out")]) == 2
