@@ -9,6 +9,7 @@ import json
 import lzma
 import os
 import signal
+import struct
 import subprocess
 import sys
 import zipfile
@@ -763,12 +764,20 @@ def test_a_page_that_ends_its_worker_is_kept_and_costs_no_other(tmp_path: Path) 
     assert summary["others"]["not_compared/failed"] == 1
 
 
-def test_a_worker_ends_in_silence_when_nobody_waits_for_its_answer(tmp_path: Path) -> None:
-    """As when a kill takes the main process while a worker reads for it."""
+HALF_A_MESSAGE = struct.pack("!i", 100) + b"of a hundred bytes"
+
+
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_a_worker_ends_in_silence_when_the_main_process_is_killed(
+    tmp_path: Path, is_cut_off: bool
+) -> None:
+    """As it reads for it, or is being asked."""
     (tmp_path / "a.jsonl").write_bytes(jsonl())
     work = Work(NearDupSettings(), 1, find_inputs([tmp_path / "a.jsonl"]), Limits(), "")
     ours, theirs = Pipe()
     ours.send(("columns", (0, Fields())))
+    if is_cut_off:
+        os.write(ours.fileno(), HALF_A_MESSAGE)
     ours.close()
     before = signal.getsignal(signal.SIGINT)
     try:

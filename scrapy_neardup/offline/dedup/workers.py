@@ -21,6 +21,9 @@ END = "end of the answers"
 
 T = TypeVar("T")
 
+# What a pipe raises whose other process has ended, an OSError where it did within a message.
+HUNG_UP = (EOFError, OSError)
+
 
 class WorkerEnded(Exception):
     """A worker's process ended during a call, while it looked at a record; -1: at none."""
@@ -58,20 +61,20 @@ class Worker:
 
     def call(self, name: str, *args: Any) -> Any:
         """What a method of Reader returns or raises. Raises WorkerEnded."""
-        try:
-            self._pipe.send((name, args))
-            answer = self._pipe.recv()
-        except (EOFError, ConnectionError) as error:
-            raise self._ended() from error
-        return _returned(answer)
+        self._told(self._pipe.send, (name, args))
+        return _returned(self._told(self._pipe.recv))
 
     def stream(self, name: str, *args: Any) -> Iterator[Any]:
         """What a method of Reader yields, one by one. Raises WorkerEnded."""
+        self._told(self._pipe.send, (name, args))
+        while (answer := self._told(self._pipe.recv)) != END:
+            yield _returned(answer)
+
+    def _told(self, say: Callable[..., T], *words: Any) -> T:
+        """What the pipe sends or receives. Raises WorkerEnded."""
         try:
-            self._pipe.send((name, args))
-            while (answer := self._pipe.recv()) != END:
-                yield _returned(answer)
-        except (EOFError, ConnectionError) as error:
+            return say(*words)
+        except HUNG_UP as error:
             raise self._ended() from error
 
     def _ended(self) -> Exception:
@@ -111,7 +114,7 @@ def serve(pipe: Connection, work: Work, at: Any) -> None:
         at.value = index
 
     reader = Reader(work, now_at)
-    with suppress(EOFError, ConnectionError):  # the main process hung up or ended, also meanwhile
+    with suppress(*HUNG_UP):  # the main process, also meanwhile
         while True:
             name, args = pipe.recv()
             try:
