@@ -15,12 +15,13 @@ from scrapy_neardup.detect.facts import (
     differences,
     exact_text_and_facts,
     packed,
+    reworded,
 )
 from scrapy_neardup.detect.text import words_and_blocks
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.index import load_index
 from scrapy_neardup.kernels.numpy_twin import U64Array
-from scrapy_neardup.kernels.numpy_twin.facts import FACT_WORDS, FEW_PLACES, SWAPPED
+from scrapy_neardup.kernels.numpy_twin.facts import FACT_WORDS, FEW_PLACES, SWAPPED, TWO_PLACES
 
 FAR = 100.0  # shingles that differ
 
@@ -205,6 +206,54 @@ def test_other_spellings_added_words_and_other_words_of_a_text_are_none(
 ) -> None:
     one, other = f"{TEXT}\n{one}\n{TEXT}", f"{TEXT}\n{other}\n{TEXT}"
     assert difference(row(one), row(other), FEW_PLACES) is None
+
+
+def is_reworded(one: str, other: str, n_differing: float = TWO_PLACES) -> bool:
+    """Whether a page whose lines are all of templates is, beside another."""
+    rows = []
+    for text in (one, other):
+        words, blocks = words_and_blocks(text)
+        facts = exact_text_and_facts(text)[1]
+        rows.append(packed(words, blocks, facts, np.zeros(len(blocks.hashes), dtype=bool)))
+    assert difference(*rows, FEW_PLACES) is None
+    (found,) = reworded(rows[0], rows[1].reshape(1, -1), np.array([n_differing], float)).tolist()
+    return bool(found)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("In stock", "Sold out"),
+        ("Sold out", "Available"),
+        ("Availability: Sold out", "Availability: Available again"),
+        (f"Sold out\n{TEXT}\nSold out", f"Available\n{TEXT}\nAvailable"),
+        ("Home: red\nAway: blue", "Home: blue\nAway: red"),
+        ("Home\nred\nAway\nblue", "Home\nblue\nAway\nred"),
+        ("Ann\nBob\nEve", "Ann\nEve\nBob"),
+        ("Ann beat Bob", "Bob beat Ann"),
+    ],
+)
+def test_pages_that_differ_in_brief_lines_of_templates_are_reworded(one: str, other: str) -> None:
+    one, other = f"{TEXT}\n{one}\n{TEXT}", f"{TEXT}\n{other}\n{TEXT}"
+    assert is_reworded(one, other)
+    assert not is_reworded(one, other, TWO_PLACES + 1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Home\nShop", "Home\nShop\nImprint"),
+        ("Home\nShop\nHelp", "Home\nShop"),
+        ("the authorizers", "the authorizors"),
+        ("so we are all of us here", "so we are all of us back here again"),
+        (f"{TEXT} is red today", f"{TEXT} is blue today"),
+    ],
+)
+def test_lines_that_are_added_or_grow_and_other_spellings_reword_nothing(
+    one: str, other: str
+) -> None:
+    one, other = f"{TEXT}\n{one}\n{TEXT}", f"{TEXT}\n{other}\n{TEXT}"
+    assert not is_reworded(one, other)
 
 
 def test_a_title_spelt_apart_is_the_same() -> None:

@@ -73,13 +73,8 @@ def test_any_text_reads_as_the_twin_reads_it(
 
 
 # Rows of facts that are alike but for a few words and cells.
-ROWS = st.lists(
-    st.lists(
-        st.sampled_from([0, 1, 0x1001_1002, 2**16, 2**32, 0x1003 << 48]), min_size=6, max_size=6
-    ),
-    min_size=1,
-    max_size=6,
-)
+WORD = st.sampled_from([0, 1, 2, 3, 0x1001_1002, 2**16, 2**32, 0x1003 << 48, 0x5555 << 40])
+ROWS = st.lists(st.lists(WORD, min_size=13, max_size=13), min_size=1, max_size=6)
 
 
 @given(ROWS, st.lists(st.floats(0, 30) | st.just(np.inf), min_size=12, max_size=12))
@@ -88,11 +83,12 @@ def test_rows_of_facts_differ_as_the_twin_says(
 ) -> None:
     rows = np.zeros((len(ends), 2 * twin.FACT_WORDS), np.uint64)[:, : twin.FACT_WORDS]
     for row, words in zip(rows, ends, strict=True):
-        row[:2], row[-6:] = words[:2], words
+        row[:2], row[-11:] = words[:2], words[2:]
     differing = np.array(shingles[: len(ends)]), np.array(shingles[6 : 6 + len(ends)])
     for row in rows:
         columns = row.copy(), rows, *differing
         assert same([b"", kernel.differences(*columns)], [b"", twin.differences(*columns)])
+        assert same([b"", kernel.reworded(*columns[:3])], [b"", twin.reworded(*columns[:3])])
 
 
 def test_every_negation_is_known_to_both(kernel: ModuleType) -> None:
@@ -212,3 +208,5 @@ def test_what_is_not_text_is_refused(kernel: ModuleType) -> None:
         kernel.differences(rows[0, 1:], rows, np.zeros(2), np.zeros(2))
     with pytest.raises(ValueError, match="are needed"):
         kernel.differences(rows[0], rows, np.zeros(1), np.zeros(2))
+    with pytest.raises(ValueError, match=f"{twin.FACT_WORDS} are needed"):
+        kernel.reworded(rows[0], rows, np.zeros(1))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands.state_folder import add_state_option, state_folder
 from scrapy_neardup.commands.terminal import Progress, clean, colour, complain, say, say_json
-from scrapy_neardup.detect.decision import VISIT
+from scrapy_neardup.detect.decision import VISIT, WORDING
 from scrapy_neardup.ledger.reader import NO_LIMIT, LedgerReader
 from scrapy_neardup.ledger.schema import Decided
 from scrapy_neardup.report.text_diff import Difference, differences, marked
@@ -52,6 +52,8 @@ DIFFERS = {
     "negation": "a negation, among equal words",
     "word": "another word in a brief line, all others being equal",
     VISIT: "no fact, but for lines that tell of the visit (a clock, a counter, a token): left out",
+    WORDING: "a brief line that other pages have too, or the order of such lines: as a whole page, "
+    "its items are kept",
 }
 ACTION_COLOURS = {"dropped": "red", "kept": "green", "tagged": "yellow", "counted": "yellow"}
 
@@ -252,7 +254,7 @@ def facts(
         else:
             bits = f"{decided.sketch_distance} bits apart as wholes"
             yield "sketch", f"{bits}; near in what the site's templates leave of both"
-    if decided.kind == "near-but-differs" or decided.differs == VISIT:
+    if decided.kind == "near-but-differs" or decided.differs in (VISIT, WORDING):
         yield "differs in", DIFFERS.get(decided.differs or "", decided.differs or "not recorded")
     if decided.similarity is not None and decided.kind != "exact":
         limit = f", {_limit(rules, 'NEARDUP_SIMILARITY')}" if decided.kind == "near" else ""

@@ -72,11 +72,13 @@ class ItemData(NamedTuple):
     values  64-bit digest of all that has to be equal, and where it stands
     fields  a hash of each top-level field, long text included; to name what differs
     text    the long strings of the field with the longest text, a line each; "" where none has any
+    holds_page  whether one of its values is the whole page, as it came
     """
 
     values: int
     fields: dict[str, int]
     text: str
+    holds_page: bool = False
 
 
 @dataclass
@@ -196,7 +198,7 @@ def item_data(
     values = _kind_of(item) + _joined(parts)
     fields = {name: _digest(field, key) if stable else hash(field) for name, field in whole.items()}
     text = "\n".join(encoded[longest].texts) if encoded else ""
-    return ItemData(_digest(values, key), fields, text)
+    return ItemData(_digest(values, key), fields, text, reader.holds_page)
 
 
 def is_long(item: Any) -> bool:
@@ -248,6 +250,7 @@ class _Reader:
         self._n_values = self._n_chars = 0
         self._texts: list[str] = []
         self._name = ""  # of the field that is read
+        self.holds_page = False
 
     def field(self, name: str, value: Any) -> _Field:
         """A top-level field: what must be equal, and what is compared as text."""
@@ -342,13 +345,13 @@ class _Reader:
         return self._visit is not None and self._visit.is_now(seconds)
 
     def _bytes(self, value: bytes) -> bytes:
-        if self._visit is not None and self._visit.is_page(value):
+        if self._is_page(value):
             return SAME_PAGE
         return b"B" + blake2b(value, digest_size=16).digest()
 
     def _string(self, value: str) -> bytes:
         visit = self._visit
-        if visit is not None and len(value) > MIN_PAGE_CHARS and visit.is_page(value):
+        if len(value) > MIN_PAGE_CHARS and self._is_page(value):
             return SAME_PAGE
         self._n_chars += len(value)
         if self._n_chars > MAX_CHARS:
@@ -363,6 +366,11 @@ class _Reader:
         if moment and self._is_of_visit(moment) and not self._is_said(_clock(moment)):
             return SAME_TIME
         return b"U" + _text(value)
+
+    def _is_page(self, value: str | bytes) -> bool:
+        is_page = self._visit is not None and self._visit.is_page(value)
+        self.holds_page |= is_page
+        return is_page
 
     def _long_text(self, value: str) -> bytes:
         """Leave a text for comparison; what must be equal are its facts."""

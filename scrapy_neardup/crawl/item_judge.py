@@ -147,10 +147,14 @@ class ItemJudge:
     def _read(self, item: Any, page: CrawledPage) -> ItemReading:
         """An item's data, as of no page. Safe in a thread: touches no structure of the crawl."""
         found = self._attempt("item_data", self._found, item, page)
-        if found is None or not found[0].text or not is_near(page):
+        if found is None or not is_near(page):
             return ItemReading(found)
-        within = self._attempt("item_data", self._within_of, found[0].text, page)
-        return ItemReading(found, EQUAL if within is None else within)
+        data, kept = found
+        is_all = bool(data.text) and self._attempt("item_data", self._is_all_shown, data.text, page)
+        wording = page.judged.wording if page.judged is not None else None
+        if wording is not None and (is_all or data.holds_page):
+            found = data, kept._replace(values=kept.values ^ wording)
+        return ItemReading(found, self._within if is_all else EQUAL)
 
     def _found(self, item: Any, page: CrawledPage) -> tuple[ItemData, KeptItem] | None:
         data = self._read_data(item, page)
@@ -186,16 +190,16 @@ class ItemJudge:
             return item
         return item._replace(sketch=reading.signatures.sketch)
 
-    def _within_of(self, text: str, page: CrawledPage) -> int:
-        """How far a long text of an item may be from another's where their pages are near.
+    def _is_all_shown(self, text: str, page: CrawledPage) -> bool:
+        """Whether a long text of an item is all that its page shows.
 
-        A text that is all that the page shows was compared with it. Of one that the spider has
-        chosen from the page, or has from elsewhere, any word may be what matters.
+        Such a text was compared with the page. Of one that the spider has chosen from the page, or
+        has from elsewhere, any word may be what matters.
         """
         if page.shown is None:
             # A copy: the spider may be using the tree of the response.
             page.shown = visible_text(page.response.replace()) or ""
-        return self._within if is_whole(text, page.shown) else EQUAL
+        return is_whole(text, page.shown)
 
     def _is_known(self, item: KeptItem, within: int) -> bool:
         if self._state.items.has_near(item, within):

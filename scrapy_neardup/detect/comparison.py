@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scrapy_neardup.detect import odd_sketch
-from scrapy_neardup.detect.facts import differences
+from scrapy_neardup.detect.facts import differences, reworded
 from scrapy_neardup.detect.near import Limits, Measured, own_parts_agree
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS, OddRows
 from scrapy_neardup.detect.page_reading import OwnPart
@@ -105,6 +105,13 @@ class Comparison:
             facts = page.reading.all_facts, rows.facts[plain]
             found[plain] = differences(*facts, fewest[plain], whole[plain])
         return found
+
+    def reworded(self, page: OwnPart, rows: PageRows, measured: Measured) -> BoolArray:
+        """Which pages say something else in a brief line, as facts.reworded has it; shape (n,)."""
+        if not self.compare_facts:
+            return np.zeros(len(rows.facts), dtype=bool)
+        n_differing = odd_sketch.n_differing(rows.whole, page.reading.odd_row, measured.similarity)
+        return reworded(page.facts, rows.facts, n_differing)
 
     def rest_similarity(self, page: OwnPart, rows: PageRows) -> F64Array:
         """How similar pages are in what is left of both without templates of this one."""

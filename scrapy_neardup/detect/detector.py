@@ -10,12 +10,13 @@ import numpy as np
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.comparison import Comparison
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.decision import INDEXED, VISIT, Decision, DecisionKind
+from scrapy_neardup.detect.decision import INDEXED, VISIT, WORDING, Decision, DecisionKind
 from scrapy_neardup.detect.echoes import VisitEchoes
 from scrapy_neardup.detect.facts import (
     NO_FACTS,
     REASONS,
     exact_text_and_facts,
+    wording_of,
 )
 from scrapy_neardup.detect.near import (
     CONFIRM_DISTANCE,
@@ -67,6 +68,7 @@ class Match(NamedTuple):
     sketch_distance: int
     similarity: float
     differs: str | None = None  # the fact that keeps it from being the original
+    is_reworded: bool = False  # says something else in a brief line
 
 
 class Detector:
@@ -462,12 +464,13 @@ class Detector:
             ids, rows, measured = ids[same_data], rows.where(same_data), measured.where(same_data)
         n_unconfirmed = n_found - len(ids)
         reasons = self.comparison.differing_facts(page, rows, measured)
+        reworded = self.comparison.reworded(page, rows, measured)
         order = in_order(ids, measured)
         similar = np.maximum(measured.similarity, measured.own_similarity)
-        columns = ids, measured.distances, measured.sketch_distances, similar
-        differ = [(None, *REASONS)[reason] for reason in reasons[order].tolist()]
+        differ = np.array((None, *REASONS), dtype=object)[reasons]
+        columns = ids, measured.distances, measured.sketch_distances, similar, differ, reworded
         parts = (column[order].tolist() for column in columns)
-        return [Match(*row) for row in zip(*parts, differ, strict=True)], n_unconfirmed
+        return [Match(*row) for row in zip(*parts, strict=True)], n_unconfirmed
 
     def own_part(self, reading: PageReading) -> OwnPart:
         """What the templates of a page's host leave of it; all of it where they do not count."""
@@ -549,6 +552,7 @@ class Detector:
         if own is None and reading.words and (match is None or self.admit == "all"):
             own = self._remember(page, indexed=kind in INDEXED)
         same = match.id if match and kind == "exact" else None
+        reworded = match is not None and match.is_reworded
         return Decision(
             kind,
             reading.signatures.fingerprint if same is None else int(self.pages.fingerprints[same]),
@@ -562,7 +566,8 @@ class Detector:
             elsewhere=self.pages.url(elsewhere.id) if elsewhere else None,
             unconfirmed=n_unconfirmed,
             cold=cold,
-            differs=VISIT if kind == "near" and reading.tag else None,
+            differs=WORDING if reworded else VISIT if kind == "near" and reading.tag else None,
+            wording=wording_of(page.facts) if reworded else None,
         )
 
     def learn(self, reading: PageReading) -> bool:

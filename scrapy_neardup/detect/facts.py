@@ -12,7 +12,10 @@ the same but for a few places (FEW_PLACES), a fact that stands there in the plac
 whatever is around it: "1/2" in that of a check mark.
 
 In a brief line, a label and a value, any other word is a fact: between pages that are the same but
-for a few places (FEW_PLACES), unless it is only spelt in another way there (OTHER_WORD).
+for a few places (FEW_PLACES), unless it is only spelt in another way there (OTHER_WORD). In a line
+that is a template's it is none: many pages say "Sold out", and many menus differ in a word. But
+near pages that are the same but for such words (TWO_PLACES), or for two that changed places, are
+reworded(): of an item that is the page as a whole, a brief line may be all that matters.
 
 A page's facts are stored in FACT_WORDS words of 64 bits, and the limits named here are those of
 kernels/numpy_twin/facts.py:
@@ -26,6 +29,9 @@ kernels/numpy_twin/facts.py:
     1      how many words are in no template; in the upper half, the tag of the lines that tell of
            the visit (echoes.py), which are left out; 0 where there are none
     1      how those in brief lines are spelt
+    2      how the words of all brief lines are spelt, templates included
+    2      how many words there are in lines of COUNTED words at most
+    1      a hash of the brief lines, each with the one before it
 
 A cell whose entries are equally many and whose sums differ holds a fact that was replaced. Where
 the numbers differ, facts were added or are gone, or a template was learnt meanwhile.
@@ -43,6 +49,7 @@ import numpy as np
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.detect.text import MAX_LINES, Blocks
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
+from scrapy_neardup.kernels.numpy_twin.facts import ORDER_AT, SPELLING_AT
 
 SPELT_APART = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")  # "red hat" is "redhat"
 TITLE_PARTS = re.compile(r"(?<!\s)\s++[-–—|·:]\s++|[|–—·»:()]")
@@ -102,7 +109,7 @@ def packed(
         words, blocks.ends, blocks.lines, blocks.n_words, are_own, *facts, tag
     )
     if facts is NO_FACTS:
-        row[-1] = 0  # how words are spelt is a fact, too
+        row[SPELLING_AT:] = 0  # how words are spelt is a fact, too
     return row
 
 
@@ -114,3 +121,14 @@ def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64
     """
     found: I64Array = kernels.facts.differences(row, rows, n_differing, n_own)
     return found
+
+
+def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> BoolArray:
+    """Which pages say something else in a brief line, as the twin has it; shape (n,). O(n)."""
+    found: BoolArray = kernels.facts.reworded(row, rows, n_differing)
+    return found
+
+
+def wording_of(row: U64Array) -> int:
+    """What tells the brief lines of a page from those of others: 64 bits, from its facts."""
+    return int(row[ORDER_AT])

@@ -27,7 +27,7 @@ from scrapy_neardup.urls.filters.sizing import classic_bits
 
 # Of what scripts and records leave on the server; to be raised with every change of it, so that
 # workers of two versions do not misread each other.
-LAYOUT = 4
+LAYOUT = 5
 N_SHARDS = 16  # of the URLs, each a slot of a cluster
 MAX_SLICE_BITS = 2**32 - 8  # a value on the server is at most 512 MB
 MAX_SLICES = 24

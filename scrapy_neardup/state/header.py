@@ -20,7 +20,8 @@ Identity = Mapping[str, "int | float | str | bool"]
 # 4: headers and records have a MAC under the folder's key, arrays a digest instead of a CRC.
 # 5: id tables are in parts, forgotten pages marked; rows that grow are in files of their own.
 # 6: a page's facts end with how many words it has and how they are spelt.
-VERSION = 6
+# 7: they end with what the words in its short lines are, those of templates included.
+VERSION = 7
 NO_LONGER = frozenset({"blocks"})  # in identities of earlier releases; states may differ in it
 ALIGNMENT = 64
 MAX_FIELDS_BYTES = 1 << 24

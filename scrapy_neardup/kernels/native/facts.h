@@ -36,14 +36,25 @@ enum {
 
 #define CELLS 64
 /* Words of a row of facts behind its cells, and what two rows differ in: see the twin. */
-enum { TITLE = CELLS / 4, HEADINGS, SUM, NEGATED, COUNT, SPELLING, ROW };
+enum {
+    TITLE = CELLS / 4,
+    HEADINGS,
+    SUM,
+    NEGATED,
+    COUNT,
+    OWN_SPELLING,
+    BRIEF_SPELLING,
+    COUNTED_WORDS = BRIEF_SPELLING + 2,
+    ORDER = COUNTED_WORDS + 2,
+    ROW
+};
 enum { IN_TITLE = 1, IN_HEADING, IN_NUMBER, IN_NEGATION, IN_WORD };
 /* Limits of the same names in the twin. */
-enum { MAX_OF_A_FACT = 2, BRIEF = 8, OTHER_WORD = 7 };
-enum { ONE_SIDED = 2, ONE_SIDED_NEGATION = 16, SWAPPED = 24, FEW_PLACES = 24 };
+enum { MAX_OF_A_FACT = 2, BRIEF = 8, COUNTED = 2 * BRIEF, OTHER_WORD = 7 };
+enum { ONE_SIDED = 2, ONE_SIDED_NEGATION = 16, SWAPPED = 24, FEW_PLACES = 24, TWO_PLACES = 30 };
 #define SPARE 16
-/* Bytes that a short word has at most, and bits of words: see the twin. */
-enum { SHORT = 4, WHOLE_BITS = 8, FIRST_BITS = 2 };
+/* Bytes that a short word has at most, and cells of words: see the twin. */
+enum { SHORT = 4, WHOLE_CELLS = 8, FIRST_CELLS = 2 };
 #define N_NEGATIONS 1024 /* places; a power of two, many more than there are: most are free */
 
 typedef enum { DONE, NEEDS_ROOM, NEEDS_PAGE, NEEDS_PYTHON } Status;
@@ -466,46 +477,83 @@ static uint64_t sum_of_own(const Stated *stated, const int64_t *own, size_t n_ow
     return sum;
 }
 
-/* The bits of some letters: n of 64. */
-INLINE uint64_t bits_of(const uint8_t *letters, size_t length, int n) {
-    uint64_t hash = 0, bits = 0;
+/* A hash of some letters. */
+INLINE uint64_t hash_of(const uint8_t *letters, size_t length) {
+    uint64_t hash = 0;
     for (size_t i = 0; i < length; i++) hash = (hash + letters[i] + 1) * GOLDEN;
-    for (hash = fmix64(hash); n--; hash >>= 6) bits |= (uint64_t)1 << hash % 64;
-    return bits;
+    return fmix64(hash);
 }
 
-/* How a word is spelt. */
-INLINE uint64_t spelling_of(const uint8_t *word, size_t n) {
-    uint64_t bits = 0;
+/* Counts of what falls on each of 64 cells. Only their last two bits are kept. */
+typedef struct {
+    uint8_t n[64];
+} Cells;
+
+/* Count n cells of some letters, by their hash. */
+INLINE void count_whole(Cells *cells, uint64_t hash, int n) {
+    for (; n--; hash >>= 6) cells->n[hash & 63]++;
+}
+
+/* Count the cells of a word, by its spelling. */
+INLINE void count_spelling(Cells *cells, const uint8_t *word, size_t n, uint64_t hash) {
     int has_digit = 0, n_chars = 0;
     for (size_t i = 0; i < n; i++) {
         has_digit |= (uint8_t)(word[i] - '0') < 10;
         n_chars += (word[i] & 0xC0) != 0x80;
     }
-    if (n <= SHORT || n_chars <= 2 || has_digit) return bits_of(word, n, WHOLE_BITS);
-    bits = bits_of(word, word[0] > 0x7F ? 3 : 1, FIRST_BITS);
+    if (n <= SHORT || n_chars <= 2 || has_digit) {
+        count_whole(cells, hash, WHOLE_CELLS);
+        return;
+    }
+    count_whole(cells, hash_of(word, word[0] > 0x7F ? 3 : 1), FIRST_CELLS);
     for (size_t i = 0; i <= n; i++) {
         uint64_t pair = (uint64_t)(i ? word[i - 1] : ' ') << 8 | (i < n ? word[i] : ' ');
-        bits ^= (uint64_t)1 << (pair * GOLDEN >> 58);
+        cells->n[pair * GOLDEN >> 58]++;
     }
-    return bits;
 }
 
-/* How the words of a page's own brief lines are spelt. */
-static uint64_t spelling_of_brief(const Blocks *blocks, const uint8_t *are_own) {
-    const uint8_t *words = blocks->words;
-    uint64_t bits = 0;
+/* The last two bits of each count, as two words. */
+static void put_cells(const Cells *cells, uint64_t *words) {
+    for (int i = 0; i < 64; i++) words[i / 32] |= (uint64_t)(cells->n[i] & 3) << 2 * (i % 32);
+}
+
+/* What the words of a short line say, into the counts of their spelling and of words. */
+INLINE void count_line(const uint8_t *line, size_t length, Cells *spelling, Cells *counted) {
+    const uint8_t *word = line, *end = line + length;
+    for (const uint8_t *at = line; at <= end; at++) {
+        if (at < end && *at != ' ') continue;
+        if (at > word) {
+            uint64_t hash = hash_of(word, at - word);
+            counted->n[hash >> 59]++;
+            counted->n[32 + (hash & 31)]++;
+            if (spelling) count_spelling(spelling, word, at - word, hash);
+        }
+        word = at + 1;
+    }
+}
+
+/* What is said of the words in short lines: see numpy_twin/facts.py. row: zeros there. */
+static void put_wording(const Blocks *blocks, const uint8_t *are_own, uint64_t *row) {
+    Cells own = {{0}}, templates = {{0}}, counted = {{0}};
+    uint64_t before = 0;
     size_t start = 0;
     for (size_t i = 0; i < blocks->n; start = (size_t)blocks->ends[i++] + 1) {
-        size_t word = start, end = (size_t)blocks->ends[i];
-        if (!are_own[i] || blocks->n_words[i] > BRIEF) continue;
-        for (size_t at = start; at <= end; at++) {
-            if (at < end && words[at] != ' ') continue;
-            if (at > word) bits ^= spelling_of(words + word, at - word);
-            word = at + 1;
-        }
+        const uint8_t *line = blocks->words + start;
+        size_t length = (size_t)blocks->ends[i] - start;
+        int is_brief = blocks->n_words[i] <= BRIEF;
+        if (blocks->n_words[i] > COUNTED) continue;
+        count_line(line, length, !is_brief ? NULL : are_own[i] ? &own : &templates, &counted);
+        if (!is_brief) continue;
+        uint64_t hash = hash_of(line, length);
+        row[ORDER] += fmix64(hash + before * GOLDEN);
+        before = hash;
     }
-    return bits;
+    for (int i = 0; i < 64; i++) {
+        row[OWN_SPELLING] |= (uint64_t)(own.n[i] & 1) << i;
+        own.n[i] += templates.n[i];
+    }
+    put_cells(&own, row + BRIEF_SPELLING);
+    put_cells(&counted, row + COUNTED_WORDS);
 }
 
 /* Facts as a page stores them: see numpy_twin/facts.py. are_own: of blocks, titles and headings,
@@ -521,7 +569,7 @@ static void pack(const Blocks *blocks, const Stated *stated, const uint8_t *are_
         row[NEGATED] = sum_of_own(stated, own, n_own);
     }
     for (size_t i = 0; i < blocks->n; i++) row[COUNT] += are_own[i] ? blocks->n_words[i] : 0;
-    row[SPELLING] = spelling_of_brief(blocks, are_own);
+    put_wording(blocks, are_own, row);
 }
 
 /* A page's cells that have other values than another's, as many entries each: 1; 2 if they have as
@@ -548,6 +596,37 @@ INLINE int has_other(uint64_t head, uint64_t other) {
     return 0;
 }
 
+/* The lower bit of each cell of two bits. */
+#define LOW 0x5555555555555555ull
+
+/* In how many of 64 cells of two bits rows differ. */
+INLINE int n_apart(const uint64_t *cells, const uint64_t *other) {
+    uint64_t first = cells[0] ^ other[0], second = cells[1] ^ other[1];
+    return popcount((first | first >> 1) & LOW) + popcount((second | second >> 1) & LOW);
+}
+
+/* Whether each of two rows has more in some cells than the other, or may have. */
+INLINE int both_have_more(const uint64_t *cells, const uint64_t *other) {
+    uint64_t we = 0, they = 0, twice = 0;
+    for (int i = 0; i < 2; i++) {
+        uint64_t more = ((other[i] | ~LOW) - (cells[i] & LOW)) ^ ((other[i] ^ ~cells[i]) & ~LOW);
+        uint64_t odd = more & LOW, upper = more >> 1 & LOW;
+        we |= odd & upper;
+        they |= odd & ~upper;
+        twice |= upper & ~odd;
+    }
+    return (we && they) || twice;
+}
+
+/* Whether a page says something else than another in a brief line: see numpy_twin/facts.py. */
+static int is_reworded(const uint64_t *row, const uint64_t *other, double n_differing) {
+    if (!(n_differing <= TWO_PLACES)) return 0;
+    if (n_apart(row + BRIEF_SPELLING, other + BRIEF_SPELLING) >= OTHER_WORD)
+        return both_have_more(row + COUNTED_WORDS, other + COUNTED_WORDS);
+    return row[ORDER] != other[ORDER] &&
+           !memcmp(row + BRIEF_SPELLING, other + BRIEF_SPELLING, 4 * sizeof *row);
+}
+
 /* In what a page differs from another: see numpy_twin/facts.py. */
 static int difference(const uint64_t *row, const uint64_t *other, double n_differing,
                       double n_own) {
@@ -565,7 +644,7 @@ static int difference(const uint64_t *row, const uint64_t *other, double n_diffe
     }
     if (row[NEGATED] != other[NEGATED] && n_differing <= ONE_SIDED_NEGATION) return IN_NEGATION;
     if (few_places && row[COUNT] == other[COUNT] &&
-        popcount(row[SPELLING] ^ other[SPELLING]) >= OTHER_WORD)
+        popcount(row[OWN_SPELLING] ^ other[OWN_SPELLING]) >= OTHER_WORD)
         return IN_WORD;
     return 0;
 }

@@ -78,12 +78,13 @@ cdef extern from "facts.h":
               uint64_t *row) nogil
     int difference(const uint64_t *row, const uint64_t *other, double n_differing,
                    double n_own) nogil
+    int is_reworded(const uint64_t *row, const uint64_t *other, double n_differing) nogil
 
 cdef extern from "string.h":
     void *memset(void *memory, int byte, size_t n)
 
 cdef object empty = np.empty, zeros = np.zeros
-cdef object u64 = np.dtype(np.uint64), i64 = np.dtype(np.int64)
+cdef object u64 = np.dtype(np.uint64), i64 = np.dtype(np.int64), truth = np.dtype(bool)
 
 
 def read(str text, int64_t max_lines):
@@ -203,8 +204,7 @@ def packed(bytes words, ends, block_lines, n_words, are_own, lines, masks, value
 def differences(row, rows, n_differing, n_own):
     """In what a page differs from others; see the twin."""
     cdef size_t i, step, n = len(rows)
-    if len(row) != ROW or rows.shape[1] != ROW or not len(n_differing) == len(n_own) == <Py_ssize_t>n:
-        raise ValueError(f"facts of {len(row)} and of {rows.shape} words: {ROW} are needed")
+    check_rows(row, rows, n_differing, n_own)
     cdef const uint64_t *facts = <const uint64_t *>readable(row)
     cdef const uint64_t *others = <const uint64_t *>readable_rows(rows, &step)
     cdef const double *differing = <const double *>readable(n_differing)
@@ -215,6 +215,26 @@ def differences(row, rows, n_differing, n_own):
         for i in range(n):
             to[i] = difference(facts, others + i * step, differing[i], own[i])
     return found
+
+
+def reworded(row, rows, n_differing):
+    """Which pages say something else in a brief line; see the twin."""
+    cdef size_t i, step, n = len(rows)
+    check_rows(row, rows, n_differing, n_differing)
+    cdef const uint64_t *facts = <const uint64_t *>readable(row)
+    cdef const uint64_t *others = <const uint64_t *>readable_rows(rows, &step)
+    cdef const double *differing = <const double *>readable(n_differing)
+    found = empty(n, truth)
+    cdef uint8_t *to = <uint8_t *>writable(found)
+    with nogil:
+        for i in range(n):
+            to[i] = is_reworded(facts, others + i * step, differing[i])
+    return found
+
+
+cdef check_rows(row, rows, n_differing, n_own):
+    if len(row) != ROW or rows.shape[1] != ROW or not len(n_differing) == len(n_own) == len(rows):
+        raise ValueError(f"facts of {len(row)} and of {rows.shape} words: {ROW} are needed")
 
 
 cdef make_page(uint32_t number):

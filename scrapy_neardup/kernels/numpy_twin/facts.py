@@ -61,23 +61,32 @@ NEGATIONS = frozenset(
 )
 CELLS = 64
 TABLE_WORDS = CELLS // 4
-FACT_WORDS = TABLE_WORDS + 6
-_TITLE, _HEADINGS, _SUM, _NEGATED, _COUNT, _SPELLING = range(TABLE_WORDS, FACT_WORDS)
+FACT_WORDS = TABLE_WORDS + 11
+_TITLE, _HEADINGS, _SUM, _NEGATED, _COUNT, _OWN, _BRIEF, _WORDS, _ORDER = (
+    TABLE_WORDS + at for at in (0, 1, 2, 3, 4, 5, 6, 8, 10)
+)
+# Where in a page's facts begins what is said of words; where the hash of its brief lines is.
+SPELLING_AT, ORDER_AT = _OWN, _ORDER
 MAX_OF_A_FACT = 2  # words of a block that is hardly more: "19.90" has two
 BRIEF = 8  # words, at most, of a line that is a label and a value, and no part of a text
+# The same of lines whose words are counted: a line that grows to more than BRIEF words is no other.
+COUNTED = 2 * BRIEF
 ONE_SIDED = 2  # shingles that differ, at most, where a fact that only one page has counts
 SWAPPED = 24  # the same where the facts are equal and their order is not: two change ten each
 # The same where facts, or words of brief lines, stand in the place of others: without a bound, one
 # story in two wordings would differ.
 FEW_PLACES = 24
-# Bits of spelling that differ, at least, where one word stands for another: of red and blue all do,
-# of authorizer and authorizor four.
+TWO_PLACES = 30  # the same of pages that are reworded: a town of three words twice for one of two
+# Cells of spelling that differ, at least, where one word stands for another: of red and blue all
+# do, of authorizer and authorizor four.
 OTHER_WORD = 7
 ONE_SIDED_NEGATION = 16  # the same of "not" and its like: it changes five shingles and adds one
 # Bytes of a word, at most, that is known as a whole, as is one with a digit or of two characters:
 # a piece of a text without spaces.
 SHORT = 4
-WHOLE_BITS, FIRST_BITS = 8, 2  # of such a word; of the first letter of another one
+WHOLE_CELLS, FIRST_CELLS = 8, 2  # of such a word; of the first letter of another one
+LANES = 2  # bits of a cell of words and their spelling
+_LOW = 0x5555_5555_5555_5555  # the lower bit of each such cell
 
 # Bits of what a character is; above them stands the character as it is compared.
 CODE_SHIFT = 11
@@ -142,7 +151,7 @@ def packed(
     row = np.zeros(FACT_WORDS, dtype=np.uint64)
     row[_TITLE], row[_HEADINGS] = _four(titles[own_titles]), _four(headings[own_headings])
     row[_COUNT] = int(n_words[is_own].sum()) | tag << 32
-    row[_SPELLING] = _spelling(words, ends, is_own & (n_words <= BRIEF))
+    row[SPELLING_AT:] = _wording(words, ends, n_words, is_own)
     own_lines = _with_brief_facts(block_lines, n_words, is_own, lines, negation_lines)
     if not len(own_lines):
         return row
@@ -172,42 +181,62 @@ def _with_brief_facts(
     return np.sort(np.concatenate([block_lines[is_own], stated[is_brief]]))
 
 
-def _spelling(words: bytes, ends: I64Array, is_wanted: BoolArray) -> int:
-    """How the words of some of a page's blocks are spelt: 64 bits.
+def _wording(words: bytes, ends: I64Array, n_words: I64Array, is_own: BoolArray) -> U64Array:
+    """What is said of the words in a page's short lines, from SPELLING_AT on in its facts.
 
-    Of each bit, whether an odd number of what the words are made of falls on it: pairs of letters
-    and first letters, or the whole word if it has SHORT bytes or two characters at most, or a
-    digit. So the bits in which two pages differ are those of the words in which they do. ends: as
-    in templates.own_words(). O(words).
+    How those of all its brief lines are spelt: 64 cells of LANES bits, each the number modulo 4 of
+    what falls on it: pairs of letters and first letters, or the whole word if it has SHORT bytes or
+    two characters at most, or a digit. So the cells in which two pages differ are those of the
+    words in which they do. The same of its own brief lines, of which a bit tells whether the number
+    is odd, comes before. Then as many cells for the words in lines of COUNTED words at most, each
+    in one of the first 32 and in one of the others. Then a hash of the brief lines, each with the
+    one before it. ends: as in templates.own_words(). O(words).
     """
-    bits, start = 0, 0
-    for end, wanted in zip(ends.tolist(), is_wanted.tolist(), strict=True):
-        for word in words[start:end].split() if wanted else ():
-            bits ^= _spelling_of(word)
-        start = end + 1
-    return bits
+    own, brief, counted = np.zeros((3, 64), dtype=np.int64)
+    order, before, start = 0, 0, 0
+    for end, n, own_line in zip(ends.tolist(), n_words.tolist(), is_own.tolist(), strict=True):
+        line, start = words[start:end], end + 1
+        for word in line.split() if n <= COUNTED else ():
+            hash = _hash_of(word)
+            counted[[hash >> 59, 32 + hash % 32]] += 1
+            if n <= BRIEF:
+                cells = _spelling_of(word)
+                np.add.at(brief, cells, 1)
+                np.add.at(own, cells, int(own_line))
+        if n <= BRIEF:
+            hash = _hash_of(line)
+            order += fmix64((hash + before * GOLDEN) % 2**64)
+            before = hash
+    odd = sum(n % 2 << i for i, n in enumerate(own.tolist()))
+    return np.array([odd, *_in_lanes(brief), *_in_lanes(counted), order % 2**64], np.uint64)
 
 
-def _spelling_of(word: bytes) -> int:
+def _in_lanes(cells: I64Array) -> list[int]:
+    """64 numbers modulo 4, as two words."""
+    lanes = [n % 4 << LANES * (i % 32) for i, n in enumerate(cells.tolist())]
+    return [sum(lanes[:32]), sum(lanes[32:])]
+
+
+def _spelling_of(word: bytes) -> list[int]:
+    """The cells on which a word falls."""
     n_chars = sum(byte & 0xC0 != 0x80 for byte in word)
     if len(word) <= SHORT or n_chars <= 2 or re.search(rb"[0-9]", word):
-        return _bits_of(word, WHOLE_BITS)
-    bits = _bits_of(word[: 1 if word[0] < 0x80 else 3], FIRST_BITS)
-    for pair in pairwise(b" %b " % word):
-        bits ^= 1 << ((pair[0] << 8 | pair[1]) * GOLDEN % 2**64 >> 58)
-    return bits
+        return _cells_of(word, WHOLE_CELLS)
+    pairs = [(a << 8 | b) * GOLDEN % 2**64 >> 58 for a, b in pairwise(b" %b " % word)]
+    return _cells_of(word[: 1 if word[0] < 0x80 else 3], FIRST_CELLS) + pairs
 
 
-def _bits_of(letters: bytes, n: int) -> int:
-    """The bits of some letters: n of 64."""
-    hash, bits = 0, 0
+def _cells_of(letters: bytes, n: int) -> list[int]:
+    """The cells of some letters: n of 64."""
+    hash = _hash_of(letters)
+    return [hash >> 6 * i & 63 for i in range(n)]
+
+
+def _hash_of(letters: bytes) -> int:
+    hash = 0
     for letter in letters:
         hash = (hash + letter + 1) * GOLDEN % 2**64
-    hash = fmix64(hash)
-    for _ in range(n):
-        bits |= 1 << hash % 64
-        hash >>= 6
-    return bits
+    return fmix64(hash)
 
 
 def _four(hashes: U64Array) -> int:
@@ -251,10 +280,46 @@ def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64
     return found
 
 
+def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> BoolArray:
+    """Which pages say something else in a brief line, template or not, and are the same but for
+    TWO_PLACES; shape (n,).
+
+    Where a word stands in the place of another, and what one page has more than the other is not
+    all; or where the same words stand in other brief lines, or in another order. row, rows,
+    n_differing: as in differences(). O(n).
+    """
+    words = slice(_WORDS, _ORDER)
+    other_word = _apart(row[_BRIEF:_WORDS], rows[:, _BRIEF:_WORDS]) >= OTHER_WORD
+    equal = np.logical_and.reduce(rows[:, _BRIEF:_ORDER] == row[_BRIEF:_ORDER], axis=1)
+    moved = equal & (rows[:, _ORDER] != row[_ORDER])
+    other: BoolArray = (other_word & _both_have_more(row[words], rows[:, words])) | moved
+    return other & (n_differing <= TWO_PLACES)
+
+
+def _both_have_more(row: U64Array, rows: U64Array) -> BoolArray:
+    """Which rows have more than another one in some cells, and less in others, or may have."""
+    high = _u(_LOW << 1)
+    more = ((rows | high) - (row & ~high)) ^ ((rows ^ ~row) & high)  # modulo 4, cell by cell
+    odd, upper = more & _u(_LOW), more >> _u(1) & _u(_LOW)
+    we, they, twice = (
+        (part != 0).any(axis=1) for part in (odd & upper, odd & ~upper, upper & ~odd)
+    )
+    both: BoolArray = (we & they) | twice
+    return both
+
+
 def _other_word(row: U64Array, rows: U64Array) -> BoolArray:
-    """Which rows have another word in a brief line, not only another spelling of it."""
-    other: BoolArray = np.bitwise_count(rows[:, _SPELLING] ^ row[_SPELLING]) >= OTHER_WORD
+    """Which rows have another word in an own brief line, not only another spelling of it."""
+    other: BoolArray = np.bitwise_count(rows[:, _OWN] ^ row[_OWN]) >= OTHER_WORD
     return other
+
+
+def _apart(row: U64Array, rows: U64Array) -> I64Array:
+    """In how many cells of LANES bits rows differ from another one."""
+    change = rows ^ row
+    bits = np.bitwise_count((change | change >> _u(1)) & _u(_LOW))
+    n_cells: I64Array = bits.sum(axis=1, dtype=np.int64)
+    return n_cells
 
 
 def _equal(row: U64Array, rows: U64Array) -> BoolArray:

@@ -28,7 +28,7 @@ from scrapy_neardup.offline.dedup.journal import KEPT, Decided
 from scrapy_neardup.offline.file_systems import naming, sync
 from scrapy_neardup.settings import NearDupSettings
 
-FORMAT = 1
+FORMAT = 2
 KEY = 0  # of the signatures that Spark makes
 TOKEN = "0" * 8  # with which its pages are named, so that two of one URL are two pages
 INDEX = (  # its columns, as Spark writes types

@@ -1,0 +1,82 @@
+"""Pages of equal text told apart by a brief line that many share, or by the place of a word."""
+
+from collections.abc import Callable
+from itertools import product
+from random import Random
+from typing import Any
+
+from mock_site import prose
+
+from .cases import IndexSpider, case
+from .said_in_words import WholePageSpider
+from .site import OrdinarySite, template
+
+STATES = ("Available", "Sold out", "Coming very soon", "No longer made by us")
+TOWNS = ("Berlin", "New York", "Frankfurt am Main", "Oslo")
+NAMES = [prose(f"name {n}", 1).capitalize() for n in range(40)]
+
+
+class WholeTextSpider(IndexSpider):
+    """Its items hold all that the page shows."""
+
+    def parse_page(self, response: Any):
+        yield {"url": response.url, "text": " ".join(response.xpath("//body//text()").getall())}
+
+
+Line = Callable[[int, int], str]
+
+
+def state(n: int, variant: int) -> str:
+    return f"<p>{STATES[variant]}</p>"
+
+
+def labelled_state(n: int, variant: int) -> str:
+    return f"<dl><dt>Availability<dd>{STATES[variant]}<dt>Ships from<dd>Oslo</dl>"
+
+
+def town_twice(n: int, variant: int) -> str:
+    town = TOWNS[variant]
+    return f"<p>{town}</p><p>{prose(f'job {n}', 40)}</p><p>Where: {town}</p>"
+
+
+def table_of_two(n: int, variant: int) -> str:
+    """Every other variant has the two names in each other's place."""
+    names = Random(n // 2).sample(NAMES, 4)
+    home, away = names[variant // 2 * 2 :][:2][:: -1 if variant % 2 else 1]
+    return f"<table><tr><td>Home<td>{home}<tr><td>Away<td>{away}</table>"
+
+
+def ranking(n: int, variant: int) -> str:
+    """A list of five, of which two neighbours have changed places."""
+    names = Random(n).sample(NAMES, 5)
+    names[variant : variant + 2] = names[variant : variant + 2][::-1]
+    return "<ol>" + "".join(f"<li>{name}" for name in names) + "</ol>"
+
+
+def told_apart_by(line: Line) -> Callable[[OrdinarySite, str], None]:
+    """Builds twenty texts of 200 words, each on four pages with a line of their own, and copies."""
+
+    def build(site: OrdinarySite, root: str) -> None:
+        paths = []
+        for n, variant in product(range(20), range(4)):
+            paths.append(f"{root}/{n}/{variant}")
+            body = f"<p>{prose(str(n), 200)}</p>{line(n, variant)}"
+            site.add(paths[-1], template("Notice", body))
+        for path in paths[::5]:
+            paths.append(f"{path}/copy")
+            site.copy(paths[-1], path)
+        site.index(f"{root}/", paths)
+
+    return build
+
+
+def spiders(line: Line) -> None:
+    """Two spiders of such a site: of items that are whole pages, and of their texts."""
+    kind = line.__name__.replace("_", "-")
+    for base, held in ((WholePageSpider, "whole-page"), (WholeTextSpider, "text")):
+        names: dict[str, Any] = {"name": f"shared-{kind}-in-{held}"}
+        case(told_apart_by(line), repeats=True)(type(f"{kind}-{held}", (base,), names))
+
+
+for line in (state, labelled_state, town_twice, table_of_two, ranking):
+    spiders(line)
