@@ -123,7 +123,7 @@ CLAIMS_TRANSLATIONS = key(
 )
 PAGES_ELSEWHERE = key(
     "pages/elsewhere",
-    "pages that repeat a page of another site; kept unless NEARDUP_SCOPE is `all`",
+    "pages with the text of a page of another site; kept unless NEARDUP_SCOPE is `all`",
 )
 PAGES_ERROR = key(
     "pages/error", "pages kept because their status is 300 or more: what they say is of which URL"

@@ -316,14 +316,16 @@ def test_of_several_originals_the_most_similar_is_named() -> None:
     assert decide(known, "http://a.example/new", page).original == "http://a.example/close"
 
 
-def test_another_site_s_page_is_named_but_drops_nothing() -> None:
+def test_an_equal_page_of_another_site_is_named_but_drops_nothing() -> None:
     known = detector()
     decide(known, "http://a.example.com/1", text(300, 1))
-    decision = decide(known, "http://other.example.org/1", edited(text(300, 1), 1))
+    decision = decide(known, "http://other.example.org/1", text(300, 1))
     assert (decision.kind, decision.original) == ("new", None)
     assert decision.elsewhere == "http://a.example.com/1"
     same_site = decide(known, "http://b.example.com/1", text(300, 1))
     assert (same_site.kind, same_site.original) == ("exact", "http://a.example.com/1")
+    assert known.forget(0)
+    assert decide(known, "http://third.example.net/1", text(300, 1)).elsewhere is None
 
 
 PAGES_OF_SITES = [
@@ -333,23 +335,31 @@ PAGES_OF_SITES = [
 ]
 
 
-@pytest.mark.parametrize("n_before", [0, 1, 60])
-def test_a_detector_that_looks_at_sites_only_decides_the_same_otherwise(n_before: int) -> None:
-    names, does_not = detector(boilerplate="keep"), detector(boilerplate="keep")
-    decided = [decide(names, *page) for page in PAGES_OF_SITES]
-    assert any(decision.elsewhere for decision in decided[n_before:])
-    assert {decision.kind for decision in decided} >= {"new", "exact", "near"}
-    again = [decide(does_not, *page) for page in PAGES_OF_SITES[:n_before]]
-    does_not.look_at_sites_only()
-    again += [decide(does_not, *page) for page in PAGES_OF_SITES[n_before:]]
-    assert [decision._replace(unconfirmed=0) for decision in again[n_before:]] == [
-        decision._replace(unconfirmed=0, elsewhere=None) for decision in decided[n_before:]
-    ]
+def test_a_site_is_decided_as_if_there_were_no_other() -> None:
+    """But for the pages of others that are named."""
+    together, alone = detector(boilerplate="keep"), detector(boilerplate="keep")
+    decided = [(page, decide(together, *page)) for page in PAGES_OF_SITES]
+    assert {decision.kind for _, decision in decided} == {"new", "exact", "near"}
+    for page, decision in decided:
+        if page[0].startswith("http://c."):
+            again = decide(alone, *page)
+            ids = {"page_id": again.page_id, "original_id": again.original_id, "elsewhere": None}
+            assert decision._replace(**ids) == again
 
 
-def test_sites_that_are_apart_in_the_index_stay_apart_in_a_snapshot() -> None:
+def test_a_page_that_a_thousand_sites_have_is_compared_with_none_of_theirs() -> None:
+    """As what a server shows before anybody has written a page."""
     known = detector(boilerplate="keep")
-    known.look_at_sites_only()
+    for number in range(1000):
+        page = edited(text(300, 1), 1, seed=number)
+        decision = decide(known, f"http://site{number}.example", page)
+        assert (decision.kind, decision.unconfirmed) == ("new", 0)
+    whole = known.index.all_within(decision.fingerprint, known.limits.distance)
+    assert len(whole.ids) < 5
+
+
+def test_sites_stay_apart_in_a_snapshot() -> None:
+    known = detector(boilerplate="keep")
     for page in PAGES_OF_SITES:
         decide(known, *page)
     assert known.index.all_within(int(known.pages.fingerprints[0]), 0).ids.tolist() == []
@@ -361,16 +371,6 @@ def test_sites_that_are_apart_in_the_index_stay_apart_in_a_snapshot() -> None:
     assert len(again.index) == len(known.index) - 1
     again.forget_before(1e12)
     assert len(again.index) == 0
-
-
-def test_pages_that_were_remembered_before_are_still_found_when_only_sites_are_looked_at() -> None:
-    known = detector(boilerplate="keep")
-    decide(known, "http://a.example.com/1", text(300, 1))
-    known.look_at_sites_only()
-    again = Detector.from_arrays(known.arrays(), known.engine, ScanIndex, boilerplate="keep")
-    again.look_at_sites_only()
-    for one in (known, again):
-        assert decide(one, "http://a.example.com/2", edited(text(300, 1), 1)).kind == "near"
 
 
 def test_under_scope_all_every_site_counts() -> None:

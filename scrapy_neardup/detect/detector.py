@@ -18,6 +18,7 @@ from scrapy_neardup.detect.facts import (
     exact_text_and_facts,
     wording_of,
 )
+from scrapy_neardup.detect.id_table import IdTable
 from scrapy_neardup.detect.near import (
     CONFIRM_DISTANCE,
     DISTANCE,
@@ -36,7 +37,7 @@ from scrapy_neardup.detect.page_row import (
     data_row,
     width,
 )
-from scrapy_neardup.detect.page_table import Page, PageTable, digest_of, site_number
+from scrapy_neardup.detect.page_table import Page, PageTable, digest_key, digest_of, site_number
 from scrapy_neardup.detect.sites import host_of, site_of
 from scrapy_neardup.detect.templates import NOTHING, TEMPLATE_BYTES, Host, HostTemplates
 from scrapy_neardup.detect.text import exact_text, words_and_blocks
@@ -55,7 +56,7 @@ Contained = Literal["keep", "drop"]
 
 N = TypeVar("N", int, U64Array)
 
-SITES_APART = "sites_apart"  # among arrays(), where the index keeps sites apart
+MAX_PAGES = 1 << 20  # that are named to other sites' pages of equal text: 16 MB
 HELD = 0.9  # share of an earlier page that a page must hold to contain it
 SCRIPT_SHARE = 4  # so many times as much unread script as text may hold what the page says
 
@@ -92,8 +93,8 @@ class Detector:
     contained    "keep": a page that holds an earlier one whole and says more is named and kept,
                  as kind "contains"; "drop": it is near that page. Found among pages of the same
                  site and title
-    scope        "site": only pages of the same registrable domain count, others are named in
-                 `elsewhere`; "all": every page counts
+    scope        "site": only pages of the same registrable domain count, an equal one of another
+                 is named in `elsewhere`; "all": every page counts
     admit        "novel": only pages that repeat nothing are remembered, so that every duplicate
                  is near a page that was kept; "all": duplicates are remembered, too, and a chain
                  of small changes may lead away from the page that was kept
@@ -101,8 +102,9 @@ class Detector:
     A URL never matches itself: read again unchanged it is judged as before, by the pages
     before it; read again with other words, it replaces its earlier self.
 
-    Of a million pages, a page may have hundreds of candidates, of which few are of its own site.
-    Who never looks at `elsewhere` calls look_at_sites_only().
+    Under scope "site" a look-up costs what the site holds: the index keeps sites apart. So of other
+    sites only pages of equal text are named in `elsewhere`, of those remembered since the detector
+    was made, while it has MAX_PAGES rows at most.
     """
 
     def __init__(
@@ -132,10 +134,9 @@ class Detector:
         self.boilerplate = boilerplate
         self.facts = facts
         self.contained = contained
-        self._names_elsewhere = True
-        self._sites_apart = False  # whether the index has fingerprints as _indexed() says
         self.comparison = Comparison(self.limits, facts == "compare", engine.sketch_spec.key)
         self._titles = TitleIndex()
+        self._texts = IdTable()  # digests → the first page, to name pages of other sites
         self._last: OwnPart | None = None  # asked for more than once in a decision
 
     def read(self, url: str, content: PageContent | str, is_page: bool = True) -> PageReading:
@@ -224,16 +225,6 @@ class Detector:
         own = reading.own or self._own_part(reading, self._templates_of(reading))
         return self.is_cold(reading) or own.n_words < FEW_WORDS
 
-    def look_at_sites_only(self) -> None:
-        """Where only pages of a site count, leave those of others alone from now on.
-
-        They are neither named in `elsewhere` nor counted as unconfirmed. While nothing is
-        remembered, the index begins to keep sites apart, so that few of others are found at all.
-        """
-        if self.scope == "site":
-            self._names_elsewhere = False
-            self._sites_apart = self._sites_apart or not self.pages.n_rows
-
     def decide_copy(self, url: str, digest: bytes, n_words: int) -> Decision | None:
         """The decision about a page of which only the digest and the number of words are known.
 
@@ -265,8 +256,8 @@ class Detector:
             found, n_unconfirmed = self._near(page, own, claimed)
         except ScanLimitReached:
             return self._conclude(page, "undecided", own)
-        match, elsewhere = self._originals(reading, [m for m in found if m.differs is None])
-        nearly = self._originals(reading, found)[0] if match is None else None
+        match = next((m for m in found if m.differs is None), None)
+        nearly = found[0] if found and match is None else None
         is_cold = self.is_cold(reading)
         cold = is_cold and bool(match or nearly)
         if cold:
@@ -277,7 +268,7 @@ class Detector:
         kind: DecisionKind = (
             "near" if match else "near-but-differs" if nearly else "contains" if held else "new"
         )
-        decision = self._conclude(page, kind, own, match, elsewhere, n_unconfirmed, cold)
+        decision = self._conclude(page, kind, own, match, n_unconfirmed, cold)
         named = nearly or held
         return decision if named is None else self._named(decision, named)
 
@@ -336,13 +327,13 @@ class Detector:
         found_by = (page.fingerprint, int(page.sketch[0]))
         return {self._indexed(fingerprint, page.site) for fingerprint in found_by}
 
-    def _indexed(self, fingerprint: N, site: N) -> N:
+    def _indexed(self, fingerprint: N, scope: N) -> N:
         """A fingerprint as the index has it.
 
-        Where sites are apart, each moves its fingerprints by a number of its own: they stay as far
-        from each other as they were, and those of other sites are near them by chance only.
+        Each site moves its fingerprints by a number of its own: they stay as far from each other as
+        they were, and those of other sites are near them by chance only.
         """
-        return fingerprint ^ site if self._sites_apart else fingerprint
+        return fingerprint ^ scope
 
     def __len__(self) -> int:
         """Pages remembered."""
@@ -363,8 +354,7 @@ class Detector:
             "echoes.": self.echoes.arrays(),
             "titles.": self._titles.arrays(),
         }
-        arrays = {prefix + name: a for prefix, part in parts.items() for name, a in part.items()}
-        return arrays | ({SITES_APART: np.ones(1, np.uint8)} if self._sites_apart else {})
+        return {prefix + name: a for prefix, part in parts.items() for name, a in part.items()}
 
     @classmethod
     def from_arrays(
@@ -386,7 +376,6 @@ class Detector:
         learnt, max_bytes = _under("templates.", arrays), detector.templates.max_bytes
         detector.templates = HostTemplates.from_arrays(learnt, max_bytes)
         detector.echoes = VisitEchoes.from_arrays(_under("echoes.", arrays))
-        detector._sites_apart = SITES_APART in arrays
         return detector
 
     def check(self) -> None:
@@ -411,18 +400,6 @@ class Detector:
         """The number that pages must share to be compared."""
         return site if self.scope == "site" else 0
 
-    def _originals(
-        self, reading: PageReading, found: list[Match]
-    ) -> tuple[Match | None, Match | None]:
-        """The original of the same scope, and that of other sites."""
-        if not found:
-            return None, None
-        sites, here = self.pages.sites, self._scope_of(reading.site)
-        return (
-            next((match for match in found if sites[match.id] == here), None),
-            next((match for match in found if sites[match.id] != here), None),
-        )
-
     def _may_repeat(self, reading: PageReading, own: int | None, claimed: int) -> bool:
         """Whether a page could be the copy of the one that it names."""
         if not self.pages.is_known(claimed) or (own is not None and claimed >= own):
@@ -441,8 +418,6 @@ class Detector:
         ids = self._candidates(page)
         if own is not None:  # read again: only what came before it counts
             ids = ids[ids < own]
-        if not self._names_elsewhere:
-            ids = ids[self.pages.sites.take(ids) == np.uint64(page.reading.site)]
         return self._compared(page, ids)
 
     def _compared(self, page: OwnPart, ids: I64Array) -> tuple[list[Match], int]:
@@ -518,10 +493,10 @@ class Detector:
         whole, distance = page.reading.signatures.fingerprint, self.limits.distance
         here = self._scope_of(page.reading.site)
         ids = self.index.all_within(self._indexed(whole, here), distance).ids
-        if page.fingerprint == whole or self.limits.confirm_distance is None:
-            return ids
-        own_ids = self.index.all_within(self._indexed(page.fingerprint, here), distance).ids
-        return np.fromiter(sorted({*ids.tolist(), *own_ids.tolist()}), np.int64)
+        if page.fingerprint != whole and self.limits.confirm_distance is not None:
+            own_ids = self.index.all_within(self._indexed(page.fingerprint, here), distance).ids
+            ids = np.fromiter(sorted({*ids.tolist(), *own_ids.tolist()}), np.int64)
+        return ids[self.pages.sites.take(ids) == np.uint64(here)] if len(ids) else ids
 
     def is_cold(self, reading: PageReading) -> bool:
         """Whether too little is known of a host to tell its templates from a page's own text.
@@ -543,7 +518,6 @@ class Detector:
         kind: DecisionKind,
         own: int | None,
         match: Match | None = None,
-        elsewhere: Match | None = None,
         n_unconfirmed: int = 0,
         cold: bool = False,
     ) -> Decision:
@@ -551,6 +525,7 @@ class Detector:
         reading = page.reading
         if own is None and reading.words and (match is None or self.admit == "all"):
             own = self._remember(page, indexed=kind in INDEXED)
+        looks_elsewhere = match is None and self.scope == "site"
         same = match.id if match and kind == "exact" else None
         reworded = match is not None and match.is_reworded
         return Decision(
@@ -563,12 +538,25 @@ class Detector:
             sketch_distance=match.sketch_distance if match else None,
             similarity=match.similarity if match else None,
             page_id=own,
-            elsewhere=self.pages.url(elsewhere.id) if elsewhere else None,
+            elsewhere=self._elsewhere(reading.digest, own) if looks_elsewhere else None,
             unconfirmed=n_unconfirmed,
             cold=cold,
             differs=WORDING if reworded else VISIT if kind == "near" and reading.tag else None,
             wording=wording_of(page.facts) if reworded else None,
         )
+
+    def _elsewhere(self, digest: bytes, own: int | None) -> str | None:
+        """URL of the first page with a text that no other page of the site has.
+
+        own: the page's row, None where it is not remembered.
+        """
+        key = digest_key(digest, 0)
+        for id in self._texts.candidates(key):
+            if self.pages.is_known(id) and self.pages.digests[id].tobytes() == digest:
+                return None if id == own else self.pages.url(id)
+        if own is not None and own < MAX_PAGES:
+            self._texts.put(key, own)
+        return None
 
     def learn(self, reading: PageReading) -> bool:
         """Learn the host's templates from a page; whether templates are learnt.
@@ -601,7 +589,7 @@ class Detector:
 
 def encoded(lines: list[str]) -> bytes:
     """Lines as UTF-8."""
-    return "\n".join(lines).encode("utf-8", "surrogatepass")
+    return "\n".join(lines).encode("utf-8", "surrogatepass") if lines else b""
 
 
 def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

@@ -62,12 +62,12 @@ class IdTable:
 
     def put(self, key: int, id: int) -> None:
         """Store an id under a key. O(1)."""
-        n = self._n
-        if n == len(self._parts[-1].heads):
+        n, n_slots = self._n, len(self._parts[-1].heads)
+        if n == n_slots:
             self._begin_part()
-            n = 0
+            n, n_slots = 0, len(self._parts[-1].heads)
         heads, older, entries = self._parts[-1]
-        slot = key & (len(heads) - 1)
+        slot = key & (n_slots - 1)
         older[n] = heads[slot]
         entries[n] = key & ~LOWER_HALF | id
         self._n = heads[slot] = n + 1

@@ -223,7 +223,6 @@ class DedupRun:
             detector = make_detector(settings, self.key)
         else:
             detector = reference_detector(self.reference, settings, self.key)
-        detector.look_at_sites_only()  # no output of a run says of others
         return detector
 
     def go(self) -> None:

@@ -84,7 +84,6 @@ def indexed_detector(place: Path | str, settings: NearDupSettings, key: int) -> 
     folder = IndexFolder(place)
     folder.check(about_of(settings, key))
     detector = make_detector(settings, key)
-    detector.look_at_sites_only()
     for version in folder.versions():
         for part in folder.parts(version):
             try:
