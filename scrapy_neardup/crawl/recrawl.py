@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +25,7 @@ from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.long_bodies import SHORT_BYTES
 from scrapy_neardup.crawl.program import Program
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
+from scrapy_neardup.crawl.recrawl_end import RecrawlEnd, in_words
 from scrapy_neardup.crawl.revisits import HUB_PRIORITY, Revisits, hints_of, is_sitemap
 from scrapy_neardup.crawl.stored_requests import YieldedRequests, given_back, urls_stored
 from scrapy_neardup.crawl.visit_comparison import Revisit, VisitComparison, stored_noise
@@ -41,13 +41,12 @@ from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.revision import MAX_CHARS, Held, Revision
 from scrapy_neardup.factory import ttl_s
-from scrapy_neardup.ledger.schema import Action, Entry, EntryKind
+from scrapy_neardup.ledger.schema import Action, Entry
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit_file import Status
 from scrapy_neardup.state.visits import (
     DEPARTED,
     UNKNOWN,
-    Departure,
     Hint,
     Original,
     PageKey,
@@ -55,7 +54,6 @@ from scrapy_neardup.state.visits import (
     Visits,
     key_of,
     new_version,
-    seem_out_of_order,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +66,6 @@ logger = logging.getLogger(__name__)
 FLUSH_INTERVAL_S = 1.0
 HINTS_AT_ONCE = 500  # of a sitemap: about 15 ms
 MAX_NEW_LINKS = 100  # of a page, about which a fleet is asked
-MANY_CHANGED = 20  # pages that must differ in one field only before it is named
 NOT_MODIFIED = 304
 NOT_DUE = "not due"  # flag of a response that we made
 SITEMAPS = "_parse_sitemap"  # the callback of scrapy's SitemapSpider
@@ -143,6 +140,16 @@ class Recrawl:
             self._copies.is_orphan,
             bool(settings.item_fields),
             attempt,
+        )
+        self._end = RecrawlEnd(
+            visits,
+            crawler,
+            judge,
+            recorder,
+            self._comparison,
+            self._conditions,
+            count,
+            passes_all=settings.recrawl == "all",
         )
         self._misses_links = False  # whether a page that may hold links could not be read
         crawler.signals.connect(self._dropped, signal=signals.request_dropped)
@@ -705,7 +712,7 @@ class Recrawl:
         if goes_on:
             self._visits.flush()
         else:
-            self._conclude(reason or "")
+            self._end.conclude(reason or "", self._misses_links)
         counts, n_trusted = self._visits.counts(), self._visits.n_trusted()
         n_not_due = self._visits.n_passed()
         if not goes_on:
@@ -717,90 +724,6 @@ class Recrawl:
             told[stats.RECRAWL_NOT_DUE] = n_not_due
         return told | {stats.RECRAWL_NOT_DOWNLOADED: n_trusted}
 
-    def _conclude(self, reason: str) -> None:
-        visits, ended = self._visits, reason == "finished"
-        if ended and not (visits.goes_on or visits.is_shared):
-            self._conditions.ended()
-        visits.flush()
-        tells, limit = self._read_all_links(), self._depth_limit()
-        departures = visits.departures(tells, limit) if ended else []
-        n_gone = sum(one.target is None for one in departures)
-        if not self._passes_all and self._is_outage(n_gone):
-            visits.revert()
-            self._judge.echoes.forget_crawl()
-        else:
-            minor = self._comparison.minor()
-            visits.minor([(one.key, one.callback, one.url) for one in minor])
-            visits.conclude(departures)
-            self._depart(departures)
-            visits.set_learnt(self._comparison.noise.pack())
-            self._judge.echoes.conclude()
-            self._record(departures)
-        visits.end(reason)
-        self._advise()
-
-    def _advise(self) -> None:
-        """Name a field that makes most pages changed: it may differ at every visit."""
-        n_compared = self._comparison.n_compared
-        for name, n in self._comparison.only_fields.most_common(1):
-            if name and n >= MANY_CHANGED and 2 * n > n_compared:
-                logger.info(
-                    "neardup: of %d known pages %d are changed for their field %r alone. If it "
-                    "differs at every visit, whatever the page says, leave it out: "
-                    "NEARDUP_IGNORE_FIELDS = [%r]",
-                    *(n_compared, n, name, name),
-                )
-
-    def _depart(self, departures: list[Departure]) -> None:
-        """No page is a copy of one that left; where another has its items, of that one."""
-        for one in departures:
-            if one.heir is not None and one.target is not None:
-                self._judge.move(one.url, one.target)
-            else:
-                self._judge.forget(one.url)
-
-    def _read_all_links(self) -> bool:
-        """Whether links tell what is gone: every page of links that the crawl came to was read.
-
-        Of a fleet, as far as this worker came to them.
-        """
-        assert self._crawler.stats
-        n_failed = self._crawler.stats.get_value(stats.ERRORS.format("recrawl"), 0)
-        return not self._misses_links and not n_failed  # a link may be among what failed
-
-    def _depth_limit(self) -> int:
-        """The depth at which links were not followed; 0 if none was reached."""
-        limit = self._crawler.settings.getint("DEPTH_LIMIT")
-        assert self._crawler.stats
-        reached = self._crawler.stats.get_value("request_depth_max", 0)
-        return limit if limit and reached >= limit else 0
-
-    def _is_outage(self, n_gone: int) -> bool:
-        """Whether the site seems out of order; said, and counted."""
-        n_known = self._visits.n_known()
-        if self._comparison.is_out_of_order():
-            what = "became the same page"
-        elif seem_out_of_order(n_gone, n_known):
-            what = "are gone"
-        else:
-            return False
-        self._count(stats.RECRAWL_REVERTED)
-        logger.warning(
-            "neardup: most known pages %s: the site seems out of order. Nothing counts as changed, "
-            "gone or moved, and the next crawl compares with what was there before. If the site "
-            "is as it should be, crawl once with NEARDUP_RECRAWL='all'",
-            what,
-        )
-        return True
-
-    def _record(self, departures: list[Departure]) -> None:
-        ledger = self._recorder.ledger
-        if ledger is None:
-            return
-        for one in departures:
-            kind: EntryKind = "gone" if one.target is None else "moved"
-            ledger.record(Entry(one.url, kind, "counted", one.target))
-
 
 async def _nothing(response: Response) -> AsyncIterator[Any]:
     """The callback of a page that was not downloaded."""
@@ -810,18 +733,3 @@ async def _nothing(response: Response) -> AsyncIterator[Any]:
 
 def _callback(request: Request) -> str:
     return callback_of(request) or "parse"
-
-
-def in_words(
-    counts: Counter[Status] | dict[Status, int], n_trusted: int = 0, n_not_due: int = 0
-) -> str:
-    """One line for the person who runs the crawl."""
-    n = {status: counts.get(status, 0) for status in Status}
-    same = n[Status.UNCHANGED] + n[Status.MINOR]
-    return (
-        f"{sum(n.values()):,} pages: {n[Status.NEW]:,} new, {n[Status.CHANGED]:,} changed, "
-        f"{n[Status.GONE]:,} gone, {n[Status.MOVED]:,} moved, {same:,} unchanged "
-        f"({n_trusted:,} not downloaded, {n[Status.MINOR]:,} but for what varies at every visit)"
-        + f", {n_not_due:,} not due"
-        * bool(n_not_due)
-    )
