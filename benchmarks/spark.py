@@ -5,7 +5,8 @@
 Pages are made with planted duplicates (planted.py), Spark runs as local[2]. Parts: stages (ours),
 sql (the same fingerprints by explode and join), local (scrapy neardup dedup), random (pairs of
 random fingerprints at 3 bits, by SQL, by broadcast and by shuffle), crowd (as many pages of one
-site, all near each other). Of each stage: wall seconds, CPU seconds of all processes, bytes that
+site, all near each other), split (the pages as one file of JSON lines, read and signed by one task
+and by a task for each part). Of each stage: wall seconds, CPU seconds of all processes, bytes that
 Spark shuffled (its event log), and the most memory that the JVM and that Python had meanwhile
 (proportional set size, so that what forked workers share counts once).
 """
@@ -29,6 +30,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
@@ -37,16 +39,18 @@ from scrapy_neardup.detect.near import CONFIRM_DISTANCE, DISTANCE, MIN_WORDS, SI
 from scrapy_neardup.engines import FINGERPRINT, SKETCH
 from scrapy_neardup.index.layout import Layout
 from scrapy_neardup.index.permuted import PermutedIndex
-from scrapy_neardup.spark import Deduplicated, candidates, dedup
+from scrapy_neardup.offline.dedup.columns import Fields
+from scrapy_neardup.spark import Deduplicated, candidates, dedup, records
 from scrapy_neardup.spark.candidates import SLIM, Reach
 from scrapy_neardup.spark.decisions import first_of_each_text
 from scrapy_neardup.spark.signatures import numbered, signed
 
-PARTS = ("stages", "sql", "local", "random", "crowd")
+PARTS = ("stages", "sql", "local", "random", "crowd", "split")
 TICKS = os.sysconf("SC_CLK_TCK")
 SAMPLE_S = 0.5
 DRIVER_MEMORY = "3g"
 RANDOM_DISTANCE = 3
+SPLIT_ROUNDS = 2
 
 
 def main() -> None:
@@ -88,6 +92,8 @@ def measured(
             on_random(spark, meter, options.docs)
         if "crowd" in options.parts:
             print(json.dumps(on_crowd(spark, meter, options.docs)), flush=True)
+        if "split" in options.parts:
+            on_split(spark, meter, corpus, scratch)
     if "local" in options.parts:
         report["local"] = local(meter, options, planted, corpus, scratch / "local")
     shuffled = shuffle_bytes(scratch)
@@ -292,6 +298,24 @@ def on_random(spark: SparkSession, meter: Meter, n_rows: int) -> None:
                 yield pa.record_batch([pa.array(found.ids)], ["id"])
 
         slim.mapInArrow(scan, "id long").count()
+
+
+def on_split(spark: SparkSession, meter: Meter, corpus: Path, scratch: Path) -> None:
+    """The pages as one file of JSON lines, read and signed by one task, and by one a part."""
+    path = scratch / "pages.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for part in sorted(corpus.iterdir()):
+            rows = pq.read_table(part, columns=["url", "text"]).to_pylist()
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    size = path.stat().st_size
+    quarter = min(records.PART_BYTES, size // 4)
+    for name, part_bytes in (("one task", size), ("parts", quarter)) * SPLIT_ROUNDS:
+        records.PART_BYTES = part_bytes
+        pages = records.read_pages(spark, [path], Fields())
+        n_tasks = pages.rdd.getNumPartitions()
+        rows = signed(pages, "text", "url", None, "site", FINGERPRINT, SKETCH, markup="markup")
+        with meter.stage(f"file by {name}", tasks=n_tasks, megabytes=round(size / 1e6)):
+            rows.write.format("noop").mode("overwrite").save()
 
 
 def on_crowd(spark: SparkSession, meter: Meter, n_pages: int) -> dict[str, int]:
