@@ -565,7 +565,7 @@ class Detector:
         """
         wanted = self.boilerplate == "learn"
         if wanted:
-            self.templates.learn(reading.host, reading.learnt)
+            self.templates.learn(reading.host, reading.blocks_and_heads)
         return wanted
 
     def _remember(self, page: OwnPart, indexed: bool) -> int:

@@ -71,7 +71,7 @@ class PageReading:
 
     @lazy
     def learnt(self) -> U64Array:
-        """What templates are learnt from: blocks_and_heads, ascending, each once."""
+        """What a journal keeps for templates: blocks_and_heads, ascending, each once."""
         return each_once(self.blocks_and_heads)
 
     def count_attributes(self) -> None:
