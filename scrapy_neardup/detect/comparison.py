@@ -81,13 +81,17 @@ class Comparison:
                 similar[at] = odd_sketch.compare(one, rows[at], share)[1]
         return bits, similar
 
-    def say_the_same_data(self, page: OwnPart, rows: PageRows, measured: Measured) -> BoolArray:
-        """Which pages have the same data, as page_row.say_the_same() has it; shape (n,)."""
-        reading = page.reading
-        n_differing = odd_sketch.n_differing(rows.whole, reading.odd_row, measured.similarity)
-        return say_the_same(reading.data, rows.data, n_differing)
+    def n_differing(self, page: OwnPart, rows: PageRows, measured: Measured) -> F64Array:
+        """How many shingles a page has and others have not, or these and it has not; shape (n,)."""
+        return odd_sketch.n_differing(rows.whole, page.reading.odd_row, measured.similarity)
 
-    def differing_facts(self, page: OwnPart, rows: PageRows, measured: Measured) -> I64Array:
+    def say_the_same_data(self, page: OwnPart, rows: PageRows, n_differing: F64Array) -> BoolArray:
+        """Which pages have the same data, as page_row.say_the_same() has it; shape (n,)."""
+        return say_the_same(page.reading.data, rows.data, n_differing)
+
+    def differing_facts(
+        self, page: OwnPart, rows: PageRows, measured: Measured, n_differing: F64Array
+    ) -> I64Array:
         """In what facts a page differs from others: as facts.differences; shape (n,).
 
         With pages that were read when no template of theirs was known, all facts are compared.
@@ -95,33 +99,34 @@ class Comparison:
         found = np.zeros(len(rows.data), dtype=np.int64)
         if not self.compare_facts or not len(found):
             return found
-        whole = odd_sketch.n_differing(rows.whole, page.reading.odd_row, measured.similarity)
         own = odd_sketch.n_differing(rows.own, page.odd_row, measured.own_similarity)
-        fewest = np.minimum(whole, own)
+        fewest = np.minimum(n_differing, own)
         plain = rows.have_no_own_part
         if not plain.all():
             found = differences(page.facts, rows.facts, fewest, own)
         if plain.any():
             facts = page.reading.all_facts, rows.facts[plain]
-            found[plain] = differences(*facts, fewest[plain], whole[plain])
+            found[plain] = differences(*facts, fewest[plain], n_differing[plain])
         return found
 
-    def reworded(self, page: OwnPart, rows: PageRows, measured: Measured) -> BoolArray:
+    def reworded(self, page: OwnPart, rows: PageRows, n_differing: F64Array) -> BoolArray:
         """Which pages say something else in a brief line, as facts.reworded has it; shape (n,)."""
         if not self.compare_facts:
             return np.zeros(len(rows.facts), dtype=bool)
-        n_differing = odd_sketch.n_differing(rows.whole, page.reading.odd_row, measured.similarity)
         return reworded(page.facts, rows.facts, n_differing)
 
-    def rest_similarity(self, page: OwnPart, rows: PageRows) -> F64Array:
-        """How similar pages are in what is left of both without templates of this one."""
+    def rest_similarity(self, page: OwnPart, wholes: U64Array) -> F64Array:
+        """How similar pages are in what is left of both without templates of this one.
+
+        wholes: PageRows.whole of the others.
+        """
         reading = page.reading
         share = page.n_words / reading.n_words if reading.n_words else 1.0
-        return self.similar(reading.odd_rows, reading.whole, rows.whole, share)[1]
+        return self.similar(reading.odd_rows, reading.whole, wholes, share)[1]
 
     def rest_agrees(self, page: OwnPart, rows: PageRows, places: I64Array) -> BoolArray:
         """Which of some pages are also near in what is left without the host's templates."""
-        similar = self.rest_similarity(page, rows.where(places))
+        similar = self.rest_similarity(page, rows.whole[places])
         return own_parts_agree(np.full(len(places), page.n_words), similar, self.limits)
 
 

@@ -433,13 +433,16 @@ class Detector:
         n_found = int(np.count_nonzero(measured.distances <= self.limits.distance))
         if not confirmed.any():
             return [], n_found
-        ids, rows, measured = ids[confirmed], rows.where(confirmed), measured.where(confirmed)
-        same_data = self.comparison.say_the_same_data(page, rows, measured)
-        if not same_data.all():
-            ids, rows, measured = ids[same_data], rows.where(same_data), measured.where(same_data)
+        if not confirmed.all():
+            ids, rows, measured = ids[confirmed], rows.where(confirmed), measured.where(confirmed)
+        n_differing = self.comparison.n_differing(page, rows, measured)
+        same = self.comparison.say_the_same_data(page, rows, n_differing)
+        if not same.all():
+            ids, rows, measured = ids[same], rows.where(same), measured.where(same)
+            n_differing = n_differing[same]
         n_unconfirmed = n_found - len(ids)
-        reasons = self.comparison.differing_facts(page, rows, measured)
-        reworded = self.comparison.reworded(page, rows, measured)
+        reasons = self.comparison.differing_facts(page, rows, measured, n_differing)
+        reworded = self.comparison.reworded(page, rows, n_differing)
         order = in_order(ids, measured)
         similar = np.maximum(measured.similarity, measured.own_similarity)
         differ = np.array((None, *REASONS), dtype=object)[reasons]
@@ -482,8 +485,9 @@ class Detector:
             return None
         ids, rows = ids[best], rows.where(best)
         measured = self.comparison.measure(page, self.pages.fingerprints.take(ids), rows)
-        differs = self.comparison.differing_facts(page, rows, measured)
-        if differs or not self.comparison.say_the_same_data(page, rows, measured):
+        n_differing = self.comparison.n_differing(page, rows, measured)
+        differs = self.comparison.differing_facts(page, rows, measured, n_differing)
+        if differs or not self.comparison.say_the_same_data(page, rows, n_differing):
             return None
         bits = int(measured.distances[0]), int(measured.sketch_distances[0])
         return Match(int(ids[0]), *bits, float(similar[best][0]))

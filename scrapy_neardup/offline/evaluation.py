@@ -153,14 +153,16 @@ def _measure(
     fingerprints = np.array([first.signatures.fingerprint], dtype=np.uint64)
     measured = detector.comparison.measure(page, fingerprints, rows)
     known = not page.is_all_that_counts
-    same_data = bool(detector.comparison.say_the_same_data(page, rows, measured)[0])
+    n_differing = detector.comparison.n_differing(page, rows, measured)
+    same_data = detector.comparison.say_the_same_data(page, rows, n_differing)
+    differ = detector.comparison.differing_facts(page, rows, measured, n_differing)
     return (
         first.digest == second.digest and first.n_words > 0,
         detector.scope == "all" or first.site == second.site,
         min(first.n_words, second.n_words),
         page.n_words,
-        float(detector.comparison.rest_similarity(page, rows)[0]) if known else nan,
-        not same_data or bool(detector.comparison.differing_facts(page, rows, measured)[0]),
+        float(detector.comparison.rest_similarity(page, rows.whole)[0]) if known else nan,
+        not same_data[0] or bool(differ[0]),
         *(column[0] for column in measured),
     )
 
