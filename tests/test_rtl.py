@@ -128,7 +128,7 @@ def test_parameters_that_do_not_work_are_refused_at_elaboration(values, refusal)
     options = [f"-Pfingerprint_engine.{name}={value}" for name, value in values.items()]
     sources = map(str, modules())
     top = ("-s", "fingerprint_engine")
-    command = ["iverilog", "-g2005", *top, "-o", "/dev/null", *options, *sources]
+    command = ["iverilog", "-g2005", *top, "-t", "null", *options, *sources]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert f"Unknown module type: {refusal}" in done.stderr
@@ -374,7 +374,7 @@ def test_written_core_of_a_bus_is_complete_and_described(bus, top, tmp_path):
     described = (tmp_path / f"{top}.core").read_text()
     (listed,) = re.findall(r"files: \[(.*)\]", described)
     sources = [str(tmp_path / name) for name in listed.split(", ")]
-    run("iverilog", "-g2005", "-Wall", "-Wno-timescale", "-s", top, "-o", "/dev/null", *sources)
+    run("iverilog", "-g2005", "-Wall", "-Wno-timescale", "-s", top, "-t", "null", *sources)
     assert {Path(name) for name in sources} == {p for p in written if p.suffix == ".v"} - {
         tmp_path / "testbench.v"
     }
