@@ -38,6 +38,10 @@ def test_json_in_base64_is_data_but_for_tokens(said: object, counts: bool) -> No
     assert (encoded in {value for _, value in literals.literals(f"load('{encoded}')")}) == counts
 
 
+def test_what_only_begins_like_json_in_base64_is_read_as_any_text() -> None:
+    assert list(literals.literals("load('eyJé-lampe-rouge')")) == [("", "eyJé-lampe-rouge")]
+
+
 def test_no_run_is_too_short_for_what_is_looked_for_in_it() -> None:
     shortest = min(int(n) for n in re.findall(r"\{(\d+),\}", DRAWN.pattern))
     assert f"{{{shortest},}}" in literals.RUN.pattern

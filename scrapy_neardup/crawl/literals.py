@@ -30,7 +30,7 @@ LONGEST_RUN = 256  # characters; whatever is longer and has a digit was drawn
 DIGIT = re.compile(r"\d")
 # How JSON in Base64 begins: {" or [{ or [" or [[ or [ and a digit. What it holds is data, but for
 # a token of the visit, which names its algorithm or says until when it holds.
-ENCODED_JSON = re.compile(r"(?:eyJ|W3s|WyJ|W1[s-v]|W[yz][A-Z])[\w+/-]{8,}={0,2}")
+ENCODED_JSON = re.compile(r"(?:eyJ|W3s|WyJ|W1[s-v]|W[yz][A-Z])[\w+/-]{8,}={0,2}", re.ASCII)
 OF_A_TOKEN = re.compile(r'"(?:alg|typ|kid|exp|iat|jti|nonce|csrf\w*|\w*[tT]oken)"')
 # Of bot protection and monitoring: nothing but ids and times of the visit.
 OF_THE_VISIT = re.compile(r"__CF\$cv\$params|\bNREUM\b")
