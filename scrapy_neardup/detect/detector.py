@@ -294,6 +294,12 @@ class Detector:
             self.forget(own)
         return self._add(page, indexed)
 
+    def is_indexed(self, page_id: int) -> bool:
+        """Whether other pages may be near a page, as restore() has it."""
+        page = self.pages.page(page_id)
+        found_by = np.array([self._indexed(page.fingerprint, page.site)], np.uint64)
+        return bool(self.index.holds_many(found_by, np.array([page_id], np.int64))[0])
+
     def forget_before(self, time: float) -> int:
         """Forget every page stored before a time (seconds since the epoch); how many."""
         ids = self.pages.ids()

@@ -239,9 +239,7 @@ class State:
                 yield self._kept_page(row)
 
     def _kept_page(self, row: int) -> records.KeptPage:
-        page, id = self.detector.pages.page(row), np.array([row], np.int64)
-        fingerprint = np.array([page.fingerprint], np.uint64)
-        return records.KeptPage(page, bool(self.detector.index.holds_many(fingerprint, id)[0]))
+        return records.KeptPage(self.detector.pages.page(row), self.detector.is_indexed(row))
 
     def _packed(self, page_id: int, indexed: bool) -> bytes:
         return records.pack_page(records.KeptPage(self.detector.pages.page(page_id), indexed))
