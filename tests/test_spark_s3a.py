@@ -40,8 +40,9 @@ OF_HADOOP_3_3 = {
     "multipart.purge.age": 86_400,
     "aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
 }
-# Nine pages of which the last three repeat the first three.
+# Nine pages of which the last three repeat the first three, and one that stands there twice.
 PAGES = [(f"http://a.example/{n}", prose(n % 6, n_words=300)) for n in range(9)]
+PAGES += [("http://a.example/5", PAGES[5][1])]
 
 
 @pytest.mark.skipif(not JARS, reason="NEARDUP_S3A_JARS names no jars of Hadoop's connector for S3")
@@ -54,8 +55,8 @@ def test_a_program_reads_and_writes_by_spark_s_own_connector() -> None:
             stream.write(lines.encode())
         where = url_of("").partition("endpoint_override=")[2].partition("&")[0]
         run(where, "s3a://bucket/in", "s3a://bucket/out")
-        kept = [row for path in listed(url_of("out/kept")) for row in path]
-    assert sorted(row["url"] for row in kept) == [url for url, _ in PAGES[:6]]
+        kept = rows_below(url_of("out/kept"))
+    assert sorted((row["url"], row["text"]) for row in kept) == PAGES[:6]
 
 
 def run(endpoint: str, *arguments: str) -> None:
@@ -74,15 +75,14 @@ def run(endpoint: str, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def listed(url: str) -> list[list[dict[str, Any]]]:
-    """The rows of each file of JSON lines below a URL."""
+def rows_below(url: str) -> list[dict[str, Any]]:
+    """The rows of the files of JSON lines below a URL."""
     from pyarrow.fs import FileSelector
 
     files, folder = file_system(url)
-    found = [info.path for info in files.get_file_info(FileSelector(folder))]
     rows = []
-    for path in found:
-        if path.endswith(".json"):
-            with files.open_input_stream(path) as stream:
-                rows.append([json.loads(line) for line in stream.read().splitlines()])
+    for info in files.get_file_info(FileSelector(folder)):
+        if info.path.endswith(".json"):
+            with files.open_input_stream(info.path) as stream:
+                rows += map(json.loads, stream.read().splitlines())
     return rows
