@@ -2,21 +2,20 @@
 
     python -m benchmarks.spark_costs
 
-CPU time of what tasks call, on made rows, the median of ROUNDS: signing pages of 110 words; making
-the entries of cells, packing, unpacking and sorting them; comparing the rows of a cell; deciding
-about one site's pairs in their order. Of the second and third, cells.py has constants by which it
-chooses how a site is cut (ENTRY_NS, PAIR_NS); docs/spark-scale.md reckons with all four.
+Median CPU time of what tasks call, on made rows: signing pages of 110 words; making the entries of
+cells, packing, unpacking and sorting them; comparing the rows of a cell; deciding about one site's
+pairs in their order. Of the second and third, cells.py has constants by which it chooses how a site
+is cut (ENTRY_NS, PAIR_NS); docs/spark-scale.md reckons with all but the first.
 """
 
-import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.planted import Planted, pages
+from benchmarks.rows import cpu_seconds
+from benchmarks.spark_scale import new_pages
 from scrapy_neardup.detect.near import CONFIRM_DISTANCE, DISTANCE
 from scrapy_neardup.engines import FINGERPRINT, SKETCH
 from scrapy_neardup.spark.cells import (
@@ -33,7 +32,6 @@ from scrapy_neardup.spark.cells import (
 from scrapy_neardup.spark.decisions import PAIR_COLUMNS, keep_in_order
 from scrapy_neardup.spark.signatures import signer
 
-ROUNDS = 5
 N_PAGES, N_ROWS, N_IN_A_CELL, N_PAIRS = 5_000, 50_000, 20_000, 500_000
 CUT = 2  # by which of choices() the rows of the second part are cut
 SITE = 1
@@ -47,23 +45,15 @@ def main() -> None:
         "comparing": (comparing(rng), N_IN_A_CELL * (N_IN_A_CELL - 1) // 2, "ns a pair"),
         "deciding": (deciding(rng), N_PAIRS, "ns a pair"),
     }
-    for name, (run, n, unit) in parts.items():
-        seconds = statistics.median(cpu_s(run) for _ in range(ROUNDS))
-        print(f"{name:<12}{seconds / n * (1e6 if unit.startswith('us') else 1e9):8.2f} {unit}")
-
-
-def cpu_s(run: Callable[[], Any]) -> float:
-    begin = time.process_time()
-    run()
-    return time.process_time() - begin
+    seconds = cpu_seconds({name: run for name, (run, _, _) in parts.items()})
+    for name, (_, n, unit) in parts.items():
+        each = (seconds[name] or 0.0) / n * (1e6 if unit.startswith("us") else 1e9)
+        print(f"{name:<12}{each:8.2f} {unit}")
 
 
 def signing() -> Callable[[], Any]:
     """Pages of planted.py → their signatures."""
-    planted = Planted(2 * N_PAGES)
-    table = pages(planted, np.flatnonzero(planted.are("new"))[:N_PAGES])
-    columns = {"id": table["url"], "rank": table["place"], "text": table["text"]}
-    batches, sign = pa.table(columns).to_batches(), signer("site", FINGERPRINT, SKETCH)
+    batches, sign = new_pages(N_PAGES), signer("site", FINGERPRINT, SKETCH)
     return lambda: list(sign(iter(batches)))
 
 

@@ -78,11 +78,16 @@ def one_scope(crowding: Any, n_pages: int) -> dict[str, float]:
 
 def sampled() -> Any:
     """Fingerprints of SAMPLE pages that repeat nothing."""
-    planted = Planted(2 * SAMPLE)
-    table = pages(planted, np.flatnonzero(planted.are("new"))[:SAMPLE])
-    columns = {"id": table["url"], "rank": table["place"], "text": table["text"]}
     sign = signer("all", FINGERPRINT, SKETCH)
-    return fingerprints_of(pa.Table.from_batches(sign(iter(pa.table(columns).to_batches()))))
+    return fingerprints_of(pa.Table.from_batches(sign(iter(new_pages(SAMPLE)))))
+
+
+def new_pages(n: int) -> list[pa.RecordBatch]:
+    """As many pages that repeat nothing, as a signer reads them."""
+    planted = Planted(2 * n)
+    table = pages(planted, np.flatnonzero(planted.are("new"))[:n])
+    columns = {"id": table["url"], "rank": table["place"], "text": table["text"]}
+    return pa.table(columns).to_batches()
 
 
 if __name__ == "__main__":

@@ -26,11 +26,12 @@ from scrapy_neardup.kernels.numpy_twin.facts import FACT_WORDS, FEW_PLACES, SWAP
 FAR = 100.0  # shingles that differ
 
 
-def row(text: str, *heads: str) -> U64Array:
+def row(text: str, *heads: str, are_own: bool = True) -> U64Array:
+    """The facts of a page of which all lines are its own, or a template's."""
     words, blocks = words_and_blocks(text)
     facts = exact_text_and_facts(text, heads)[1]
     n = len(blocks.hashes) + len(facts.titles) + len(facts.headings)
-    return packed(words, blocks, facts, np.ones(n, dtype=bool))
+    return packed(words, blocks, facts, np.full(n, are_own))
 
 
 def difference(one: U64Array, other: U64Array, n_differing: float = FAR) -> str | None:
@@ -210,13 +211,9 @@ def test_other_spellings_added_words_and_other_words_of_a_text_are_none(
 
 def is_reworded(one: str, other: str, n_differing: float = TWO_PLACES) -> bool:
     """Whether a page whose lines are all of templates is, beside another."""
-    rows = []
-    for text in (one, other):
-        words, blocks = words_and_blocks(text)
-        facts = exact_text_and_facts(text)[1]
-        rows.append(packed(words, blocks, facts, np.zeros(len(blocks.hashes), dtype=bool)))
-    assert difference(*rows, FEW_PLACES) is None
-    (found,) = reworded(rows[0], rows[1].reshape(1, -1), np.array([n_differing], float)).tolist()
+    first, second = row(one, are_own=False), row(other, are_own=False)
+    assert difference(first, second, FEW_PLACES) is None
+    (found,) = reworded(first, second.reshape(1, -1), np.array([n_differing], float)).tolist()
     return bool(found)
 
 

@@ -149,7 +149,7 @@ class Recrawl:
             self._comparison,
             self._conditions,
             count,
-            passes_all=settings.recrawl == "all",
+            self._passes_all,
         )
         self._misses_links = False  # whether a page that may hold links could not be read
         crawler.signals.connect(self._dropped, signal=signals.request_dropped)

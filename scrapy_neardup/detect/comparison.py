@@ -9,7 +9,7 @@ from scrapy_neardup.detect.facts import differences, reworded
 from scrapy_neardup.detect.near import Limits, Measured, own_parts_agree
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS, OddRows
 from scrapy_neardup.detect.page_reading import OwnPart
-from scrapy_neardup.detect.page_row import PageRows, say_the_same
+from scrapy_neardup.detect.page_row import PageRows
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 
 
@@ -84,10 +84,6 @@ class Comparison:
     def n_differing(self, page: OwnPart, rows: PageRows, measured: Measured) -> F64Array:
         """How many shingles a page has and others have not, or these and it has not; shape (n,)."""
         return odd_sketch.n_differing(rows.whole, page.reading.odd_row, measured.similarity)
-
-    def say_the_same_data(self, page: OwnPart, rows: PageRows, n_differing: F64Array) -> BoolArray:
-        """Which pages have the same data, as page_row.say_the_same() has it; shape (n,)."""
-        return say_the_same(page.reading.data, rows.data, n_differing)
 
     def differing_facts(
         self, page: OwnPart, rows: PageRows, measured: Measured, n_differing: F64Array

@@ -35,6 +35,7 @@ from scrapy_neardup.detect.page_row import (
     PageRows,
     attributes_count,
     data_row,
+    say_the_same,
     width,
 )
 from scrapy_neardup.detect.page_table import Page, PageTable, digest_key, digest_of, site_number
@@ -56,7 +57,8 @@ Contained = Literal["keep", "drop"]
 
 N = TypeVar("N", int, U64Array)
 
-MAX_PAGES = 1 << 20  # that are named to other sites' pages of equal text: 16 MB
+MAX_NAMED = 1 << 20  # pages that may be named in `elsewhere`: 16 MB
+DIFFERS = np.array((None, *REASONS), dtype=object)  # by what differing_facts() says
 HELD = 0.9  # share of an earlier page that a page must hold to contain it
 SCRIPT_SHARE = 4  # so many times as much unread script as text may hold what the page says
 
@@ -104,7 +106,7 @@ class Detector:
 
     Under scope "site" a look-up costs what the site holds: the index keeps sites apart. So of other
     sites only pages of equal text are named in `elsewhere`, of those remembered since the detector
-    was made, while it has MAX_PAGES rows at most.
+    was made, while it has MAX_NAMED rows at most.
     """
 
     def __init__(
@@ -442,7 +444,7 @@ class Detector:
         if not confirmed.all():
             ids, rows, measured = ids[confirmed], rows.where(confirmed), measured.where(confirmed)
         n_differing = self.comparison.n_differing(page, rows, measured)
-        same = self.comparison.say_the_same_data(page, rows, n_differing)
+        same = say_the_same(page.reading.data, rows.data, n_differing)
         if not same.all():
             ids, rows, measured = ids[same], rows.where(same), measured.where(same)
             n_differing = n_differing[same]
@@ -451,7 +453,7 @@ class Detector:
         reworded = self.comparison.reworded(page, rows, n_differing)
         order = in_order(ids, measured)
         similar = np.maximum(measured.similarity, measured.own_similarity)
-        differ = np.array((None, *REASONS), dtype=object)[reasons]
+        differ = DIFFERS[reasons]
         columns = ids, measured.distances, measured.sketch_distances, similar, differ, reworded
         parts = (column[order].tolist() for column in columns)
         return [Match(*row) for row in zip(*parts, strict=True)], n_unconfirmed
@@ -493,7 +495,7 @@ class Detector:
         measured = self.comparison.measure(page, self.pages.fingerprints.take(ids), rows)
         n_differing = self.comparison.n_differing(page, rows, measured)
         differs = self.comparison.differing_facts(page, rows, measured, n_differing)
-        if differs or not self.comparison.say_the_same_data(page, rows, n_differing):
+        if differs or not say_the_same(page.reading.data, rows.data, n_differing):
             return None
         bits = int(measured.distances[0]), int(measured.sketch_distances[0])
         return Match(int(ids[0]), *bits, float(similar[best][0]))
@@ -558,13 +560,14 @@ class Detector:
     def _elsewhere(self, digest: bytes, own: int | None) -> str | None:
         """URL of the first page with a text that no other page of the site has.
 
-        own: the page's row, None where it is not remembered.
+        Where there is none, this page is the first from now on. own: its row, None where it is not
+        remembered.
         """
         key = digest_key(digest, 0)
         for id in self._texts.candidates(key):
             if self.pages.is_known(id) and self.pages.digests[id].tobytes() == digest:
                 return None if id == own else self.pages.url(id)
-        if own is not None and own < MAX_PAGES:
+        if own is not None and own < MAX_NAMED:
             self._texts.put(key, own)
         return None
 

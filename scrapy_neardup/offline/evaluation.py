@@ -14,7 +14,7 @@ import numpy as np
 from scrapy_neardup.detect.detector import Detector, FactRule, Scope
 from scrapy_neardup.detect.near import Limits, Measured, near, own_parts_agree
 from scrapy_neardup.detect.page_reading import PageReading
-from scrapy_neardup.detect.page_row import PageRows
+from scrapy_neardup.detect.page_row import PageRows, say_the_same
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, load_engine
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.index import load_index
@@ -154,7 +154,7 @@ def _measure(
     measured = detector.comparison.measure(page, fingerprints, rows)
     known = not page.is_all_that_counts
     n_differing = detector.comparison.n_differing(page, rows, measured)
-    same_data = detector.comparison.say_the_same_data(page, rows, n_differing)
+    same_data = say_the_same(second.data, rows.data, n_differing)
     differ = detector.comparison.differing_facts(page, rows, measured, n_differing)
     return (
         first.digest == second.digest and first.n_words > 0,
