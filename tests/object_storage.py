@@ -1,4 +1,4 @@
-"""Servers that speak S3 and Google's protocol, on loopback."""
+"""Servers that speak S3, Google's protocol and HDFS, on loopback."""
 
 import socket
 import subprocess
@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from hadoop import name_node
 
 from scrapy_neardup.offline.file_systems import file_system
 
@@ -49,8 +50,26 @@ def gs() -> Iterator[Callable[[str], str]]:
             running.kill()
 
 
-@pytest.fixture(params=[s3, gs], ids=["s3", "gs"])
+@pytest.fixture(scope="module")
+def hdfs() -> Iterator[str]:
+    """The URL of a file system of Hadoop, for all tests of a module: it takes long to start."""
+    pytest.importorskip("hdfs_native", reason="the extra [hdfs] is not installed")
+    with name_node() as url:
+        yield url
+
+
+@contextmanager
+def folder_of(url: str) -> Iterator[Callable[[str], str]]:
+    """The URL of a path in a folder that is removed afterwards."""
+    files, _ = file_system(f"{url}/bucket")
+    files.create_dir("/bucket")
+    yield lambda path: f"{url}/bucket/{path}?dfs.client.failover.max.attempts=2"
+    files.delete_dir("/bucket")
+
+
+@pytest.fixture(params=["s3", "gs", "hdfs"])
 def bucket(request: pytest.FixtureRequest) -> Iterator[Callable[[str], str]]:
     """The URL of a path in a bucket, on each kind of storage."""
-    with request.param() as url_of:
+    storage = {"s3": s3, "gs": gs, "hdfs": lambda: folder_of(request.getfixturevalue("hdfs"))}
+    with storage[request.param]() as url_of:
         yield url_of

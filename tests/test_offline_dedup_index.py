@@ -13,7 +13,7 @@ from scrapy.settings import Settings
 pa = pytest.importorskip("pyarrow", reason="the extra `dedup` is not installed")
 
 import pyarrow.parquet as pq  # noqa: E402
-from object_storage import bucket  # noqa: E402, F401
+from object_storage import bucket, hdfs  # noqa: E402, F401
 from pyarrow.fs import FileSelector  # noqa: E402
 
 from scrapy_neardup.commands import main  # noqa: E402
@@ -314,7 +314,10 @@ def test_what_storage_says_is_an_error_that_names_it(
 ) -> None:
     source = pages(tmp_path / "pages.jsonl", range(2))
     nobody = "endpoint_override=127.0.0.1:9&retry_limit_seconds=1"
-    for url in (f"gs://anonymous@bucket/index?scheme=http&{nobody}", "hdfs://127.0.0.1:9/index"):
+    for url in (
+        f"gs://anonymous@bucket/index?scheme=http&{nobody}",
+        "hdfs://127.0.0.1:9/index?dfs.client.failover.max.attempts=1",
+    ):
         for option in ("--against", "--index"):
             command = ["dedup", str(source), "--out", str(tmp_path / "out"), option, url]
             assert main(command) == 2

@@ -21,7 +21,7 @@ pytestmark = [
 
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
-from object_storage import bucket  # noqa: E402, F401
+from object_storage import bucket, hdfs  # noqa: E402, F401
 from pyspark.sql import SparkSession  # noqa: E402
 from warcio.statusandheaders import StatusAndHeaders  # noqa: E402
 from warcio.warcwriter import WARCWriter  # noqa: E402
@@ -324,13 +324,14 @@ def test_the_command_reads_and_writes_object_storage(
         "damaged": 2,
         "out": shown(bucket("out")),
     }
-    decisions = pq.read_table("bucket/out/decisions", filesystem=files).to_pylist()
+    _, out = file_system(bucket("out"))
+    decisions = pq.read_table(f"{out}/decisions", filesystem=files).to_pylist()
     assert {row["id"]: row["original"] for row in decisions}["https://a.example/9"] == (
         "https://a.example/8"
     )
-    clusters = pq.read_table("bucket/out/clusters", filesystem=files).to_pylist()
+    clusters = pq.read_table(f"{out}/clusters", filesystem=files).to_pylist()
     assert len({row["cluster"] for row in clusters}) == 7
-    assert files.get_file_info("bucket/out/clusters/_SUCCESS").is_file
+    assert files.get_file_info(f"{out}/clusters/_SUCCESS").is_file
     assert main(["spark-dedup", bucket("crawl"), bucket("out")]) == 2
     said = capsys.readouterr().err
     assert f"{shown(bucket('out/decisions'))} is there already" in said

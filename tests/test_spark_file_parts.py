@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from object_storage import bucket  # noqa: F401
+from object_storage import bucket, hdfs  # noqa: F401
 from pyarrow.fs import LocalFileSystem
 
 from scrapy_neardup.offline.dedup.columns import Fields

@@ -3,7 +3,8 @@
 Writes OUT/decisions and OUT/clusters as Parquet. IN and OUT may be on object storage (s3a://, gs://)
 or HDFS (hdfs://). Decisions are those of `dedup` on records in
 the order of their URLs, but templates are not compared. Needs Java 17 and the extras:
-pip install 'scrapy-neardup[spark,dedup]'. On a cluster, start it with spark-submit.
+pip install 'scrapy-neardup[spark,dedup]', for HDFS also hdfs. On a cluster, start it with
+spark-submit.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,10 @@ from typing import Any
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.own_files import sync_file, sync_folder
 
-MAX_TOLD = 300  # characters: libraries name each place where they looked for Java, and the like
+HDFS = "hdfs://"
+S3 = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names
+MAX_TOLD = 300  # characters: some libraries tell all that they tried
+NEXT_LINE = re.compile(r"\n|\\n")  # a server's traceback in Java begins there
 
 
 def place(text: str) -> Path | str:
@@ -30,17 +34,28 @@ def shown(place: Path | str) -> str:
 
 def file_system(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the path on it. Raises InputError."""
+    extra = "hdfs" if url.startswith(HDFS) else "dedup"
     try:
         import pyarrow as pa
-        import pyarrow.fs
+
+        return _opened(url)
     except ImportError as error:
-        raise InputError(f"{shown(url)}: pip install 'scrapy-neardup[dedup]' ({error})") from error
-    scheme, _, rest = url.partition("://")
-    scheme = "s3" if scheme in ("s3a", "s3n") else scheme
-    try:
-        found: tuple[Any, str] = pyarrow.fs.FileSystem.from_uri(f"{scheme}://{rest}")
-    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(
+            f"{shown(url)}: pip install 'scrapy-neardup[{extra}]' ({error})"
+        ) from error
+    except (pa.ArrowException, OSError, RuntimeError, ValueError) as error:
         raise InputError(f"{shown(url)}: {brief(error)}") from error
+
+
+def _opened(url: str) -> tuple[Any, str]:
+    if url.startswith(HDFS):
+        from scrapy_neardup.offline.hdfs import hdfs
+
+        return hdfs(url)
+    from pyarrow.fs import FileSystem
+
+    scheme, _, rest = url.partition("://")
+    found: tuple[Any, str] = FileSystem.from_uri(f"{S3.get(scheme, scheme)}://{rest}")
     return found
 
 
@@ -51,7 +66,7 @@ def naming(place: Path | str) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, RuntimeError) as error:  # the last: hdfs-native
         if isinstance(error, OSError) and error.filename:
             raise
         number = error.errno if isinstance(error, OSError) else None
@@ -72,5 +87,5 @@ def sync(files: Any, path: str) -> None:
 
 def brief(error: Exception) -> str:
     """The beginning of what an error says."""
-    text = str(error)
+    text = NEXT_LINE.split(str(error), maxsplit=1)[0]
     return text if len(text) <= MAX_TOLD else f"{text[:MAX_TOLD]} …"
