@@ -52,8 +52,8 @@ DIFFERS = {
     "negation": "a negation, among equal words",
     "word": "another word in a brief line, all others being equal",
     VISIT: "no fact, but for lines that tell of the visit (a clock, a counter, a token): left out",
-    WORDING: "a brief line that other pages have too, or the order of such lines: as a whole page, "
-    "its items are kept",
+    WORDING: "a brief line, which only one of the pages has, or the order of such lines: as a "
+    "whole page, its items are kept",
 }
 ACTION_COLOURS = {"dropped": "red", "kept": "green", "tagged": "yellow", "counted": "yellow"}
 

@@ -13,6 +13,7 @@ from .site import OrdinarySite, template
 
 STATES = ("Available", "Sold out", "Coming very soon", "No longer made by us")
 TOWNS = ("Berlin", "New York", "Frankfurt am Main", "Oslo")
+SIZES = ("Small", "Medium", "Large", "Very large")
 NAMES = [prose(f"name {n}", 1).capitalize() for n in range(40)]
 
 
@@ -37,6 +38,21 @@ def labelled_state(n: int, variant: int) -> str:
 def town_twice(n: int, variant: int) -> str:
     town = TOWNS[variant]
     return f"<p>{town}</p><p>{prose(f'job {n}', 40)}</p><p>Where: {town}</p>"
+
+
+def badge(n: int, variant: int) -> str:
+    """One variant has none."""
+    return ("", "<p>Sold out</p>", "<p>Fresh</p>", "<p>-20 %</p>")[variant]
+
+
+def badges(n: int, variant: int) -> str:
+    """Each of two may be missing."""
+    return variant % 2 * "<p>Sold out</p>" + variant // 2 * "<p>New</p>"
+
+
+def choices(n: int, variant: int) -> str:
+    """A list that goes on in some variants."""
+    return "".join(f"<li>{size}" for size in SIZES[: variant + 1])
 
 
 def table_of_two(n: int, variant: int) -> str:
@@ -78,5 +94,5 @@ def spiders(line: Line) -> None:
         case(told_apart_by(line), repeats=True)(type(f"{kind}-{held}", (base,), names))
 
 
-for line in (state, labelled_state, town_twice, table_of_two, ranking):
+for line in (state, labelled_state, badge, badges, choices, town_twice, table_of_two, ranking):
     spiders(line)

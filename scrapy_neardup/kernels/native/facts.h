@@ -620,11 +620,9 @@ INLINE int both_have_more(const uint64_t *cells, const uint64_t *other) {
 
 /* Whether a page says something else than another in a brief line: see numpy_twin/facts.py. */
 static int is_reworded(const uint64_t *row, const uint64_t *other, double n_differing) {
-    if (!(n_differing <= TWO_PLACES)) return 0;
-    if (n_apart(row + BRIEF_SPELLING, other + BRIEF_SPELLING) >= OTHER_WORD)
-        return both_have_more(row + COUNTED_WORDS, other + COUNTED_WORDS);
-    return row[ORDER] != other[ORDER] &&
-           !memcmp(row + BRIEF_SPELLING, other + BRIEF_SPELLING, 4 * sizeof *row);
+    if (!(n_differing <= TWO_PLACES) || row[ORDER] == other[ORDER]) return 0;
+    return n_apart(row + BRIEF_SPELLING, other + BRIEF_SPELLING) >= OTHER_WORD ||
+           !both_have_more(row + COUNTED_WORDS, other + COUNTED_WORDS);
 }
 
 /* In what a page differs from another: see numpy_twin/facts.py. */

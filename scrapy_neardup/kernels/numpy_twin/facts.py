@@ -284,16 +284,16 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> BoolArray:
     """Which pages say something else in a brief line, template or not, and are the same but for
     TWO_PLACES; shape (n,).
 
-    Where a word stands in the place of another, and what one page has more than the other is not
-    all; or where the same words stand in other brief lines, or in another order. row, rows,
-    n_differing: as in differences(). O(n).
+    Where there is a brief line more or less, other words are in them, or the same ones in another
+    order. Not where words are only spelt in another way: then each page has some that the other
+    lacks, and few cells of their spelling differ. row, rows, n_differing: as in differences().
+    O(n).
     """
     words = slice(_WORDS, _ORDER)
     other_word = _apart(row[_BRIEF:_WORDS], rows[:, _BRIEF:_WORDS]) >= OTHER_WORD
-    equal = np.logical_and.reduce(rows[:, _BRIEF:_ORDER] == row[_BRIEF:_ORDER], axis=1)
-    moved = equal & (rows[:, _ORDER] != row[_ORDER])
-    other: BoolArray = (other_word & _both_have_more(row[words], rows[:, words])) | moved
-    return other & (n_differing <= TWO_PLACES)
+    is_spelling = _both_have_more(row[words], rows[:, words]) & ~other_word
+    reworded: BoolArray = (rows[:, _ORDER] != row[_ORDER]) & ~is_spelling
+    return reworded & (n_differing <= TWO_PLACES)
 
 
 def _both_have_more(row: U64Array, rows: U64Array) -> BoolArray:
