@@ -39,8 +39,8 @@ from scrapy_neardup.fleet.link import Link
 from scrapy_neardup.fleet.protocol import Call, IndexOptions, Questions, SharedPage, beat
 from scrapy_neardup.fleet.visits import SharedVisits
 from scrapy_neardup.state.records import KeptPage
+from scrapy_neardup.state.visit import PageKey, Visit, key_of
 from scrapy_neardup.state.visit_file import Change, Status
-from scrapy_neardup.state.visits import PageKey, Visit, key_of
 
 IN_FLIGHT = 16
 SKETCH_WORDS = 61

@@ -14,8 +14,9 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from scrapy_neardup.state.visit import KEY_BYTES, Visit
 from scrapy_neardup.state.visit_file import FILE, Status
-from scrapy_neardup.state.visits import KEY_BYTES, Visit, Visits
+from scrapy_neardup.state.visits import Visits
 
 LOOKED_UP = 10_000
 

@@ -25,8 +25,9 @@ from scrapy_neardup.commands import main
 from scrapy_neardup.crawl.visit_comparison import MAX_TWICE
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.state import visits
+from scrapy_neardup.state.visit import Visit
 from scrapy_neardup.state.visit_file import FILE, changes, opened, runs
-from scrapy_neardup.state.visits import Visit, Visits
+from scrapy_neardup.state.visits import Visits
 from tests.crawls import Outcome, PagesSpider, crawl
 from tests.mock_site import MockSite, Reply, page, prose, redirect, running_site
 

@@ -15,7 +15,9 @@ from scrapy_neardup.crawl import recrawl as recrawl_module
 from scrapy_neardup.crawl import revisits
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.visits import Status, Visit, Visits
+from scrapy_neardup.state.visit import Visit
+from scrapy_neardup.state.visit_file import Status
+from scrapy_neardup.state.visits import Visits
 from tests.crawls import Outcome
 from tests.mock_site import MockSite, page
 from tests.test_crawl_recrawl import Shop, add_shop, found, product, recrawl

@@ -37,7 +37,7 @@ from scrapy_neardup.crawl import conditional
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet.visit_records import MAX_RECORD, Reader, pack, unpack, unpack_told
 from scrapy_neardup.fleet.visits import _servers
-from scrapy_neardup.state.visits import Original, PageKey, Server, Visit
+from scrapy_neardup.state.visit import Original, PageKey, Server, Visit
 from tests.crawls import Outcome, crawl
 
 FLEET_SCHEDULER = "scrapy_neardup.scheduler.FleetScheduler"

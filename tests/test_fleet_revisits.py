@@ -28,7 +28,7 @@ from scrapy_neardup.fleet.protocol import Call
 from scrapy_neardup.fleet.visit_records import pack_hint, unpack_hint
 from scrapy_neardup.learn.change_rates import History
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.visits import Hint, PageKey, Server
+from scrapy_neardup.state.visit import Hint, PageKey, Server
 from tests.crawls import Outcome
 
 __all__ = ["clock"]  # a fixture

@@ -23,8 +23,8 @@ from scrapy_neardup.commands import main
 from scrapy_neardup.fleet import unlinked_scripts as scripts
 from scrapy_neardup.fleet.link import Unanswered
 from scrapy_neardup.fleet.unlinked import START_BYTES, LinkTeller, Run, Unlinked
+from scrapy_neardup.state.visit import PageKey, Visit
 from scrapy_neardup.state.visit_file import Status
-from scrapy_neardup.state.visits import PageKey, Visit
 from tests.crawls import Outcome, crawl
 
 __all__ = ["clock"]  # a fixture

@@ -17,8 +17,9 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl.fail_open import Count
 from scrapy_neardup.crawl.stored_requests import urls_stored
 from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state.visit import Server, Visit
 from scrapy_neardup.state.visit_file import Status
-from scrapy_neardup.state.visits import Server, Visit, Visits
+from scrapy_neardup.state.visits import Visits
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from scrapy.http import Request
 
 from scrapy_neardup.crawl.request_tracker import made_again
-from scrapy_neardup.state.visits import DEPARTED, FIRST, UNKNOWN, Original, Visit, Visits
+from scrapy_neardup.state.visit import DEPARTED, FIRST, UNKNOWN, Original, Visit
+from scrapy_neardup.state.visits import Visits
 
 if TYPE_CHECKING:
     from scrapy_neardup.crawl.items import CrawledPage

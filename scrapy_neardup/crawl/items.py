@@ -16,7 +16,7 @@ from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.text import Blocks
-from scrapy_neardup.state.visits import FIRST, Original
+from scrapy_neardup.state.visit import FIRST, Original
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
 
 

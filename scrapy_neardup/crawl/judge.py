@@ -24,7 +24,7 @@ from scrapy_neardup.detect.near import FEW_WORDS
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
-from scrapy_neardup.state.visits import PageKey
+from scrapy_neardup.state.visit import PageKey
 
 if TYPE_CHECKING:
     from scrapy.http import Response

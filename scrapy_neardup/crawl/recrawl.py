@@ -43,18 +43,18 @@ from scrapy_neardup.detect.revision import MAX_CHARS, Held, Revision
 from scrapy_neardup.factory import ttl_s
 from scrapy_neardup.ledger.schema import Action, Entry
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.visit_file import Status
-from scrapy_neardup.state.visits import (
+from scrapy_neardup.state.visit import (
     DEPARTED,
     UNKNOWN,
     Hint,
     Original,
     PageKey,
     Visit,
-    Visits,
     key_of,
     new_version,
 )
+from scrapy_neardup.state.visit_file import Status
+from scrapy_neardup.state.visits import Visits
 
 if TYPE_CHECKING:
     from scrapy_neardup.crawl.item_judge import ItemJudge

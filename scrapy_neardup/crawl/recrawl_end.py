@@ -14,8 +14,9 @@ from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.visit_comparison import VisitComparison
 from scrapy_neardup.ledger.schema import Entry, EntryKind
+from scrapy_neardup.state.visit import Departure
 from scrapy_neardup.state.visit_file import Status
-from scrapy_neardup.state.visits import Departure, Visits, seem_out_of_order
+from scrapy_neardup.state.visits import Visits, seem_out_of_order
 
 if TYPE_CHECKING:
     from scrapy_neardup.crawl.judge import PageJudge

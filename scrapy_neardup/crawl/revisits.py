@@ -17,7 +17,8 @@ from scrapy_neardup.factory import DAY_S, make_queued_urls, make_rules
 from scrapy_neardup.learn.change_rates import History, change_rate, interval
 from scrapy_neardup.learn.url_parts import cut
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.visits import Hint, Server, Visit, Visits, key_of
+from scrapy_neardup.state.visit import Hint, Server, Visit, key_of
+from scrapy_neardup.state.visits import Visits
 from scrapy_neardup.urls.key import url_key
 
 MAX_SHAPES = 16_384  # of which it is known how often their pages change

@@ -31,7 +31,8 @@ from scrapy_neardup.crawl.url_skipping import UrlSkipping
 from scrapy_neardup.factory import make_queued_urls, make_rules
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
-from scrapy_neardup.state.visits import PageKey, Visits, key_of
+from scrapy_neardup.state.visit import PageKey, key_of
+from scrapy_neardup.state.visits import Visits
 from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
 from scrapy_neardup.urls.key import MAX_URL, request_key
 from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter

@@ -18,8 +18,9 @@ from scrapy_neardup.detect.echoes import VisitEchoes
 from scrapy_neardup.detect.page_table import site_number
 from scrapy_neardup.detect.revision import Lines, Noise, Revision, read_again
 from scrapy_neardup.errors import SnapshotError
+from scrapy_neardup.state.visit import FIRST, Visit, new_version
 from scrapy_neardup.state.visit_file import Status
-from scrapy_neardup.state.visits import FIRST, Visit, Visits, new_version
+from scrapy_neardup.state.visits import Visits
 
 MAX_ADDED, MAX_ADDED_CHARS = 20, 300  # new lines that are told, and how much of each
 MAX_TARGETS = 100_000  # lines of pages that were rewritten, counted to see if all have the same

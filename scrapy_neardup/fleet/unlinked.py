@@ -28,8 +28,9 @@ from scrapy_neardup.fleet.protocol import Call, shard_of_site, shards_of, visits
 from scrapy_neardup.fleet.visit_records import HEAD_BYTES, Reader, pack, unpack
 from scrapy_neardup.fleet.visit_scripts import LOG_MS, WHOLE
 from scrapy_neardup.sqlite_files import is_count
+from scrapy_neardup.state.visit import Visit, status_of
 from scrapy_neardup.state.visit_file import Change, Status
-from scrapy_neardup.state.visits import START_BYTES, Visit, seem_out_of_order, status_of
+from scrapy_neardup.state.visits import START_BYTES, seem_out_of_order
 
 logger = logging.getLogger(__name__)
 

@@ -41,22 +41,20 @@ from scrapy_neardup.fleet.visit_records import (
 )
 from scrapy_neardup.learn.change_rates import History
 from scrapy_neardup.sqlite_files import MAX_TIME_S, is_count
-from scrapy_neardup.state.visit_file import Change, Status
-from scrapy_neardup.state.visits import (
+from scrapy_neardup.state.visit import (
     DEPARTED,
-    PUT_VISIT,
     UNKNOWN,
-    VISIT_OF,
     Departure,
     Hint,
     PageKey,
     Server,
     Visit,
-    Visits,
     code_of,
     signed_learnt,
     status_of,
 )
+from scrapy_neardup.state.visit_file import Change, Status
+from scrapy_neardup.state.visits import PUT_VISIT, VISIT_OF, Visits
 
 logger = logging.getLogger(__name__)
 

@@ -52,7 +52,7 @@ from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.records import KeptPage
 from scrapy_neardup.state.secret import new_key
-from scrapy_neardup.state.visits import DEPARTED, UNKNOWN, PageKey
+from scrapy_neardup.state.visit import DEPARTED, UNKNOWN, PageKey
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ MAX_CELL_BYTES = 1 << 28  # of all lines of a page, or all that was learnt
 MADE_UP = f"{FILE}: {{}} is not as any crawl writes it. Move the file away"
 BUSY_S = 10.0  # another process that shares the folder writes for milliseconds
 
-# mac:     of all that decides about a page, see visits.py.
+# mac:     of all that decides about a page, see visit.py.
 # done:    a code of the run that completed the page last; none where no run did.
 # earlier: what a page was before it changed in a run that has not ended.
 # leaving: URLs that answered in such a run that they are gone, or led to another one.
