@@ -32,6 +32,11 @@ from scrapy_neardup.offline.page_files import NEAR, Pair, lines_of, read_pairs
 
 PAIRS = SHARED_DATA / "pairs"
 WORD = re.compile(r"\w+")
+CORPUS_RULES: dict[str, dict[str, Any]] = {
+    "templates learnt": {"boilerplate": "learn"},
+    "templates kept": {"boilerplate": "keep"},
+    "templates learnt, pages as records": {"boilerplate": "learn", "whole_pages": True},
+}
 
 
 class Method(NamedTuple):
@@ -52,7 +57,7 @@ def main() -> None:
     }
     report = {
         "pairs": on_pairs(texts, read_pairs(PAIRS / "pairs.jsonl.gz")),
-        "corpus": {templates: on_corpus(texts, templates) for templates in ("learn", "keep")},
+        "corpus": {what: on_corpus(texts, what, **rules) for what, rules in CORPUS_RULES.items()},
         "sites": {name: on_site(name) for name in SITES},
     }
     if options.json:
@@ -221,9 +226,9 @@ def text_profile(text: str) -> bytes:
     return hashlib.md5(repr(profile).encode(), usedforsecurity=False).digest()
 
 
-def on_corpus(texts: dict[str, str], templates: str) -> dict[str, int]:
+def on_corpus(texts: dict[str, str], what: str, **rules: Any) -> dict[str, int]:
     """Each page after all before it: drops by what their pair is, and near pages missed."""
-    known, kept = detector(scope="all", boilerplate=templates), set()
+    known, kept = detector(scope="all", **rules), set()
     jaccard: dict[frozenset[str], float] = {}
     near: dict[str, set[str]] = {}
     for _, row in lines_of(PAIRS / "allpairs.jsonl.gz"):
@@ -243,7 +248,7 @@ def on_corpus(texts: dict[str, str], templates: str) -> dict[str, int]:
         )
         label = "near" if alike >= NEAR else "grey" if alike > 0.5 else "distinct"
         counts[f"dropped_{label}"] += 1
-    print(f"\n{len(texts)} pages streamed, templates {templates}: {dict(counts)}", flush=True)
+    print(f"\n{len(texts)} pages streamed, {what}: {dict(counts)}", flush=True)
     return dict(counts)
 
 

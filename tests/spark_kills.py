@@ -62,7 +62,7 @@ def session(master: str, folder: Path) -> SparkSession:
 def local_decisions(rows: list[tuple[str, str]]) -> list[tuple[Any, ...]]:
     """What one process decides."""
     index = load_index("permuted", blocks=DISTANCE + 1, distance=DISTANCE)
-    detector = Detector(load_engine("auto"), index, boilerplate="keep")
+    detector = Detector(load_engine("auto"), index, boilerplate="keep", whole_pages=True)
     found = []
     for url, text in sorted(rows):
         decision = detector.decide(detector.read(url, text))

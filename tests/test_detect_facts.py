@@ -21,7 +21,14 @@ from scrapy_neardup.detect.text import words_and_blocks
 from scrapy_neardup.engines import load_engine
 from scrapy_neardup.index import load_index
 from scrapy_neardup.kernels.numpy_twin import U64Array
-from scrapy_neardup.kernels.numpy_twin.facts import FACT_WORDS, FEW_PLACES, SWAPPED, TWO_PLACES
+from scrapy_neardup.kernels.numpy_twin.facts import (
+    ADDED,
+    FACT_WORDS,
+    FEW_PLACES,
+    REPLACED,
+    SWAPPED,
+    TWO_PLACES,
+)
 
 FAR = 100.0  # shingles that differ
 
@@ -209,12 +216,12 @@ def test_other_spellings_added_words_and_other_words_of_a_text_are_none(
     assert difference(row(one), row(other), FEW_PLACES) is None
 
 
-def is_reworded(one: str, other: str, n_differing: float = TWO_PLACES) -> bool:
-    """Whether a page whose lines are all of templates is, beside another."""
+def rewording(one: str, other: str, n_differing: float = TWO_PLACES) -> int:
+    """What of a page whose lines are all of templates is reworded, beside another."""
     first, second = row(one, are_own=False), row(other, are_own=False)
     assert difference(first, second, FEW_PLACES) is None
     (found,) = reworded(first, second.reshape(1, -1), np.array([n_differing], float)).tolist()
-    return bool(found)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -228,16 +235,29 @@ def is_reworded(one: str, other: str, n_differing: float = TWO_PLACES) -> bool:
         ("Home\nred\nAway\nblue", "Home\nblue\nAway\nred"),
         ("Ann\nBob\nEve", "Ann\nEve\nBob"),
         ("Ann beat Bob", "Bob beat Ann"),
+    ],
+)
+def test_pages_with_other_words_in_brief_lines_of_templates_are_reworded(
+    one: str, other: str
+) -> None:
+    one, other = f"{TEXT}\n{one}\n{TEXT}", f"{TEXT}\n{other}\n{TEXT}"
+    assert rewording(one, other) == rewording(other, one) == REPLACED
+    assert not rewording(one, other, TWO_PLACES + 1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
         ("Home\nShop", "Home\nShop\nNew"),
         ("Home\nShop\nFresh", "Home\nShop"),
         ("Home\nShop\nFresh", "Home\nShop\nFresh\nFresh"),
         ("so we are all of us here", "so we are all of us back here again"),
     ],
 )
-def test_pages_that_differ_in_brief_lines_of_templates_are_reworded(one: str, other: str) -> None:
+def test_a_brief_line_more_is_told_from_one_with_other_words(one: str, other: str) -> None:
     one, other = f"{TEXT}\n{one}\n{TEXT}", f"{TEXT}\n{other}\n{TEXT}"
-    assert is_reworded(one, other)
-    assert not is_reworded(one, other, TWO_PLACES + 1)
+    assert rewording(one, other) == rewording(other, one) == ADDED
+    assert not rewording(one, other, TWO_PLACES + 1)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +269,7 @@ def test_pages_that_differ_in_brief_lines_of_templates_are_reworded(one: str, ot
 )
 def test_other_spellings_and_words_of_long_lines_reword_nothing(one: str, other: str) -> None:
     one, other = f"{TEXT}\n{one}\n{TEXT}", f"{TEXT}\n{other}\n{TEXT}"
-    assert not is_reworded(one, other)
+    assert not rewording(one, other)
 
 
 def test_a_title_spelt_apart_is_the_same() -> None:

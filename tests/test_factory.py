@@ -55,6 +55,16 @@ def test_in_a_fleet_the_servers_filter_shares_the_error_rate_too():
     assert factory.url_error_rate_each(settings) == pytest.approx(1e-3 / 3)
 
 
+def test_where_pages_decide_alone_a_brief_line_tells_them_apart():
+    texts = [f"{prose('lamps', 200)}\n{line}" for line in ("Sold out", "Available", "Sold out")]
+    for compare, n_kept in (("item", 1), ("page", 2)):
+        settings = replace(DEFAULTS, compare=compare, boilerplate="keep", facts="compare")
+        detector = factory.make_detector(settings, 1)
+        readings = [detector.read(f"http://a.example/{n}", t) for n, t in enumerate(texts)]
+        kinds = [detector.decide(reading).kind for reading in readings]
+        assert kinds.count("new") + kinds.count("near-but-differs") == n_kept, kinds
+
+
 @pytest.mark.parametrize(
     ("name", "kind"), [("layered", LayeredBloomFilter), ("exact", ExactUrlFilter)]
 )

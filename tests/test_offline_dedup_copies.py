@@ -49,6 +49,7 @@ COPIES = [
     {"id": 3, "url": "https://a.example/", "date": None, "status": 404},
 ]
 CANONICAL = "http://a.example/7"
+MENU = "\n".join(("Home", "Shop", "Help", "Imprint"))
 
 
 def copies() -> list[dict[str, Any]]:
@@ -73,6 +74,18 @@ def test_the_copy_that_is_asked_for_is_kept(tmp_path: Path, keep: str, id: int) 
         (str(id), "True", "4"),
         *((str(i), "False", "4") for i in range(4) if i != id),
     ]
+
+
+def test_records_with_other_words_in_a_brief_line_of_a_template_are_kept(tmp_path: Path) -> None:
+    states = ("In stock", "Sold out", "Available", "No longer made by us")
+    places = [(n, state) for n in range(10) for state in states]
+    table = [
+        {"url": f"http://a.example/{id}", "text": f"{MENU}\n{prose(n)}\n{state}"}
+        for id, (n, state) in enumerate(places + places)
+    ]
+    source = written(tmp_path / "a.jsonl", table)
+    assert run(tmp_path / "out", source) == 0
+    assert kept_rows(tmp_path / "out") == table[: len(places)]
 
 
 def test_copies_whose_date_cannot_be_read_are_counted(tmp_path: Path) -> None:

@@ -230,6 +230,8 @@ def test_the_defaults_meet_their_targets_on_real_pages(shared_data: Path) -> Non
     assert report["wrong"] <= 2
     report = evaluate(*files, Limits(), templates=True, label="label")
     assert (report["precision"], report["recall"] >= 0.92) == (1.0, True)
+    report = evaluate(*files, Limits(), templates=True, whole_pages=True)
+    assert report["recall"] >= 0.91
 
 
 def test_no_page_of_a_real_documentation_is_dropped_for_one_on_another_subject(

@@ -49,6 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="as NEARDUP_FACTS; without it, facts are compared where templates are learnt",
     )
     parser.add_argument(
+        "--records",
+        action="store_true",
+        help="as dedup, or a crawl with NEARDUP_COMPARE='page', judges: a page is all that is kept",
+    )
+    parser.add_argument(
         "--scope",
         choices=("site", "all"),
         default="all",
@@ -100,6 +105,7 @@ def run(options: argparse.Namespace) -> int:
         Limits(**given),
         options.templates,
         options.facts or ("compare" if options.templates else "ignore"),
+        whole_pages=options.records,
         scope=options.scope,
         keys=options.keys,
         label=options.label,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scrapy_neardup.detect import odd_sketch
-from scrapy_neardup.detect.facts import differences, reworded
+from scrapy_neardup.detect.facts import differences, differences_of_wholes, reworded
 from scrapy_neardup.detect.near import Limits, Measured, own_parts_agree
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS, OddRows
 from scrapy_neardup.detect.page_reading import OwnPart
@@ -18,12 +18,14 @@ class Comparison:
 
     limits         of the detector: own parts of fewer than min_words words are not compared
     compare_facts  False: pages never differ in facts
+    whole_pages    True: pages of which a brief line has other words differ, too
     key            of the sketches
     """
 
-    def __init__(self, limits: Limits, compare_facts: bool, key: int) -> None:
+    def __init__(self, limits: Limits, compare_facts: bool, whole_pages: bool, key: int) -> None:
         self.limits = limits
         self.compare_facts = compare_facts
+        self.whole_pages = whole_pages
         self.key = key
 
     def measure(
@@ -103,13 +105,19 @@ class Comparison:
         if plain.any():
             facts = page.reading.all_facts, rows.facts[plain]
             found[plain] = differences(*facts, fewest[plain], n_differing[plain])
+        if self.whole_pages:
+            return differences_of_wholes(page.facts, rows.facts, n_differing, found)
         return found
 
     def reworded(self, page: OwnPart, rows: PageRows, n_differing: F64Array) -> BoolArray:
-        """Which pages say something else in a brief line, as facts.reworded has it; shape (n,)."""
-        if not self.compare_facts:
+        """Which pages say something else in a brief line, as facts.reworded has it; shape (n,).
+
+        None where whole pages are compared: nobody asks any more after that.
+        """
+        if not self.compare_facts or self.whole_pages:
             return np.zeros(len(rows.facts), dtype=bool)
-        return reworded(page.facts, rows.facts, n_differing)
+        found: BoolArray = reworded(page.facts, rows.facts, n_differing) != 0
+        return found
 
     def rest_similarity(self, page: OwnPart, wholes: U64Array) -> F64Array:
         """How similar pages are in what is left of both without templates of this one.

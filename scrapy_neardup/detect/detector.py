@@ -10,11 +10,12 @@ import numpy as np
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.comparison import Comparison
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.decision import INDEXED, VISIT, WORDING, Decision, DecisionKind
+from scrapy_neardup.detect.decision import INDEXED, VISIT, Decision, DecisionKind
 from scrapy_neardup.detect.echoes import VisitEchoes
 from scrapy_neardup.detect.facts import (
     NO_FACTS,
     REASONS,
+    WORDING,
     exact_text_and_facts,
     wording_of,
 )
@@ -92,6 +93,9 @@ class Detector:
     template_bytes  memory for what is learnt of all hosts; a host without room is never warm
     facts        "compare": a page is no copy where title, heading, number, symbol or negation
                  differ from the page that it is near (facts.py); "ignore": they may
+    whole_pages  True: a page is all that is kept of itself, so that it is no copy either where
+                 other words stand in a brief line, one of a template included (facts.py);
+                 False: Decision.wording says so of a copy, whose items decide
     contained    "keep": a page that holds an earlier one whole and says more is named and kept,
                  as kind "contains"; "drop": it is near that page. Found among pages of the same
                  site and title
@@ -122,6 +126,7 @@ class Detector:
         admit: Admit = "novel",
         boilerplate: Templates = "learn",
         facts: FactRule = "compare",
+        whole_pages: bool = False,
         contained: Contained = "keep",
         template_bytes: int = TEMPLATE_BYTES,
     ) -> None:
@@ -136,7 +141,9 @@ class Detector:
         self.boilerplate = boilerplate
         self.facts = facts
         self.contained = contained
-        self.comparison = Comparison(self.limits, facts == "compare", engine.sketch_spec.key)
+        self.comparison = Comparison(
+            self.limits, facts == "compare", whole_pages, engine.sketch_spec.key
+        )
         self._titles = TitleIndex()
         self._texts = IdTable()  # digests → the first page, to name pages of other sites
         self._last: OwnPart | None = None  # asked for more than once in a decision

@@ -15,8 +15,8 @@ In a brief line, a label and a value, any other word is a fact: between pages th
 for a few places (FEW_PLACES), unless it is only spelt in another way there (OTHER_WORD). In a line
 that is a template's it is none: many pages say "Sold out", and many menus differ in a word. But
 near pages that are the same but for such words or lines (TWO_PLACES), or for two that changed
-places, are reworded(): of an item that is the page as a whole, a brief line may be all that
-matters.
+places, are reworded(): of an item that is the page as a whole, or a record, a brief line may be
+all that matters.
 
 A page's facts are stored in FACT_WORDS words of 64 bits, and the limits named here are those of
 kernels/numpy_twin/facts.py:
@@ -50,13 +50,14 @@ import numpy as np
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.detect.text import MAX_LINES, Blocks
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.facts import ORDER_AT, SPELLING_AT
+from scrapy_neardup.kernels.numpy_twin.facts import ORDER_AT, REPLACED, SPELLING_AT
 
 SPELT_APART = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")  # "red hat" is "redhat"
 TITLE_PARTS = re.compile(r"(?<!\s)\s++[-–—|·:]\s++|[|–—·»:()]")
 
 _TITLE, _HEADING = 0x7469746C65, 0x6831
-REASONS = ("title", "heading", "number or symbol", "negation", "word")
+WORDING = "a brief line"  # in what pages differ that are reworded()
+REASONS = ("title", "heading", "number or symbol", "negation", "word", WORDING)
 
 
 class Facts(NamedTuple):
@@ -124,9 +125,18 @@ def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64
     return found
 
 
-def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> BoolArray:
-    """Which pages say something else in a brief line, as the twin has it; shape (n,). O(n)."""
-    found: BoolArray = kernels.facts.reworded(row, rows, n_differing)
+def differences_of_wholes(
+    row: U64Array, rows: U64Array, n_differing: F64Array, found: I64Array
+) -> I64Array:
+    """What differences() found, and of pages that differ in nothing whether words of a brief line
+    are replaced. Lines that one page has more are none: versions of a site have other menus."""
+    is_other = (found == 0) & (reworded(row, rows, n_differing) == REPLACED)
+    return np.where(is_other, len(REASONS), found)
+
+
+def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
+    """What pages say else in brief lines, as the twin has it; shape (n,). O(n)."""
+    found: I64Array = kernels.facts.reworded(row, rows, n_differing)
     return found
 
 

@@ -219,17 +219,19 @@ def evaluate(
     templates: bool = False,
     facts: FactRule = "compare",
     *,
+    whole_pages: bool = False,
     scope: Scope = "all",
     keys: int = 1,
     label: str | None = None,
 ) -> dict[str, Any]:
     """The score of files of pages and labelled pairs, of each stratum, and of other limits.
 
-    templates  learn them first, from all pages of the file; else every word counts
-    facts      see Detector
-    scope      "site": pages of different sites are never duplicates
-    keys       secrets to try, from 0 upwards: how much is chance
-    label      the field of a pair that says near or distinct; see read_pairs
+    templates    learn them first, from all pages of the file; else every word counts
+    facts        see Detector
+    whole_pages  see Detector
+    scope        "site": pages of different sites are never duplicates
+    keys         secrets to try, from 0 upwards: how much is chance
+    label        the field of a pair that says near or distinct; see read_pairs
 
     Plain values: precision, recall and f1 under `limits` and the first key at the top, then the
     rest. O(keys). Raises InputError.
@@ -238,7 +240,8 @@ def evaluate(
     scored = np.array([pair.label in SCORED for pair in every], dtype=bool)
     labels = np.array([pair.near for pair in every], dtype=bool)[scored]
     strata = np.array([pair.stratum for pair in every], dtype=object)[scored]
-    by_key = list(_measured(pages, every, templates, facts, scope, keys))
+    rules = {"facts": facts, "whole_pages": whole_pages, "scope": scope}
+    by_key = list(_measured(pages, every, templates, rules, keys))
     answers = np.array([measured.duplicates(limits) for measured in by_key])
     first, found = by_key[0].where(scored), answers[0][scored]
     scores = [Score.of(answer[scored], labels) for answer in answers]
@@ -272,10 +275,10 @@ def _flips(answers: BoolArray, by_key: list[MeasuredPairs]) -> Flips:
 
 
 def _measured(
-    pages: Path, pairs: list[Pair], templates: bool, facts: FactRule, scope: Scope, keys: int
+    pages: Path, pairs: list[Pair], templates: bool, rules: dict[str, Any], keys: int
 ) -> Iterator[MeasuredPairs]:
-    """The pairs under each key."""
-    detector = Detector(load_engine("auto"), load_index("scan"), facts=facts, scope=scope)
+    """The pairs under each key. rules: the detector's."""
+    detector = Detector(load_engine("auto"), load_index("scan"), **rules)
     wanted = {id for pair in pairs for id in (pair.first, pair.second)}
     readings = read_pages(pages, detector, None if templates else wanted)
     for reading in readings.values() if templates else ():

@@ -60,7 +60,7 @@ class NearDupSettings:
         "item",
         one_of("item", "page"),
         "What has to repeat before an item is dropped: its page and its own data (`item`), or its "
-        "page alone (`page`).",
+        "page alone (`page`), brief lines of its template included.",
     )
     ignore_fields: tuple[str, ...] = setting(
         (),

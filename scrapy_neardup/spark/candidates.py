@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.detector import FactRule
-from scrapy_neardup.detect.facts import differences
+from scrapy_neardup.detect.facts import differences, differences_of_wholes
 from scrapy_neardup.detect.near import Limits, Measured, near
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.detect.page_row import DATA_WORDS, say_the_same
@@ -165,7 +165,7 @@ def what_differs(
 ) -> tuple[BoolArray, I64Array]:
     """Of near pairs, whether their data may be those of copies, and in what facts they differ.
 
-    As page_row.say_the_same() and detect.facts.differences() have it.
+    As page_row.say_the_same() and detect.facts.differences_of_wholes() have it.
     """
     same, found = np.zeros(len(i), dtype=bool), np.zeros(len(i), dtype=np.int64)
     for later in set(i.tolist()):
@@ -175,7 +175,8 @@ def what_differs(
         n_differing = odd_sketch.n_differing(odd_rows, row, similar[at])
         same[at] = say_the_same(rows["data"][later], others["data"][them], n_differing)
         facts = rows["facts"][later], others["facts"][them]
-        found[at] = differences(*facts, n_differing, n_differing)
+        differ = differences(*facts, n_differing, n_differing)
+        found[at] = differences_of_wholes(*facts, n_differing, differ)
     return same, found
 
 

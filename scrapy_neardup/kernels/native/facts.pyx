@@ -78,13 +78,13 @@ cdef extern from "facts.h":
               uint64_t *row) nogil
     int difference(const uint64_t *row, const uint64_t *other, double n_differing,
                    double n_own) nogil
-    int is_reworded(const uint64_t *row, const uint64_t *other, double n_differing) nogil
+    int rewording(const uint64_t *row, const uint64_t *other, double n_differing) nogil
 
 cdef extern from "string.h":
     void *memset(void *memory, int byte, size_t n)
 
 cdef object empty = np.empty, zeros = np.zeros
-cdef object u64 = np.dtype(np.uint64), i64 = np.dtype(np.int64), truth = np.dtype(bool)
+cdef object u64 = np.dtype(np.uint64), i64 = np.dtype(np.int64)
 
 
 def read(str text, int64_t max_lines):
@@ -218,17 +218,17 @@ def differences(row, rows, n_differing, n_own):
 
 
 def reworded(row, rows, n_differing):
-    """Which pages say something else in a brief line; see the twin."""
+    """What pages say else in brief lines; see the twin."""
     cdef size_t i, step, n = len(rows)
     check_rows(row, rows, n_differing, n_differing)
     cdef const uint64_t *facts = <const uint64_t *>readable(row)
     cdef const uint64_t *others = <const uint64_t *>readable_rows(rows, &step)
     cdef const double *differing = <const double *>readable(n_differing)
-    found = empty(n, truth)
-    cdef uint8_t *to = <uint8_t *>writable(found)
+    found = empty(n, i64)
+    cdef int64_t *to = <int64_t *>writable(found)
     with nogil:
         for i in range(n):
-            to[i] = is_reworded(facts, others + i * step, differing[i])
+            to[i] = rewording(facts, others + i * step, differing[i])
     return found
 
 

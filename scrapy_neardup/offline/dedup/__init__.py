@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,6 +127,8 @@ def dedup(job: DedupJob, watch: Watcher = lambda n_bytes, counts: None) -> dict[
     `summary.json`, and what the job asks for besides. Raises InputError, StateLocked, StateError,
     OSError.
     """
+    # A record is all that there is of its page, as of a crawl whose items are pages.
+    job = job._replace(settings=replace(job.settings, compare="page"))
     if job.adds_to is not None:
         check_index(job.adds_to, job.settings, job.keep)
     named = [source.version for source in job.inputs]
