@@ -10,6 +10,13 @@ that has them:
     python -m venv peers
     peers/bin/pip install rensa datatrove tokenizers orjson spacy text-dedup 'xxhash<4'
     python -m benchmarks.dedup_peers --python peers/bin/python
+
+text-dedup on Spark needs `pyspark pyarrow graphframes-py 'pandas<3'` there too, and the name of a
+file in GRAPHFRAMES_JAR: what Scala's compiler, which is among Spark's jars, makes of the sources of
+GraphFrames in core and graphx:
+
+    java -Xss8m -cp 'JARS/*' scala.tools.nsc.Main -usejavacp -Xsource:3 -d out *.scala *.java
+    javac -cp 'out:JARS/*' -d out *.java && jar cf graphframes.jar -C out .
 """
 
 import argparse
@@ -111,11 +118,52 @@ if __name__ == "__main__":
         out + "/cache", "--num_proc", cores], check=True)
     load_from_disk(out + "/set").to_json(out + "/kept.jsonl.gz", compression="gzip")
 """
+# Its 4,096 and 8,192 partitions are for a large cluster: on two cores the 61,000 tasks of 3,000
+# pages did not end within 500 s. With 16 partitions they took 86 s.
+TEXT_DEDUP_SPARK = """
+import gzip, json, os, subprocess, sys
+from importlib.util import find_spec
+from pathlib import Path
+import pyarrow.json, pyarrow.parquet
+source, out, cores = sys.argv[1:]
+blocks = pyarrow.json.ReadOptions(block_size=2**24)
+with pyarrow.json.open_json(source, blocks) as rows:
+    with pyarrow.parquet.ParquetWriter(out + "/pages.parquet", rows.schema) as parquet:
+        for batch in rows:
+            parquet.write_batch(batch)
+program = Path(find_spec("text_dedup.minhash_spark").origin).read_text()
+for name in ('"100"', '"8192"', "4096"):
+    assert name in program, f"{name} is no longer in text-dedup's program: read it again"
+    program = program.replace(name, '"64"' if name[0] == '"' else "64")
+Path(out, "minhash_spark.py").write_text(program)
+# 2 GB: the driver of `the same on Spark` has as much.
+options = f"--master local[{cores}] --driver-memory 2g --jars {os.environ['GRAPHFRAMES_JAR']}"
+options += f" --conf spark.eventLog.enabled=true --conf spark.eventLog.dir={out}"
+options += " --conf spark.eventLog.compress=false --conf spark.eventLog.rolling.enabled=false"
+ended = subprocess.run([
+    sys.executable, out + "/minhash_spark.py", "--input", out + "/pages.parquet",
+    "--output", out + "/set", "--column", "text", "--checkpoint_dir", out + "/checkpoints"],
+    env=os.environ | {
+        "PYSPARK_SUBMIT_ARGS": options + " pyspark-shell", "PYSPARK_PYTHON": sys.executable})
+if ended.returncode:
+    sys.exit(1)
+with gzip.open(out + "/kept.jsonl.gz", "wt", 1) as file:
+    parts = list(map(str, Path(out, "set").rglob("*.parquet")))
+    for number in pyarrow.parquet.read_table(parts, columns=["id"])["id"].to_pylist():
+        file.write(json.dumps({"id": number}) + "\\n")
+(log,) = Path(out).glob("local-*")
+ended = [json.loads(line) for line in log.open() if '"SparkListenerTaskEnd"' in line]
+written = sum(
+    task["Task Metrics"]["Shuffle Write Metrics"]["Shuffle Bytes Written"]
+    for task in ended if "Task Metrics" in task)
+Path(out, "told.json").write_text(json.dumps({"shuffle MB": round(written / 1e6)}))
+"""
 PEERS = {
     "rensa MinHash + LSH": RENSA,
     "datatrove MinHash": DATATROVE,
     "text-dedup MinHash": TEXT_DEDUP.replace("METHOD", "minhash"),
     "text-dedup simhash": TEXT_DEDUP.replace("METHOD", "simhash"),
+    "text-dedup MinHash on Spark": TEXT_DEDUP_SPARK,
     "gzip -6 (nothing else)": GZIP,
 }
 OURS = "scrapy neardup dedup"
