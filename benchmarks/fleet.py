@@ -30,8 +30,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from fleets import RunningServer, Worker, running_server
 
 from scrapy_neardup.crawl.recrawl import packed_fields
+from scrapy_neardup.detect.page_row import width
 from scrapy_neardup.detect.page_table import Page
 from scrapy_neardup.detect.revision import Lines
+from scrapy_neardup.engines import SKETCH
 from scrapy_neardup.fleet.change_log import ChangeLog
 from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.futures import answer_of
@@ -43,7 +45,7 @@ from scrapy_neardup.state.visit import PageKey, Visit, key_of
 from scrapy_neardup.state.visit_file import Change, Status
 
 IN_FLIGHT = 16
-SKETCH_WORDS = 61
+ROW_WORDS = width(SKETCH.n_words)
 ANSWER_S = 20.0
 N_LINES = 289  # of a page that is known, as the manuals have on average
 RECRAWL = "known pages"
@@ -58,7 +60,7 @@ def questions(n_urls: int) -> Questions:
 
 def page(rng: Random, n: int, n_sites: int = 50, mask: int = -1) -> SharedPage:
     """A random page whose URL has 75 bytes; mask: of the fingerprint."""
-    sketch = np.frombuffer(rng.randbytes(8 * SKETCH_WORDS), "<u8")
+    sketch = np.frombuffer(rng.randbytes(8 * ROW_WORDS), "<u8")
     site, url = rng.randrange(n_sites), f"https://site.example/{n:054}"
     row = Page(rng.getrandbits(64) & mask, sketch, rng.randbytes(16), site, url, 0.0)
     return SharedPage(token_bytes(8), KeptPage(row, True))
@@ -384,7 +386,9 @@ def main() -> None:
             print_table([row])
         return
     tables = {
-        "speed": [measure(what, k, arguments.n) for what in ("urls", "pages") for k in (1, 2, 4)],
+        "speed": [
+            measure(what, k, arguments.n) for what in ("urls", "pages") for k in (1, 2, 4, 8)
+        ],
         "memory": [measure_memory(n, n_sites) for n, n_sites in MEMORY],
         "look-ups": [measure_look_up(n) for n in (1_000, 5_000)],
     }
