@@ -17,7 +17,7 @@ DecisionKind = Literal[
 ]
 # Others may be near a page of these kinds.
 INDEXED: frozenset[DecisionKind] = frozenset({"new", "near", "near-but-differs", "contains"})
-VISIT = "what tells of the visit"  # in what near pages may differ
+VISIT, WORDING = "what tells of the visit", "a brief line"  # in what near pages may differ
 
 
 class Decision(NamedTuple):
@@ -39,7 +39,7 @@ class Decision(NamedTuple):
     elsewhere        URL of a page of another site that it repeats; never a reason to drop
     unconfirmed      pages near by fingerprint that the sketches told apart from it
     differs          in what a page that is "near-but-differs" does: one of facts.REASONS. Of one
-                     that is "near", facts.WORDING where it says something else in a brief line,
+                     that is "near", WORDING where it says something else in a brief line,
                      or VISIT where lines that tell of the visit were left out
     cold             whether it is "new" only because too little is known of its host's templates
     wording          of a page that differs in WORDING, what tells its brief lines from others

@@ -10,12 +10,11 @@ import numpy as np
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.comparison import Comparison
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.decision import INDEXED, VISIT, Decision, DecisionKind
+from scrapy_neardup.detect.decision import INDEXED, VISIT, WORDING, Decision, DecisionKind
 from scrapy_neardup.detect.echoes import VisitEchoes
 from scrapy_neardup.detect.facts import (
     NO_FACTS,
     REASONS,
-    WORDING,
     exact_text_and_facts,
     wording_of,
 )

@@ -48,6 +48,7 @@ import mmh3
 import numpy as np
 
 import scrapy_neardup.kernels as kernels
+from scrapy_neardup.detect.decision import WORDING
 from scrapy_neardup.detect.text import MAX_LINES, Blocks
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.facts import ORDER_AT, REPLACED, SPELLING_AT
@@ -56,7 +57,6 @@ SPELT_APART = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")  # "red hat" is "redhat"
 TITLE_PARTS = re.compile(r"(?<!\s)\s++[-–—|·:]\s++|[|–—·»:()]")
 
 _TITLE, _HEADING = 0x7469746C65, 0x6831
-WORDING = "a brief line"  # in what pages differ that are reworded()
 REASONS = ("title", "heading", "number or symbol", "negation", "word", WORDING)
 
 
