@@ -89,7 +89,7 @@ SPARK = """
 import gzip, json, sys
 sys.path.insert(0, "")
 from pathlib import Path
-from benchmarks.spark import shuffle_bytes, spark_session
+from benchmarks.spark import spark_session
 from scrapy_neardup.spark import dedup
 source, out = sys.argv[1:3]
 with spark_session(Path(out)) as spark:
@@ -98,9 +98,6 @@ with spark_session(Path(out)) as spark:
     with gzip.open(out + "/kept.jsonl.gz", "wt", 1) as file:
         for row in kept.toLocalIterator():
             file.write(json.dumps({"id": row["id"].rpartition("/")[2]}) + "\\n")
-stages = shuffle_bytes(Path(out)).values()
-told = {"shuffle MB": round(sum(stage["shuffle_written_mb"] for stage in stages))}
-Path(out, "told.json").write_text(json.dumps(told))
 """
 GZIP = """
 import gzip, shutil, sys
@@ -119,7 +116,7 @@ if __name__ == "__main__":
     load_from_disk(out + "/set").to_json(out + "/kept.jsonl.gz", compression="gzip")
 """
 # Its 4,096 and 8,192 partitions are for a large cluster: on two cores the 61,000 tasks of 3,000
-# pages did not end within 500 s. With 16 partitions they took 86 s.
+# pages did not end within 500 s. With 64 partitions 2,000 pages take two minutes.
 TEXT_DEDUP_SPARK = """
 import gzip, json, os, subprocess, sys
 from importlib.util import find_spec
@@ -138,8 +135,9 @@ for name in ('"100"', '"8192"', "4096"):
 Path(out, "minhash_spark.py").write_text(program)
 # 2 GB: the driver of `the same on Spark` has as much.
 options = f"--master local[{cores}] --driver-memory 2g --jars {os.environ['GRAPHFRAMES_JAR']}"
-options += f" --conf spark.eventLog.enabled=true --conf spark.eventLog.dir={out}"
-options += " --conf spark.eventLog.compress=false --conf spark.eventLog.rolling.enabled=false"
+os.mkdir(out + "/events")
+options += f" --conf spark.eventLog.enabled=true --conf spark.eventLog.dir={out}/events"
+options += " --conf spark.eventLog.compress=false"
 ended = subprocess.run([
     sys.executable, out + "/minhash_spark.py", "--input", out + "/pages.parquet",
     "--output", out + "/set", "--column", "text", "--checkpoint_dir", out + "/checkpoints"],
@@ -151,12 +149,6 @@ with gzip.open(out + "/kept.jsonl.gz", "wt", 1) as file:
     parts = list(map(str, Path(out, "set").rglob("*.parquet")))
     for number in pyarrow.parquet.read_table(parts, columns=["id"])["id"].to_pylist():
         file.write(json.dumps({"id": number}) + "\\n")
-(log,) = Path(out).glob("local-*")
-ended = [json.loads(line) for line in log.open() if '"SparkListenerTaskEnd"' in line]
-written = sum(
-    task["Task Metrics"]["Shuffle Write Metrics"]["Shuffle Bytes Written"]
-    for task in ended if "Task Metrics" in task)
-Path(out, "told.json").write_text(json.dumps({"shuffle MB": round(written / 1e6)}))
 """
 PEERS = {
     "rensa MinHash + LSH": RENSA,
@@ -248,15 +240,24 @@ def measured(
     row = {"program": name, "cores": cores, "CPU s": round(took.cpu_s, 1)}
     if took.failed:
         return row | {"failed": took.failed}
-    kept, told = kept_ids(out), out / "told.json"
     return row | {
         "pages/s": round(len(sources) / took.wall_s),
         "wall s": round(took.wall_s, 1),
         "CPU s of the main process": round(took.main_cpu_s, 1),
         "peak MB": round(took.peak_mb),
-        **scores(sources, kept),
-        **(json.loads(told.read_text()) if told.exists() else {}),
+        **scores(sources, kept_ids(out)),
+        **shuffled(out),
     }
+
+
+def shuffled(out: Path) -> dict[str, int]:
+    """What a program's shuffles wrote, where it ran on Spark."""
+    if not (out / "events").exists():
+        return {}
+    from benchmarks.spark import shuffle_bytes  # loads pyspark
+
+    stages = shuffle_bytes(out).values()
+    return {"shuffle MB": round(sum(stage["shuffle_written_mb"] for stage in stages))}
 
 
 class Timed(NamedTuple):

@@ -14,11 +14,10 @@ import numpy as np
 from scrapy_neardup.detect.revision import MAX_LINES
 from scrapy_neardup.sqlite_files import MAX_COUNT, is_count, is_time
 from scrapy_neardup.state.mac import MAC_BYTES, VISIT, is_mac, mac_of
-from scrapy_neardup.state.visit import KEY_BYTES, Hint, Visit, unambiguous
+from scrapy_neardup.state.visit import ORIGINAL_BYTES, Hint, Visit, unambiguous
 from scrapy_neardup.state.visit_file import Status
 
 MAX_RECORD = 1 << 16  # bytes; of a page with more, less is remembered
-ORIGINAL_BYTES = KEY_BYTES + 8
 TOLD_BYTES = 8 + 1 + 8  # of one reader: whose, status, version
 _HEAD = struct.Struct(">d4sBQH")  # run, worker, status, version, originals; then those
 HEAD_BYTES = _HEAD.size

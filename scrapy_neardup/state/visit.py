@@ -12,6 +12,7 @@ from scrapy_neardup.state.visit_file import Status
 
 FIRST, UNKNOWN, DEPARTED = 0, 1, 2  # versions of pages; others are drawn: new_version()
 KEY_BYTES = 16
+ORIGINAL_BYTES = KEY_BYTES + 8  # of an Original that is packed
 
 
 class Visit(NamedTuple):
@@ -81,9 +82,8 @@ class Visit(NamedTuple):
 
     def originals(self) -> list[Original]:
         """The pages for which items of it were dropped."""
-        size = KEY_BYTES + 8
-        starts = range(0, len(self.repeats), size)
-        return [Original.unpack(self.repeats[at : at + size]) for at in starts]
+        starts = range(0, len(self.repeats), ORIGINAL_BYTES)
+        return [Original.unpack(self.repeats[at : at + ORIGINAL_BYTES]) for at in starts]
 
 
 class PageKey(NamedTuple):
@@ -101,7 +101,7 @@ class Original(NamedTuple):
     version: int
 
     def pack(self) -> bytes:
-        """24 bytes."""
+        """ORIGINAL_BYTES."""
         return self.key + self.version.to_bytes(8, "little")
 
     @classmethod
