@@ -15,8 +15,8 @@ In a brief line, a label and a value, any other word is a fact: between pages th
 for a few places (FEW_PLACES), unless it is only spelt in another way there (OTHER_WORD). In a line
 that is a template's it is none: many pages say "Sold out", and many menus differ in a word. But
 near pages that are the same but for such words or lines (TWO_PLACES), or for two that changed
-places, are reworded(): of an item that is the page as a whole, or a record, a brief line may be
-all that matters.
+places, are reworded(), and where a word is spelt in another way, too: of an item that is the page
+as a whole a brief line may be all that matters, and of a record another word in it.
 
 A page's facts are stored in FACT_WORDS words of 64 bits, and the limits named here are those of
 kernels/numpy_twin/facts.py:

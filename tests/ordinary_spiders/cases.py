@@ -19,7 +19,7 @@ class Case:
     build: adds the pages to a site, below the given path. needs: modules without which it is
     skipped. repeats: its site has copies of pages, whose items say the same. may_lose: share
     of the distinct items that may be dropped; 0 unless the item is the whole page and the pages
-    differ in a single fact.
+    differ in a single symbol.
     """
 
     spider: type[Spider]

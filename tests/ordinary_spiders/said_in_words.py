@@ -140,12 +140,12 @@ class LineBelowTextSpider(TextSpider):
     name = "said-below-in-text"
 
 
-@case(said(line_below), may_lose=0.07)
+@case(said(line_below))
 class LineBelowPageSpider(WholePageSpider):
     name = "said-below-in-whole-page"
 
 
-@case(said(line_above), may_lose=0.05)
+@case(said(line_above))
 class LineAbovePageSpider(WholePageSpider):
     name = "said-above-in-whole-page"
 

@@ -13,6 +13,7 @@ from .site import OrdinarySite, template
 
 STATES = ("Available", "Sold out", "Coming very soon", "No longer made by us")
 TOWNS = ("Berlin", "New York", "Frankfurt am Main", "Oslo")
+AUTHORS = ("Anna Smith", "Anna Smyth", "Anna Müller", "Anna Muller")
 SIZES = ("Small", "Medium", "Large", "Very large")
 NAMES = [prose(f"name {n}", 1).capitalize() for n in range(40)]
 
@@ -29,6 +30,11 @@ Line = Callable[[int, int], str]
 
 def state(n: int, variant: int) -> str:
     return f"<p>{STATES[variant]}</p>"
+
+
+def author(n: int, variant: int) -> str:
+    """Names that share most of their letters."""
+    return f"<p>By {AUTHORS[variant]}</p>"
 
 
 def labelled_state(n: int, variant: int) -> str:
@@ -94,5 +100,6 @@ def spiders(line: Line) -> None:
         case(told_apart_by(line), repeats=True)(type(f"{kind}-{held}", (base,), names))
 
 
-for line in (state, labelled_state, badge, badges, choices, town_twice, table_of_two, ranking):
+KINDS = (state, author, labelled_state, badge, badges, choices, town_twice, table_of_two, ranking)
+for line in KINDS:
     spiders(line)

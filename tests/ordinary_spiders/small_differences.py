@@ -70,7 +70,7 @@ class DocketTextSpider(IndexSpider):
         yield {"url": response.url, "title": response.css("h1::text").get(), "text": text}
 
 
-@case(dockets, may_lose=0.05)
+@case(dockets)
 class DocketPageSpider(IndexSpider):
     name = "docket-in-whole-page"
 

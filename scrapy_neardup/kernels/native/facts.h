@@ -52,7 +52,7 @@ enum { IN_TITLE = 1, IN_HEADING, IN_NUMBER, IN_NEGATION, IN_WORD };
 /* Limits of the same names in the twin. */
 enum { MAX_OF_A_FACT = 2, BRIEF = 8, COUNTED = 2 * BRIEF, OTHER_WORD = 7 };
 enum { ONE_SIDED = 2, ONE_SIDED_NEGATION = 16, SWAPPED = 24, FEW_PLACES = 24, TWO_PLACES = 30 };
-enum { ADDED = 1, REPLACED }; /* what rewording() says */
+enum { OTHERWISE = 1, REPLACED }; /* what rewording() says */
 #define SPARE 16
 /* Bytes that a short word has at most, and cells of words: see the twin. */
 enum { SHORT = 4, WHOLE_CELLS = 8, FIRST_CELLS = 2 };
@@ -622,9 +622,11 @@ INLINE int both_have_more(const uint64_t *cells, const uint64_t *other) {
 /* What a page says else than another in brief lines: see numpy_twin/facts.py. */
 static int rewording(const uint64_t *row, const uint64_t *other, double n_differing) {
     if (!(n_differing <= TWO_PLACES) || row[ORDER] == other[ORDER]) return 0;
-    if (both_have_more(row + COUNTED_WORDS, other + COUNTED_WORDS))
-        return n_apart(row + BRIEF_SPELLING, other + BRIEF_SPELLING) >= OTHER_WORD ? REPLACED : 0;
-    return memcmp(row + BRIEF_SPELLING, other + BRIEF_SPELLING, 4 * sizeof *row) ? ADDED : REPLACED;
+    int is_replaced =
+        both_have_more(row + COUNTED_WORDS, other + COUNTED_WORDS)
+            ? n_apart(row + BRIEF_SPELLING, other + BRIEF_SPELLING) >= OTHER_WORD
+            : !memcmp(row + BRIEF_SPELLING, other + BRIEF_SPELLING, 4 * sizeof *row);
+    return is_replaced ? REPLACED : OTHERWISE;
 }
 
 /* In what a page differs from another: see numpy_twin/facts.py. */

@@ -80,7 +80,7 @@ TWO_PLACES = 30  # the same of pages that are reworded: a town of three words tw
 # Cells of spelling that differ, at least, where one word stands for another: of red and blue all
 # do, of authorizer and authorizor four.
 OTHER_WORD = 7
-ADDED, REPLACED = 1, 2  # what reworded() says
+OTHERWISE, REPLACED = 1, 2  # what reworded() says
 ONE_SIDED_NEGATION = 16  # the same of "not" and its like: it changes five shingles and adds one
 # Bytes of a word, at most, that is known as a whole, as is one with a digit or of two characters:
 # a piece of a text without spaces.
@@ -283,17 +283,16 @@ def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64
 
 def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
     """What pages that are the same but for TWO_PLACES say else in brief lines, templates' included:
-    0, ADDED where one page has words or lines more than the other, REPLACED where words stand in
-    the place of others, or the same ones in another order; shape (n,).
-
-    0 also where words are only spelt in another way: then each page has some that the other lacks,
-    and few cells of their spelling differ. row, rows, n_differing: as in differences(). O(n).
+    0 nothing, REPLACED where words stand in the place of others, or the same ones in another order,
+    OTHERWISE where one page has words or lines more than the other, or words are only spelt in
+    another way: then each page has some that the other lacks, and few cells of their spelling
+    differ; shape (n,). row, rows, n_differing: as in differences(). O(n).
     """
     words = slice(_WORDS, _ORDER)
     other_word = _apart(row[_BRIEF:_WORDS], rows[:, _BRIEF:_WORDS]) >= OTHER_WORD
     both = _both_have_more(row[words], rows[:, words])
     equal = np.logical_and.reduce(rows[:, _BRIEF:_ORDER] == row[_BRIEF:_ORDER], axis=1)
-    found = np.where(both, REPLACED * other_word, np.where(equal, REPLACED, ADDED))
+    found = np.where(np.where(both, other_word, equal), REPLACED, OTHERWISE)
     found[(rows[:, _ORDER] == row[_ORDER]) | ~(n_differing <= TWO_PLACES)] = 0
     return found
 
