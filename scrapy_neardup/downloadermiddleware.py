@@ -12,9 +12,10 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.conditional import ASKED
-from scrapy_neardup.crawl.recrawl import NOT_DUE, NOT_MODIFIED, Recrawl
+from scrapy_neardup.crawl.recrawl import Recrawl
 from scrapy_neardup.crawl.request_tracker import is_of_spider, is_only_leased
 from scrapy_neardup.crawl.session import CrawlSession
+from scrapy_neardup.crawl.unread_pages import NOT_DUE, NOT_MODIFIED
 from scrapy_neardup.crawl.url_skipping import RequestSkipped
 
 
@@ -72,9 +73,9 @@ class SeenUrlMiddleware:
         The answer for a page that is not due.
         """
         if is_of_spider(request):
-            return self.session.attempt("recrawl", recrawl.about_to_fetch, request)
+            return self.session.attempt("recrawl", recrawl.unread.about_to_fetch, request)
         if request.callback is not NO_CALLBACK:
-            self.session.attempt("recrawl", recrawl.downloaded_inline)
+            self.session.attempt("recrawl", recrawl.conditions.downloaded_inline)
         return None
 
     async def fleet_answers(
@@ -88,7 +89,7 @@ class SeenUrlMiddleware:
         recrawl = self.session.recrawl
         if was_fetched:
             if recrawl is not None:
-                self.session.attempt("recrawl", recrawl.redirected, request)
+                self.session.attempt("recrawl", recrawl.links.redirected, request)
             raise UrlAlreadyFetched(request)
         return None if recrawl is None else self.about_to_fetch(request, recrawl)
 
@@ -104,7 +105,7 @@ class SeenUrlMiddleware:
                 if isinstance(told, Request):
                     return told
                 response = told
-            is_page = 200 <= response.status < 300 or self.is_unread(response)
+            is_page = self.is_page(response)
             key = self.session.urls.answered(request, response) if is_page else None
             if self.is_unread(response):
                 assert response.request is not None
@@ -116,7 +117,12 @@ class SeenUrlMiddleware:
 
     def is_unread(self, response: Response) -> bool:
         """Whether a 304 stands for a page, whose links are followed."""
-        return self.session.recrawl is not None and self.session.recrawl.is_unread(response)
+        recrawl = self.session.recrawl
+        return recrawl is not None and recrawl.unread.of(response) is not None
+
+    def is_page(self, response: Response) -> bool:
+        """Whether a response brings a page, or stands for one."""
+        return 200 <= response.status < 300 or self.is_unread(response)
 
     def recrawl_answered(
         self, request: Request, response: Response, recrawl: Recrawl
@@ -124,12 +130,13 @@ class SeenUrlMiddleware:
         """The response as its callback is to get it, or a request to be made instead."""
         attempt = self.session.attempt
         if response.status == NOT_MODIFIED and (ASKED in request.meta or NOT_DUE in response.flags):
-            unread = attempt("recrawl", recrawl.not_modified, request, response)
+            unread = attempt("recrawl", recrawl.unread.not_modified, request, response)
             if unread is None:
-                return recrawl.in_full(request)
+                return recrawl.unread.in_full(request)
             response = unread
-        recrawl.withdraw(request)  # a spider may copy it
-        attempt("recrawl", recrawl.answered, request, response)
+        recrawl.conditions.withdraw(request)  # a spider may copy it
+        is_page = self.is_page(response)
+        attempt("recrawl", recrawl.links.answered, request, response.status, is_page)
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
@@ -137,5 +144,5 @@ class SeenUrlMiddleware:
         recrawl = self.session.recrawl
         if recrawl is None or isinstance(exception, OURS) or not is_of_spider(request):
             return
-        is_dropped = isinstance(exception, IgnoreRequest)
-        self.session.attempt("recrawl", recrawl.not_made if is_dropped else recrawl.failed, request)
+        is_dropped, links = isinstance(exception, IgnoreRequest), recrawl.links
+        self.session.attempt("recrawl", links.not_made if is_dropped else links.failed, request)
