@@ -49,8 +49,9 @@ ROW_WORDS = width(SKETCH.n_words)
 ANSWER_S = 20.0
 N_LINES = 289  # of a page that is known, as the manuals have on average
 RECRAWL = "known pages"
-LAST = 10_000  # pages of a large site that are timed
+LAST, LOOKS = 10_000, 2_000  # pages of a large site that are timed, and looks among them
 LOOK_UP = "complete = complete and look_through(entry)"
+IF_SEALED = "if not is_sealed() then return {3} end"
 MEMORY = ((2_000, 2_000), (20_000, 2_000), (20_000, 200), (20_000, 20), (60_000, 6), (100_000, 1))
 
 
@@ -279,7 +280,8 @@ def measure_look_up(n: int) -> dict[str, float | str]:
 
 
 def measure_site(sizes: Sequence[int]) -> Iterator[dict[str, float | str]]:
-    """What the last pages of one site cost when it has so many: admitted, an item kept.
+    """What the last pages of one site cost when it has so many: admitted, an item kept; and what
+    a look among them takes, as each sealed shard of a site is asked for one.
 
     Those before are stored without a look-up, which would find nothing among random pages.
     """
@@ -289,7 +291,10 @@ def measure_site(sizes: Sequence[int]) -> Iterator[dict[str, float | str]]:
             server, rng, n = Server(running.url), Random(1), 0
             timed, stored = questions(1), questions(1)
             stored._admit = timed._admit.replace(LOOK_UP, "")
+            looking = questions(1)
+            looking._look = timed._look.replace(IF_SEALED, "")
             assert stored._admit != timed._admit
+            assert looking._look != timed._look
             for size in sizes:
                 while n < size:
                     if n == size - LAST:
@@ -298,9 +303,14 @@ def measure_site(sizes: Sequence[int]) -> Iterator[dict[str, float | str]]:
                     batch = [page(rng, i, 1) for i in range(n, n + 500)]
                     server.send([ask(one) for one in batch for ask in (asks.admit, asks.keep)])
                     n += len(batch)
+                after = used(running)[0]
+                for start in range(0, LOOKS, 500):
+                    batch = [page(rng, n + i, 1) for i in range(start, start + 500)]
+                    server.send([looking.look(one) for one in batch])
                 yield {
                     "pages": n,
-                    "server_ms_each": 1e3 * (used(running)[0] - cpu) / LAST,
+                    "server_ms_each": 1e3 * (after - cpu) / LAST,
+                    "look_ms_each": 1e3 * (used(running)[0] - after) / LOOKS,
                     "file_bytes_each": (file_bytes(folder) - written) / LAST,
                     "memory_bytes_each": used(running)[1] / n,
                 }
@@ -354,6 +364,7 @@ FORMS = {
     "round_trips_each": ".2f",
     "look_up_ms": ".2f",
     "server_ms_each": ".3f",
+    "look_ms_each": ".3f",
 }
 
 

@@ -25,7 +25,7 @@ from scrapy_neardup.state.visit_file import Change, Run
 AT_ONCE = 500  # keys in a round trip
 FOR_EVER = -1  # what PTTL says of a key that does not expire
 # What follows the prefix in the names of a fleet's keys. Another prefix may begin with this one.
-NAMES = re.compile(rb":[pti]:[0-9a-f]{16}\}|:u:\d+\}|\}:")
+NAMES = re.compile(rb":p:[0-9a-f]{16}(:\d+)?\}|:[ti]:[0-9a-f]{16}\}|:u:\d+\}|\}:")
 FILTERS = re.compile(rb":u:\d+\}(:t\d+)?$")  # not their slices
 
 
@@ -199,21 +199,22 @@ class Operator:
         """
         url = safe_url_string(site if "://" in site else f"http://{site}/")
         number = f"{site_number(site_of(url)):016x}"
-        pages = f":p:{number}}}"
         try:
-            n = int(self._client.hlen(f"{{{self._prefix}{pages}"))
-            items = list(self._names_of_items(f"{{{self._prefix}{pages}"))
+            pages = list(self._names(f":p:{number}[:}}]*"))
+            shards = [name for name in pages if name.endswith(b"}")]
+            n = sum(int(self._client.hlen(shard)) for shard in shards)
+            items = [name for shard in shards for name in self._names_of_items(shard)]
             visits = list(self._names(f":u:*:v:{number}:*"))
             n = max(n, sum(not name.endswith(b":h") for name in visits))  # one a URL
-            for name in [*items, *self._names(pages + "*"), *visits]:
+            for name in [*items, *pages, *visits]:
                 self._client.unlink(name)
         except failures() as error:
             raise FleetError(f"the server fails or refuses: {error}") from error
         return n
 
-    def _names_of_items(self, pages: str) -> Iterator[str]:
-        """Of each page of a site, where it is what was kept of its items."""
-        for _, record in self._client.hscan_iter(pages, count=AT_ONCE):
+    def _names_of_items(self, shard: bytes) -> Iterator[str]:
+        """Of each page of a shard, where it is what was kept of its items."""
+        for _, record in self._client.hscan_iter(shard, count=AT_ONCE):
             with suppress(struct.error, ValueError):  # of a damaged one nothing is known
                 yield items_key(self._prefix, page_name(unpack_shared(record).kept.page))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -27,8 +28,10 @@ from scrapy_neardup.urls.filters.sizing import classic_bits
 
 # Of what scripts and records leave on the server; to be raised with every change of it, so that
 # workers of two versions do not misread each other.
-LAYOUT = 5
+LAYOUT = 6
 N_SHARDS = 16  # of the URLs, each a slot of a cluster
+# Of a site's pages in one shard, and so one slot: 2 to 3 GB. What comes then goes to the next one.
+SHARD_PAGES = 2_000_000
 MAX_SLICE_BITS = 2**32 - 8  # a value on the server is at most 512 MB
 MAX_SLICES = 24
 WORKER_BYTES = 4
@@ -61,11 +64,13 @@ class SharedPage:
 
     stamp  of the worker that brought it and the page, WORKER_BYTES each: a URL's page may be
            brought by several workers, or again with other words
+    shard  of its site's pages; a small site has one
     """
 
     stamp: bytes
     kept: KeptPage
     is_kept: bool = False  # whether one of its items left the pipelines
+    shard: int = 0
 
     @property
     def worker(self) -> bytes:
@@ -80,10 +85,26 @@ class IndexOptions(NamedTuple):
     blocks: int
     scan_limit: int  # entries that one look-up may compare
     ttl_ms: int = 0  # after which pages are forgotten; 0: never
+    shard_pages: int = SHARD_PAGES
 
 
 class TooManyEntries(FleetError):
     """Scan limit exceeded: the page was kept without being compared."""
+
+
+class ShardSealed(FleetError):
+    """A shard of a site's pages is full: the page was not admitted there.
+
+    is_complete: whether all that is near it was looked at.
+    """
+
+    def __init__(self, is_complete: bool) -> None:
+        super().__init__("a shard of a site's pages is full, and this page is in none")
+        self.is_complete = is_complete
+
+
+class ShardOpen(FleetError):
+    """A shard that was sealed is not, or not any more: its server lost its data."""
 
 
 class FilterFull(FleetError):
@@ -130,7 +151,8 @@ class Questions:
         listed = ",".join(f"{{{s.size_bits},{s.n_hashes},{s.capacity}}}" for s in slices)
         part_ms = -(-index.ttl_ms // N_GENERATIONS)
         self._seen, self._mark = scripts.SEEN % (listed, part_ms), scripts.MARK % (listed, part_ms)
-        self._admit, self._keep = scripts.ADMIT % index, scripts.KEEP % index
+        self._look, self._admit = scripts.LOOK % index, scripts.ADMIT % index
+        self._keep = scripts.KEEP % index
         self._forget, self._status = scripts.FORGET % index, scripts.STATUS % index
         self._keep_item = scripts.KEEP_ITEM % index.ttl_ms
 
@@ -148,11 +170,18 @@ class Questions:
         If two workers bring near pages at the same moment, the later one is given the earlier
         page. The page replaces an earlier one of its URL that is among `compared`.
 
-        compared: stamps of pages not to return again. Raises TooManyEntries.
+        compared: stamps of pages not to return again. Raises TooManyEntries, ShardSealed.
         """
+        return self._find(self._admit, page, compared)
+
+    def look(self, page: SharedPage, compared: Sequence[bytes] = ()) -> Call:
+        """The pages of a sealed shard to compare a page with. Raises TooManyEntries, ShardOpen."""
+        return self._find(self._look, page, compared)
+
+    def _find(self, script: str, page: SharedPage, compared: Sequence[bytes]) -> Call:
         record = b"u" + page.stamp + pack_page(page.kept)
         arguments = (self._id(page), record, *compared)
-        return Call(self._admit, self._site(page), arguments, self._to_compare)
+        return Call(script, self._site(page), arguments, partial(self._to_compare, page.shard))
 
     def keep(self, page: SharedPage) -> Call:
         """An item of the page was kept: pages that repeat it may be dropped from now on."""
@@ -193,18 +222,24 @@ class Questions:
     def _about(self, script: str, page: SharedPage, read: Callable[[Any], Any]) -> Call:
         return Call(script, self._site(page), (self._id(page), page.stamp), read)
 
-    def _to_compare(self, answer: list[Any]) -> list[SharedPage]:
+    def _to_compare(self, shard: int, answer: list[Any]) -> list[SharedPage]:
         if answer[0] == 2:
             limit = self._index.scan_limit
             raise TooManyEntries(f"more than {limit:,} fingerprints in the buckets of one page")
-        return [unpack_shared(page) for page in answer[1:]]
+        if answer[0] == 3:
+            raise ShardOpen("a shard of a site's pages that was sealed is open")
+        if answer[0] in (4, 5):
+            raise ShardSealed(is_complete=answer[0] == 4)
+        return [unpack_shared(page, shard) for page in answer[1:]]
 
     def _shard(self, key: bytes) -> str:
         host = key.partition(b"/")[0].decode("utf-8", "replace")
         return shard_of_site(self._prefix, site_of(f"http://{host}"))
 
     def _site(self, page: SharedPage) -> str:
-        return f"{{{self._prefix}:p:{page.kept.page.site:016x}}}"
+        """Each shard of a site's pages is a slot of its own."""
+        shard = f":{page.shard}" if page.shard else ""
+        return f"{{{self._prefix}:p:{page.kept.page.site:016x}{shard}}}"
 
     def _id(self, page: SharedPage) -> bytes:
         """Six bytes of a URL's digest. URLs of a site with the same six count as one page."""
@@ -287,9 +322,9 @@ def _worker(prefix: str, worker: bytes) -> str:
     return f"{{{prefix}}}:w:{worker.hex()}"
 
 
-def unpack_shared(page: bytes) -> SharedPage:
+def unpack_shared(page: bytes, shard: int = 0) -> SharedPage:
     """A page as the server has it."""
-    return SharedPage(page[1:9], unpack_page(page[9:]), page[:1] == b"k")
+    return SharedPage(page[1:9], unpack_page(page[9:]), page[:1] == b"k", shard)
 
 
 def _unpacked_items(answer: list[bytes]) -> list[KeptItem]:

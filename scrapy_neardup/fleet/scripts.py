@@ -98,14 +98,14 @@ return answers
 """
 )
 
-# KEYS[1]: a site's pages, a hash id -> page: 'u', stamp (2-9), fingerprint (10-17, least byte
-# first), ... time (26-33), indexed (34), ... digest (36-51), fingerprint of its own part (52-59).
-# Beside it: ...:open, ids of pages of which no item is kept yet, and '' so that it is never empty:
-# without it (a server may evict it) nobody knows which pages were kept, and all are forgotten;
-# ...:short, digest -> id of pages
-# that are not indexed; ...:fresh, the newest entries of fingerprint and id, all looked through, two
-# of a page whose own part has another fingerprint; and
-# for each block of a fingerprint a tree of the older entries:
+# KEYS[1]: a shard of a site's pages, a hash id -> page: 'u', stamp (2-9), fingerprint (10-17, least
+# byte first), ... time (26-33), indexed (34), ... digest (36-51), fingerprint of its own part
+# (52-59). Beside it: ...:open, ids of pages of which no item is kept yet, '' so that it is never
+# empty, and SEALED once the shard is full, which nothing enters after that: without this set (a
+# server may evict it) nobody knows which pages were kept, and all are forgotten; ...:short, digest
+# -> id of pages that are not indexed; ...:fresh, the newest entries of fingerprint and id, all
+# looked through, two of a page whose own part has another fingerprint; and for each block of a
+# fingerprint a tree of the older entries:
 #
 #     level 1       by the bits of the block
 #     level 2       by those of the next one, too
@@ -122,7 +122,8 @@ return answers
 # each block. Their sum is less than the number of blocks, so there is a block from which on, in a
 # circle, x1 = 0, x1 + x2 <= 1, x1 + x2 + x3 <= 2, ... (the cycle lemma of Dvoretzky and Motzkin).
 _PAGES = """
-local DISTANCE, BLOCKS, LIMIT, TTL_MS, ENTRY, FRESH, FULL = %d, %d, %d, %d, 14, 14 * 64, 14 * 6
+local DISTANCE, BLOCKS, LIMIT, TTL_MS, MOST_PAGES = %d, %d, %d, %d, %d
+local ENTRY, FRESH, FULL = 14, 14 * 64, 14 * 6
 local site, short, fresh = KEYS[1], KEYS[1] .. ':short', KEYS[1] .. ':fresh'
 local undecided = KEYS[1] .. ':open'
 -- Only what is there: a full server asks no more for memory in a script that has written.
@@ -245,16 +246,14 @@ local function page_of(id, stamp)
 end
 """
 
-# ARGV: id, page, then stamps of pages that were compared already. An id is a URL's.
-# Answer: {0} admitted, {1, page, ...} to be compared first, {2} too many entries: admitted, but not
-# indexed. A page that is not indexed repeats others exactly or not at all.
-ADMIT = (
+# ARGV: id, page, then stamps of pages that were compared already. An id is a URL's. A page that is
+# not indexed repeats others exactly or not at all.
+_FIND = (
     _PAGES
     + """
-local MOST = 1000
+local MOST, SEALED = 1000, 's' -- shorter than an id
 local id, page = ARGV[1], ARGV[2]
 local earlier = redis.call('HGET', site, id)
-if earlier and stamp_of(earlier) == stamp_of(page) then return {0} end
 
 local compared, looked_at, found, over = {}, {}, {1}, {}
 for i = 3, #ARGV do compared[ARGV[i]] = true end
@@ -367,6 +366,42 @@ local function look_through(entry)
   return true
 end
 
+local complete = true
+local function look()
+  if earlier then offer(id) end
+  offer(redis.call('HGET', short, sub(page, 36, 51)))
+  for _, entry in ipairs(is_indexed(page) and entries_of(id, page) or {}) do
+    complete = complete and look_through(entry)
+  end
+end
+
+local function is_sealed() return redis.call('SISMEMBER', undecided, SEALED) == 1 end
+local function remove_old()
+  for other, its in pairs(over) do remove(other, its) end
+end
+"""
+)
+
+# Of a sealed shard. Answer: {1, page, ...} to be compared with, {2} too many entries, {3} the shard
+# is not sealed: what is not there may come the next moment.
+LOOK = (
+    _FIND
+    + """
+if not is_sealed() then return {3} end
+look()
+if #found > 1 then return found end
+remove_old()
+return {complete and 1 or 2}
+"""
+)
+
+# Answer: {0} admitted, {1, page, ...} to be compared first, {2} too many entries: admitted, but not
+# indexed; of a sealed shard, {4} not admitted, {5} nor were all entries looked through.
+ADMIT = (
+    _FIND
+    + """
+if earlier and stamp_of(earlier) == stamp_of(page) then return {0} end
+
 -- Adds rows to nodes of tree n at a level. Those that find no room go to the next one.
 local function insert(n, level, rows)
   if #rows == 0 then return end
@@ -405,13 +440,17 @@ local function remember_entries(entries)
   redis.call('SET', fresh, added)
 end
 
-if earlier then offer(id) end
-offer(redis.call('HGET', short, sub(page, 36, 51)))
-local complete = true
-for _, entry in ipairs(is_indexed(page) and entries_of(id, page) or {}) do
-  complete = complete and look_through(entry)
-end
+look()
 if #found > 1 then return found end
+local sealed = is_sealed()
+if not sealed and not earlier and redis.call('HLEN', site) >= MOST_PAGES then
+  redis.call('SADD', undecided, SEALED)
+  sealed = true
+end
+if sealed then
+  remove_old()
+  return {complete and 4 or 5}
+end
 
 if not complete then page = sub(page, 1, 33) .. '\\0' .. sub(page, 35) end
 if earlier then remove(id, earlier) end
@@ -423,7 +462,7 @@ if is_indexed(page) then
 else
   redis.call('HSET', short, sub(page, 36, 51), id)
 end
-for other, its in pairs(over) do remove(other, its) end -- last: a full server refuses the first
+remove_old() -- last: a full server refuses the first
 return {complete and 0 or 2}
 """
 )

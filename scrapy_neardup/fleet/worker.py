@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import count, islice
 from math import ceil
@@ -36,6 +37,7 @@ from scrapy_neardup.fleet.futures import answer_of, pause
 from scrapy_neardup.fleet.learnt_rules import SharedRules
 from scrapy_neardup.fleet.link import Link, Unanswered
 from scrapy_neardup.fleet.membership import Membership, OtherFleet
+from scrapy_neardup.fleet.page_shards import PageShards
 from scrapy_neardup.fleet.protocol import (
     LAYOUT,
     WORKER_BYTES,
@@ -43,7 +45,6 @@ from scrapy_neardup.fleet.protocol import (
     IndexOptions,
     Questions,
     SharedPage,
-    TooManyEntries,
     fleet,
 )
 from scrapy_neardup.fleet.visits import SharedVisits
@@ -122,6 +123,7 @@ class FleetWorker:
             try_again=self._server.try_again,
         )
         self._membership.ask = self._link.ask
+        self._shards = PageShards(self._questions, self._link.ask, self._answer)
         # Ends thread and connections at once, without sending what waits. It holds no reference to
         # the worker, and so none to the crawl: a finalizer can call it.
         self.release = partial(_give_back, self._link, self._server)
@@ -286,6 +288,7 @@ class FleetWorker:
         """If the server lost its data: tell it what is known here, some of it with each page."""
         if self._membership.lost_data:
             self._membership.lost_data = False
+            self._shards.forget()
             self._untold = self._known(state)
         for call in islice(self._untold, TOLD_AGAIN_AT_ONCE):
             self._link.tell(call)
@@ -296,8 +299,10 @@ class FleetWorker:
         A filter cannot list its URLs.
         """
         asks = self._questions
-        for page in list(self._ours.values()):
-            yield asks.admit(page)
+        for page_id in list(self._ours):
+            if page_id in self._ours:
+                self._ours[page_id] = page = replace(self._ours[page_id], shard=0)
+                yield asks.admit(page)
         for kept in state.kept_pages():
             page = SharedPage(self._stamp(), kept)
             yield asks.admit(page)
@@ -356,7 +361,7 @@ class FleetWorker:
     async def _compare(
         self, state: State, reading: PageReading, decision: Decision, once: bool
     ) -> tuple[Decision, bool]:
-        compared: list[bytes] = []
+        compared: list[SharedPage] = []
         for _ in range(MAX_ROUNDS):
             assert decision.page_id is not None
             with self._asked_about(decision.page_id), self._forgotten_on_error(state, decision):
@@ -364,7 +369,7 @@ class FleetWorker:
                 if not near:
                     return (decision if near is not None else _undecided(decision)), True
                 settled = [other for other in near if await self._is_settled(other, reading, once)]
-            compared += [other.stamp for other in near]
+            compared += near
             await self._be_taught(state.detector, reading.host)  # by whoever brought these
             state.drop(decision.page_id)
             ids = [state.detector.restore(*other.kept) for other in settled]
@@ -396,23 +401,23 @@ class FleetWorker:
             self._asking.discard(page_id)
 
     async def _admitted(
-        self, state: State, decision: Decision, compared: list[bytes]
+        self, state: State, decision: Decision, compared: list[SharedPage]
     ) -> list[SharedPage] | None:
         """Pages to compare with first; [] if it was admitted; None: scan limit exceeded."""
         assert decision.page_id is not None
-        page = self._shared(state, decision)
-        try:
-            near: list[SharedPage] | None = await self._ask(self._questions.admit(page, compared))
-        except TooManyEntries:
+        stamps = [other.stamp for other in compared]
+        page, near, is_complete = await self._shards.admit(self._shared(state, decision), stamps)
+        if near:
+            return near
+        if near is None:  # no answer: tell the others about it later
+            self._link.tell(self._questions.admit(page, stamps))
+        self._ours[decision.page_id] = page
+        for other in compared:  # in its own shard the page takes the place of an earlier one
+            if other.kept.page.url == page.kept.page.url and other.shard != page.shard:
+                self._link.tell(self._questions.forget(other))
+        if not is_complete:
             self._stats.inc_value(stats.BACKEND_UNDECIDED)
-            near = None
-        else:
-            if near is None:  # no answer: tell the others about it later
-                self._link.tell(self._questions.admit(page, compared))
-                near = []
-        if not near:
-            self._ours[decision.page_id] = page
-        return near
+        return [] if is_complete else None
 
     def _shared(self, state: State, decision: Decision) -> SharedPage:
         """A page as the server gets it."""
