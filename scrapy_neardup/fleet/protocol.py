@@ -30,8 +30,8 @@ from scrapy_neardup.urls.filters.sizing import classic_bits
 # workers of two versions do not misread each other.
 LAYOUT = 6
 N_SHARDS = 16  # of the URLs, each a slot of a cluster
-# Of a site's pages in one shard, and so one slot: 2 to 3 GB. What comes then goes to the next one.
-SHARD_PAGES = 2_000_000
+# Of a site's pages in one shard, and so one slot: 4 to 6 GB. What comes then goes to the next one.
+SHARD_PAGES = 4_000_000
 MAX_SLICE_BITS = 2**32 - 8  # a value on the server is at most 512 MB
 MAX_SLICES = 24
 WORKER_BYTES = 4
