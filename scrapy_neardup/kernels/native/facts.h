@@ -2,8 +2,9 @@
  * numpy_twin/facts.py defines both.
  *
  * One pass. A token is looked at twice: once to see whether it is a fact, once to hash it or its
- * words. What composes with its neighbours sends the whole text to Python, which returns it in
- * canonical form.
+ * words. Most sentences state nothing, so that their plain words are hashed only where one does.
+ * What composes with its neighbours sends the whole text to Python, which returns it in canonical
+ * form.
  */
 #ifndef NEARDUP_FACTS_H
 #define NEARDUP_FACTS_H
@@ -78,6 +79,12 @@ typedef struct {
     int is_single;               /* whether the core is one character */
 } Token;
 
+/* A word of up to 15 ASCII letters: each one more than it is in lower case, zeros behind them. */
+typedef struct {
+    uint64_t first, last;
+} Letters;
+#define MAX_LATER 128
+
 typedef struct {
     const uint8_t *text;
     size_t length;
@@ -98,6 +105,8 @@ typedef struct {
     /* the sentence under way: its facts and negations, its other words, what its facts look like */
     int64_t line;
     uint64_t n_events, values, n_rest, rest, shapes;
+    Letters later[MAX_LATER]; /* other words that are not in `rest` yet */
+    size_t n_later;
 } Reader;
 
 /* Hashes of words that negate, each at the first free place from its own; 0 for none. */
@@ -113,6 +122,18 @@ INLINE int negates(uint64_t hash) {
     for (size_t place = hash >> 32; NEGATIONS[place % N_NEGATIONS]; place++)
         if (NEGATIONS[place % N_NEGATIONS] == hash) return 1;
     return 0;
+}
+
+/* Bits of letters of which a word may negate; those of others are 0, but for a few. */
+static uint64_t MAY_NEGATE[64];
+
+INLINE uint64_t place_of(Letters letters) {
+    return (letters.first ^ letters.last * GOLDEN) * GOLDEN >> 52;
+}
+
+INLINE int may_negate(Letters letters) {
+    uint64_t place = place_of(letters);
+    return MAY_NEGATE[place / 64] >> place % 64 & 1;
 }
 
 /* The entry of the character at `at`, whose page is there; moves past it. */
@@ -254,20 +275,6 @@ static int end_token(Reader *r, const Token *token, size_t end) {
     return 1;
 }
 
-/* Whether there was room for it. */
-INLINE int end_sentence(Reader *r) {
-    if (r->n_events) {
-        Sentence *sentence = r->sentences + r->n;
-        if (r->n == r->room) return 0;
-        sentence->line = line_of(r);
-        sentence->mask = fmix64(r->n_rest ? r->rest : r->shapes);
-        sentence->value = fmix64(r->values);
-        r->n++;
-    }
-    r->n_events = r->values = r->n_rest = r->rest = r->shapes = 0;
-    return 1;
-}
-
 /* r^0 … r^15 of a word's hash. */
 #define R1 GOLDEN
 #define R2 (R1 * R1)
@@ -278,18 +285,71 @@ static const uint64_t POWERS[SPARE] = {
     R8, R8 * R1, R8 * R2, R8 * R2 * R1, R8 * R4, R8 * R4 * R1, R8 * R4 * R2, R8 * R4 * R2 * R1,
 };
 
+INLINE uint64_t hash_of_letters(Letters letters) {
+    uint64_t hash = 0;
+    for (int i = 0; i < 8; i++) {
+        hash += (letters.first >> 8 * i & 0xFF) * POWERS[i];
+        hash += (letters.last >> 8 * i & 0xFF) * POWERS[8 + i];
+    }
+    return hash;
+}
+
+static void hash_later(Reader *r) {
+    for (size_t i = 0; i < r->n_later; i++) r->rest += fmix64(hash_of_letters(r->later[i]));
+    r->n_later = 0;
+}
+
+INLINE void add_letters(Reader *r, Letters letters) {
+    if (r->is_open || may_negate(letters)) {
+        add_word(r, hash_of_letters(letters), 0);
+        return;
+    }
+    if (r->n_later == MAX_LATER) hash_later(r);
+    r->later[r->n_later++] = letters;
+    r->n_rest++;
+}
+
+/* Whether there was room for it. */
+INLINE int end_sentence(Reader *r) {
+    if (r->n_events) {
+        Sentence *sentence = r->sentences + r->n;
+        if (r->n == r->room) return 0;
+        hash_later(r);
+        sentence->line = line_of(r);
+        sentence->mask = fmix64(r->n_rest ? r->rest : r->shapes);
+        sentence->value = fmix64(r->values);
+        r->n++;
+    }
+    r->n_events = r->values = r->n_rest = r->rest = r->shapes = r->n_later = 0;
+    return 1;
+}
+
 #define OF_EACH(byte) ((uint64_t)0x0101010101010101 * (byte))
 
-/* How many of 8 bytes are ASCII letters, up to the first that is none; adds them to a hash, in
- * which the first has the power given. Without a branch: nobody can tell how long a word is. */
-INLINE size_t add_letters(const uint8_t *bytes, const uint64_t *powers, uint64_t *hash) {
+/* How many of 8 bytes are ASCII letters, up to the first that is none; these as in Letters. Without
+ * a branch: nobody can tell how long a word is. */
+INLINE size_t letters_of(const uint8_t *bytes, uint64_t *found) {
     const uint64_t lower = load8(bytes) | OF_EACH(0x20), seven = lower & OF_EACH(0x7F);
     const uint64_t from_a = seven + OF_EACH(0x80 - 'a'), above_z = seven + OF_EACH(0x7F - 'z');
     const uint64_t others = (~from_a | above_z | lower) & OF_EACH(0x80);
     /* All bytes before the first of the others. */
-    const uint64_t letters = (lower + OF_EACH(1)) & (((others & (0 - others)) >> 7) - 1);
-    for (int i = 0; i < 8; i++) *hash += (letters >> 8 * i & 0xFF) * powers[i];
+    *found = (lower + OF_EACH(1)) & (((others & (0 - others)) >> 7) - 1);
     return others ? (size_t)trailing_zeros(others) / 8 : 8;
+}
+
+/* How many ASCII letters a word begins with, SPARE where there may be more; these. */
+INLINE size_t word_of_letters(const uint8_t *word, Letters *letters) {
+    size_t n = letters_of(word, &letters->first);
+    letters->last = 0;
+    return n < 8 ? n : n + letters_of(word + 8, &letters->last);
+}
+
+/* word: with SPARE bytes, spaces behind it. */
+static void note_negation(const uint8_t *word) {
+    Letters letters;
+    size_t n = word_of_letters(word, &letters);
+    uint64_t place = place_of(letters);
+    if (n < SPARE && word[n] == ' ') MAY_NEGATE[place / 64] |= (uint64_t)1 << place % 64;
 }
 
 /* Reads most tokens in one go: words of 2 to 15 ASCII letters, each before a space. Whether there
@@ -297,18 +357,18 @@ INLINE size_t add_letters(const uint8_t *bytes, const uint64_t *powers, uint64_t
 static int plain_words(Reader *r) {
     const uint8_t *word = r->text + r->at, *const end = r->text + r->length;
     uint8_t *const exact = r->exact;
-    size_t n, n_exact = r->n_exact;
-    for (; end - word >= SPARE && is_letter(*word); word += n) {
-        uint64_t hash = 0;
-        if (r->n_negations == r->negation_room) break;
-        n = add_letters(word, POWERS, &hash);
-        if (n == 8) n += add_letters(word + 8, POWERS + 8, &hash);
+    size_t n_exact = r->n_exact;
+    while (end - word >= SPARE && r->n_negations < r->negation_room) {
+        Letters letters;
+        size_t n = word_of_letters(word, &letters);
         if (n < 2 || n == SPARE || (word[n] != ' ' && word[n] != '\n')) break;
         if (n_exact) exact[n_exact++] = ' ';
         memcpy(exact + n_exact, word, SPARE); /* of a fixed length: two instructions */
         n_exact += n;
-        add_word(r, hash, 0);
-        n += word[n] == ' ';
+        add_letters(r, letters);
+        word += n;
+        if (*word == '\n') break; /* no arithmetic, which the next word would wait for */
+        word++;
     }
     if (word == r->text + r->at) return 0;
     r->at = (size_t)(word - r->text);
@@ -622,10 +682,9 @@ INLINE int both_have_more(const uint64_t *cells, const uint64_t *other) {
 /* What a page says else than another in brief lines: see numpy_twin/facts.py. */
 static int rewording(const uint64_t *row, const uint64_t *other, double n_differing) {
     if (!(n_differing <= TWO_PLACES) || row[ORDER] == other[ORDER]) return 0;
-    int is_replaced =
-        both_have_more(row + COUNTED_WORDS, other + COUNTED_WORDS)
-            ? n_apart(row + BRIEF_SPELLING, other + BRIEF_SPELLING) >= OTHER_WORD
-            : !memcmp(row + BRIEF_SPELLING, other + BRIEF_SPELLING, 4 * sizeof *row);
+    int is_replaced = both_have_more(row + COUNTED_WORDS, other + COUNTED_WORDS)
+                          ? n_apart(row + BRIEF_SPELLING, other + BRIEF_SPELLING) >= OTHER_WORD
+                          : !memcmp(row + BRIEF_SPELLING, other + BRIEF_SPELLING, 4 * sizeof *row);
     return is_replaced ? REPLACED : OTHERWISE;
 }
 

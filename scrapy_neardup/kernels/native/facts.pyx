@@ -52,6 +52,7 @@ cdef extern from "facts.h":
         uint32_t page
 
     void add_negation(uint64_t hash)
+    void note_negation(const uint8_t *word)
     void add_page(int number, uint32_t *page)
     Status read_until(Reader *reader) nogil
     ctypedef struct Stated:
@@ -251,3 +252,5 @@ cdef make_page(uint32_t number):
 
 for hash in twin.negation_hashes().tolist():
     add_negation(hash)
+for word in twin.NEGATIONS:
+    note_negation(word.encode().ljust(SPARE))

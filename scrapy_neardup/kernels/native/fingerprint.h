@@ -169,7 +169,7 @@ INLINE int vote(Votes *votes, const Words *found, const uint8_t *text, int simd)
     if (size == 1) return cast(votes, votes->words, n);
     votes->carried = total < size ? total : size - 1;
     if (total < size) return 0;
-    shingle_all(votes->words, total - size + 1, size, votes->features);
+    shingle_all(votes->words, total - size + 1, size, simd, votes->features);
     memmove(votes->words, votes->words + total - votes->carried,
             votes->carried * sizeof *votes->words);
     return cast(votes, votes->features, total - size + 1);
@@ -179,7 +179,8 @@ INLINE int vote(Votes *votes, const Words *found, const uint8_t *text, int simd)
 static int vote_short(Votes *votes, int64_t n_words) {
     if (!n_words || n_words >= votes->spec.shingle) return 0;
     votes->features[0] = votes->words[0];
-    if (votes->carried > 1) shingle_all(votes->words, 1, votes->carried, votes->features);
+    if (votes->carried > 1)
+        shingle_all(votes->words, 1, votes->carried, SIMD_PORTABLE, votes->features);
     return cast(votes, votes->features, 1);
 }
 

@@ -164,26 +164,19 @@ INLINE size_t put(uint8_t *out, uint32_t c) {
 
 INLINE uint64_t rotated(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 
-/* 8 bytes, least significant first on any machine; one instruction on most. */
-INLINE uint64_t eight_bytes(const uint8_t *bytes) {
-    uint64_t word = 0;
-    for (int i = 0; i < 8; i++) word |= (uint64_t)bytes[i] << (8 * i);
-    return word;
-}
-
 /* The first half of MurmurHash3_x64_128, seed 0. Reads up to 15 bytes more than it takes. */
 INLINE uint64_t murmur3(const uint8_t *bytes, size_t n) {
     const uint64_t c1 = 0x87C37B91114253D5, c2 = 0x4CF5AD432745937F;
     uint64_t h1 = 0, h2 = 0, tail1, tail2;
     size_t i = 0, left = n % 16;
     for (; n - i >= 16; i += 16) {
-        h1 ^= rotated(eight_bytes(bytes + i) * c1, 31) * c2;
+        h1 ^= rotated(load8(bytes + i) * c1, 31) * c2;
         h1 = (rotated(h1, 27) + h2) * 5 + 0x52DCE729;
-        h2 ^= rotated(eight_bytes(bytes + i + 8) * c2, 33) * c1;
+        h2 ^= rotated(load8(bytes + i + 8) * c2, 33) * c1;
         h2 = (rotated(h2, 31) + h1) * 5 + 0x38495AB5;
     }
-    tail1 = eight_bytes(bytes + i) & (left < 8 ? (1ULL << 8 * left) - 1 : ~0ULL);
-    tail2 = left < 8 ? 0 : eight_bytes(bytes + i + 8) & ((1ULL << 8 * (left - 8)) - 1);
+    tail1 = load8(bytes + i) & (left < 8 ? (1ULL << 8 * left) - 1 : ~0ULL);
+    tail2 = left < 8 ? 0 : load8(bytes + i + 8) & ((1ULL << 8 * (left - 8)) - 1);
     h1 ^= rotated(tail1 * c1, 31) * c2 ^ n;
     h2 ^= rotated(tail2 * c2, 33) * c1 ^ n;
     h1 += h2;
@@ -338,7 +331,7 @@ INLINE void end_block(Words *w, Blocks *b) {
     if (length && b->hashes) {
         int64_t spaces = 0;
         for (size_t i = 0; i < length / 8 * 8; i += 8)
-            spaces += (int64_t)spaces_of(eight_bytes(words + i));
+            spaces += (int64_t)spaces_of(load8(words + i));
         for (size_t i = length / 8 * 8; i < length; i++) spaces += words[i] == SPACE;
         b->hashes[b->n] = murmur3(words, length - 1);
         b->lines[b->n] = b->line;
