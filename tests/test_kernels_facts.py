@@ -72,6 +72,28 @@ def test_any_text_reads_as_the_twin_reads_it(
     assert same([b"", kernel.packed(*columns)], [b"", twin.packed(*columns)])
 
 
+@pytest.mark.parametrize("fact", ["7", "not", "never there", "Müller", "electroluminescences 7"])
+@pytest.mark.parametrize("n_words", [126, 127, 128, 129, 300])
+def test_a_long_sentence_reads_as_the_twin_reads_it(
+    kernel: ModuleType, n_words: int, fact: str
+) -> None:
+    """Wherever its fact stands among more plain words than wait to be hashed."""
+    chance = random.Random(n_words)
+    plain = ["".join(chance.choices("abcXYZ", k=chance.randrange(2, 15))) for _ in range(n_words)]
+    for at in (0, 1, n_words // 2, n_words):
+        sentence = " ".join([*plain[:at], fact, *plain[at:]])
+        text = f"{sentence}. {sentence} and more\n{' '.join(plain)}"
+        assert same(kernel.read(text, 9), twin.read(text, 9))
+
+
+def test_every_negation_is_found_among_plain_words(kernel: ModuleType) -> None:
+    for word in sorted(twin.NEGATIONS):
+        text = f"this is {word} here and {word.title()} there, {word}"
+        found = kernel.read(text, 9)
+        assert len(found[5]) == 3
+        assert same(found, twin.read(text, 9))
+
+
 # Rows of facts that are alike but for a few words and cells.
 WORD = st.sampled_from([0, 1, 2, 3, 0x1001_1002, 2**16, 2**32, 0x1003 << 48, 0x5555 << 40])
 ROWS = st.lists(st.lists(WORD, min_size=13, max_size=13), min_size=1, max_size=6)
