@@ -23,7 +23,7 @@ PASSES = {
     *(
         "_lines",
         "_read_fields",
-        "_revision",
+        "revision",
         "adds",
         "fields_text",
         "is_item",
