@@ -317,9 +317,7 @@ def test_every_page_within_the_distance_is_given_and_no_other(
     centres = [rng.getrandbits(64) for _ in range(40)]
     known: dict[str, SharedPage] = {}
     for number in range(500):
-        fingerprint = rng.choice(centres)
-        for bit in rng.sample(range(64), rng.randrange(distance + 3)):
-            fingerprint ^= 1 << bit
+        fingerprint = near_one_of(centres, distance, rng)
         own = rng.choice(centres) if number % 2 else fingerprint
         page = shared_page(f"https://site.example/{rng.randrange(400)}", fingerprint, number, own)
         (given,) = client.send([asks.admit(page)])
@@ -333,6 +331,14 @@ def test_every_page_within_the_distance_is_given_and_no_other(
             assert client.send([asks.forget(forgotten)]) == [1]
             assert client.send([asks.forget(forgotten), asks.status(forgotten)]) == [0, None]
     client.close()
+
+
+def near_one_of(centres: list[int], distance: int, rng: random.Random) -> int:
+    """A fingerprint within the distance of one of some, or up to two bits farther."""
+    fingerprint = rng.choice(centres)
+    for bit in rng.sample(range(64), rng.randrange(distance + 3)):
+        fingerprint ^= 1 << bit
+    return fingerprint
 
 
 def shared_page(url: str, fingerprint: int, number: int, own: int | None = None) -> SharedPage:

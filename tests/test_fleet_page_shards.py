@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fleets import RunningServer, Worker, running_cluster, wait_until
 from mock_site import prose
-from test_fleet import is_to_compare, shared_page
+from test_fleet import is_to_compare, near_one_of, shared_page
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
@@ -84,9 +84,7 @@ def test_every_page_within_the_distance_is_given_whatever_shard_it_is_in(
     centres = [rng.getrandbits(64) for _ in range(40)]
     known: dict[str, SharedPage] = {}
     for number in range(300):
-        fingerprint = rng.choice(centres)
-        for bit in rng.sample(range(64), rng.randrange(DISTANCE + 3)):
-            fingerprint ^= 1 << bit
+        fingerprint = near_one_of(centres, DISTANCE, rng)
         page = shared_page(f"{SITE}/{rng.randrange(250)}", fingerprint, number)
         one = rng.choice(peers)
         expected = {other.stamp for other in known.values() if is_to_compare(other, page, DISTANCE)}

@@ -38,16 +38,12 @@ class KnownPages:
         key = self.key(request)
         return None if key is None else self._visits.visit(key, callback_name(request), counts)
 
-    def counts(self, visit: Visit) -> bool:
-        """Whether a visit is to be compared with: not of a page that was gone, nor too old."""
-        if visit.status in (Status.GONE, Status.MOVED):
-            return False
-        return self._ttl_s is None or time.time() - visit.time <= self._ttl_s
-
-    def comparable(self, request: Request) -> Visit | None:
-        """The last visit of a page, if it is to be compared with."""
-        visit = self.visit(request)
-        return visit if visit is not None and self.counts(visit) else None
+    def comparable(self, visit: Visit | None) -> Visit | None:
+        """A visit, if it is to be compared with: not of a page that was gone, nor too old."""
+        if visit is None or visit.status in (Status.GONE, Status.MOVED):
+            return None
+        is_over = self._ttl_s is not None and time.time() - visit.time > self._ttl_s
+        return None if is_over else visit
 
 
 def callback_name(request: Request) -> str:

@@ -56,10 +56,9 @@ class PageLinks:
 
     def answered(self, request: Request, status: int, is_page: bool) -> None:
         """The final response to a request of the spider came."""
-        key = self._known.key(request)
         if is_page:
             self.redirected(request)
-        elif key is not None and status in (404, 410):
+        elif status in (404, 410) and (key := self._known.key(request)) is not None:
             self._visits.leaving(key)
             self.redirected(request)
         else:
@@ -72,8 +71,9 @@ class PageLinks:
 
     def redirected(self, request: Request) -> None:
         """The URLs through which a request came lead to its own, which was read, or is gone."""
-        at = self._known.key(request)
-        for url in request.meta.get("redirect_urls", ()):
+        urls = request.meta.get("redirect_urls", ())
+        at = self._known.key(request) if urls else None
+        for url in urls:
             source = self._known.key(request.replace(url=url))
             if source is not None and source != at:
                 self._visits.leaving(source, request.url, at)
@@ -89,7 +89,7 @@ class PageLinks:
         key = self._known.key(request)
         if key is None:
             return
-        known = self._known.visit(request)
+        known = self._visits.visit(key, callback_name(request))
         if known is None:
             self._visits.not_made(PageKey(key, callback_name(request), request.url))
         elif known.links and known.status < Status.GONE:

@@ -279,8 +279,8 @@ class Recrawl:
         assert request is not None
         if (key := self._known.key(request)) is None:
             return
-        before = self._known.visit(request)
-        earlier = before if before is not None and self._known.counts(before) else None
+        before = visits.visit(key, callback_name(request))
+        earlier = self._known.comparable(before)
         visit = self._visit(page, request, key, earlier, fields, now)
         if before is not None:
             visit = visit._replace(done=before.done)

@@ -57,7 +57,7 @@ class SecondReading:
         assert request is not None
         if not now.held or not self._may_be_repeated(request):
             return
-        earlier = self._known.comparable(request)
+        earlier = self._known.comparable(self._known.visit(request))
         is_to_be_read = self._comparison.is_to_be_read_twice
         if not self._attempt("recrawl", is_to_be_read, response.url, earlier, now, fields):
             return

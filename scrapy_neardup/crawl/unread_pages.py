@@ -95,10 +95,10 @@ class UnreadPages:
 
     def _earlier(self, request: Request) -> Visit | None:
         """The last visit of a page, in an earlier run, that it may be compared with."""
-        visit = self._known.visit(request, counts=False)
-        if visit is None or visit.run >= self._run or not self._known.counts(visit):
+        visit = self._known.comparable(self._known.visit(request, counts=False))
+        if visit is None or visit.run >= self._run or self._copies.is_orphan(visit):
             return None
-        return None if self._copies.is_orphan(visit) else visit
+        return visit
 
     def _may_go_unread(self, request: Request, visit: Visit) -> bool:
         """Whether all that the page would lead to is known without reading it."""

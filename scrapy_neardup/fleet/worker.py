@@ -289,6 +289,7 @@ class FleetWorker:
         if self._membership.lost_data:
             self._membership.lost_data = False
             self._shards.forget()
+            self._ours = {id: replace(page, shard=0) for id, page in self._ours.items()}
             self._untold = self._known(state)
         for call in islice(self._untold, TOLD_AGAIN_AT_ONCE):
             self._link.tell(call)
@@ -300,8 +301,7 @@ class FleetWorker:
         """
         asks = self._questions
         for page_id in list(self._ours):
-            if page_id in self._ours:
-                self._ours[page_id] = page = replace(self._ours[page_id], shard=0)
+            if page := self._ours.get(page_id):
                 yield asks.admit(page)
         for kept in state.kept_pages():
             page = SharedPage(self._stamp(), kept)
