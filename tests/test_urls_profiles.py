@@ -1,7 +1,7 @@
 """Profiles: what each merges, and what it keeps apart."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_neardup.errors import SettingsError
@@ -80,6 +80,7 @@ def test_profiles_work_together_in_whatever_order_they_are_named() -> None:
 
 
 @given(st.text("/ampindex.25C3%?&;=:@[]", max_size=30))
+@example("//]")  # no host, and a path that begins with two slashes
 def test_no_url_is_too_strange_for_a_profile(rest: str) -> None:
     for profile in PROFILES:
         for url in (f"http://{rest}", f"http://h.example{rest}"):

@@ -39,7 +39,7 @@ def split_url(url: str) -> UrlParts:
 def join_url(parts: UrlParts) -> str:
     scheme, netloc, path, query, fragment = parts
     url = f"{scheme}:" if scheme else ""
-    if netloc:
+    if netloc or path.startswith("//"):  # which would be read as a host: RFC 3986, 3.3
         url += f"//{netloc}" + ("/" if path and path[0] != "/" else "")
     url += path
     return url + (f"?{query}" if query else "") + (f"#{fragment}" if fragment else "")
