@@ -11,6 +11,8 @@ from .cases import IndexSpider, case
 from .site import OrdinarySite, product, template
 
 N_ARTICLES = 30
+# Long enough that pages differ in clearly more places than those that a brief line tells apart.
+PRINTED = "<p>Printed page</p><p>" + prose("copyright", 8) + "</p>"
 
 
 def article(n: int) -> tuple[str, str]:
@@ -33,7 +35,7 @@ def news(site: OrdinarySite, root: str) -> None:
     for n in range(2, N_ARTICLES, 3):
         title, main = article(n)
         paths.append(f"{root}/print?id={n}")
-        body = f"<html><title>{title}</title><body>{main}<p>Printed page</p></body></html>"
+        body = f"<html><title>{title}</title><body>{main}{PRINTED}</body></html>"
         site.print_version(paths[-1], f"{root}/news/{n}", body)
     site.index(f"{root}/", paths)
 
