@@ -209,6 +209,26 @@ def test_of_a_record_no_more_is_kept_than_it_may_have(tmp_path: Path, packed: st
     assert peak < 2**27
 
 
+HEAD_LINES = (
+    b'{"url": "http://a.example/1", "text": "first"}\n'
+    b'{"url": "http://a.example/2", "text": "second"}\n'
+)
+
+
+@pytest.mark.parametrize("end", [b'"}\n{"url": "http://a.example/4", "text": "last"}\n', b""])
+def test_lines_before_one_that_is_too_long_are_read(tmp_path: Path, end: bytes) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(HEAD_LINES + b'{"url": "http://a.example/3", "text": "' + b"a" * 2**23 + end)
+    found = read(path, Limits(record_bytes=2**20))
+    assert [one.text for one in found if isinstance(one, Page)] == [
+        "first",
+        "second",
+        *["last"] * bool(end),
+    ]
+    (damage,) = (one for one in found if isinstance(one, Damage))
+    assert damage.begin == len(HEAD_LINES)
+
+
 def test_rows_that_repeat_a_huge_value_are_made_one_at_a_time() -> None:
     pa = pytest.importorskip("pyarrow")
     from scrapy_neardup.offline.dedup.formats.parquet import rows_of

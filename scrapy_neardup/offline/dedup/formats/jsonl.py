@@ -61,8 +61,9 @@ class JsonLines(TextStream):
                         yield from self._cut(cutter, block[:end])
                     cutter.data += block[end:]
                     if len(cutter.data) > self.limits.record_bytes + CHUNK_BYTES:
-                        skipped = len(cutter.data)
-                        cutter.data = bytearray()
+                        begin = cutter.data.rfind(b"\n") + 1  # whole lines are before it
+                        skipped = len(cutter.data) - begin
+                        del cutter.data[begin:]
             except Exception as error:
                 yield from cutter.damaged(0, rest_lost(error))
                 return
