@@ -1,6 +1,7 @@
 """scrapy_neardup/detect/item_table.py: kept items by page, held to a plain set."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,17 @@ def test_it_has_what_was_added_and_nothing_else(
     assert len(table) == len(known)
     for item in kept + others:
         assert table.has(item) == (plain(item) in known)
+
+
+def test_an_item_that_cannot_be_stored_leaves_the_table_as_it_was() -> None:
+    table = table_of([KeptItem(1, 2, 3, np.zeros(2, dtype=np.uint64))])
+    with pytest.raises(OverflowError):
+        table.add(KeptItem(4, -1, 6, np.zeros(2, dtype=np.uint64)))
+    after = KeptItem(7, 8, 9, np.ones(2, dtype=np.uint64))
+    assert table.add(after)
+    table.check()
+    assert table.has_near(after, 0)
+    assert len(table) == 2
 
 
 @given(st.lists(items(), max_size=100))
@@ -83,6 +95,6 @@ def test_other_values_are_not_near() -> None:
 def test_a_kept_item_takes_at_most_64_bytes() -> None:
     table = ItemTable(4)
     for n in range(2**14):
-        table.add(KeptItem(n, n, n + 1, np.zeros(4, dtype=np.uint64)))
+        table.add(KeptItem(n, n << 32, n + 1, np.zeros(4, dtype=np.uint64)))
     used = sum(a.nbytes for name, a in table.arrays().items() if "by_key" not in name)
     assert used <= 64 * len(table)

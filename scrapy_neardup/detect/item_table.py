@@ -69,10 +69,23 @@ class ItemTable:
         return len(self._pages)
 
     def add(self, item: KeptItem) -> bool:
-        """Remember an item; False where an equal one is there already."""
+        """Remember an item; False where an equal one is there already.
+
+        Where that fails, the table is what it was.
+        """
         if self.has(item):
             return False
-        id, row = len(self), NO_TEXT
+        id, n_sketches = len(self), len(self._sketches)
+        try:
+            self._append(item, id)
+        except BaseException:
+            for name, column in self._columns().items():
+                column.cut(n_sketches if name == "sketches" else id)
+            raise
+        return True
+
+    def _append(self, item: KeptItem, id: int) -> None:
+        row = NO_TEXT
         if item.sketch is not None:
             row = len(self._sketches)
             self._sketches.append(item.sketch)
@@ -81,7 +94,6 @@ class ItemTable:
         self._texts.append(item.text)
         self._sketch_rows.append(row)
         self._by_key.put(item.page ^ item.values, id)
-        return True
 
     def items(self) -> Iterator[KeptItem]:
         """All items, in the order in which they came."""

@@ -97,11 +97,12 @@ class Column:
 
     def _begin_part(self, n_rows: int) -> None:
         """Do with the last part, and begin another one with room for so many rows."""
+        live = np.empty((n_rows, *self.shape), self.dtype)  # first: there may be no memory for it
         if self._n_live:
             self._full.append(self._live[: self._n_live])
         self._starts = np.cumsum([0, *map(len, self._full)])
         self._start = int(self._starts[-1])
-        self._live, self._n_live = np.empty((n_rows, *self.shape), self.dtype), 0
+        self._live, self._n_live = live, 0
 
     def __len__(self) -> int:
         return self._start + self._n_live
@@ -124,28 +125,32 @@ class Column:
         self._n_live += 1
 
     def extend(self, values: Any) -> None:
-        """Append rows."""
-        while len(values):
-            if self._n_live == len(self._live):
-                self._make_room(len(values))
-            now = values[: len(self._live) - self._n_live]
-            self._live[self._n_live : self._n_live + len(now)] = now
-            self._n_live += len(now)
-            values = values[len(now) :]
+        """Append rows, all to one part."""
+        if not len(values):
+            return
+        if self._n_live + len(values) > len(self._live):
+            self._make_room(len(values))
+        self._live[self._n_live : self._n_live + len(values)] = values
+        self._n_live += len(values)
+
+    def cut(self, n_rows: int) -> None:
+        """Keep so many rows: all but those of the last append() or extend()."""
+        self._n_live = n_rows - self._start
 
     def _make_room(self, n_rows: int) -> None:
-        """Room in the last part, which is full; for so many rows if it may be as large."""
-        if self._n_live < self._chunk_rows:
+        """Room for so many rows, which the last part does not have."""
+        if self._n_live + n_rows <= self._chunk_rows:
             size = min(max(self._n_live + n_rows, 2 * self._n_live, 64), self._chunk_rows)
             grown = np.empty((size, *self.shape), self.dtype)
-            grown[: self._n_live] = self._live
+            grown[: self._n_live] = self._live[: self._n_live]
             self._live = grown
         else:
-            self._begin_large_part()
+            self._begin_large_part(n_rows)
 
-    def _begin_large_part(self) -> None:
+    def _begin_large_part(self, n_rows: int = 1) -> None:
         # No page of it is touched yet.
-        self._begin_part(min(max(len(self), self._chunk_rows), self._most_rows))
+        size = min(max(len(self), self._chunk_rows), self._most_rows)
+        self._begin_part(max(size, n_rows))
 
     def take(self, rows: Any) -> Any:
         """The rows of an int array; shape (len(rows), ...)."""
@@ -279,10 +284,22 @@ class PageTable:
         return len(self.fingerprints)
 
     def add(self, page: Page) -> int:
-        """Store a page and return its id."""
-        id, url = self.n_rows, page.url.encode("utf-8", "surrogatepass")
+        """Store a page and return its id. Where that fails, the table is what it was."""
+        id, n_bytes = self.n_rows, len(self._url_bytes)
         if id >= MAX_PAGES:
             raise OverflowError(f"the page table is full: it holds {MAX_PAGES:,} pages")
+        try:
+            self._append(page, id)
+        except BaseException:
+            for name, column in self._columns().items():
+                column.cut(n_bytes if name == "url_bytes" else id)
+            raise
+        self._is_alive[id] = 1
+        self._n_alive += 1
+        return id
+
+    def _append(self, page: Page, id: int) -> None:
+        url = page.url.encode("utf-8", "surrogatepass")
         url_key = _url_key(url)
         self.fingerprints.append(page.fingerprint)
         self.sketches.append(page.sketch)
@@ -296,9 +313,6 @@ class PageTable:
         self._by_url.put(url_key, id)
         if id == len(self._is_alive):
             self._is_alive = np.concatenate([self._is_alive, np.zeros(id, np.uint8)])
-        self._is_alive[id] = 1
-        self._n_alive += 1
-        return id
 
     def is_known(self, id: int) -> bool:
         """Whether there is such a page, and it is not forgotten."""
@@ -338,7 +352,7 @@ class PageTable:
     def with_url(self, url: str) -> int | None:
         """The id of the page that was last stored under a URL, None where there is none."""
         encoded = url.encode("utf-8", "surrogatepass")
-        key = _number(encoded, b"neardup-url")
+        key = _url_key(encoded)
         found = (
             id
             for id in self._by_url.candidates(key)  # the newest first
@@ -458,7 +472,7 @@ class PageTable:
             page = self.page(id)
             if id not in self._by_digest.candidates(digest_key(page.digest, page.site)):
                 raise BrokenInvariant(f"page {id} ({page.url}) is not found by its digest")
-            if id not in self._by_url.candidates(_number(page.url.encode(), b"neardup-url")):
+            if id not in self._by_url.candidates(_url_key(self._url(id))):
                 raise BrokenInvariant(f"page {id} ({page.url}) is not found by its URL")
 
 
