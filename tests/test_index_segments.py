@@ -27,11 +27,14 @@ class SmallMemtables(PermutedIndex):
     def __init__(self) -> None:
         self.gate = Event()
         self.gate.set()
+        self.has_memory = True
         super().__init__(blocks=2, distance=1)
 
     def _start(self, segment) -> None:
         def freeze(*args):
             self.gate.wait()
+            if not self.has_memory:
+                raise MemoryError("no memory to freeze pairs")
             return self._freeze(*args)
 
         self._store = SegmentStore(kernels.hamming, segment, freeze, self._make_memtable)
@@ -80,6 +83,29 @@ def test_what_expired_while_it_was_frozen_does_not_come_back(freezing):
     freezing.gate.set()
     freezing._store._adopt(wait=True)
     assert pairs_in(freezing) == Counter({(3, 3): 1, (4, 4): 1})
+    freezing.check()
+
+
+def test_memtables_that_could_not_be_frozen_are_frozen_later(freezing):
+    freezing.has_memory = False
+    freezing.gate.set()
+    n_failures = 0
+    for number in range(N_IN_A_MEMTABLE + 1, 3 * N_IN_A_MEMTABLE):
+        try:
+            freezing.add(number, number)
+        except MemoryError:
+            n_failures += 1
+            freezing.add(number, number)
+    freezing.remove(0, 0)
+    freezing.has_memory = True
+    expected = range(1, 3 * N_IN_A_MEMTABLE)
+    assert n_failures > 0
+    assert pairs_in(freezing) == Counter({(n, n): 1 for n in expected})
+    freezing.check()
+    freezing.compact()
+    assert [freezing.first_within(n, 0) for n in expected] == list(expected)
+    assert len(freezing._store.all) == 2
+    freezing.add(99, 99)
     freezing.check()
 
 

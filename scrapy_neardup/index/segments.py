@@ -46,6 +46,9 @@ class Bucket(NamedTuple):
 class SegmentStore:
     """One segment, at most one immutable memtable, one memtable; changed by one thread at a time.
 
+    A memtable that could not be frozen, as there was no memory for it, stays beside them until the
+    next one is.
+
     `all` is the list that queries ask. It is replaced, never changed: a query in another thread
     goes on with the list it took.
     """
@@ -122,9 +125,9 @@ class SegmentStore:
 
     def _rotate(self) -> None:
         """Start a new memtable, and a thread that freezes the full one."""
-        self._adopt(wait=True)  # never two immutable memtables: memory stays bounded
+        self._adopt(wait=True)  # so that there is one immutable memtable at most
         self._is_outdated = False
-        old = [self.segment, self.memtable]
+        old = self.all  # with the memtables that could not be frozen
         self.memtable = self._make_memtable(sum(len(segment) for segment in old))
         self.all = [*old, self.memtable]
         thread = ThreadPoolExecutor(1, thread_name_prefix="neardup-index")
@@ -132,20 +135,25 @@ class SegmentStore:
         thread.shutdown(wait=False)
 
     def _adopt(self, wait: bool = False) -> None:
-        """Take over what a thread has frozen, if it is done."""
+        """Take over what a thread has frozen, if it is done.
+
+        Raises what the thread raised, MemoryError for one, once. Then all pairs stay where they
+        are, and the next full memtable is frozen with them.
+        """
         if not self._freezing or not (wait or self._freezing.done()):
             return
-        self.segment, self._freezing = self._freezing.result(), None
+        freezing, removals = self._freezing, self._removals
+        self._freezing, self._removals = None, []
+        self.segment = freezing.result()
         self._version, self._buckets = object(), []
-        for removal in self._removals:
+        for removal in removals:
             removal(self.segment)
-        self._removals = []
         self.all = [self.segment, self.memtable]
 
     def _restart(self, rows: U64Array, ids: U32Array) -> None:
         """Freeze these pairs, which are all there are, in place of what is held."""
         if self._freezing:
-            self._freezing.result()  # let it end; its result is not needed
+            self._freezing.exception()  # let it end; its result is not needed
         self._freezing, self._removals, self._is_outdated = None, [], False
         self._start(self._freeze(rows, ids, on_all_cores))
 
