@@ -20,6 +20,8 @@ from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.guest import GuestStore
+from scrapy_neardup.state.lock import try_lock
+from scrapy_neardup.state.recovery import ended_guests
 from scrapy_neardup.state.store import Store
 from tests.crawls import SETTINGS, PagesSpider
 from tests.mock_site import MockSite, prose
@@ -140,6 +142,36 @@ def test_the_journal_of_a_living_guest_is_left_alone(tmp_path: Path) -> None:
     following = opened(tmp_path)
     assert not kept(following, "http://a.example/late")
     following.close()
+
+
+def test_a_guest_is_merged_beside_one_whose_journal_is_damaged(tmp_path: Path) -> None:
+    owner = opened(tmp_path)
+    for page in ("damaged", "sound"):
+        guest = opened(tmp_path, as_guest=True)
+        assert kept(guest, f"http://a.example/{page}")
+        guest.close()
+        if page == "damaged":
+            guests(tmp_path)[0].write_bytes(b"damaged")
+    owner.close()
+    following = opened(tmp_path)
+    assert not kept(following, "http://a.example/sound")
+    assert kept(following, "http://a.example/after")
+    assert following.store is not None
+    assert not following.store.errors
+    following.close()
+    assert [path.suffix for path in guests(tmp_path)] == [".damaged"]
+
+
+def test_a_guests_journal_that_is_being_merged_is_locked(tmp_path: Path) -> None:
+    """A guest that has made a journal, and is about to lock it, makes another one instead."""
+    owner, guest = opened(tmp_path), opened(tmp_path, as_guest=True)
+    assert kept(guest, "http://a.example/by-guest")
+    guest.close()
+    (path,) = guests(tmp_path)
+    with ended_guests(tmp_path, None, None, []) as ended, path.open("rb+") as file:
+        assert [one.path for one in ended] == [path]
+        assert not try_lock(file.fileno())
+    owner.close()
 
 
 def test_a_torn_end_of_a_guests_journal_is_set_aside(tmp_path: Path) -> None:

@@ -84,7 +84,8 @@ def inspect(folder: Path, key: int | None) -> Report:
     content = read_folder(folder, key=key)
     damage = [*content.damage, *read_fallback(folder, content, key)]
     guests = guest_journals(folder)
-    ended = list(ended_guests(folder, content.identity, key, damage))
+    with ended_guests(folder, content.identity, key, damage) as ended:
+        n_ended, n_sound = len(ended), sum(guest.content is not None for guest in ended)
     wrong = {d.path: d.reason for d in damage}
     paths = [
         folder / f"{kind}-{n}" for kind in ("snapshot", "journal") for n in numbers(folder, kind)
@@ -104,8 +105,8 @@ def inspect(folder: Path, key: int | None) -> Report:
         bad_beside=bad_beside,
         bad_key=bad_key,
         n_waiting=n_waiting,
-        n_guests=sum(guest.content is not None for guest in ended),
-        n_living_guests=len(guests) - len(ended),
+        n_guests=n_sound,
+        n_living_guests=len(guests) - n_ended,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,29 +115,38 @@ def guest_journals(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("guest-*") if not path.suffix)
 
 
+@contextmanager
 def ended_guests(
     folder: Path, identity: Identity | None, key: int | None, damage: list[Damage]
-) -> Iterator[Guest]:
+) -> Iterator[list[Guest]]:
     """The journals of guests that have ended. Adds to the damage what cannot be used of them.
 
-    Raises OSError.
+    They are locked until the context ends: else a guest that has just made one could begin to
+    write to it before it is removed. Raises OSError.
     """
-    for path in filter(has_ended, guest_journals(folder)):
-        try:
-            content = _journal(path, identity, key, damage)
-        except JournalError as error:
-            damage.append(Damage(path, None, path.stat().st_size, str(error)))
-            content = None
-        yield Guest(path, content)
+    with ExitStack() as locks:
+        ended = [p for p in guest_journals(folder) if locks.enter_context(_has_ended(p))]
+        yield [Guest(path, _guest_content(path, identity, key, damage)) for path in ended]
 
 
-def has_ended(path: Path) -> bool:
-    """Whether no living guest writes to a journal."""
+@contextmanager
+def _has_ended(path: Path) -> Iterator[bool]:
+    """Whether no living guest writes to a journal, which then is locked."""
     fd = os.open(path, os.O_RDWR | O_NOFOLLOW)
     try:
-        return try_lock(fd)
+        yield try_lock(fd)
     finally:
-        os.close(fd)  # gives the lock back: only a guest keeps it
+        os.close(fd)
+
+
+def _guest_content(
+    path: Path, identity: Identity | None, key: int | None, damage: list[Damage]
+) -> JournalContent | None:
+    try:
+        return _journal(path, identity, key, damage)
+    except JournalError as error:
+        damage.append(Damage(path, None, path.stat().st_size, str(error)))
+        return None
 
 
 def read_fallback(folder: Path, content: FolderContent, key: int | None = None) -> list[Damage]:

@@ -148,15 +148,16 @@ class Store:
         damage: list[Damage] = []
         found: list[JournalContent] = []
         try:
-            guests = list(ended_guests(self.folder, self._identity, self._key, damage))
-            for one in damage:
-                self._set_aside(one)
-            found = [guest.content for guest in guests if guest.content is not None]
-            if found and self._journal is not None:
-                self._journal.extend(chain(*(content.records() for content in found)))
-                self._journal.sync()
-                for guest in guests:
-                    guest.path.unlink(missing_ok=True)
+            with ended_guests(self.folder, self._identity, self._key, damage) as guests:
+                for one in damage:
+                    self._set_aside(one)
+                found = [guest.content for guest in guests if guest.content is not None]
+                if found and self._journal is not None:
+                    self._journal.extend(chain(*(content.records() for content in found)))
+                    self._journal.sync()
+                    for guest in guests:
+                        if guest.content is not None:
+                            self._remove(guest.path)
         except OSError as error:
             self._drop_journal()
             self._failed(error)
