@@ -24,7 +24,9 @@ from scrapy.utils.log import LogCounterHandler
 
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.errors import SnapshotError, StateLocked
-from tests.crawls import SETTINGS, PagesSpider
+from scrapy_neardup.state.recovery import read_folder
+from scrapy_neardup.urls.filters.layered import LayeredBloomFilter
+from tests.crawls import SETTINGS, PagesSpider, crawl_requests
 from tests.fleets import RunningServer
 from tests.mock_site import MockSite
 
@@ -235,6 +237,31 @@ def test_a_component_that_only_complains_stops_nothing(
     }
     for _ in range(2):
         run(mock_site, where)
+
+
+class FilterWithADefect(LayeredBloomFilter):
+    """A filter of a project's own that cannot tell how full it is."""
+
+    @property
+    def at_risk(self) -> bool:
+        raise ValueError("a defect of another component")
+
+
+def test_what_cannot_be_told_at_the_end_keeps_nothing_from_being_saved(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    settings = {
+        "NEARDUP_STATE_DIR": str(tmp_path / "state"),
+        "NEARDUP_URL_FILTER": FilterWithADefect,
+        "NEARDUP_SNAPSHOT_INTERVAL": 1e-3,
+        "LOG_ENABLED": False,
+    }
+    outcomes = [
+        crawl_requests(mock_site, "/page/1", "/page/2", settings=settings) for _ in range(2)
+    ]
+    assert [len(outcome.urls) for outcome in outcomes] == [2, 0]
+    assert outcomes[0].stat("errors/advice") > 1
+    assert read_folder(tmp_path / "state").closed
 
 
 def test_switched_off_there_is_no_session(mock_site: MockSite) -> None:

@@ -137,6 +137,41 @@ def test_a_page_kept_while_a_snapshot_is_written_is_there_again(tmp_path: Path) 
     state.close()
 
 
+def no_memory(*_: Any) -> None:
+    raise MemoryError("no memory for a snapshot")
+
+
+def test_what_stopped_a_snapshot_is_told_and_the_next_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = opened(tmp_path / "state")
+    with monkeypatch.context() as patch:
+        patch.setattr("scrapy_neardup.state.store.write_snapshot", no_memory)
+        state.snapshot()
+        assert state._writing is not None
+        assert isinstance(state._writing.exception(), MemoryError)
+    with pytest.raises(MemoryError):
+        state.snapshot()
+    state.snapshot()
+    assert state._writing.result()
+    state.close()
+
+
+def test_a_state_that_cannot_be_saved_at_the_end_gives_its_folder_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = opened(tmp_path / "state")
+    see(state, b"example.com/a")
+    with monkeypatch.context() as patch:
+        patch.setattr("scrapy_neardup.state.store.write_snapshot", no_memory)
+        with pytest.raises(MemoryError):
+            state.close()
+    state = opened(tmp_path / "state")
+    assert state.crashed
+    assert seen(state, b"example.com/a")
+    state.close()
+
+
 @ENDS
 def test_a_page_kept_again_with_other_words_replaces_its_earlier_self(
     tmp_path: Path, end: End

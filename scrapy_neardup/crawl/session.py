@@ -504,11 +504,14 @@ class CrawlSession:
 
     def _save(self) -> None:
         """Called every NEARDUP_SNAPSHOT_INTERVAL seconds."""
-        gauges.warn_of_full_filter(self.urls, self.settings.url_max_mb)
+        self._warn_of_full_filter()
         self.attempt("state", self.state.expire)
         self.attempt("state", self.state.snapshot)
         self.attempt("learn", self.learning.save)
-        self._set_stats(self._gauges())
+        self.refresh_gauges()
+
+    def _warn_of_full_filter(self) -> None:
+        self.attempt("advice", gauges.warn_of_full_filter, self.urls, self.settings.url_max_mb)
 
     def refresh_gauges(self) -> None:
         """Let the stats tell the sizes as they are now."""
@@ -568,9 +571,10 @@ class CrawlSession:
         for timer in self._timers:
             if timer.running:
                 timer.stop()
-        gauges.warn_of_full_filter(self.urls, self.settings.url_max_mb)
-        gauges.warn_of_hot_bucket(self.state.detector.index, self.settings.scan_limit)
-        self.recorder.close()
+        self._warn_of_full_filter()
+        index, scan_limit = self.state.detector.index, self.settings.scan_limit
+        self.attempt("advice", gauges.warn_of_hot_bucket, index, scan_limit)
+        self.attempt("live", self.recorder.close)
         self._save_learnt()
         under_way = self.lifecycle.arrays() if self._keeps_queue() else None
         if self.disk_queues is not None:
@@ -615,11 +619,13 @@ class CrawlSession:
             found = self.attempt("recrawl", self.recrawl.close, self._reason, goes_on)
             self._set_stats(dict(found or {}))
         if self._resources.visits is not None:
-            self._resources.visits.close()
+            self.attempt("recrawl", self._resources.visits.close)
 
     def _report(self) -> None:
         """Set the last stats and log them, with advice."""
-        self._set_stats(self._gauges() | gauges.engine_report(self.state.detector.engine))
+        self.refresh_gauges()
+        told = self.attempt("engine", gauges.engine_report, self.state.detector.engine)
+        self._set_stats(told or {})
         assert self._crawler.stats
         counts = self._crawler.stats.get_stats()
         logger.info("neardup stats:\n%s", stats.table(counts))

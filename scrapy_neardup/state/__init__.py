@@ -265,12 +265,18 @@ class State:
 
         Copies here what may change, and writes and syncs in a thread; nothing while the last
         snapshot is still being written. What that one put into files of rows leaves memory.
+        Raises what the thread that wrote the last one raised; the store has counted what no file
+        could take.
         """
         if self.store is None or self.is_guest:
             return
-        if self._writing is None or self._writing.done():
-            self._rest_on_files(self.store)
-            self._begin_writing(self._frozen())
+        if self._writing is not None:
+            if not self._writing.done():
+                return
+            written, self._writing = self._writing, None
+            written.result()
+        self._rest_on_files(self.store)
+        self._begin_writing(self._frozen())
 
     def _rest_on_files(self, store: Store) -> None:
         tables: dict[str, PageTable | ItemTable]
@@ -294,9 +300,13 @@ class State:
         if self._writing is not None:
             self._writing.exception()  # waits: it may be making the journal that comes next
         kept = {f"under_way.{name}": array for name, array in (under_way or {}).items()}
-        saved = self._begin_writing(self._frozen() | kept, is_last=True)
-        self._writer.shutdown()
-        self.store.close(cleanly=saved is not None and saved.result() and cleanly)
+        is_saved = False
+        try:
+            saved = self._begin_writing(self._frozen() | kept, is_last=True)
+            is_saved = saved is not None and saved.result()
+        finally:
+            self._writer.shutdown()
+            self.store.close(cleanly=is_saved and cleanly)
 
     def release(self) -> None:
         """Give back thread and folder, with what was recorded so far; after close(), nothing.
