@@ -208,6 +208,28 @@ def test_pages_of_a_feed_that_could_not_be_stored_are_fetched_again(
     assert set(urls_of(feed)) == expected(site)
 
 
+class UnreachableOnce(FileFeedStorage):
+    """A storage whose server does not answer when it is to take the first batch."""
+
+    def store(self, file: Any) -> None:
+        if Path(self.path).name == "1.jsonl":
+            file.close()
+            raise ConnectionError("no answer")
+        super().store(file)
+
+
+def test_only_the_batch_that_could_not_be_stored_is_named(
+    site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    batches = feed_to(tmp_path / "%(batch_id)d.jsonl") | {"FEED_EXPORT_BATCH_ITEM_COUNT": 1}
+    failing = {"FEED_STORAGES": {"": UnreachableOnce}}
+    outcome = follow(site, tmp_path / "state", **batches, **failing)
+    assert outcome.stat("state/undelivered") > 0
+    told = [r.getMessage() for r in caplog.records if "was not stored" in r.getMessage()]
+    assert len(told) == 1
+    assert "1.jsonl was not stored" in told[0]
+
+
 class Batches:
     """A pipeline that returns at once, and stores all items when the spider closes, or never."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from scrapy.utils.asyncio import create_looping_call
 
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.fail_open import FailOpen
+from scrapy_neardup.own_files import sync_file
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ class Feeds:
         self._local: set[FeedSlot] = set()  # not closed yet, here and below
         self._stored_at_end: set[FeedSlot] = set()
         self._watched: WeakSet[BaseItemExporter] = WeakSet()
+        self._failed = Counter[str]()  # slots not stored, by the class of their storage
         self._flushing = create_looping_call(lambda: self._attempt("feed", self.deliver))
         self.are_closed = False
         delivery.is_buffered = True
@@ -126,16 +129,33 @@ class Feeds:
 
     def slot_closed(self, slot: FeedSlot) -> None:
         """Scrapy has stored a slot, or failed to: its signal does not say which, its stats do."""
-        assert self._crawler.stats
-        if self._crawler.stats.get_value(FAILED.format(type(slot.storage).__name__)):
+        if self._has_failed(slot):
             logger.warning("neardup: %s was not stored: the next crawl fetches again", slot.uri)
             self._delivery.hold_for_good()
         elif self._sync and isinstance(slot.storage, FileFeedStorage):
-            with open(slot.storage.path, "ab") as file:  # Scrapy closed its own without a sync
-                os.fsync(file.fileno())
+            self._attempt("feed", self._sync_closed, Path(slot.storage.path))
         self._local.discard(slot)
         self._stored_at_end.discard(slot)
         self._delivery.stored(slot)
+
+    def _sync_closed(self, path: Path) -> None:
+        """See that a file is on the disk that Scrapy closed without a sync. Raises OSError."""
+        if not path.exists():  # a storage of a project's own has moved it
+            return
+        try:
+            sync_file(path)
+        except OSError:
+            self._delivery.hold_for_good()
+            raise
+
+    def _has_failed(self, slot: FeedSlot) -> bool:
+        """Whether there are more failures than slots that were told to have failed."""
+        storage = type(slot.storage).__name__
+        assert self._crawler.stats
+        n_failed = self._crawler.stats.get_value(FAILED.format(storage), 0)
+        has_failed = bool(n_failed > self._failed[storage])
+        self._failed[storage] += has_failed
+        return has_failed
 
     def deliver(self) -> None:
         """Flush the local feeds; then let go what was waiting for them. Raises OSError."""
