@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import multiprocessing
 import os
 import signal
 import struct
@@ -25,14 +26,15 @@ import pytest
 from mock_site import page, prose
 
 from scrapy_neardup.commands import INTERRUPTED, WRONG_USE, main
-from scrapy_neardup.offline.dedup import DedupJob, dedup, writing
+from scrapy_neardup.offline.dedup import DedupJob, DedupRun, dedup, writing
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
+from scrapy_neardup.offline.dedup.deciding import Decider
 from scrapy_neardup.offline.dedup.formats import records
 from scrapy_neardup.offline.dedup.formats.warc import Warc
 from scrapy_neardup.offline.dedup.inputs import find_inputs
 from scrapy_neardup.offline.dedup.progress import Progress
 from scrapy_neardup.offline.dedup.reading import Work
-from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
+from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Damage, Limits, Page
 from scrapy_neardup.offline.dedup.workers import serve
 from scrapy_neardup.offline.dedup.writing import Writer
 from scrapy_neardup.settings import NearDupSettings
@@ -339,6 +341,31 @@ def test_a_file_that_is_changed_while_it_is_read_ends_the_run(
 
     monkeypatch.setattr(Writer, "write", changed)
     assert run(tmp_path / "out", path) == WRONG_USE
+    assert "a.jsonl: changed while it was read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 4])
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_file_that_is_changed_before_its_paragraphs_are_read_ends_the_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    n_rows: int,
+    when: str,
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(told(URL.format(n) for n in range(3)))
+    place = DedupRun if when == "while" else Decider
+    name = "_find_paragraphs" if when == "while" else "decide"
+    go_on = getattr(place, name)
+
+    def changed(*args: Any) -> Any:
+        path.write_bytes(told(URL.format(n) for n in range(n_rows)))
+        return go_on(*args)
+
+    monkeypatch.setattr(place, name, changed)
+    command = ["dedup", str(path), "--out", str(tmp_path / "out"), "--paragraphs", "list"]
+    assert main(command) == WRONG_USE
     assert "a.jsonl: changed while it was read" in capsys.readouterr().err
 
 
@@ -762,6 +789,30 @@ def test_a_page_that_ends_its_worker_is_kept_and_costs_no_other(tmp_path: Path) 
     summary = dedup(job)
     assert kept(tmp_path / "out", unpacked_lines) == [0, 1, 2, 3, 5, 7]
     assert summary["others"]["not_compared/failed"] == 1
+
+
+def test_processes_that_are_killed_from_outside_cost_no_record(tmp_path: Path) -> None:
+    """As the system does when memory is short: the reader of the file is one of them."""
+    texts = (" ".join(f"word{n * k}" for k in range(30)) for n in range(1, 12_001))
+    lines = (json.dumps({"id": n, "url": URL.format(n), "text": t}) for n, t in enumerate(texts))
+    (tmp_path / "a.jsonl").write_text("".join(line + "\n" for line in lines))
+    assert (tmp_path / "a.jsonl").stat().st_size > CHUNK_BYTES
+    before = set(multiprocessing.active_children())
+    killed: list[Any] = []
+
+    def kill_all(n_bytes: int, counts: Any) -> None:
+        if not killed:
+            killed.extend(set(multiprocessing.active_children()) - before)
+            for process in killed:
+                process.kill()
+                process.join()
+
+    settings = NearDupSettings(key=1)
+    inputs = find_inputs([tmp_path / "a.jsonl"])
+    summary = dedup(DedupJob(inputs, tmp_path / "out", settings, Fields(), jobs=1), kill_all)
+    assert len(killed) == 2
+    assert (summary["records"], summary["kept"], summary["damaged"]) == (12_000, 12_000, 0)
+    assert kept(tmp_path / "out", unpacked_lines) == list(range(12_000))
 
 
 HALF_A_MESSAGE = struct.pack("!i", 100) + b"of a hundred bytes"

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -269,6 +269,7 @@ class DedupRun:
                 self.watch(self.begins[number] + part.done, self.counts)
                 if time.monotonic() - self.saved_at >= CHECKPOINT_S:
                     self._save("reading")
+        self._require_unchanged()  # before it is read again
         path = self.job.out / SNAPSHOT
         write_snapshot(path, self.identity, detector.arrays(), key=self.key)
         self.swapped = self._swapped()
@@ -331,21 +332,32 @@ class DedupRun:
         """Read what is kept once more, and say what of it repeats."""
         path = self.job.out / PARAGRAPHS
         path.unlink(missing_ok=True)  # of a run that was stopped here
-        groups = self._groups()
 
         def documents(worker: Worker, part: tuple[tuple[int, Chunk], Decided]) -> list[Document]:
-            found: list[Document] = cuts.looked_at(
-                worker, "documents", part[0], [], part[1].verdicts
-            )
+            (number, _), group = part
+            try:
+                found: list[Document] = cuts.looked_at(
+                    worker, "documents", part[0], [], group.verdicts
+                )
+            except ValueError as error:  # frames and verdicts do not match
+                raise changed(self.job.inputs[number]) from error
             return found
 
-        parts = zip(cuts.after(0, 0), groups, strict=True)
-        read = workers.in_order(parts, documents)
+        read = workers.in_order(self._chunks_decided(cuts), documents)
         with opened(self.job.out) as table:
             table.fill(
                 ((*group.place, found) for (_, group), found in read), self.job.settings.scope
             )
             write_paragraphs(self.job.out, table, mode, self.records)
+
+    def _chunks_decided(self, cuts: Cuts) -> Iterator[tuple[tuple[int, Chunk], Decided]]:
+        """Every chunk with what was decided of it. Raises InputError where there are others now."""
+        for part, group in zip_longest(cuts.after(0, 0), self._groups()):
+            numbers = [part[0]] if part is not None else []
+            numbers += [group.place[0]] if group is not None else []
+            if part is None or group is None or (part[0], part[1].number) != group.place:
+                raise changed(self.job.inputs[min(numbers)])
+            yield part, group
 
     def _surplus(self, number: int, chunk: int) -> Surplus:
         if self.job.paragraphs != "remove":

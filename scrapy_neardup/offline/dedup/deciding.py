@@ -67,15 +67,20 @@ class Cuts:
                 yield other, part
 
     def of(self, number: int, first: int = 0) -> Iterator[Chunk]:
-        """The chunks of an input; if its reader crashes, its rest is damage."""
-        following = first
-        try:
-            for chunk in self.workers.feeder.stream("chunks", number, self.columns[number], first):
-                following = chunk.number + 1
-                yield chunk
-        except WorkerEnded:
-            frame = Frame(0, damage="the rest of the file: its reader crashed")
-            yield Chunk(following, 0, 0, frames=[frame])
+        """The chunks of an input; if its reader crashes twice at one place, its rest is damage."""
+        following, n_crashes = first, 0
+        while n_crashes < 2:  # the first time it may have been killed from outside
+            try:
+                for chunk in self.workers.feeder.stream(
+                    "chunks", number, self.columns[number], following
+                ):
+                    following, n_crashes = chunk.number + 1, 0
+                    yield chunk
+                return
+            except WorkerEnded:
+                n_crashes += 1
+        frame = Frame(0, damage="the rest of the file: its reader crashed")
+        yield Chunk(following, 0, 0, frames=[frame])
 
     def read(self, worker: Worker, part: tuple[int, Chunk]) -> Readings:
         """What the records of a chunk say; one that ends its worker is left unread."""

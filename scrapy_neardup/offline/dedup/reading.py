@@ -185,12 +185,15 @@ class Reader:
     def documents(
         self, number: int, columns: Columns, chunk: Chunk, fatal: set[int], kept: bytes
     ) -> list[Document]:
-        """The paragraphs of the kept records of a chunk; a record that cannot be read has none."""
+        """The paragraphs of the kept records of a chunk; a record that cannot be read has none.
+
+        Raises ValueError where it has more or fewer records than `kept`.
+        """
         form = self._of(number, columns)
         frames = (frame for frame in form.frames(chunk) if not frame.filler)
         found: list[Document] = []
-        for index, frame in enumerate(frames):
-            if kept[index] and not frame.damage and index not in fatal:
+        for index, (frame, is_kept) in enumerate(zip(frames, kept, strict=True)):
+            if is_kept and not frame.damage and index not in fatal:
                 self.at(index)
                 found += document_of(index, form.page(frame, chunk))
         self.at(-1)

@@ -48,6 +48,7 @@ class Worker:
         self._context.set_forkserver_preload([__name__])
         self._at = self._context.RawValue("q", -1)
         self._is_ending = False
+        self._lock = threading.Lock()  # on which process is this worker's
         self._start()
 
     def _start(self) -> None:
@@ -60,7 +61,19 @@ class Worker:
         theirs.close()
 
     def call(self, name: str, *args: Any) -> Any:
-        """What a method of Reader returns or raises. Raises WorkerEnded."""
+        """What a method of Reader returns or raises. Raises WorkerEnded.
+
+        A process that ended at no record, as one does that is killed while it waits, is replaced
+        and the new one asked.
+        """
+        try:
+            return self._answer(name, args)
+        except WorkerEnded as ended:
+            if ended.index >= 0:
+                raise
+        return self._answer(name, args)
+
+    def _answer(self, name: str, args: tuple[Any, ...]) -> Any:
         self._told(self._pipe.send, (name, args))
         return _returned(self._told(self._pipe.recv))
 
@@ -78,17 +91,19 @@ class Worker:
             raise self._ended() from error
 
     def _ended(self) -> Exception:
-        if self._is_ending:  # from another thread: no new process
-            return WorkersClosed()
-        ended = WorkerEnded(self._at.value)
-        self.close()
-        self._start()
-        return ended
+        with self._lock:
+            if self._is_ending:  # from another thread: no new process
+                return WorkersClosed()
+            ended = WorkerEnded(self._at.value)
+            self.close()
+            self._start()
+            return ended
 
     def kill(self) -> None:
         """End the process, whatever it is doing: a thread's call under way raises WorkersClosed."""
-        self._is_ending = True
-        self._process.kill()
+        with self._lock:
+            self._is_ending = True
+            self._process.kill()
 
     def close(self) -> None:
         """End the process and give back what is held of it; no thread may be calling it."""
