@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from scrapy_neardup.errors import StateError
@@ -96,6 +97,20 @@ def sync_file(path: Path) -> None:
     """What a file holds is on the disk when this returns. Raises OSError."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
+
+
+def sync_new_files(paths: Iterable[Path], below: Path) -> None:
+    """Files and the folders they are in, that of `below` included, are on the disk with their names
+    when this returns. Raises OSError.
+
+    below: the folder that was there before, or was made for them.
+    """
+    folders = set[Path]()
+    for path in paths:
+        sync_file(path)
+        folders |= {folder for folder in path.parents if folder.is_relative_to(below)}
+    for folder in folders:
+        sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:

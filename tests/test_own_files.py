@@ -16,14 +16,18 @@ from scrapy.http import Response
 
 from scrapy_neardup.engines.fpga import rtl_build
 from scrapy_neardup.engines.fpga.design import Design
-from scrapy_neardup.errors import EngineUnavailable, LedgerError, NearDupError
+from scrapy_neardup.errors import EngineUnavailable, LedgerError, NearDupError, StateError
 from scrapy_neardup.ledger.undo import Override, undo
 from scrapy_neardup.ledger.writer import LedgerWriter, make_file
 from scrapy_neardup.offline.dedup import DedupJob, dedup
 from scrapy_neardup.offline.dedup.columns import Fields
+from scrapy_neardup.offline.dedup.formats import columns_of, format_of
 from scrapy_neardup.offline.dedup.inputs import find_inputs, stored_stdin
+from scrapy_neardup.offline.dedup.record import Limits
+from scrapy_neardup.offline.dedup.writing import cut_back
 from scrapy_neardup.own_files import NotOurFile, refuse_links, refuse_links_below
 from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state.skipped import SkippedRequests
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links need rights there")
 
@@ -154,6 +158,85 @@ def test_standard_input_is_not_stored_through_a_link(
     with pytest.raises(NotOurFile, match="stdin-partial"):
         stored_stdin(out)
     assert victim.read_bytes() == b"of another program"
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
+    """What this process has synced: files and folders, by what they were called then."""
+    found: set[Path] = set()
+    sync = os.fsync
+
+    def noting(fd: int) -> None:
+        found.add(Path(f"/proc/self/fd/{fd}").readlink())
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    return found
+
+
+linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="there is no /proc")
+
+
+@linux
+def test_standard_input_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, synced: set[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"text": "words"}\n')))
+    stored_stdin(tmp_path)
+    assert {tmp_path / "stdin-partial", tmp_path} <= synced
+
+
+@linux
+def test_kept_records_are_on_the_disk_with_the_names_of_their_files(
+    tmp_path: Path, synced: set[Path]
+) -> None:
+    given, out = tmp_path / "day=1" / "a.jsonl", tmp_path / "out"
+    given.parent.mkdir()
+    given.write_text('{"url": "http://a.example/", "text": "words"}\n')
+    dedup(DedupJob(find_inputs([given]), out, NearDupSettings(key=1), Fields(), jobs=1))
+    folder = out / "kept" / "day=1"
+    assert {folder / "00000-a.jsonl", folder, out / "kept", out} <= synced
+
+
+@linux
+def test_copied_pages_are_on_the_disk_with_the_names_of_their_files(
+    tmp_path: Path, synced: set[Path]
+) -> None:
+    given, out = tmp_path / "in", tmp_path / "kept" / "in"
+    (given / "a").mkdir(parents=True)
+    (given / "a" / "1.html").write_text("<p>words")
+    (source,) = find_inputs([given])
+    form = format_of(source, columns_of(source, Fields(), Limits()), Limits())
+    (chunk,) = form.chunks()
+    out.parent.mkdir()
+    form.write(chunk, [True], True, out)
+    assert {out / "a" / "1.html", out / "a", out, out.parent} <= synced
+
+
+@linux
+def test_a_new_list_of_overrides_is_on_the_disk_with_its_name(
+    tmp_path: Path, synced: set[Path]
+) -> None:
+    undo(tmp_path, [Override("http://a.example/", None)])
+    assert {tmp_path / "overrides.jsonl", tmp_path} <= synced
+
+
+@linux
+def test_a_new_list_of_skipped_requests_is_on_the_disk_with_its_name(
+    tmp_path: Path, synced: set[Path]
+) -> None:
+    with closing(SkippedRequests(tmp_path, 1)) as skipped:
+        skipped.sync()
+    assert {tmp_path / "skipped.jsonl", tmp_path} <= synced
+
+
+def test_a_file_shorter_than_what_was_written_is_not_filled_with_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"12345")
+    with pytest.raises(StateError, match="5 of the 10 bytes"):
+        cut_back(path, 10)
+    cut_back(path, 3)
+    assert path.read_bytes() == b"123"
 
 
 def test_code_is_not_taken_from_a_folder_that_others_may_write_to(

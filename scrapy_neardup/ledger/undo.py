@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from scrapy_neardup.own_files import refuse_links
+from scrapy_neardup.own_files import refuse_links, sync_new_files
 from scrapy_neardup.urls.key import DEFAULT_RULES, UrlKeyRules, url_key
 
 FILE = "overrides.jsonl"
@@ -53,8 +53,7 @@ def append(path: Path, entries: list[dict[str, str | None]]) -> None:
     with path.open("a", encoding="utf-8") as file:
         # Keep a torn last line apart from what follows.
         file.write(lines if _ends_a_line(path) else "\n" + lines)
-        file.flush()
-        os.fsync(file.fileno())
+    sync_new_files([path], path.parent)
 
 
 def _ends_a_line(path: Path) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scrapy_neardup.errors import InputError
-from scrapy_neardup.own_files import sync_file, sync_folder
+from scrapy_neardup.own_files import sync_new_files
 
 HDFS = "hdfs://"
 S3 = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names
@@ -81,8 +81,7 @@ def sync(files: Any, path: str) -> None:
     from pyarrow.fs import LocalFileSystem
 
     if isinstance(files, LocalFileSystem):
-        sync_file(Path(path))
-        sync_folder(Path(path).parent)
+        sync_new_files([Path(path)], Path(path).parent)
 
 
 def brief(error: Exception) -> str:

@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple
 
 from scrapy_neardup.learn.dry_kinds import group_of
 from scrapy_neardup.learn.url_parts import split
-from scrapy_neardup.own_files import O_NOFOLLOW, aside_name, refuse_links
+from scrapy_neardup.own_files import O_NOFOLLOW, aside_name, refuse_links, sync_folder
 from scrapy_neardup.state.files import O_BINARY, write_atomically
 from scrapy_neardup.state.mac import SKIPPED, own_json, signed_json
 
@@ -276,4 +276,6 @@ def repair(folder: Path, key: int | None) -> Path:
 def _opened(path: Path) -> IO[bytes]:
     refuse_links(path)
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | O_BINARY | O_NOFOLLOW
-    return os.fdopen(os.open(path, flags, 0o600), "a+b")
+    fd = os.open(path, flags, 0o600)
+    sync_folder(path.parent)
+    return os.fdopen(fd, "a+b")

@@ -13,7 +13,12 @@ from typing import Any, BinaryIO, NamedTuple
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.packing import packing_of
 from scrapy_neardup.offline.dedup.record import MIB
-from scrapy_neardup.own_files import refuse_links_below, require_own
+from scrapy_neardup.own_files import (
+    refuse_links_below,
+    require_own,
+    sync_file,
+    sync_folder,
+)
 from scrapy_neardup.state.lock import FolderLock
 
 LOCKED = "Wait for that run, or name another folder with --out"
@@ -224,7 +229,9 @@ def _stored(given: BinaryIO, folder: Path) -> Path:
     with partial.open("wb") as file:
         shutil.copyfileobj(given, file)
     path = folder / f"stdin{_suffix_of(partial)}"
+    sync_file(partial)  # a run that goes on takes it for whole by its name
     partial.replace(path)
+    sync_folder(folder)
     return path
 
 

@@ -11,14 +11,14 @@ from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from scrapy_neardup.errors import InputError
+from scrapy_neardup.errors import InputError, StateError
 from scrapy_neardup.offline.dedup.deciding import Cuts
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.journal import Decided
 from scrapy_neardup.offline.dedup.lines import Surplus
 from scrapy_neardup.offline.dedup.record import MIB, Chunk, Ranges
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
-from scrapy_neardup.own_files import sync_file
+from scrapy_neardup.own_files import sync_new_files
 
 CHECKPOINT_S = 5.0
 PARTITION = re.compile(r"\w[\w.-]*=[^/]*")
@@ -68,7 +68,7 @@ class Writer:
 
     def write(self, workers: Workers, decided: Iterator[Decided], done: Written) -> Iterator[int]:
         """Write what is behind `done`, and remove what is behind it there; the numbers of inputs
-        as their parts are written. Raises InputError, OSError."""
+        as their parts are written. Raises InputError, StateError, OSError."""
         self._remove_later(done)
         written = done
         for part, piece in workers.in_order(self._parts(decided, done), self._work_on):
@@ -87,8 +87,8 @@ class Writer:
         for number in range(done.number, len(self.inputs)):
             path = self._path(number)
             path.parent.mkdir(parents=True, exist_ok=True)
-            if number == done.number and path.is_file() and done.n_bytes:
-                os.truncate(path, done.n_bytes)
+            if number == done.number and done.n_bytes:
+                cut_back(path, done.n_bytes)
             elif number > done.number or not done.n_parts:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
@@ -193,11 +193,21 @@ class Writer:
         """Note how far writing has come, once the disk has it. Not for each file: there may be
         very many small ones."""
         self._close()
-        for path in self._unsynced:
-            sync_file(path)
+        sync_new_files(self._unsynced, self.folder)
         self._unsynced.clear()
         self.note(written)
         self._noted_at = time.monotonic()
+
+
+def cut_back(path: Path, n_bytes: int) -> None:
+    """Leave so many bytes of a file. Raises StateError where there are fewer, OSError."""
+    there = path.stat().st_size if path.is_file() else 0
+    if there < n_bytes:
+        raise StateError(
+            f"{path}: has {there:,} of the {n_bytes:,} bytes that were written; start again with "
+            f"another --out"
+        )
+    os.truncate(path, n_bytes)
 
 
 def changed(source: Input) -> InputError:

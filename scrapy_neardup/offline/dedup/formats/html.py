@@ -10,7 +10,7 @@ from pathlib import Path
 from scrapy_neardup.offline.dedup.columns import Columns
 from scrapy_neardup.offline.dedup.inputs import Input, html_files
 from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Chunk, Damage, Frame, Limits, Page
-from scrapy_neardup.own_files import sync_file
+from scrapy_neardup.own_files import sync_new_files
 
 # What wget and HTTrack call the folder of a host.
 HOST = re.compile(r"([a-z0-9-]+\.)+[a-z]{2,}(:\d+)?", re.IGNORECASE)
@@ -61,10 +61,12 @@ class HtmlFolder:
 
     def write(self, chunk: Chunk, kept: Iterable[bool], is_first: bool, out: Path) -> bytes:
         """Copies the kept files into a folder of that name, under their own names."""
+        copies = []
         for frame, is_kept in zip(self.frames(chunk), kept, strict=True):
             if is_kept:
                 path = out / frame.raw
                 path.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(self.source.path / frame.raw, path)
-                sync_file(path)  # the writer knows the folder only
+                copies.append(path)
+        sync_new_files(copies, out.parent)  # the writer knows the folder only
         return b""
