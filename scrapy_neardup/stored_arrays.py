@@ -133,3 +133,8 @@ def check_starts(what: str, starts: Any, end: int) -> None:
         raise SnapshotError(f"{what}: lists do not reach from 0 to {end}")
     if (starts[..., 1:] < starts[..., :-1]).any():
         raise SnapshotError(f"{what}: a list ends before it starts")
+
+
+def under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays whose names begin with a prefix, without it."""
+    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}

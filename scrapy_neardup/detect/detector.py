@@ -47,7 +47,7 @@ from scrapy_neardup.engines import Engine
 from scrapy_neardup.errors import BrokenInvariant, ScanLimitReached, SnapshotError
 from scrapy_neardup.index import Index
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
-from scrapy_neardup.stored_arrays import check_below, whole
+from scrapy_neardup.stored_arrays import check_below, under, whole
 
 Scope = Literal["site", "all"]
 Admit = Literal["novel", "all"]
@@ -375,21 +375,21 @@ class Detector:
         cls, arrays: dict[str, Any], engine: Engine, index: type[Index], **rules: Any
     ) -> Self:
         """The detector that arrays() described; `rules` are the keywords of the class."""
-        stored = _under("index.", arrays)
+        stored = under("index.", arrays)
         detector = cls(engine, index.from_arrays(stored), **rules)
         if detector.index.bits != engine.spec.bits:
             raise SnapshotError(f"an index of {detector.index.bits} bits for {engine.spec.bits}")
         n_words = detector.pages.sketch_words
-        detector.pages = PageTable.from_arrays(_under("pages.", arrays))
+        detector.pages = PageTable.from_arrays(under("pages.", arrays))
         if detector.pages.sketch_words != n_words:
             raise SnapshotError(f"sketches of {detector.pages.sketch_words} words, not {n_words}")
         for name in stored.keys() & {"ids", "live_ids"}:  # of our indexes, not of others
             check_below(f"index, {name}", whole(stored[name]), detector.pages.n_rows)
-        titles = _under("titles.", arrays)
+        titles = under("titles.", arrays)
         detector._titles = TitleIndex.from_arrays(titles, detector.pages.n_rows)
-        learnt, max_bytes = _under("templates.", arrays), detector.templates.max_bytes
+        learnt, max_bytes = under("templates.", arrays), detector.templates.max_bytes
         detector.templates = HostTemplates.from_arrays(learnt, max_bytes)
-        detector.echoes = VisitEchoes.from_arrays(_under("echoes.", arrays))
+        detector.echoes = VisitEchoes.from_arrays(under("echoes.", arrays))
         return detector
 
     def check(self) -> None:
@@ -609,7 +609,3 @@ class Detector:
 def encoded(lines: list[str]) -> bytes:
     """Lines as UTF-8."""
     return "\n".join(lines).encode("utf-8", "surrogatepass") if lines else b""
-
-
-def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}

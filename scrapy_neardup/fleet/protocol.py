@@ -350,3 +350,8 @@ def _marked(answer: int) -> bool:
 
 def _status(answer: bytes | None) -> str | None:
     return None if answer is None else {b"k": "kept", b"u": "undecided"}[answer]
+
+
+def pairs_of(answer: list[bytes]) -> dict[bytes, bytes]:
+    """The fields of a hash, as a script gives them: each name with its value behind it."""
+    return dict(zip(answer[::2], answer[1::2], strict=True))

@@ -24,7 +24,7 @@ from scrapy_neardup.fleet import unlinked_scripts as scripts
 from scrapy_neardup.fleet.change_log import ChangeLog, run_key
 from scrapy_neardup.fleet.futures import answer_of
 from scrapy_neardup.fleet.link import Link
-from scrapy_neardup.fleet.protocol import Call, shard_of_site, shards_of, visits_key
+from scrapy_neardup.fleet.protocol import Call, pairs_of, shard_of_site, shards_of, visits_key
 from scrapy_neardup.fleet.visit_records import HEAD_BYTES, Reader, pack, unpack
 from scrapy_neardup.fleet.visit_scripts import LOG_MS, WHOLE
 from scrapy_neardup.sqlite_files import is_count
@@ -218,13 +218,13 @@ class Unlinked:
         checks: whether to look if it does.
         """
         run = self._run
-        floor = _floor(await self._ask(WHOLE, run.starts, (), _pairs), run.number)
+        floor = _floor(await self._ask(WHOLE, run.starts, (), pairs_of), run.number)
         if floor is None:
             return {}
         bounds = f"{floor + 0.5:.1f}", run.number
         if checks and await self._is_outage(bounds):
             return None
-        self._readers = _readers(await self._ask(WHOLE, run.readers, (), _pairs))
+        self._readers = _readers(await self._ask(WHOLE, run.readers, (), pairs_of))
         counts: defaultdict[Status, int] = defaultdict(int)
         for shard in shards_of(run.prefix):
             await self._mark_in(shard, bounds, counts)
@@ -370,12 +370,8 @@ def _chunks(keys: list[bytes]) -> Iterator[list[bytes]]:
     return (keys[at : at + MAX_KEYS] for at in range(0, len(keys), MAX_KEYS))
 
 
-def _pairs(answer: list[bytes]) -> dict[bytes, bytes]:
-    return dict(zip(answer[::2], answer[1::2], strict=True))
-
-
 def _told(answer: list[bytes]) -> dict[bytes, dict[str, int]]:
-    found = {worker: json.loads(told) for worker, told in _pairs(answer).items()}
+    found = {worker: json.loads(told) for worker, told in pairs_of(answer).items()}
     for numbers in found.values():
         for n in numbers.values():
             _count(n)
@@ -383,7 +379,7 @@ def _told(answer: list[bytes]) -> dict[bytes, dict[str, int]]:
 
 
 def _rows(answer: Iterable[list[bytes]]) -> list[tuple[bytes, dict[bytes, bytes]]]:
-    return [(bytes(page), _pairs(fields)) for page, *fields in answer]
+    return [(bytes(page), pairs_of(fields)) for page, *fields in answer]
 
 
 def _urls(answer: list[bytes]) -> list[str]:

@@ -27,7 +27,7 @@ from scrapy_neardup.fleet import visit_scripts as scripts
 from scrapy_neardup.fleet.change_log import REVERTED, ChangeLog, run_key
 from scrapy_neardup.fleet.futures import answer_of, pause
 from scrapy_neardup.fleet.link import Link, Unanswered
-from scrapy_neardup.fleet.protocol import Call, visits_key
+from scrapy_neardup.fleet.protocol import Call, pairs_of, visits_key
 from scrapy_neardup.fleet.unlinked import LinkTeller, Run, Unlinked
 from scrapy_neardup.fleet.visit_records import (
     HEAD_BYTES,
@@ -525,7 +525,7 @@ class SharedVisits(Visits):
 
     def learnt(self) -> list[bytes]:
         """What the workers learnt in earlier runs, and this one."""
-        stored = self._whole(self._noise_key, _pairs)
+        stored = self._whole(self._noise_key, pairs_of)
         return super().learnt() + self._own_learnt([_inflated(one) for one in stored.values()])
 
     def _whole(self, key: str, read: Callable[[list[bytes]], dict[bytes, T]]) -> dict[bytes, T]:
@@ -577,12 +577,8 @@ def _answer(answer: list[Any]) -> Answer:
     return Answer(bool(is_done), record, unpack_hint(hint), found[0], found[1:])
 
 
-def _pairs(answer: list[bytes]) -> dict[bytes, bytes]:
-    return dict(zip(answer[::2], answer[1::2], strict=True))
-
-
 def _servers(answer: list[bytes]) -> dict[bytes, Server]:
-    pairs = ((host, value.split()) for host, value in _pairs(answer).items())
+    pairs = ((host, value.split()) for host, value in pairs_of(answer).items())
     found = {host: Server(int(refuted), int(wrong)) for host, (refuted, wrong) in pairs}
     if not all(map(is_count, chain.from_iterable(found.values()))):
         raise ValueError("a host of more pages than can be counted")
@@ -591,7 +587,7 @@ def _servers(answer: list[bytes]) -> dict[bytes, Server]:
 
 def _sums(answer: list[bytes]) -> dict[bytes, Sums]:
     found = {}
-    for name, packed in _pairs(answer).items():
+    for name, packed in pairs_of(answer).items():
         n, n_of_them, rest = struct.unpack(">ddd", packed)
         is_sum = all(map(math.isfinite, (n, n_of_them, rest))) and rest >= 0
         if is_sum and is_count(int(n)) and is_count(int(n_of_them)):  # as files hold

@@ -465,6 +465,7 @@ class FleetWorker:
 
     def drop(self, page_id: int) -> None:
         """No item of a page left the pipelines, or it had none."""
+        self._others.discard(page_id)
         if page := self._ours.pop(page_id, None):
             self._link.tell(self._questions.forget(page))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,12 +9,12 @@ import pyarrow as pa
 from scrapy_neardup.detect.facts import REASONS
 from scrapy_neardup.detect.near import ORDER
 from scrapy_neardup.spark.cells import CHECK_WORDS
+from scrapy_neardup.spark.columns import Batches
 from scrapy_neardup.spark.components import connected_components
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Batches = Iterator[pa.RecordBatch]
 
 NEAR = (
     "first_n long, original_n long, distance long, sketch_distance long, similarity double, "

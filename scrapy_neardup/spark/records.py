@@ -18,9 +18,10 @@ from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records
 from scrapy_neardup.offline.dedup.formats.rows import distinct
 from scrapy_neardup.offline.dedup.inputs import Input, find_inputs
-from scrapy_neardup.offline.dedup.reading import content_of
+from scrapy_neardup.offline.dedup.reading import said_by
 from scrapy_neardup.offline.dedup.record import Damage, Page
 from scrapy_neardup.offline.file_systems import file_system
+from scrapy_neardup.spark.columns import Batches
 from scrapy_neardup.spark.file_parts import PART_BYTES, parts
 from scrapy_neardup.spark.signatures import MARKUP
 from scrapy_neardup.spark.storage import inputs_at, local_copy
@@ -28,7 +29,6 @@ from scrapy_neardup.spark.storage import inputs_at, local_copy
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Batches = Iterator[pa.RecordBatch]
 
 FILES = "store string, path string, kind string, packing string, name string, start long, size long"
 ROWS = f"url string, text string, markup {MARKUP}, damage string, record string"
@@ -114,7 +114,7 @@ def row_of(record: Page | Damage, place: str, scope: Scope) -> Row:
     if not record.has_site and scope == "site":
         return distinct(record.url) or place, None, None, None, place
     try:
-        said = record.text if record.body is None else content_of(record)
+        said = said_by(record)
         page = PageContent(said) if isinstance(said, str) else said
         markup = None if page is None else markup_of(page)
     except Exception:
@@ -124,7 +124,7 @@ def row_of(record: Page | Damage, place: str, scope: Scope) -> Row:
 
 def markup_of(page: PageContent) -> dict[str, Any]:
     """What a page says outside its text, as MARKUP; attributes only if its words are few."""
-    is_short = normalise(page.text).count(b" ") < FEW_WORDS
+    is_short = len(normalise(page.text).split()) < FEW_WORDS
     return {
         "heads": [*map(distinct, page.heads)],
         "data": [*map(distinct, page.data)],

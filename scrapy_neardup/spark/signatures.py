@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.engines import FingerprintSpec, load_engine
 from scrapy_neardup.errors import OverBudget
 from scrapy_neardup.index.scan import ScanIndex
+from scrapy_neardup.spark.columns import Batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 # measured at the earlier one's level, which for near pages is at most one step away.
 BESIDE = (-1, 1)
 
-Batches = Iterator[pa.RecordBatch]
 
 # What a page says outside its text, as crawl/page_data.py finds it.
 MARKUP = (

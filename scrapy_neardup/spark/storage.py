@@ -17,12 +17,12 @@ import pyarrow.parquet
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.inputs import HTML_SUFFIXES, Input, known, of_file
 from scrapy_neardup.offline.file_systems import file_system, naming, shown, sync
+from scrapy_neardup.spark.columns import Batches
 from scrapy_neardup.spark.file_parts import copy_part
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Batches = Iterator[pa.RecordBatch]
 COPIED_AT_ONCE = 1 << 20  # bytes
 ON_DISKS_ONLY = (".wacz", *HTML_SUFFIXES)  # are read in several places, or are many small files
 

@@ -31,9 +31,9 @@ from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Fsync, JournalRecord
 from scrapy_neardup.state.secret import new_key
 from scrapy_neardup.state.store import Store
-from scrapy_neardup.stored_arrays import check_arrays, is_frozen
+from scrapy_neardup.stored_arrays import check_arrays, is_frozen, under
 from scrapy_neardup.urls.filters import UrlFilter
-from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter, under
+from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
 
 logger = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from scrapy_neardup.state import records
 from scrapy_neardup.state.recovery import read_folder
 from scrapy_neardup.state.secret import kept_key
 from scrapy_neardup.state.snapshot import Array, open_snapshot
+from scrapy_neardup.stored_arrays import under
 
 SNAPSHOT = "detector.snapshot"
 
@@ -80,9 +81,7 @@ def reference_detector(folder: Path | str, settings: NearDupSettings, key: int) 
 def _of_snapshot(arrays: dict[str, Array], settings: NearDupSettings, key: int) -> Detector:
     if not arrays:
         return make_detector(settings, key)
-    prefix = "detector."
-    own = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
-    detector = restored_detector(settings, key, own)
+    detector = restored_detector(settings, key, under("detector.", arrays))
     for page_id in arrays["unkept"].tolist():
         detector.forget(page_id)
     return detector

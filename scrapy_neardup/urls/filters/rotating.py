@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scrapy_neardup.errors import SnapshotError
-from scrapy_neardup.stored_arrays import check_arrays
+from scrapy_neardup.stored_arrays import check_arrays, under
 from scrapy_neardup.urls.filters import UrlFilter
 
 N_GENERATIONS = 8
@@ -143,8 +143,3 @@ class RotatingUrlFilter:
             Generation(start, from_arrays(under(f"{number}.", arrays)))
             for number, start in enumerate(arrays["starts"].tolist())
         ]
-
-
-def under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays whose names begin with a prefix, without it."""
-    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
