@@ -7,13 +7,13 @@ import random
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.http import Response
 
 from scrapy_neardup.crawl.session import CrawlSession
@@ -106,6 +106,42 @@ def test_a_queue_that_an_older_job_left_is_taken_over(mock_site: MockSite, tmp_p
     assert not set(first) & {path for path in rest if "/leaf/" in path}
     files = [path for path in (tmp_path / "requests.queue").rglob("*") if path.is_file()]
     assert [path.name for path in files] == ["active.json"]
+
+
+class WithoutHosts(Spider):
+    """Asks for a page, and for documents that are in their URLs."""
+
+    name = "without_hosts"
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.seed)
+        for number in range(20):
+            yield Request(f"data:,words{number}", callback=self.parse_document)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield Request(f"{response.url}?again")
+
+    def parse_document(self, response: Response) -> Iterator[Any]:
+        yield {"words": response.text}
+        yield Request(f"{response.url}-more", callback=self.parse_document_found)
+
+    def parse_document_found(self, response: Response) -> Iterator[Any]:
+        yield {"words": response.text}
+
+
+@pytest.mark.parametrize("first", [{}, SCRAPYS], ids=["ours", "scrapys"])
+def test_requests_without_a_host_go_on(
+    mock_site: MockSite, tmp_path: Path, first: dict[str, Any]
+) -> None:
+    """Scrapy has them in a slot whose name is empty."""
+    where = {"JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 2}
+    stopped = where | first | {"CLOSESPIDER_ITEMCOUNT": 9}
+    seed = mock_site.url("/page/1")
+    items = crawl(WithoutHosts, stopped, seed=seed).items
+    for _ in range(3):
+        items += crawl(WithoutHosts, where, seed=seed).items
+    expected = {f"words{number}{more}" for number in range(20) for more in ("", "-more")}
+    assert {item["words"] for item in items if "words" in item} == expected
 
 
 def test_a_queue_of_an_older_job_that_cannot_be_read_is_found_again(

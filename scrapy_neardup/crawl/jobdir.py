@@ -183,16 +183,19 @@ def take_over_queue(frontier: Frontier, crawler: Crawler, crashed: bool) -> bool
 def queue_files(folder: Path) -> Iterator[tuple[str, str]]:
     """Where Scrapy has queues after a clean stop: path in the folder, and downloader slot."""
     active = json.loads((folder / ACTIVE).read_bytes())
-    if not isinstance(active, dict):
-        active = {"": active}
-    for slot, priorities in active.items():
-        below = f"{_path_safe(slot)}/" if slot else ""
+    if isinstance(active, dict):
+        by_folder = [(f"{_path_safe(slot)}/", slot, found) for slot, found in active.items()]
+    else:
+        by_folder = [("", "", active)]
+    for folder_name, slot, priorities in by_folder:
         for priority in priorities:
-            yield from ((f"{below}{priority}{kind}", slot) for kind in ("", "s"))
+            yield from ((f"{folder_name}{priority}{kind}", slot) for kind in ("", "s"))
 
 
 def copy_queue(path: Path, frontier: Frontier, name: str, slot: str) -> None:
-    """Copy a queue file's requests. Raises DamagedQueue, OSError."""
+    """Copy a queue file's requests. Raises DamagedQueue, OSError; StateError where the frontier
+    cannot take them: then the queue stays, and no crawl starts that would not have them.
+    """
     queue = frontier.queue(name, newest_first=True)
     for n_copied, request in enumerate(read_queue(path), 1):
         queue.push(request, slot)
@@ -210,11 +213,13 @@ def write_active(frontier: Frontier, crawler: Crawler) -> None:
     Raises SettingsError where requests wait in queues of another SCHEDULER_PRIORITY_QUEUE.
     """
     by_slot: defaultdict[str, set[int]] = defaultdict(set)
+    by_slots = priorities_of(crawler) is DownloaderAwarePriorityQueue
+    found = {by_slots}
     for name, slot in frontier.names():
         folder, _, last = name.rpartition("/")
-        by_slot[slot if folder else ""].add(int(last.removesuffix("s")))
-    by_slots = priorities_of(crawler) is DownloaderAwarePriorityQueue
-    if by_slot and by_slots is ("" in by_slot):
+        found.add(bool(folder))  # not slot: that of a request without a host is ""
+        by_slot[slot].add(int(last.removesuffix("s")))
+    if len(found) > 1:
         raise SettingsError(
             f"the requests in {frontier.path} were queued under another SCHEDULER_PRIORITY_QUEUE: "
             f"go on with that one, or set another JOBDIR"
