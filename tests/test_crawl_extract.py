@@ -246,10 +246,37 @@ def test_bytes_that_are_no_text_in_the_encoding_of_a_page_are_data() -> None:
     [
         (f"menu {prose('a page', 100)} footer", True),
         (f"a title\nmenu {prose('a page', 100)}\nfoot er, hidden", True),
+        (f"elsewhere\nmenu {prose('a page', 100)}\nfooter", False),
+        (f"menu {prose('a page', 100)}\nfooter, elsewhere", False),
         (prose("a page", 100), False),
         (f"menu {prose('a page', 99)} footer", False),
         ("", False),
     ],
 )
 def test_a_text_is_the_whole_page_if_it_has_all_that_is_shown(text: str, is_whole: bool) -> None:
-    assert extract.is_whole(text, f"menu\n{prose('a page', 100)}\nfooter") == is_whole
+    head = "<html><head><title>a title</title></head>"
+    body = f"<body>menu<p>{prose('a page', 100)}<p>footer<script>, hidden</script></body></html>"
+    response = HtmlResponse("http://a.example/", body=f"{head}{body}".encode())
+    assert extract.is_whole(text, extract.shown_by(response)) == is_whole
+
+
+def data_of(markup: str) -> list[str]:
+    content = extract.page_content(HtmlResponse("http://a.example/", body=markup.encode()))
+    assert isinstance(content, PageContent)
+    return content.data
+
+
+def test_what_stands_behind_the_end_of_a_page_is_data() -> None:
+    whole = "<html><body><p>words</p></body></html>"
+    assert data_of(f"{whole}\n<div>Lot 3 is <b>sold</b></div>") == ["behind the end Lot 3 is sold"]
+    assert data_of(f"{whole}{whole.replace('words', 'others')}") == ["behind the end others"]
+    assert data_of(f"{whole.upper()}others") == ["behind the end others"]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "<!-- made in 0.3 s -->\n", "<script>t = 0.3</script>"])
+def test_what_nobody_sees_behind_the_end_of_a_page_is_no_data(end: str) -> None:
+    assert data_of(f"<html><body><p>words</p></body></html>{end}") == []
+
+
+def test_an_end_tag_in_a_script_ends_no_page() -> None:
+    assert data_of("<body><script>a = '<b></html>';</script><p>words</p></body></html>") == []

@@ -95,13 +95,15 @@ TEXT = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(200)
         (TEXT, TEXT.replace("wordbb", "another"), 2),
         (TEXT, f"{TEXT} for 19 euros", 2),
         (f"{PAGE} {TEXT}", f"{NEAR} {TEXT}", 1),
-        (f"{PAGE} {TEXT}", f"a title\n{NEAR} {TEXT}", 1),
+        (f"{PAGE} {TEXT}", f"wordaa\n{NEAR} {TEXT}", 1),
+        (f"from a list\n{PAGE} {TEXT}", f"from a catalogue\n{NEAR} {TEXT}", 2),
         (f"{PAGE} {TEXT}", f"{NEAR} {TEXT[::-1]}", 2),
         (f"{PAGE} {TEXT}", f"{NEAR} {TEXT} for 19 euros", 2),
     ],
     ids=[
         *("a part", "a part in which a word differs", "a part and a price", "all of the pages"),
-        *("all and a title", "half of the page", "all and a price"),
+        *("all and a part of it again", "all and what another page said"),
+        *("half of the page", "all and a price"),
     ],
 )
 def test_long_text_is_compared_as_pages_are_if_it_is_all_of_them(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from lxml import etree
 from scrapy.http import HtmlResponse, JsonResponse, Response, TextResponse, XmlResponse
@@ -43,6 +43,10 @@ XML_GUARD = re.compile(
 UNDECODED = "\ufffd"
 ASCII = re.compile(rb"[\x00-\x7f]+")
 
+END_TAGS = ("</html", "</HTML")
+END_TAG = re.compile(r"</html\s*+>", re.IGNORECASE)
+SCRIPT = re.compile(r"<(/?)script\b", re.IGNORECASE)
+
 MARKUP = '<a b="c">'  # what is looked for in bytes
 
 Extractor = Callable[[Response], PageContent | str | None]
@@ -65,8 +69,34 @@ def page_content(response: Response) -> PageContent | str | None:
     heads, lines, details, unread_chars = page_data(root, url, _ascii_body(response))
     if UNDECODED in response.text:
         lines.append(f"undecoded {ASCII.sub(b' ', response.body).decode('latin-1')}")
+    lines += _behind_end(response)
     attributes = partial(attribute_lines, root, url)
     return PageContent(text, heads, lines, details, attributes, unread_chars)
+
+
+def _behind_end(response: HtmlResponse) -> list[str]:
+    """What HTML says behind its end tag, as data: browsers show it, libxml2 reads no further."""
+    text, at = response.text, 0
+    while (at := _next_end(text, at)) >= 0:
+        rest = text[at:]
+        if not (script := SCRIPT.search(rest)) or not script[1]:  # else it is in a script
+            break
+    else:
+        return []
+    _, _, rest = rest.partition(">")
+    if not rest.strip():
+        return []
+    body = END_TAG.sub(" ", rest).encode("utf-8", "replace")
+    root = _tree_of(body)
+    heads, lines, _, _ = page_data(root, response.url, body)
+    said = [kernels.markup.visible_text(root), *heads, *lines]
+    return [f"behind the end {squeezed(one)}" for one in said if one.strip()]
+
+
+def _next_end(text: str, at: int) -> int:
+    """Where the next end tag of a page is, as servers write it; -1 if there is none."""
+    found = [place for tag in END_TAGS if (place := text.find(tag, at + 1)) >= 0]
+    return min(found, default=-1)
 
 
 def _ascii_body(response: HtmlResponse) -> bytes:
@@ -154,6 +184,10 @@ def _parsed(response: HtmlResponse | XmlResponse) -> etree._Element:
         n_markup = body.count(b"<") + n_attributes
         if n_markup > MAX_MARKUP:
             raise OverBudget(f"{n_markup} tags and attributes, at most {MAX_MARKUP}")
+    return _tree_of(body)
+
+
+def _tree_of(body: bytes) -> etree._Element:
     parser = etree.HTMLParser(
         recover=True,
         encoding="utf8",
@@ -166,10 +200,30 @@ def _parsed(response: HtmlResponse | XmlResponse) -> etree._Element:
     return etree.fromstring(b"<html/>", parser) if root is None else root
 
 
-def is_whole(text: str, shown: str) -> bool:
-    """Whether a text holds all of a page's visible text, whitespace apart."""
-    bare = "".join(shown.split())
-    return bool(bare) and bare in "".join(text.split())
+class Shown(NamedTuple):
+    """The texts of a page without whitespace: what is visible, and all that its markup has."""
+
+    visible: str
+    all: str
+
+
+def shown_by(response: Response) -> Shown:
+    """What is visible of a page, and the text of all its elements, titles and scripts too."""
+    visible = "".join((visible_text(response) or "").split())
+    if not isinstance(response, (HtmlResponse, XmlResponse)) or not response.body:
+        return Shown(visible, visible)
+    return Shown(visible, "".join("".join(_tree(response).itertext()).split()))
+
+
+def is_whole(text: str, shown: Shown) -> bool:
+    """Whether a text holds all that is visible of a page, and what else it has is the page's, too.
+
+    Whitespace does not count.
+    """
+    if not shown.visible:
+        return False
+    before, found, behind = "".join(text.split()).partition(shown.visible)
+    return bool(found) and before in shown.all and behind in shown.all
 
 
 def visible_text_of_html(html: str) -> str:

@@ -13,7 +13,7 @@ from scrapy.http import HtmlResponse
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.counts import Counts
-from scrapy_neardup.crawl.extract import is_whole, visible_text
+from scrapy_neardup.crawl.extract import is_whole, shown_by
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.item_data import ItemData, Visit, fields_apart, is_long, item_data
 from scrapy_neardup.crawl.items import CrawledPage, OfferedItem
@@ -191,14 +191,14 @@ class ItemJudge:
         return item._replace(sketch=reading.signatures.sketch)
 
     def _is_all_shown(self, text: str, page: CrawledPage) -> bool:
-        """Whether a long text of an item is all that its page shows.
+        """Whether a long text of an item is all that its page shows, and nothing from elsewhere.
 
         Such a text was compared with the page. Of one that the spider has chosen from the page, or
         has from elsewhere, any word may be what matters.
         """
         if page.shown is None:
             # A copy: the spider may be using the tree of the response.
-            page.shown = visible_text(page.response.replace()) or ""
+            page.shown = shown_by(page.response.replace())
         return is_whole(text, page.shown)
 
     def _is_known(self, item: KeptItem, within: int) -> bool:

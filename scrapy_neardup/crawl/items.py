@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from scrapy.http import Response
 
 from scrapy_neardup.crawl.body_cache import Body
+from scrapy_neardup.crawl.extract import Shown
 from scrapy_neardup.crawl.item_data import Visit
 from scrapy_neardup.crawl.visit_comparison import Revisit
 from scrapy_neardup.detect.content import PageContent
@@ -47,7 +48,7 @@ class CrawledPage:
     n_new_links: int = 0  # of those, to URLs that nobody knew (NEARDUP_REVISIT)
     new_links: dict[bytes, str] = field(default_factory=dict)  # of which a fleet is to be asked
     text: str = ""  # where texts are recorded
-    shown: str | None = None  # its visible text, where an item may hold all of it
+    shown: Shown | None = None  # its texts, where an item may hold all of it
     # Of pages whose text repeats none: what they say, in words and line by line.
     words: bytes = b""
     blocks: Blocks | None = None
