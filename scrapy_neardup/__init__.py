@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scrapy_neardup.addon import NearDupAddon
     from scrapy_neardup.crawl.extract import visible_text, visible_text_of_html
+    from scrapy_neardup.crawl.seen_urls import UrlAlreadyFetched
     from scrapy_neardup.crawl.url_skipping import RequestSkipped
     from scrapy_neardup.detect.decision import Decision
     from scrapy_neardup.detect.detector import Detector
     from scrapy_neardup.detect.text import normalise
-    from scrapy_neardup.downloadermiddleware import SeenUrlMiddleware, UrlAlreadyFetched
+    from scrapy_neardup.downloadermiddleware import SeenUrlMiddleware
     from scrapy_neardup.dupefilter import LayeredBloomDupeFilter
     from scrapy_neardup.engines import Engine, FingerprintSpec, load_engine
     from scrapy_neardup.engines.topsig import TermTable, TopSig
@@ -43,7 +44,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "NearDupAddon": "addon",
     "SeenUrlMiddleware": "downloadermiddleware",
-    "UrlAlreadyFetched": "downloadermiddleware",
+    "UrlAlreadyFetched": "crawl.seen_urls",
     "RequestSkipped": "crawl.url_skipping",
     "NearDuplicateSpiderMiddleware": "spidermiddleware",
     "NearDuplicatePipeline": "pipeline",

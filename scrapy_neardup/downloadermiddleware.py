@@ -14,16 +14,10 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl.conditional import ASKED
 from scrapy_neardup.crawl.recrawl import Recrawl
 from scrapy_neardup.crawl.request_tracker import is_of_spider, is_only_leased
+from scrapy_neardup.crawl.seen_urls import UrlAlreadyFetched
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.crawl.unread_pages import NOT_DUE, NOT_MODIFIED
 from scrapy_neardup.crawl.url_skipping import RequestSkipped
-
-
-class UrlAlreadyFetched(IgnoreRequest):
-    """The URL of a request was fetched before: in this run or, with a state folder, earlier."""
-
-    def __init__(self, request: Request) -> None:
-        super().__init__(f"already fetched: {request.url}")
 
 
 class StaleRequest(IgnoreRequest):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from crawls import PagesSpider, crawl, crawl_requests
-from mock_site import MockSite
+from mock_site import MockSite, page, prose
 from scrapy import Request, Spider
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.http import FormRequest, Response
@@ -65,7 +65,10 @@ def test_session_ids_and_tracking_do_not_make_a_new_url(mock_site: MockSite) -> 
     assert outcome.urls == [mock_site.url("/page/1")]
 
 
-def test_the_errback_hears_why(mock_site: MockSite) -> None:
+def test_the_errback_hears_only_if_the_request_carries_something(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    """A link checker takes each call for a broken link; who builds an item has to put it out."""
     heard: list[Any] = []
 
     class Listening(PagesSpider):
@@ -73,12 +76,54 @@ def test_the_errback_hears_why(mock_site: MockSite) -> None:
             heard.append(failure.value)
 
         def parse_seed(self, response: Response) -> Iterator[Any]:
-            yield Request(mock_site.url("/page/1"), errback=self.failed, priority=1)
-            yield Request(mock_site.url("/page/1?utm_id=1"), errback=self.failed)
+            for n, arguments in ((1, {}), (2, {"book": "Emma"})):
+                for query in ("", "?utm_id=1"):
+                    yield Request(
+                        mock_site.url(f"/page/{n}{query}"),
+                        errback=self.failed,
+                        cb_kwargs=arguments,
+                        priority=not query,
+                    )
 
-    crawl(Listening, seed=mock_site.url("/page/seed"))
-    assert [type(e).__name__ for e in heard] == ["UrlAlreadyFetched"]
-    assert mock_site.url("/page/1?utm_id=1") in str(heard[0])
+        def parse(self, response: Response, book: str = "") -> Iterator[Any]:
+            yield {"url": response.url, "book": book}
+
+    settings = {"NEARDUP_STATE_DIR": str(tmp_path)}
+    for _ in range(2):
+        crawl(Listening, settings, seed=mock_site.url("/page/seed"))
+    assert {type(e).__name__ for e in heard} == {"UrlAlreadyFetched"}
+    assert [str(e).rpartition("/")[2] for e in heard] == ["2", "2?utm_id=1"]
+
+
+class Books(PagesSpider):
+    """Puts each book out with its author, whose page has another session id in each link."""
+
+    def parse_seed(self, response: Response) -> Iterator[Any]:
+        for n in range(3):
+            yield response.follow(
+                f"/page/author?sid={n}123456789abcdef0123456789abcdef",
+                self.author,
+                cb_kwargs={"book": n},
+            )
+
+    def author(self, response: Response, book: int) -> Iterator[Any]:
+        yield {"url": response.url, "book": book}
+
+
+@pytest.mark.parametrize(
+    "where", [[], ["JOBDIR"], ["NEARDUP_STATE_DIR"], ["JOBDIR", "NEARDUP_STATE_DIR"]]
+)
+def test_an_item_under_way_is_put_out_though_its_last_page_was_read_by_another_url(
+    mock_site: MockSite, tmp_path: Path, where: list[str]
+) -> None:
+    for n in range(3):
+        mock_site.add(f"/page/author?sid={n}123456789abcdef0123456789abcdef", page(prose("author")))
+    settings = {name: str(tmp_path / name) for name in where}
+    outcome = crawl(Books, settings, seed=mock_site.url("/page/seed"))
+    assert sorted(item["book"] for item in outcome.items) == [0, 1, 2]
+    assert outcome.stat("urls/exempt/item") == 2
+    again = crawl(Books, settings, seed=mock_site.url("/page/seed"))
+    assert len(again.items) == (0 if where else 3)
 
 
 def test_a_retried_request_is_delivered(mock_site: MockSite) -> None:

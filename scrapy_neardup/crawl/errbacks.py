@@ -22,6 +22,8 @@ from scrapy_neardup.crawl.request_tracker import (
     is_of_spider,
     is_only_leased,
 )
+from scrapy_neardup.crawl.seen_urls import UrlAlreadyFetched
+from scrapy_neardup.crawl.start_urls import carries_nothing
 
 Call = Callable[[Response | Failure, Request], Awaitable[Any]]
 
@@ -65,9 +67,15 @@ class Errbacks:
         return call_spider_async
 
     async def _called(self, call: Call, failure: Failure, request: Request) -> AsyncIterator[Any]:
-        """Call the errback; what it yields. Raises what it raises, or the failure itself."""
+        """Call the errback; what it yields. Raises what it raises, or the failure itself.
+
+        It is not called for a link whose URL was fetched before: that is no failure, and of links
+        that Scrapy filters no errback hears. Where the request carries something, the errback may
+        have to put out an item that would be lost with it.
+        """
         is_dropped = isinstance(failure.value, IgnoreRequest)
-        if request.errback is None:
+        is_repeated = isinstance(failure.value, UrlAlreadyFetched) and carries_nothing(request)
+        if request.errback is None or is_repeated:
             if is_dropped:
                 self._requests.ended(request)
             failure.raiseException()

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy.crawler import Crawler
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
@@ -18,6 +19,7 @@ from scrapy.utils.misc import load_object
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.jobdir import is_of_job, state_folder
 from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
 from scrapy_neardup.crawl.request_tracker import (
@@ -26,7 +28,7 @@ from scrapy_neardup.crawl.request_tracker import (
     had_dont_filter,
     is_of_spider,
 )
-from scrapy_neardup.crawl.start_urls import StartUrls
+from scrapy_neardup.crawl.start_urls import StartUrls, carries_nothing
 from scrapy_neardup.crawl.url_skipping import UrlSkipping
 from scrapy_neardup.factory import make_queued_urls, make_rules
 from scrapy_neardup.settings import NearDupSettings
@@ -34,7 +36,7 @@ from scrapy_neardup.state import State
 from scrapy_neardup.state.visit import PageKey, key_of
 from scrapy_neardup.state.visits import Visits
 from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
-from scrapy_neardup.urls.key import MAX_URL, request_key
+from scrapy_neardup.urls.key import MAX_URL, request_key, with_all_arguments
 from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
 
 if TYPE_CHECKING:
@@ -43,11 +45,19 @@ if TYPE_CHECKING:
 Name = Callable[[Request], bytes | None]
 
 NOT_MADE = b""  # no key is empty
+CARRYING, READ_NOW = b"\0", b"\1"  # before keys in the filter of queued URLs; none begins so
 
 # What a URL is new in, by the first layer of the filter that had not seen it.
 NOVELTY = {1: stats.URLS_NEW_HOST, 2: stats.URLS_NEW_DIRECTORY}
 
 AHEAD_S = 2.0  # for which an answer counts: another worker may fetch the URL meanwhile
+
+
+class UrlAlreadyFetched(IgnoreRequest):
+    """The URL of a request was fetched before: in this run or, with a state folder, earlier."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(f"already fetched: {request.url}")
 
 
 class SeenUrls:
@@ -79,6 +89,9 @@ class SeenUrls:
     ) -> None:
         """visits: which URLs this run has read, where what earlier ones did is to be read again."""
         self._rules = make_rules(settings)
+        self._as_scrapy = with_all_arguments(self._rules)
+        folder = state_folder(settings, crawler)
+        self._knows_others = folder is not None and not is_of_job(folder, crawler)
         self._visits = visits
         self._shares_visits = visits is not None and visits.is_shared
         self._fingerprinter = own_fingerprinter(crawler.request_fingerprinter)
@@ -134,6 +147,9 @@ class SeenUrls:
             return self._is_let_pass(request)
         key = self.key(request)
         if key is not None and self._knows(request, key):
+            if self._may_carry_an_item(request, key):
+                self._count(stats.URLS_EXEMPT.format("item"))
+                return self._is_let_pass(request)
             return self._is_dropped(request)
         if key is not None and (skipped := self._skipping.reason_to_skip(request, key)):
             raise skipped
@@ -220,11 +236,15 @@ class SeenUrls:
         if key is None or self._returns_to_its_chain(request):
             return False
         if self._attempt("filter", self._was_queued, key):
+            if self._is_queued_again(request, key):
+                return False
             self._count(stats.URLS_FILTERED)
             return True
         if self._exemption(request) is not None or self._recorder.wants(request.url):
             return False  # counted when the request is about to be downloaded
         if not self._knows(request, key):
+            return False
+        if self._is_queued_again(request, key):
             return False
         self._count(stats.URLS_ASKED)
         return self._is_dropped(request)
@@ -241,6 +261,36 @@ class SeenUrls:
         if self._forgets and key in self._queued:
             return True
         return self._queued.add(key) == 0
+
+    def _is_queued_again(self, request: Request, key: bytes) -> bool:
+        """Whether a request is to be queued for an item that it may carry: once for each URL."""
+        name = self._name_as_scrapy(request, key)
+        if name is None or (self.seen(key) and not self._is_of_this_run(key)):
+            return False
+        return bool(self._attempt("filter", self._queued.add, name))
+
+    def _may_carry_an_item(self, request: Request, key: bytes) -> bool:
+        """Whether an item may be under way in a request for a page that this run has by another
+        URL: it would be lost with the request.
+
+        To Scrapy, session ids and tracking arguments are parts of the URL: it makes the request.
+        """
+        return self._name_as_scrapy(request, key) is not None and self._is_of_this_run(key)
+
+    def _is_of_this_run(self, key: bytes) -> bool:
+        """Whether a known page was read in this run, or in this job, and not by other crawls."""
+        if not self._knows_others or key in self._starts.known:
+            return True
+        if key in self._under_way or key in self._undelivered:
+            return True
+        return bool(self._attempt("filter", self._queued.__contains__, READ_NOW + key))
+
+    def _name_as_scrapy(self, request: Request, key: bytes) -> bytes | None:
+        """What a request that carries something has for a key under Scrapy's rules, if another."""
+        if carries_nothing(request):
+            return None
+        name = request_key(request, self._as_scrapy, self._fingerprinter)
+        return None if name == key else CARRYING + name
 
     # --- what is known
 
@@ -267,6 +317,8 @@ class SeenUrls:
         self._starts.answered(request, response, key)
         if had_dont_filter(request):
             return None
+        if self._knows_others and key is not None:
+            self._attempt("filter", self._queued.add, READ_NOW + key)
         name = None if self._name_in_run is None else self._name_in_run(request)
         if name is not None:
             self._attempt("filter", self._queued.add, name)

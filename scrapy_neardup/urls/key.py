@@ -146,6 +146,18 @@ class UrlKeyRules:
 DEFAULT_RULES = UrlKeyRules()
 
 
+def with_all_arguments(rules: UrlKeyRules) -> UrlKeyRules:
+    """The same rules, but that no argument is ignored: Scrapy tells pages apart by all of them."""
+    return replace(
+        rules,
+        drop_tracking=False,
+        drop_sessions=False,
+        ignore_params=(),
+        profiles=(),
+        site_rules=NO_RULES,
+    )
+
+
 class Fingerprinter(Protocol):
     """A REQUEST_FINGERPRINTER_CLASS."""
 
