@@ -78,6 +78,7 @@ class NearDuplicateSpiderMiddleware:
                 yield output
             return
         page, failed = session.pages.begin(response), True
+        is_start = response.request is not None and "is_start_request" in response.request.meta
         found_on = page.id if page.is_tracked else None
         if session.recrawl is not None:
             result = session.recrawl.compared(page, result)
@@ -93,6 +94,8 @@ class NearDuplicateSpiderMiddleware:
                 else:
                     if self.judges_pages:
                         await session.pages.judge(page)
+                    if is_start:
+                        session.urls.brought_item(response.request)
                     session.pages.hand_over(output, page)
                     yield output
             if session.skipping.acts and self.judges_pages:  # what lists say is evidence, too

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter, OrderedDict, defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy.http import HtmlResponse
+from scrapy.http import HtmlResponse, Request, Response
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.counts import Counts
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 EQUAL = -1  # no sketch is nearer: long texts have to be equal
 # Items whose fields are remembered, to name a field that differs: of each cluster, and of all.
 OF_A_CLUSTER, OF_ALL_CLUSTERS = 16, 8192
+MAX_ASKED_FOR = 2**14  # URLs of which it is known that the spider asked for them, filter or not
+DOCUMENT = re.compile(rb"<(?:!doctype|html|head|title|body)\b", re.IGNORECASE)
 
 
 class ItemReading(NamedTuple):
@@ -78,6 +81,7 @@ class ItemJudge:
         self._offered: defaultdict[tuple[int, int], list[KeptItem]] = defaultdict(list)
         self._fields: OrderedDict[int, list[dict[str, int]]] = OrderedDict()
         self._n_fields = 0  # items in it
+        self._asked_for: OrderedDict[int, None] = OrderedDict()  # hashes of URLs, the oldest first
         self.only_difference: Counter[str] = Counter()  # field → repeating items it alone kept
 
     def is_slow(self, item: Any, page: CrawledPage) -> bool:
@@ -105,6 +109,7 @@ class ItemJudge:
         reading: what read_ahead() gave, where it was called. True where the page repeats nothing,
         and where there are no data or they cannot be read.
         """
+        is_again = self._is_read_again(page)
         name = self._name(page)
         if name is None:
             return True
@@ -114,8 +119,8 @@ class ItemJudge:
         data, kept = found[0], found[1]._replace(page=name)
         if not data.fields:  # nothing to compare: a doubt
             return True
-        repeats = page.applied is not None and page.applied.is_duplicate
-        if repeats and self._is_known(kept, within):
+        repeats = is_copy(page)
+        if repeats and not is_again and self._is_known(kept, within):
             return False
         if repeats:
             self._count(stats.ITEMS_KEPT_BY_DATA)
@@ -165,7 +170,7 @@ class ItemJudge:
     def _read_data(self, item: Any, page: CrawledPage, stable: bool = False) -> ItemData | None:
         if page.visit is None:
             is_few = page.judged is not None and page.judged.words < self._min_words
-            is_brief = is_few and not isinstance(page.response, HtmlResponse)
+            is_brief = is_few and is_no_document(page.response)
             page.visit = Visit.of(page.response, self._rules, self._began, page.asked_at, is_brief)
         page.visit.until = time.time()
         try:
@@ -200,6 +205,28 @@ class ItemJudge:
             # A copy: the spider may be using the tree of the response.
             page.shown = shown_by(page.response.replace())
         return is_whole(text, page.shown)
+
+    def _is_read_again(self, page: CrawledPage) -> bool:
+        """Whether the spider has asked for a URL again, on purpose.
+
+        What the page says may be what it said the time before last, as a price that returns, and
+        what a copy of it says, too.
+        """
+        if page.is_read_again is None:  # the first of its items
+            page.is_read_again = self._was_asked_for(page.response.request)
+        return page.is_read_again
+
+    def _was_asked_for(self, request: Request | None) -> bool:
+        if request is None or not request.dont_filter:
+            return False
+        url = hash(request.url)
+        if url in self._asked_for:
+            self._asked_for.move_to_end(url)
+            return True
+        self._asked_for[url] = None
+        if len(self._asked_for) > MAX_ASKED_FOR:
+            self._asked_for.popitem(last=False)
+        return False
 
     def _is_known(self, item: KeptItem, within: int) -> bool:
         if self._state.items.has_near(item, within):
@@ -253,6 +280,11 @@ class ItemJudge:
             self.only_difference[differing[0]] += 1
 
 
+def is_no_document(response: Response) -> bool:
+    """Whether a response is no HTML page, but data or a piece of one, for its URL to name."""
+    return not isinstance(response, HtmlResponse) or DOCUMENT.search(response.body) is None
+
+
 def row_of(page: CrawledPage) -> int | None:
     """The row by which the items of a page and of its copies are remembered, None for nothing."""
     judged = page.judged
@@ -261,10 +293,14 @@ def row_of(page: CrawledPage) -> int | None:
     return judged.original_id if judged.is_duplicate else judged.page_id
 
 
+def is_copy(page: CrawledPage) -> bool:
+    """Whether a page repeats another."""
+    return page.applied is not None and page.applied.is_duplicate
+
+
 def is_near(page: CrawledPage) -> bool:
     """Whether a page repeats another whose text is not the same.
 
     Of pages with equal text, what differs in their items' texts comes from elsewhere.
     """
-    decision = page.applied
-    return decision is not None and decision.is_duplicate and decision.kind != "exact"
+    return page.applied is not None and is_copy(page) and page.applied.kind != "exact"

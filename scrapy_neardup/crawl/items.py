@@ -48,6 +48,7 @@ class CrawledPage:
     n_new_links: int = 0  # of those, to URLs that nobody knew (NEARDUP_REVISIT)
     new_links: dict[bytes, str] = field(default_factory=dict)  # of which a fleet is to be asked
     text: str = ""  # where texts are recorded
+    is_read_again: bool | None = None  # see ItemJudge; None: not known yet
     shown: Shown | None = None  # its texts, where an item may hold all of it
     # Of pages whose text repeats none: what they say, in words and line by line.
     words: bytes = b""

@@ -324,6 +324,11 @@ class SeenUrls:
             self._attempt("filter", self._queued.add, name)
         return key
 
+    def brought_item(self, request: Request | None) -> None:
+        """A start's page brought an item."""
+        if request is not None:
+            self._starts.brought_item(self.key(request))
+
     def completed(self, key: bytes) -> None:
         """A page is done: once it is delivered, later crawls know its URL, and other workers."""
         self._undelivered.add(key)

@@ -46,6 +46,7 @@ class StartUrls:
     def __init__(self) -> None:
         self.known: dict[bytes, Start] = {}  # by the keys of their URLs
         self._sent: dict[frozenset[int], frozenset[int]] = {}  # one object for all that are equal
+        self._with_items: set[bytes] = set()  # those whose page brought an item
         self._sites: dict[str, bool] = {}  # of them → whether it may show something else now
 
     def answered(self, request: Request, response: Response, key: bytes | None) -> None:
@@ -58,6 +59,7 @@ class StartUrls:
             self._remember(request, key)
         elif key in self.known:
             del self.known[key]
+            self._with_items.discard(key)
         was_redirected = "redirect_urls" in request.meta and not is_start
         if was_redirected or request.method not in ASK_ONLY or b"Set-Cookie" in response.headers:
             self._opened(request)
@@ -69,6 +71,11 @@ class StartUrls:
             self.known[key] = Start(parser, self._sent.setdefault(sent, sent))
             self._sites.setdefault(site_of(request.url), False)
 
+    def brought_item(self, key: bytes | None) -> None:
+        """An item came of a start's page: it was no gate that only lets others in."""
+        if key in self.known:
+            self._with_items.add(key)
+
     def _opened(self, request: Request) -> None:
         """A form or a cookie, maybe of what redirected, may have opened what a site has to show."""
         site = site_of(request.url)
@@ -79,11 +86,13 @@ class StartUrls:
         """Whether a request for a known start URL may bring something new.
 
         Another callback may find there what the start's did not, and so may one that is given
-        something else, or asks in another way.
+        something else, or asks in another way. A page without an item may be a gate that knows
+        by now who asks: by the address, or by what a middleware adds.
         """
         start = self.known[key]
         return (
-            start.parser != parser_of(request)
+            key not in self._with_items
+            or start.parser != parser_of(request)
             or not carries_nothing(request)
             or not sent_with(request) <= start.sent
             or "redirect_urls" in request.meta

@@ -1,5 +1,7 @@
 """Start pages that show more the second time: behind a login, an age, a cookie."""
 
+from dataclasses import replace
+
 import scrapy
 from mock_site import Reply, redirect
 from scrapy.http import FormRequest, Request
@@ -93,6 +95,36 @@ class CookieSpider(GateSpider):
         if response.css("a"):
             return self.links(response)
         return Request(response.url, cookies={"in": "1"})
+
+
+def gate_by_address(site: OrdinarySite, root: str) -> None:
+    """Whoever has said his age is let in the next time, without a cookie."""
+    gate(site, root)
+    closed, inside = site.routes[f"{root}/"], list[str]()
+
+    def enter(ask: Ask) -> Reply:
+        inside.append(ask.method)
+        return Reply(b"<a href='./'>on</a>")
+
+    def front(ask: Ask) -> Reply:
+        return closed(replace(ask, cookie="in=1") if inside and inside.pop() else ask)
+
+    site.routes[f"{root}/enter"] = enter
+    site.routes[f"{root}/"] = front
+
+
+@case(gate_by_address)
+class GateByAddressSpider(GateSpider):
+    name = "back-to-the-start-known-by-address"
+
+    def parse(self, response):
+        if response.css("form"):
+            yield Request(f"{self.root}/enter", self.inside)
+        else:
+            yield from self.links(response)
+
+    def inside(self, response):
+        yield response.follow(response.css("a")[0])
 
 
 def cookie_wall(site: OrdinarySite, root: str) -> None:

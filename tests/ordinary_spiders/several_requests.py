@@ -46,6 +46,95 @@ class PriceByKwargsSpider(IndexSpider):
         yield item
 
 
+def sessions_in_links(site: OrdinarySite, root: str) -> None:
+    """Books whose authors are linked with another session id, or campaign, on each page."""
+    books = {}
+    for n in range(20):
+        arguments = f"sid={n:02}3456789abcdef0123456789abcdef0", f"utm_campaign=book{n}"
+        links = "".join(f"<a class=by href='{root}/author/{n % 4}?{a}'>by</a>" for a in arguments)
+        books[f"{n}"] = template(f"Book {n}", f"<p>{blurb(80)}</p>{links}")
+        for one in arguments:
+            author = template(f"Author {n % 4}", f"<p>{prose(f'author {n % 4}', 90)}</p>")
+            site.add(f"{root}/author/{n % 4}?{one}", author)
+    site.add_all(root, books)
+
+
+@case(sessions_in_links)
+class AuthorOfBookSpider(IndexSpider):
+    name = "items-under-way-to-a-page-with-session-ids"
+
+    def parse_page(self, response):
+        book = response.css("h1::text").get()
+        for link in response.css("a.by"):
+            yield response.follow(link, self.parse_author, cb_kwargs={"book": book})
+
+    def parse_author(self, response, book):
+        yield {"book": book, "author": response.css("h1::text").get(), "by": response.url[-8:]}
+
+
+def descriptions(site: OrdinarySite, root: str) -> None:
+    """Entries with a description of their own, whose pages are near copies."""
+    entries = "".join(
+        f"<li><a href='{root}/page/{n}'>more</a><p>{blurb(12)}</p></li>" for n in range(12)
+    )
+    site.add(f"{root}/", f"<ul>{entries}</ul>")
+    words = prose("shared", 600)
+    for n in range(12):
+        own = f"{words} {prose(f'end {n}', 1)}"
+        site.add(f"{root}/page/{n}", template("Terms", f"<p>{own}</p>"))
+
+
+@case(descriptions)
+class TextOfTwoPagesSpider(Local, scrapy.Spider):
+    name = "text-of-two-pages"
+
+    def parse(self, response):
+        for entry in response.css("li"):
+            meta = {"description": entry.css("p::text").get()}
+            yield response.follow(entry.css("a")[0], self.parse_page, meta=meta)
+
+    def parse_page(self, response):
+        text = " ".join(response.css("body ::text").getall())
+        yield {"text": f"{response.meta['description']}\n{text}"}
+
+
+def polled(site: OrdinarySite, root: str) -> None:
+    """Two coins whose prices go up and return, at the same times."""
+    for coin in "xy":
+        prices = (json_reply({"price": price}) for price in itertools.cycle((10, 12)))
+        site.routes[f"{root}/{coin}"] = lambda ask, of=prices: next(of)
+
+
+@case(polled)
+class ReturningPricesSpider(Local, scrapy.Spider):
+    name = "prices-that-return"
+
+    async def start(self):
+        for coin in "xy":
+            yield Request(f"{self.root}/{coin}", dont_filter=True, cb_kwargs={"n": 0})
+
+    def parse(self, response, n):
+        coin = response.url[-1]
+        yield {"coin": coin, "price": response.json()["price"]}
+        if n < 5:
+            yield Request(response.url, dont_filter=True, cb_kwargs={"n": n + 1})
+
+
+def fragments(site: OrdinarySite, root: str) -> None:
+    """Pieces of HTML, of which the address says the half."""
+    site.index(f"{root}/", [f"{root}/stock/{n}" for n in range(12)])
+    for n in range(12):
+        site.add(f"{root}/stock/{n}", f"<span>{'Sold out' if n % 5 else 'In stock'}</span>")
+
+
+@case(fragments)
+class FragmentSpider(IndexSpider):
+    name = "pieces-of-html-by-address"
+
+    def parse_page(self, response):
+        yield {"url": response.url, "stock": response.css("span::text").get()}
+
+
 class Stocked(scrapy.Item):
     name = scrapy.Field()
     text = scrapy.Field()

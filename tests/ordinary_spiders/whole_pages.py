@@ -37,6 +37,17 @@ def gallery(site: OrdinarySite, root: str) -> None:
     )
 
 
+def behind_the_end(site: OrdinarySite, root: str) -> None:
+    """A server that adds what it has to say behind the page."""
+    whole = template("Lots", f"<p>{prose('lots', 60)}</p>")
+    site.add_all(root, {f"{n}": f"{whole}\n<div>Lot {n} is sold</div>" for n in range(12)})
+
+
+@case(behind_the_end)
+class BehindTheEndSpider(WholePageSpider):
+    name = "behind-the-end-of-the-page"
+
+
 @case(gallery)
 class GalleryPageSpider(WholePageSpider):
     name = "gallery-under-a-long-menu"
