@@ -529,27 +529,42 @@ def visit_of(visits: Visits, key: bytes) -> Visit:
     return Visit(*row, None, 0, None, None, 0)
 
 
-def test_the_loop_of_the_document_keeps_a_table(mock_site: MockSite, tmp_path: Path) -> None:
-    root = Path(__file__).resolve().parents[1]
-    document = (root / "docs" / "recrawl.md").read_text(encoding="utf-8")
-    code = re.search(r"<!-- load -->\n```python\n(.*?)```", document, re.DOTALL)
-    assert code is not None
-    add_shop(mock_site)
+class Loop:
+    """The daily loop of docs/recrawl.md, with what its table has."""
 
-    def day() -> dict[str, str]:
-        state, items, moves = (tmp_path / name for name in ("state", "items", "changes"))
-        outcome = recrawl(mock_site, state)
-        items.write_text("".join(json.dumps(item) + "\n" for item in outcome.items))
-        command = [sys.executable, "-m", "scrapy_neardup", "changes", str(state), "--json"]
+    def __init__(self, site: MockSite, folder: Path) -> None:
+        root = Path(__file__).resolve().parents[1]
+        document = (root / "docs" / "recrawl.md").read_text(encoding="utf-8")
+        code = re.search(r"<!-- load -->\n```python\n(.*?)```", document, re.DOTALL)
+        assert code is not None
+        self.site, self.folder, self.load = site, folder, code[1]
+
+    def crawl(self) -> None:
+        with (self.folder / "items").open("a", encoding="utf-8") as feed:
+            for item in recrawl(self.site, self.folder / "state").items:
+                feed.write(json.dumps(item) + "\n")
+
+    def day(self) -> dict[str, str]:
+        self.crawl()
+        state, items, moves = (self.folder / name for name in ("state", "items", "changes"))
+        command = [*(sys.executable, "-m", "scrapy_neardup", "changes", str(state))]
+        command += ["--since", "1", "--json"]
         moves.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout)
-        files = [str(items), str(moves), str(tmp_path / "db")]
-        subprocess.run([sys.executable, "-c", code[1], *files], check=True)
-        with closing(sqlite3.connect(tmp_path / "db")) as db:
+        for _ in range(2):  # the second time as after a kill before the feed was removed
+            files = [str(items), str(moves), str(self.folder / "db")]
+            subprocess.run([sys.executable, "-c", self.load, *files], check=True)
+        items.unlink()
+        with closing(sqlite3.connect(self.folder / "db")) as db:
             rows = db.execute("SELECT url, item FROM page").fetchall()
-        return {url.removeprefix(mock_site.root): json.loads(item)["price"] for url, item in rows}
+        root = self.site.root
+        return {url.removeprefix(root): json.loads(item)["price"] for url, item in rows}
 
+
+def test_the_loop_of_the_document_keeps_a_table(mock_site: MockSite, tmp_path: Path) -> None:
+    add_shop(mock_site)
+    loop = Loop(mock_site, tmp_path)
     first = {f"/p/{i}": "12.50" for i in range(8)}
-    assert day() == first
+    assert loop.day() == first
     mock_site.add("/p/0", "gone", status=410)
     mock_site.pages["/p/1"] = redirect("/q/1", 301)
     mock_site.add("/q/1", product(1))
@@ -558,8 +573,30 @@ def test_the_loop_of_the_document_keeps_a_table(mock_site: MockSite, tmp_path: P
     mock_site.add("/q/3", product(3, "8.00"))  # moved, and changed on the way
     second = first | {"/q/1": "12.50", "/p/2": "9.00", "/q/3": "8.00"}
     del second["/p/0"], second["/p/1"], second["/p/3"]
-    assert day() == second
-    assert day() == second
+    assert loop.day() == second
+    assert loop.day() == second
+    mock_site.add("/p/0", product(0, "7.00"))  # it is back
+    third = second | {"/p/0": "7.00"}
+    assert loop.day() == third
+    assert loop.day() == third
+
+
+def test_the_loop_of_the_document_loads_days_that_were_cut_off(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    loop = Loop(mock_site, tmp_path)
+    loop.crawl()  # and no load: the table is empty
+    with (tmp_path / "items").open("a", encoding="utf-8") as feed:
+        feed.write('{"url": "torn\n')
+    mock_site.add("/p/0", "gone", status=410)
+    mock_site.pages["/p/1"] = redirect("/q/1", 301)
+    mock_site.add("/q/1", product(1))
+    loop.crawl()
+    mock_site.add("/p/2", product(2, "9.00"))
+    expected = {f"/p/{i}": "12.50" for i in range(3, 8)} | {"/q/1": "12.50", "/p/2": "9.00"}
+    assert loop.day() == expected
+    assert loop.day() == expected
 
 
 def test_changes_are_told_by_run_and_by_day(
