@@ -169,8 +169,20 @@ def test_equal_texts_have_no_differences_and_long_ones_end() -> None:
 
 
 def test_undo_of_a_url_needs_no_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "journal-0").touch()
     said(capsys, "undo", "http://a.example/x", "--state", tmp_path)
     assert Overrides(tmp_path).wants("http://a.example/x")
+
+
+@pytest.mark.parametrize(
+    "command", [["undo", "http://a.example/x", "--state"], ["rules"]], ids=lambda c: c[0]
+)
+def test_a_folder_without_a_state_is_wrong_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    assert main([*command, str(tmp_path)]) == WRONG_USE
+    assert "holds no state" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_undo_of_a_pattern_takes_recorded_drops_only(

@@ -11,7 +11,7 @@ import argparse
 import sys
 from importlib import import_module
 
-from scrapy_neardup.commands.terminal import complain
+from scrapy_neardup.commands.terminal import complain, replace_closed_streams
 from scrapy_neardup.errors import NearDupError
 
 SUBCOMMANDS = (
@@ -68,6 +68,7 @@ def add_subcommands(parser: argparse.ArgumentParser, prog: str) -> None:
 
 def run_subcommand(options: argparse.Namespace) -> int:
     """Run the parsed subcommand and return its exit code; errors become one line."""
+    replace_closed_streams()
     try:
         exit_code: int = options.run_subcommand(options)
         sys.stdout.flush()

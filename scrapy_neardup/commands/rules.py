@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_neardup.commands.numbers import at_least
-from scrapy_neardup.commands.state_folder import add_state, known_key, locked, state_folder
+from scrapy_neardup.commands.state_folder import (
+    add_state,
+    known_key,
+    locked,
+    require_state,
+    state_folder,
+)
 from scrapy_neardup.commands.terminal import Progress, clean, colour, complain, say, say_json
 from scrapy_neardup.errors import StateError
 
@@ -56,8 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read, change, tell; exit code 1 if there is no such rule."""
     folder = state_folder(options)
-    if not folder.is_dir():
-        raise StateError(f"{folder}: no such state folder; name JOBDIR or NEARDUP_STATE_DIR")
+    require_state(folder)
     key = known_key(folder, options)
     rules, dry = stored(folder, key)
     if options.learn_from is not None:

@@ -46,14 +46,20 @@ def known_key(folder: Path, options: argparse.Namespace) -> int | None:
     return None if settings is None else NearDupSettings.from_settings(settings).key
 
 
+def require_state(folder: Path) -> None:
+    """Raises StateError for a folder that holds no state."""
+    files = ("snapshot-", "journal-", "guest-")
+    has_state = any(path.name.startswith(files) for path in folder.glob("*-*"))
+    if not has_state and not (folder / "ledger").is_dir():
+        raise StateError(f"{folder}: holds no state; name JOBDIR or NEARDUP_STATE_DIR")
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep crawls out of a state folder. Raises StateError if it holds no state, or is in use."""
     from scrapy_neardup.state.lock import FolderLock
 
-    files = ("snapshot-", "journal-", "guest-")
-    if not any(path.name.startswith(files) for path in folder.glob("*-*")):
-        raise StateError(f"{folder}: holds no state; name JOBDIR or NEARDUP_STATE_DIR")
+    require_state(folder)
     lock = FolderLock(folder)
     try:
         yield

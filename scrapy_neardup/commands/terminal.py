@@ -8,6 +8,7 @@ import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 SHOWN_AFTER_S, SHOWN_EVERY_S = 2.0, 0.25
 COLOURS = {"red": 31, "green": 32, "yellow": 33, "bold": 1, "dim": 2}
@@ -38,8 +39,23 @@ def say(line: str = "") -> None:
 
 
 def complain(message: str) -> None:
-    """Write an error, cleaned, to the error stream."""
-    sys.stderr.write(f"scrapy neardup: {clean(message)}\n")
+    """Write an error, cleaned, to the error stream. Where that cannot be, the exit code tells."""
+    with suppress(OSError):
+        sys.stderr.write(f"scrapy neardup: {clean(message)}\n")
+        sys.stderr.flush()
+
+
+def replace_closed_streams() -> None:
+    """Put something in the place of standard streams that the caller has closed: None in Python.
+
+    Writing to the output raises OSError then, as it does on a full disk.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - as long as the process
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - only to be read
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 class Progress:

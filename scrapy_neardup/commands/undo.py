@@ -10,9 +10,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy_neardup.commands.state_folder import add_state_option, known_key, state_folder
+from scrapy_neardup.commands.state_folder import (
+    add_state_option,
+    known_key,
+    require_state,
+    state_folder,
+)
 from scrapy_neardup.commands.terminal import Progress, clean, complain, say, say_json
-from scrapy_neardup.errors import LedgerError, StateError
+from scrapy_neardup.errors import LedgerError
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import DUPLICATE_KINDS
 
@@ -44,8 +49,7 @@ def run(options: argparse.Namespace) -> int:
     from scrapy_neardup.ledger.undo import undo
 
     state = state_folder(options)
-    if not state.is_dir():
-        raise StateError(f"{state}: no such state folder; name JOBDIR or NEARDUP_STATE_DIR")
+    require_state(state)
     overrides = (
         deferred(state, known_key(state, options))
         if options.deferred

@@ -140,7 +140,12 @@ def rows_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     if not inputs:
         yield from lines_of(path)
     for source in inputs:
-        names = format_of(source, Columns(None, (), ()), Limits()).names() or []
+        try:
+            names = format_of(source, Columns(None, (), ()), Limits()).names() or []
+        except InputError:
+            raise
+        except (OSError, ValueError) as error:  # pyarrow's errors are of these kinds, too
+            raise InputError(f"{source.label}: cannot be read: {error}") from error
         every = Columns(None, tuple(names), ())
         for number, page in enumerate(sound_records(source, every), 1):
             yield number, {k: v for k, v in (page.row or {}).items() if v not in (None, "")}
