@@ -23,7 +23,8 @@ URLS_NEW_DIRECTORY = key(
 URLS_DROPPED = key("urls/dropped", "requests dropped because their URL was fetched before")
 URLS_MARKED = key("urls/marked", "URLs remembered after a final 2xx response")
 URLS_EXEMPT = key(
-    "urls/exempt/{}", "requests let through without a look-up, by reason: start, retry, redirect, …"
+    "urls/exempt/{}",
+    "requests let through without a look-up, by reason: start, retry, redirect, item, …",
 )
 URLS_OVER_BUDGET = key(
     "urls/over_budget",

@@ -175,7 +175,7 @@ def test_what_may_be_wrong_comes_first(browser: Any, report: str) -> None:
         assert view.locator(".cluster").first.get_attribute("data-original") == ORIGINAL
         assert "other title" in view.locator(".cluster").first.inner_text()
         first = view.locator("#wholesale li").first
-        assert "pages are near-duplicates and not kept" in first.inner_text()
+        assert "pages are near-duplicates: dropped, tagged or counted" in first.inner_text()
         first.get_by_role("button").click()
         assert "?print={n}" in view.input_value("#search")
 

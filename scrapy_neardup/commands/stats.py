@@ -86,8 +86,8 @@ def tell_savings(savings: Savings) -> None:
 def tell_wholesale(summary: Summary) -> None:
     """Print the URL patterns that lose most of their pages."""
     for name, tally in summary.wholesale_patterns():
-        lost = f"{tally.near_not_kept:,} of {tally.pages:,} pages are near-duplicates, not kept"
-        say(f"{colour('look at', 'bold')}      {clean(name)}: {lost}")
+        near = f"{tally.near_not_kept:,} of {tally.pages:,} pages are near-duplicates"
+        say(f"{colour('look at', 'bold')}      {clean(name)}: {near}: dropped, tagged or counted")
 
 
 def tell_groups(name: str, groups: Iterable[tuple[str, Tally]]) -> None:

@@ -66,7 +66,7 @@ function drawClusters() {
 function drawWholesale() {
   byId("wholesale").hidden = !data.wholesale.length;
   fill("wholesale", ...data.wholesale.map(({ name, near, pages }) => element("li", { class: "card" },
-    element("span", {}, element("b", { class: "num" }, `${count(near)} of ${count(pages)}`), " pages are near-duplicates and not kept: "),
+    element("span", {}, element("b", { class: "num" }, `${count(near)} of ${count(pages)}`), " pages are near-duplicates: dropped, tagged or counted: "),
     element("button", { type: "button", class: "url plain", title: "Show its decisions", on: { click: () => searchFor(name) } }, name))));
 }
 
