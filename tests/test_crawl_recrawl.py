@@ -489,6 +489,8 @@ def test_visits_are_closed_by_any_thread(tmp_path: Path) -> None:
     visits = Visits(tmp_path, "shop", 5)  # the collector may run in any
     with ThreadPoolExecutor(1) as other:
         other.submit(visits.close).result()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        visits.is_done(b"k" * 16)
 
 
 def test_a_page_counts_as_done_only_if_this_folder_s_crawl_said_so(tmp_path: Path) -> None:

@@ -89,9 +89,11 @@ def test_no_url_is_too_strange_for_a_profile(rest: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ["%25", "25", "&amp%25", "amp%25", "m.", "/amp", "."])
-def test_a_long_hostile_url_takes_no_longer_than_its_length_with_profiles(piece: str) -> None:
+def test_a_long_hostile_url_grows_no_longer_with_profiles(piece: str) -> None:
+    """And ends at all: quadratic steps would take hours."""
     for start in ("http://h.example/", "http://h.example/?", "http://"):
-        apply_profiles(PROFILES, start + piece * 300_000)
+        url = start + piece * 300_000
+        assert len(apply_profiles(PROFILES, url)) <= len(url)
 
 
 def test_an_unknown_profile_is_refused() -> None:

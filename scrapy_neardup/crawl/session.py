@@ -480,8 +480,8 @@ class CrawlSession:
             self._repeat(self.recrawl.flush, FLUSH_INTERVAL_S)
         if self.skipping.acts:
             self._repeat(partial(self.attempt, "learn", self.skipping.sync), SYNC_INTERVAL_S)
+        self._exchange_rules()
         if self._fleet is not None and self.learning.is_on:
-            self._exchange_rules()
             self._repeat(self._exchange_rules, EXCHANGE_INTERVAL_S)
         if self._feeds is not None:
             self._feeds.begin()

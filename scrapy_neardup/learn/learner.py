@@ -438,7 +438,7 @@ class Learner:
         for rule in host.longer.get(rest.shape, ()) if host.longer else ():
             what, where, value, _ = rule.change
             form = self._longer_form(host, url, what, where, value)
-            if form and form.kind == value and rule.holds_for(rest, form.value):
+            if form and form.kind == value and rule.holds_for(rest):
                 return Twin(form.content, (*(step.rule for step in url.steps), rule))
         return None
 
@@ -458,7 +458,7 @@ class Learner:
         rules = self._acting_on(host, variant) if variant.can_differ else ()
         if rules and (form := self._form(host, variant.place, url.mark)):
             for rule in rules:
-                if rule.change.twin == form.kind and rule.holds_for(variant.rest, variant.value):
+                if rule.change.twin == form.kind and rule.holds_for(variant.rest):
                     return Twin(form.content, (*(step.rule for step in url.steps), rule))
         return None
 
@@ -485,7 +485,7 @@ class Learner:
     def _steps(self, host: Host, url: UrlParts, strictly: bool) -> Iterator[tuple[UrlParts, Step]]:
         for variant in variants(url):
             for rule in self._acting_on(host, variant):
-                if strictly and not rule.holds_for(variant.rest, variant.value):
+                if strictly and not rule.holds_for(variant.rest):
                     continue
                 twin, step = rule.change.twin, Step(rule, variant)
                 if twin == ABSENT:
@@ -502,7 +502,7 @@ def early_form(host: Host, url: Reduced) -> Form | None:
         rest = url.parts if twin == ABSENT else next(others, None)
         form = rest and host.forms.get(place_of(rest.text, what, where))
         if rest and form and rule.shape == rest.shape and form.kind == kind:
-            return form if rule.holds_for(rest, form.value) else None
+            return form if rule.holds_for(rest) else None
     return None
 
 

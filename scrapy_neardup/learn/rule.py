@@ -136,7 +136,7 @@ class Rule:
             if len(seen) < MANY_VALUES + len(CLASSES):
                 seen.add(short(value))
 
-    def holds_for(self, rest: UrlParts, removed: str) -> bool:
+    def holds_for(self, rest: UrlParts) -> bool:
         """Whether it was confirmed for URLs like this one.
 
         It was where each value was among those that confirmed it, or where there were many. So

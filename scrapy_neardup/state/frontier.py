@@ -77,8 +77,9 @@ class _Batch:
 class Frontier:
     """Queues of requests in one file. For one thread; a second one, its own, does the writing.
 
-    Pushing and popping never raise because of the disk. A commit that fails is logged once,
-    counted in `errors`, and tried again with what came since.
+    Pushing never raises because of the disk: a commit that fails is logged once, counted in
+    `errors`, and tried again with what came since. Popping raises sqlite3.Error where the file
+    cannot be read.
 
     n_rows  that the file held when it was opened
     """

@@ -54,7 +54,7 @@ def write_tables(out: Path, groups: Iterable[Decided], records: Records) -> None
     def duplicates() -> Iterator[bytes]:
         for group in groups:
             damaged.extend(as_line(damage_of(group, e, records)) for e in group.damaged)
-            yield from (as_line(duplicate_of(group, e, records)) for e in group.duplicates)
+            yield from (as_line(duplicate_of(e, records)) for e in group.duplicates)
 
     write_atomically(out / "duplicates.jsonl", duplicates(), mode=0o644)
     write_atomically(out / "damaged.jsonl", damaged, mode=0o644)
@@ -84,7 +84,7 @@ def damage_of(group: Decided, entry: dict[str, Any], records: Records) -> dict[s
     return {**where, **entry}
 
 
-def duplicate_of(group: Decided, entry: dict[str, Any], records: Records) -> dict[str, Any]:
+def duplicate_of(entry: dict[str, Any], records: Records) -> dict[str, Any]:
     """A line of duplicates.jsonl."""
     entry = {key: value for key, value in entry.items() if key != "index"}
     line = records.named(entry.pop("name"))
