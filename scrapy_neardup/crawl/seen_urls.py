@@ -240,7 +240,11 @@ class SeenUrls:
                 return False
             self._count(stats.URLS_FILTERED)
             return True
-        if self._exemption(request) is not None or self._recorder.wants(request.url):
+        exemption = self._exemption(request)
+        if exemption == "scheme" and not self._knows_others and self.seen(key):
+            self._count(stats.URLS_FILTERED)  # of data: and file: Scrapy's own filter decides
+            return True
+        if exemption is not None or self._recorder.wants(request.url):
             return False  # counted when the request is about to be downloaded
         if not self._knows(request, key):
             return False
