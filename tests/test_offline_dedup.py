@@ -978,6 +978,14 @@ def test_progress_is_not_noted_for_each_of_many_files(
     assert len(n_notes) < 8
 
 
+def test_a_file_is_no_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    (tmp_path / "out").write_bytes(b"of somebody")
+    assert run(tmp_path / "out", tmp_path / "a.jsonl") == WRONG_USE
+    assert "out: is no folder" in capsys.readouterr().err
+    assert (tmp_path / "out").read_bytes() == b"of somebody"
+
+
 def test_a_folder_of_something_else_is_not_touched(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,6 +47,8 @@ def begun(out: Path, inputs: list[list[Any]], options: dict[str, Any]) -> Progre
 
     Raises InputError if the folder holds anything else, or a run over other files.
     """
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: is no folder; name a new one with --out")
     path = out / FILE
     if not path.exists():
         others = [p for p in (out.iterdir() if out.exists() else ()) if p.name not in OURS]
