@@ -17,9 +17,10 @@ from scrapy_neardup.urls.key import OWN_KEY, USED_KEY
 # The one key of ours in request.meta, of plain numbers, because meta follows a request through
 # retries, redirects and queues of any kind. The spider's requests have it, no others:
 #
-#     (dont_filter, asked_fleet, state, page)
+#     (flags, asked_fleet, state, page)
 #
-# dont_filter  as the spider yielded the request: retries set it; 1 for those of errbacks
+# flags        as the spider yielded the request: DONT_FILTER, which retries set, too, and all of
+#              errbacks have; FORM, of which a redirect leaves a GET
 # asked_fleet  whether the fleet was asked for the URL, which is to be fetched once
 # state, page  which page of which state's crawls the request was found on, else NO_STATE, NOBODY
 #
@@ -29,6 +30,7 @@ from scrapy_neardup.urls.key import OWN_KEY, USED_KEY
 # download, its request has only (page,), by which copies of it are known.
 TRACE = "neardup_trace"
 NO_STATE = -1
+DONT_FILTER, FORM = 1, 2
 
 OF_A_FETCH = ("retry_times", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons")
 
@@ -37,7 +39,7 @@ class Failed(NamedTuple):
     """A download that came to nothing."""
 
     page: int  # that stands for it
-    dont_filter: int  # as in TRACE
+    flags: int  # as in TRACE
 
 
 class RequestTracker:
@@ -71,16 +73,16 @@ class RequestTracker:
     def started(self, request: Request) -> None:
         """The spider starts with a request; one of a queue of its own may be an earlier crawl's."""
         _, _, state, page = trace_of(request)
-        request.meta[TRACE] = (int(request.dont_filter), 0, state, page)
+        request.meta[TRACE] = (flags_of(request), 0, state, page)
 
     def found(self, request: Request, page: int | None) -> None:
         """The callback of a page yielded a request; None: of one that is not waited for."""
         # Not at the signal request_scheduled: a receiver costs 2 us for every link of a crawl.
         if page is not None and self._waits:
             self._lifecycle.requested(page)
-            request.meta[TRACE] = (int(request.dont_filter), 0, self._state_id, page)
+            request.meta[TRACE] = (flags_of(request), 0, self._state_id, page)
         else:
-            request.meta[TRACE] = (int(request.dont_filter), 0, NO_STATE, NOBODY)
+            request.meta[TRACE] = (flags_of(request), 0, NO_STATE, NOBODY)
 
     def found_by_errback(self, request: Request, failed: Failed) -> bool:
         """An errback yielded a request; whether that is a copy of the one that failed.
@@ -90,8 +92,8 @@ class RequestTracker:
         """
         is_copy = request.meta.get(TRACE) == (failed.page,)
         self.found(request, failed.page)
-        dont_filter = failed.dont_filter if is_copy else 1
-        request.meta[TRACE] = (dont_filter, *request.meta[TRACE][1:])
+        flags = failed.flags if is_copy else flags_of(request) | DONT_FILTER
+        request.meta[TRACE] = (flags, *request.meta[TRACE][1:])
         return is_copy
 
     def is_waited_for(self, request: Request) -> bool:
@@ -103,7 +105,7 @@ class RequestTracker:
         assert self._crawler.engine
         again = made_again(request)
         waiting = (self._state_id, page) if self._waits else (NO_STATE, NOBODY)
-        again.meta[TRACE] = (int(request.dont_filter), 0, *waiting)
+        again.meta[TRACE] = (flags_of(request), 0, *waiting)
         self._crawler.engine.crawl(again)
 
     def is_stale(self, request: Request) -> bool:
@@ -161,9 +163,9 @@ class RequestTracker:
         The errback may copy the request, its meta and all, to other requests.
         """
         page = self._lifecycle.answered(None, self._found_on(request))
-        dont_filter = request.meta[TRACE][0] if is_of_spider(request) else 1
+        flags = request.meta[TRACE][0] if is_of_spider(request) else DONT_FILTER
         request.meta[TRACE] = (page,)
-        return Failed(page, dont_filter)
+        return Failed(page, flags)
 
     def _found_on(self, request: Request) -> int | None:
         """The page the request was found on, if a crawl of this state found it."""
@@ -185,8 +187,14 @@ class RequestTracker:
 def trace_of(request: Request) -> tuple[int, int, int, int]:
     """What TRACE says of a request that is not answered; of a stranger, that it is one."""
     trace = request.meta.get(TRACE, ())
-    dont_filter, asked_fleet, state, page = trace if len(trace) == 4 else (0, 0, NO_STATE, NOBODY)
-    return dont_filter, asked_fleet, state, page
+    flags, asked_fleet, state, page = trace if len(trace) == 4 else (0, 0, NO_STATE, NOBODY)
+    return flags, asked_fleet, state, page
+
+
+def flags_of(request: Request) -> int:
+    """What a request that the spider yields is, for as long as it is redirected and retried."""
+    is_form = request.method not in ("GET", "HEAD")
+    return DONT_FILTER * bool(request.dont_filter) + FORM * is_form
 
 
 def nobodys(trace: tuple[int, ...]) -> tuple[int, ...]:
@@ -218,20 +226,25 @@ def is_only_leased(request: Request) -> bool:
 
 def had_dont_filter(request: Request) -> bool:
     """Whether a request that the spider yielded had dont_filter then."""
-    return bool(request.meta[TRACE][0])
+    return bool(request.meta[TRACE][0] & DONT_FILTER)
+
+
+def was_form(request: Request) -> bool:
+    """Whether the spider sent a form, or data, where a request now leads on from."""
+    return is_of_spider(request) and bool(request.meta[TRACE][0] & FORM)
 
 
 def fleet_was_asked(request: Request) -> None:
     """Note that the fleet was asked for a request's URL."""
-    dont_filter, _, state, page = request.meta[TRACE]
-    request.meta[TRACE] = (dont_filter, 1, state, page)
+    flags, _, state, page = request.meta[TRACE]
+    request.meta[TRACE] = (flags, 1, state, page)
 
 
 def fleet_was_not_asked(request: Request) -> None:
     """The same the other way round: meta may be a copy of another request's."""
     if is_of_spider(request):
-        dont_filter, _, state, page = request.meta[TRACE]
-        request.meta[TRACE] = (dont_filter, 0, state, page)
+        flags, _, state, page = request.meta[TRACE]
+        request.meta[TRACE] = (flags, 0, state, page)
 
 
 def made_again(request: Request) -> Request:

@@ -27,6 +27,7 @@ from scrapy_neardup.crawl.request_tracker import (
     fleet_was_not_asked,
     had_dont_filter,
     is_of_spider,
+    was_form,
 )
 from scrapy_neardup.crawl.start_urls import StartUrls, carries_nothing
 from scrapy_neardup.crawl.url_skipping import UrlSkipping
@@ -291,7 +292,7 @@ class SeenUrls:
 
     def _name_as_scrapy(self, request: Request, key: bytes) -> bytes | None:
         """What a request that carries something has for a key under Scrapy's rules, if another."""
-        if carries_nothing(request):
+        if carries_nothing(request) and not was_form(request):
             return None
         name = request_key(request, self._as_scrapy, self._fingerprinter)
         return None if name == key else CARRYING + name

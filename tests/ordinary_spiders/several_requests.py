@@ -5,7 +5,7 @@ from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import scrapy
-from mock_site import Reply, prose
+from mock_site import Reply, prose, redirect
 from scrapy import Request, signals
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import DontCloseSpider
@@ -70,6 +70,36 @@ class AuthorOfBookSpider(IndexSpider):
 
     def parse_author(self, response, book):
         yield {"book": book, "author": response.css("h1::text").get(), "by": response.url[-8:]}
+
+
+def searches(site: OrdinarySite, root: str) -> None:
+    """A search whose results are kept under a hash, which its form leads on to."""
+    site.add(f"{root}/", "<form method=post action=search><input name=q></form>")
+
+    def found(ask: Ask) -> Reply:
+        number = int(ask.form["q"])
+        return redirect(f"{root}/results?sid={number:02}3456789abcdef0123456789abcdef0", 303)
+
+    def results(ask: Ask) -> Reply:
+        number = int(ask.query["sid"][:2])
+        hits = "".join(f"<li>{blurb(5)} {number}.{hit}</li>" for hit in range(4))
+        return Reply(template("Results", f"<ul>{hits}</ul>").encode())
+
+    site.routes[f"{root}/search"], site.routes[f"{root}/results"] = found, results
+
+
+@case(searches)
+class SearchSpider(Local, scrapy.Spider):
+    name = "results-under-a-hash-called-sid"
+
+    def parse(self, response):
+        for number in range(12):
+            form = {"q": str(number)}
+            yield scrapy.FormRequest(f"{self.root}/search", formdata=form, callback=self.results)
+
+    def results(self, response):
+        for hit in response.css("li"):
+            yield {"hit": hit.css("::text").re_first(r"[0-9]+[.][0-9]+")}
 
 
 def descriptions(site: OrdinarySite, root: str) -> None:
