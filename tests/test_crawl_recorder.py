@@ -171,6 +171,7 @@ def test_an_undone_page_goes_to_the_callback_it_came_from(
 def test_what_cannot_be_undone_costs_no_other_page(
     mock_site: MockSite, tmp_path: Path, line: str
 ) -> None:
+    crawl_requests(mock_site, settings=settings(tmp_path))  # makes the state
     (tmp_path / "overrides.jsonl").write_text(line + "\n", "utf-8")
     assert main(["undo", mock_site.url("/near/1"), "--state", str(tmp_path)]) == 0
     outcome = crawl_requests(mock_site, "/page/1", settings=settings(tmp_path))

@@ -43,7 +43,6 @@ XML_GUARD = re.compile(
 UNDECODED = "\ufffd"
 ASCII = re.compile(rb"[\x00-\x7f]+")
 
-END_TAGS = ("</html", "</HTML")
 END_TAG = re.compile(r"</html\s*+>", re.IGNORECASE)
 SCRIPT = re.compile(r"<(/?)script\b", re.IGNORECASE)
 
@@ -76,14 +75,13 @@ def page_content(response: Response) -> PageContent | str | None:
 
 def _behind_end(response: HtmlResponse) -> list[str]:
     """What HTML says behind its end tag, as data: browsers show it, libxml2 reads no further."""
-    text, at = response.text, 0
-    while (at := _next_end(text, at)) >= 0:
-        rest = text[at:]
-        if not (script := SCRIPT.search(rest)) or not script[1]:  # else it is in a script
-            break
-    else:
+    text = response.text
+    at = text.find("</html")
+    if at < 0:
+        at = text.find("</HTML")
+    if at < 0 or not text[at + len("</html") :].strip("> \t\r\n"):
         return []
-    _, _, rest = rest.partition(">")
+    rest = _behind_first_end(text, at)
     if not rest.strip():
         return []
     body = END_TAG.sub(" ", rest).encode("utf-8", "replace")
@@ -93,10 +91,14 @@ def _behind_end(response: HtmlResponse) -> list[str]:
     return [f"behind the end {squeezed(one)}" for one in said if one.strip()]
 
 
-def _next_end(text: str, at: int) -> int:
-    """Where the next end tag of a page is, as servers write it; -1 if there is none."""
-    found = [place for tag in END_TAGS if (place := text.find(tag, at + 1)) >= 0]
-    return min(found, default=-1)
+def _behind_first_end(text: str, at: int) -> str:
+    """What is behind the first end tag from a place on that is in no script."""
+    while (end := END_TAG.search(text, at)) is not None:
+        rest, at = text[end.end() :], end.end()
+        script = SCRIPT.search(rest)
+        if script is None or not script[1]:  # else a script ends there, and began before
+            return rest
+    return ""
 
 
 def _ascii_body(response: HtmlResponse) -> bytes:

@@ -109,7 +109,10 @@ class ItemJudge:
         reading: what read_ahead() gave, where it was called. True where the page repeats nothing,
         and where there are no data or they cannot be read.
         """
-        is_again = self._is_read_again(page)
+        request = page.response.request
+        is_again = (
+            request is not None and request.dont_filter and self._is_read_again(request, page)
+        )
         name = self._name(page)
         if name is None:
             return True
@@ -119,7 +122,7 @@ class ItemJudge:
         data, kept = found[0], found[1]._replace(page=name)
         if not data.fields:  # nothing to compare: a doubt
             return True
-        repeats = is_copy(page)
+        repeats = page.applied is not None and page.applied.is_duplicate
         if repeats and not is_again and self._is_known(kept, within):
             return False
         if repeats:
@@ -206,27 +209,20 @@ class ItemJudge:
             page.shown = shown_by(page.response.replace())
         return is_whole(text, page.shown)
 
-    def _is_read_again(self, page: CrawledPage) -> bool:
-        """Whether the spider has asked for a URL again, on purpose.
+    def _is_read_again(self, request: Request, page: CrawledPage) -> bool:
+        """Whether the spider has asked for a URL again, on purpose, by dont_filter.
 
         What the page says may be what it said the time before last, as a price that returns, and
         what a copy of it says, too.
         """
         if page.is_read_again is None:  # the first of its items
-            page.is_read_again = self._was_asked_for(page.response.request)
-        return page.is_read_again
-
-    def _was_asked_for(self, request: Request | None) -> bool:
-        if request is None or not request.dont_filter:
-            return False
-        url = hash(request.url)
-        if url in self._asked_for:
+            url = hash(request.url)
+            page.is_read_again = url in self._asked_for
+            self._asked_for[url] = None
             self._asked_for.move_to_end(url)
-            return True
-        self._asked_for[url] = None
-        if len(self._asked_for) > MAX_ASKED_FOR:
-            self._asked_for.popitem(last=False)
-        return False
+            if len(self._asked_for) > MAX_ASKED_FOR:
+                self._asked_for.popitem(last=False)
+        return page.is_read_again
 
     def _is_known(self, item: KeptItem, within: int) -> bool:
         if self._state.items.has_near(item, within):
@@ -293,14 +289,10 @@ def row_of(page: CrawledPage) -> int | None:
     return judged.original_id if judged.is_duplicate else judged.page_id
 
 
-def is_copy(page: CrawledPage) -> bool:
-    """Whether a page repeats another."""
-    return page.applied is not None and page.applied.is_duplicate
-
-
 def is_near(page: CrawledPage) -> bool:
     """Whether a page repeats another whose text is not the same.
 
     Of pages with equal text, what differs in their items' texts comes from elsewhere.
     """
-    return page.applied is not None and is_copy(page) and page.applied.kind != "exact"
+    decision = page.applied
+    return decision is not None and decision.is_duplicate and decision.kind != "exact"

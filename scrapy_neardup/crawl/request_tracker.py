@@ -31,6 +31,7 @@ from scrapy_neardup.urls.key import OWN_KEY, USED_KEY
 TRACE = "neardup_trace"
 NO_STATE = -1
 DONT_FILTER, FORM = 1, 2
+LINK_METHODS = "GET", "HEAD"
 
 OF_A_FETCH = ("retry_times", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons")
 
@@ -77,12 +78,15 @@ class RequestTracker:
 
     def found(self, request: Request, page: int | None) -> None:
         """The callback of a page yielded a request; None: of one that is not waited for."""
-        # Not at the signal request_scheduled: a receiver costs 2 us for every link of a crawl.
+        # Not at the signal request_scheduled, nor by flags_of(): for every link of a crawl.
+        flags = DONT_FILTER if request.dont_filter else 0
+        if request.method not in LINK_METHODS:
+            flags |= FORM
         if page is not None and self._waits:
             self._lifecycle.requested(page)
-            request.meta[TRACE] = (flags_of(request), 0, self._state_id, page)
+            request.meta[TRACE] = (flags, 0, self._state_id, page)
         else:
-            request.meta[TRACE] = (flags_of(request), 0, NO_STATE, NOBODY)
+            request.meta[TRACE] = (flags, 0, NO_STATE, NOBODY)
 
     def found_by_errback(self, request: Request, failed: Failed) -> bool:
         """An errback yielded a request; whether that is a copy of the one that failed.
@@ -193,8 +197,8 @@ def trace_of(request: Request) -> tuple[int, int, int, int]:
 
 def flags_of(request: Request) -> int:
     """What a request that the spider yields is, for as long as it is redirected and retried."""
-    is_form = request.method not in ("GET", "HEAD")
-    return DONT_FILTER * bool(request.dont_filter) + FORM * is_form
+    is_form = request.method not in LINK_METHODS
+    return (DONT_FILTER if request.dont_filter else 0) | (FORM if is_form else 0)
 
 
 def nobodys(trace: tuple[int, ...]) -> tuple[int, ...]:

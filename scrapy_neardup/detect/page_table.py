@@ -126,12 +126,13 @@ class Column:
 
     def extend(self, values: Any) -> None:
         """Append rows, all to one part."""
-        if not len(values):
+        n = len(values)
+        if not n:
             return
-        if self._n_live + len(values) > len(self._live):
-            self._make_room(len(values))
-        self._live[self._n_live : self._n_live + len(values)] = values
-        self._n_live += len(values)
+        if self._n_live + n > len(self._live):
+            self._make_room(n)
+        self._live[self._n_live : self._n_live + n] = values
+        self._n_live += n
 
     def cut(self, n_rows: int) -> None:
         """Keep so many rows: all but those of the last append() or extend()."""
@@ -289,7 +290,7 @@ class PageTable:
         if id >= MAX_PAGES:
             raise OverflowError(f"the page table is full: it holds {MAX_PAGES:,} pages")
         try:
-            self._append(page, id)
+            self._append(page, id, n_bytes)
         except BaseException:
             for name, column in self._columns().items():
                 column.cut(n_bytes if name == "url_bytes" else id)
@@ -298,7 +299,7 @@ class PageTable:
         self._n_alive += 1
         return id
 
-    def _append(self, page: Page, id: int) -> None:
+    def _append(self, page: Page, id: int, n_bytes: int) -> None:
         url = page.url.encode("utf-8", "surrogatepass")
         url_key = _url_key(url)
         self.fingerprints.append(page.fingerprint)
@@ -307,7 +308,7 @@ class PageTable:
         self.sites.append(page.site)
         self.times.append(page.time)
         self._url_keys.append(url_key)
-        self._url_ends.append(len(self._url_bytes) + len(url))
+        self._url_ends.append(n_bytes + len(url))
         self._url_bytes.extend(np.frombuffer(url, dtype=np.uint8))
         self._by_digest.put(digest_key(page.digest, page.site), id)
         self._by_url.put(url_key, id)
