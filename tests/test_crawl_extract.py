@@ -278,5 +278,22 @@ def test_what_nobody_sees_behind_the_end_of_a_page_is_no_data(end: str) -> None:
     assert data_of(f"<html><body><p>words</p></body></html>{end}") == []
 
 
+def test_what_stands_behind_the_end_has_a_budget_though_a_spider_has_parsed_the_page() -> None:
+    whole = b"<html><body><p>words</p></body></html>"
+    for behind in (
+        b"<p " + b"a" * 2 + b" b%d" * 1_100 % tuple(range(1_100)) + b">",
+        b"<b>" * 3_000,
+    ):
+        response = HtmlResponse("http://a.example/", body=whole + behind + b"more")
+        response.css("p")
+        with pytest.raises(OverBudget):
+            extract.page_content(response)
+
+
+def test_many_end_tags_in_a_script_are_passed_over_at_once() -> None:
+    script = "</html>" * 80_000  # going through what follows each would take minutes
+    assert data_of(f"<script>a = '{script}'</script><p>words</p>") == []
+
+
 def test_an_end_tag_in_a_script_ends_no_page() -> None:
     assert data_of("<body><script>a = '<b></html>';</script><p>words</p></body></html>") == []

@@ -85,7 +85,7 @@ def _behind_end(response: HtmlResponse) -> list[str]:
     if not rest.strip():
         return []
     body = END_TAG.sub(" ", rest).encode("utf-8", "replace")
-    root = _tree_of(body)
+    root = _read_to_its_end(_tree_of(body))
     heads, lines, _, _ = page_data(root, response.url, body)
     said = [kernels.markup.visible_text(root), *heads, *lines]
     return [f"behind the end {squeezed(one)}" for one in said if one.strip()]
@@ -94,10 +94,10 @@ def _behind_end(response: HtmlResponse) -> list[str]:
 def _behind_first_end(text: str, at: int) -> str:
     """What is behind the first end tag from a place on that is in no script."""
     while (end := END_TAG.search(text, at)) is not None:
-        rest, at = text[end.end() :], end.end()
-        script = SCRIPT.search(rest)
-        if script is None or not script[1]:  # else a script ends there, and began before
-            return rest
+        script = SCRIPT.search(text, end.end())
+        if script is None or not script[1]:
+            return text[end.end() :]
+        at = script.end()  # of one that began before: all end tags up to here are in it
     return ""
 
 
@@ -163,7 +163,10 @@ def _tree(response: HtmlResponse | XmlResponse) -> etree._Element:
     n_markup = kernels.markup.tags_and_attributes(response.body)
     if n_markup > MAX_MARKUP:
         raise OverBudget(f"{n_markup} tags and attributes, at most {MAX_MARKUP}")
-    root = _parsed(response)
+    return _read_to_its_end(_parsed(response))
+
+
+def _read_to_its_end(root: etree._Element) -> etree._Element:
     errors = root.getroottree().parser.error_log
     if errors and errors[-1].type == etree.ErrorTypes.ERR_RESOURCE_LIMIT:
         raise OverBudget(errors[-1].message)
@@ -177,7 +180,11 @@ def _parsed(response: HtmlResponse | XmlResponse) -> etree._Element:
     body = response.text.strip().encode()
     if b"\x00" in body:
         body = body.translate(None, b"\x00")  # replace() takes six times as long
-    body = body or b"<html/>"
+    return _tree_of(body or b"<html/>")
+
+
+def _tree_of(body: bytes) -> etree._Element:
+    """The tree of a page in UTF-8. Raises OverBudget, see _tree()."""
     n_of_one, n_attributes = kernels.markup.count_attributes(body)
     if n_of_one > MAX_ATTRIBUTES:
         raise OverBudget(f"{n_of_one} attributes in a tag, at most {MAX_ATTRIBUTES}")
@@ -186,10 +193,6 @@ def _parsed(response: HtmlResponse | XmlResponse) -> etree._Element:
         n_markup = body.count(b"<") + n_attributes
         if n_markup > MAX_MARKUP:
             raise OverBudget(f"{n_markup} tags and attributes, at most {MAX_MARKUP}")
-    return _tree_of(body)
-
-
-def _tree_of(body: bytes) -> etree._Element:
     parser = etree.HTMLParser(
         recover=True,
         encoding="utf8",
