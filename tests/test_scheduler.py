@@ -1,7 +1,7 @@
 """FleetScheduler: real crawls whose requests wait on a real server."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,46 @@ def test_requests_that_cannot_be_written_as_json_stay_with_the_worker(
     assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
     assert outcome.stats["scheduler/unserializable"] == 2
     assert outcome.stat("frontier/pushed") == 1
+
+
+class Books(Links):
+    """Puts each book out with its author, whose page has another session id in each link."""
+
+    of: Iterable[int]
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        for n in self.of:
+            url = response.urljoin(by_session(n))
+            yield Request(url, self.author, cb_kwargs={"book": n})
+
+    def author(self, response: Response, book: int) -> Iterator[Any]:
+        yield {"url": response.url, "book": book}
+
+
+def by_session(n: int) -> str:
+    return f"/page/author?sid={n}123456789abcdef0123456789abcdef"
+
+
+OWN_QUEUE, RECRAWL = (
+    {"SCHEDULER": "scrapy.core.scheduler.Scheduler"},
+    {"NEARDUP_RECRAWL": "changed"},
+)
+
+
+@pytest.mark.parametrize(("more", "times"), [({}, 1), (OWN_QUEUE, 1), (RECRAWL, 2)])
+def test_an_item_under_way_is_put_out_though_its_last_page_was_read_by_another_url(
+    server: RunningServer, mock_site: MockSite, tmp_path: Path, more: dict[str, Any], times: int
+) -> None:
+    for n in range(5):
+        mock_site.add(by_session(n), page(prose("author")))
+    settings = {"CONCURRENT_REQUESTS": 1, "NEARDUP_STATE_DIR": str(tmp_path)} | more
+    first = run(server, hub(mock_site), type("First", (Books,), {"of": range(3)}), **settings)
+    assert sorted(item["book"] for item in first.items) == [0, 1, 2]
+    assert first.stat("urls/exempt/item") == 2
+    settings["NEARDUP_STATE_DIR"] = str(tmp_path / "of_another_worker")
+    second = run(server, hub(mock_site), type("Second", (Books,), {"of": range(1, 5)}), **settings)
+    assert {3, 4} <= {item["book"] for item in second.items}
+    assert mock_site.gets(by_session(2)) == times
 
 
 class Failing(Links):

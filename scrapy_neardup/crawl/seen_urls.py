@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future
 from math import inf
 from time import monotonic
@@ -104,6 +104,7 @@ class SeenUrls:
         self._skipping = skipping
         self._delivery = delivery
         self._undelivered: set[bytes] = set()  # keys of pages that are done, but not delivered
+        self._names: dict[bytes, set[bytes]] = {}  # page under way → those of its requests, if any
         self._attempt = attempt
         self._count = count
         self._is_inspection = is_inspection(crawler)
@@ -148,10 +149,12 @@ class SeenUrls:
             return self._is_let_pass(request)
         key = self.key(request)
         if key is not None and self._knows(request, key):
-            if self._may_carry_an_item(request, key):
-                self._count(stats.URLS_EXEMPT.format("item"))
-                return self._is_let_pass(request)
-            return self._is_dropped(request)
+            if not self._may_carry_an_item(request, key):
+                return self._is_dropped(request)
+            if self._fleet is not None:
+                return self._fleet_made(self._fleet, request, key)
+            self._count(stats.URLS_EXEMPT.format("item"))
+            return False
         if key is not None and (skipped := self._skipping.reason_to_skip(request, key)):
             raise skipped
         if key is not None and self._fleet is not None:
@@ -161,7 +164,7 @@ class SeenUrls:
 
     def ask_ahead(self, request: Request) -> None:
         """Ask the fleet about a request that is to be made soon."""
-        key = self.key_to_be_queued_once(request)
+        key = None if self._exemption(request) is not None else self.key(request)
         if self._fleet is not None and key is not None and not self._knows(request, key):
             self._asked_ahead[request] = monotonic(), self._ask(self._fleet, request, key)
 
@@ -215,10 +218,24 @@ class SeenUrls:
         if not seen:
             self._count(stats.URLS_NEW)
             return False
+        if self._may_carry_an_item(request, key):
+            return await self._fleet_made(fleet, request, key)
         self._count(stats.BACKEND_SEEN)
         if not self._forgets:  # else it would be remembered here for longer than there
             self._attempt("filter", self._fetched.add, key)
         return self._is_dropped(request)
+
+    async def _fleet_made(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
+        """Whether a request is to be dropped that may carry an item: if it was made as it is."""
+        name = self._name_in_fleet(fleet, request, key)
+        if name is not None and await fleet.seen(name):
+            self._count(stats.BACKEND_SEEN)
+            return self._is_dropped(request)
+        fleet_was_not_asked(request)
+        self._count(stats.URLS_EXEMPT.format("item"))
+        if self._shares_visits:
+            await self._was_visited(fleet, request, key)
+        return False
 
     def _is_dropped(self, request: Request) -> bool:
         """What becomes of a request whose URL was fetched: dropped, but where a person wants it."""
@@ -259,7 +276,8 @@ class SeenUrls:
 
         None for one that comes back on purpose, and for one that has none.
         """
-        return None if self._exemption(request) is not None else self.key(request)
+        key = None if self._exemption(request) is not None else self.key(request)
+        return key if key is None else self._name_as_scrapy(request, key) or key
 
     def _was_queued(self, key: bytes) -> bool:
         # Of several generations add() asks only the newest; of one, it says all there is to say.
@@ -283,8 +301,11 @@ class SeenUrls:
         return self._name_as_scrapy(request, key) is not None and self._is_of_this_run(key)
 
     def _is_of_this_run(self, key: bytes) -> bool:
-        """Whether a known page was read in this run, or in this job, and not by other crawls."""
-        if not self._knows_others or key in self._starts.known:
+        """Whether a known page was read in this run, or in this job, and not by other crawls.
+
+        Of a fleet's pages that is not known: it counts as so.
+        """
+        if not self._knows_others or self._fleet is not None or key in self._starts.known:
             return True
         if key in self._under_way or key in self._undelivered:
             return True
@@ -296,6 +317,11 @@ class SeenUrls:
             return None
         name = request_key(request, self._as_scrapy, self._fingerprinter)
         return None if name == key else CARRYING + name
+
+    def _name_in_fleet(self, fleet: FleetWorker, request: Request, key: bytes) -> bytes | None:
+        """The same for all workers: in the slot of the page's URL, and of this run of visits."""
+        name = self._name_as_scrapy(request, key)
+        return None if name is None else b"%s\0%d" % (name.removeprefix(CARRYING), fleet.run)
 
     # --- what is known
 
@@ -327,6 +353,10 @@ class SeenUrls:
         name = None if self._name_in_run is None else self._name_in_run(request)
         if name is not None:
             self._attempt("filter", self._queued.add, name)
+        if self._fleet is not None and key is not None:
+            name = self._name_in_fleet(self._fleet, request, key)
+            if name is not None:
+                self._names.setdefault(key, set()).add(name)
         return key
 
     def brought_item(self, request: Request | None) -> None:
@@ -337,15 +367,17 @@ class SeenUrls:
     def completed(self, key: bytes) -> None:
         """A page is done: once it is delivered, later crawls know its URL, and other workers."""
         self._undelivered.add(key)
-        self._delivery.put(self._delivered, key)
+        names = self._names.pop(key, ()) if self._names else ()
+        self._delivery.put(self._delivered, key, names)
 
-    def _delivered(self, key: bytes) -> None:
+    def _delivered(self, key: bytes, names: Iterable[bytes]) -> None:
         self._undelivered.discard(key)
         layer = self._state.url_done(key)
         if self._visits is not None:
             self._visits.done(key_of(key))
         if self._fleet is not None:
-            self._fleet.mark(key)
+            for name in (key, *names):
+                self._fleet.mark(name)
         if not layer:
             return
         self._count(stats.URLS_MARKED)
