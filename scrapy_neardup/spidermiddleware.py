@@ -9,9 +9,9 @@ from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
+from scrapy_neardup.crawl.carrying import carries_nothing
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.session import CrawlSession
-from scrapy_neardup.crawl.start_urls import carries_nothing
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.near import FEW_WORDS
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from crawls import PagesSpider, crawl, crawl_requests
-from mock_site import MockSite, page, prose
+from mock_site import MockSite, page, prose, redirect
 from scrapy import Request, Spider
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.http import FormRequest, Response
@@ -93,6 +93,26 @@ def test_the_errback_hears_only_if_the_request_carries_something(
         crawl(Listening, settings, seed=mock_site.url("/page/seed"))
     assert {type(e).__name__ for e in heard} == {"UrlAlreadyFetched"}
     assert [str(e).rpartition("/")[2] for e in heard] == ["2", "2?utm_id=1"]
+
+
+def test_the_errback_hears_of_a_page_of_an_earlier_run_that_a_form_led_to(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    heard: list[str] = []
+
+    class Sends(PagesSpider):
+        def parse_seed(self, response: Response) -> Iterator[Any]:
+            form = mock_site.url(self.form)
+            yield Request(form, method="POST", errback=self.failed)
+
+        def failed(self, failure: Any) -> None:
+            heard.append(f"{self.form} {failure.value!r}")
+
+    for form in "/one", "/other":
+        mock_site.pages[form] = redirect("/page/1", 303)
+        settings = {"NEARDUP_STATE_DIR": str(tmp_path)}
+        crawl(Sends, settings, seed=mock_site.url("/page/seed"), form=form)
+    assert heard == [f"/other UrlAlreadyFetched('already fetched: {mock_site.url('/page/1')}')"]
 
 
 class Books(PagesSpider):

@@ -12,6 +12,7 @@ from scrapy.http import Request, Response
 from scrapy.utils.asyncgen import as_async_generator
 from twisted.python.failure import Failure
 
+from scrapy_neardup.crawl.carrying import may_carry_an_item
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.lost_requests import engine_of
 from scrapy_neardup.crawl.page_lifecycle import Fate, PageLifecycle, Settled
@@ -23,7 +24,6 @@ from scrapy_neardup.crawl.request_tracker import (
     is_only_leased,
 )
 from scrapy_neardup.crawl.seen_urls import UrlAlreadyFetched
-from scrapy_neardup.crawl.start_urls import carries_nothing
 
 Call = Callable[[Response | Failure, Request], Awaitable[Any]]
 
@@ -74,7 +74,9 @@ class Errbacks:
         have to put out an item that would be lost with it.
         """
         is_dropped = isinstance(failure.value, IgnoreRequest)
-        is_repeated = isinstance(failure.value, UrlAlreadyFetched) and carries_nothing(request)
+        is_repeated = isinstance(failure.value, UrlAlreadyFetched) and not may_carry_an_item(
+            request
+        )
         if request.errback is None or is_repeated:
             if is_dropped:
                 self._requests.ended(request)

@@ -17,6 +17,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
 
 from scrapy_neardup import stats
+from scrapy_neardup.crawl.carrying import may_carry_an_item
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.jobdir import is_of_job, state_folder
@@ -27,9 +28,8 @@ from scrapy_neardup.crawl.request_tracker import (
     fleet_was_not_asked,
     had_dont_filter,
     is_of_spider,
-    was_form,
 )
-from scrapy_neardup.crawl.start_urls import StartUrls, carries_nothing
+from scrapy_neardup.crawl.start_urls import StartUrls
 from scrapy_neardup.crawl.url_skipping import UrlSkipping
 from scrapy_neardup.factory import make_queued_urls, make_rules
 from scrapy_neardup.settings import NearDupSettings
@@ -149,7 +149,7 @@ class SeenUrls:
             return self._is_let_pass(request)
         key = self.key(request)
         if key is not None and self._knows(request, key):
-            if not self._may_carry_an_item(request, key):
+            if not self._is_made_for_an_item(request, key):
                 return self._is_dropped(request)
             if self._fleet is not None:
                 return self._fleet_made(self._fleet, request, key)
@@ -218,7 +218,7 @@ class SeenUrls:
         if not seen:
             self._count(stats.URLS_NEW)
             return False
-        if self._may_carry_an_item(request, key):
+        if self._is_made_for_an_item(request, key):
             return await self._fleet_made(fleet, request, key)
         self._count(stats.BACKEND_SEEN)
         if not self._forgets:  # else it would be remembered here for longer than there
@@ -292,7 +292,7 @@ class SeenUrls:
             return False
         return bool(self._attempt("filter", self._queued.add, name))
 
-    def _may_carry_an_item(self, request: Request, key: bytes) -> bool:
+    def _is_made_for_an_item(self, request: Request, key: bytes) -> bool:
         """Whether an item may be under way in a request for a page that this run has by another
         URL: it would be lost with the request.
 
@@ -313,7 +313,7 @@ class SeenUrls:
 
     def _name_as_scrapy(self, request: Request, key: bytes) -> bytes | None:
         """What a request that carries something has for a key under Scrapy's rules, if another."""
-        if carries_nothing(request) and not was_form(request):
+        if not may_carry_an_item(request):
             return None
         name = request_key(request, self._as_scrapy, self._fingerprinter)
         return None if name == key else CARRYING + name

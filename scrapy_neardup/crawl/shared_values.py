@@ -8,7 +8,7 @@ from typing import Any
 
 from scrapy.http import Request
 
-from scrapy_neardup.crawl.start_urls import HOW_FETCHED
+from scrapy_neardup.crawl.carrying import HOW_FETCHED
 
 logger = logging.getLogger(__name__)
 

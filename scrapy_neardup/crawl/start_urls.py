@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from scrapy.http import Request, Response
 
+from scrapy_neardup.crawl.carrying import carries_nothing
 from scrapy_neardup.crawl.recorder import callback_of
 from scrapy_neardup.crawl.request_tracker import had_dont_filter
 from scrapy_neardup.detect.sites import site_of
@@ -20,16 +21,8 @@ MAX_STARTS = 2**16  # that are remembered; links back to further ones are fetche
 
 ASK_ONLY = "GET", "HEAD"
 
-# What of request.meta says how a page is fetched, or where its link was found. All other keys are
-# the spider's, by which it may pass on what it read.
-HOW_FETCHED = re.compile(
-    "download_|dont_|handle_httpstatus_|redirect_|retry_|max_retry_times|allow_offsite|cookiejar|"
-    "proxy|bindaddress|depth|is_start_request|give_up_log_level|neardup_|playwright|splash|zyte_|_|"
-    "rule$|link_text$"
-)
-
-
-# Of these, what asks for a page in another way: as somebody else, from elsewhere, by a browser.
+# Of what says how a page is fetched, what asks for it in another way: as somebody else, from
+# elsewhere, by a browser.
 WHO_ASKS = re.compile("dont_merge_cookies|proxy|bindaddress|playwright|splash|zyte_")
 
 
@@ -118,10 +111,3 @@ def parser_of(request: Request) -> str | None:
         return "parse"
     name = callback_of(request)
     return name if name is not None and name.isidentifier() else None
-
-
-def carries_nothing(request: Request) -> bool:
-    """Whether a request is a link and no more: no form, and nothing that an item is built of."""
-    if request.method != "GET" or request.body or request.cb_kwargs:
-        return False
-    return all(HOW_FETCHED.match(str(key)) for key in request.meta)
