@@ -14,6 +14,7 @@ from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.item_judge import ItemReading
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.judge import TextReading
+from scrapy_neardup.crawl.no_item_limits import NoItemLimits
 from scrapy_neardup.crawl.page_lifecycle import Fate
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.crawl.visit_comparison import Revisit
@@ -67,15 +68,16 @@ class NearDuplicatePipeline:
     identity. An item that came from no page, or was replaced on its way, is kept and counted.
     """
 
-    def __init__(self, session: CrawlSession) -> None:
+    def __init__(self, session: CrawlSession, limits: NoItemLimits) -> None:
         self.session = session
+        self.limits = limits
         self.settings = session.settings
         self.names_fields = bool(self.settings.ignore_fields or self.settings.item_fields)
         self.reads_data = not session.settings.item_fields and session.settings.compare != "page"
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(CrawlSession.of(crawler))
+        return cls(CrawlSession.of(crawler), NoItemLimits(crawler))
 
     def process_item(self, item: Any) -> Any:
         """The item, tagged where asked for; to be awaited where it is long.
@@ -121,6 +123,7 @@ class NearDuplicatePipeline:
             return self.act_on_unchanged(item, page, revisit, of_data)
         if page and self.reads_data and self.session.pages.was_put_out(item, page, of_data):
             self.session.count(stats.ITEMS_PUT_OUT_BEFORE)
+            self.session.attempt("advice", self.limits.item_dropped)
             raise PutOutBefore(page.response.url)
         decision = self.verdict(item, page, reading)
         if decision is not None and self.session.pages.is_spared(page, decision):
@@ -174,6 +177,7 @@ class NearDuplicatePipeline:
             count(stats.ITEMS_TAGGED if tag(item, decision) else stats.ITEMS_UNTAGGABLE)
             return item
         count(stats.ITEMS_DROPPED)
+        self.session.attempt("advice", self.limits.item_dropped)
         self.session.pages.item_repeats(page, decision)
         duplicate = NearDuplicate(decision)
         url = page.response.url if page is not None else None
@@ -195,6 +199,7 @@ class NearDuplicatePipeline:
             count(stats.ITEMS_TAGGED if put(item, revisit.tag) else stats.ITEMS_UNTAGGABLE)
             return item
         count(stats.ITEMS_DROPPED)
+        self.session.attempt("advice", self.limits.item_dropped)
         raise Unchanged(page.response.url, fate)
 
 

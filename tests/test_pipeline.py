@@ -14,6 +14,7 @@ from crawls import PagesSpider, crawl, crawl_requests
 from mock_site import MockSite, page, prose
 from scrapy import Request
 from scrapy.exceptions import DropItem
+from scrapy.extensions.closespider import CloseSpider
 from scrapy.http import Response
 
 from scrapy_neardup import NearDuplicate
@@ -51,6 +52,41 @@ def test_tiny_pages_are_kept_unless_they_are_equal(mock_site: MockSite) -> None:
     mock_site.add("/tiny/again", mock_site.reply("GET", "/tiny/1", "", b"").body)
     outcome = crawl_requests(mock_site, "/tiny/1", "/tiny/2", "/tiny/again")
     assert outcome.urls == [mock_site.url("/tiny/1"), mock_site.url("/tiny/2")]
+
+
+@pytest.mark.parametrize("limit", ["TIMEOUT_NO_ITEM", "PAGECOUNT_NO_ITEM"])
+def test_a_crawl_that_is_to_end_without_items_goes_on_behind_copies(
+    mock_site: MockSite, limit: str
+) -> None:
+    class Counting(PagesSpider):
+        """The clock of the extension strikes with each page."""
+
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield {"url": response.url}
+
+        @classmethod
+        def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+            crawler.signals.connect(cls.strike, scrapy.signals.item_dropped)
+            return super().from_crawler(crawler, *args, **kwargs)
+
+        @staticmethod
+        def strike(spider: Any) -> None:
+            extension = spider.crawler.get_extension(CloseSpider)
+            if extension.task_no_item is not None:
+                extension._count_items_produced()
+
+    copies = [Request(mock_site.url(f"/copy/1?n={n}"), priority=9 - n) for n in range(9)]
+    for request in copies:
+        mock_site.add(request.url.removeprefix(mock_site.root), page(prose("1")))
+    outcome = crawl(
+        Counting,
+        {f"CLOSESPIDER_{limit}": 5 if limit[0] == "P" else 100, "CONCURRENT_REQUESTS": 1},
+        seed=mock_site.url("/page/seed"),
+        requests=lambda: iter([*copies, Request(mock_site.url("/page/2"))]),
+    )
+    assert mock_site.url("/page/2") in outcome.urls
+    assert outcome.stat("items/dropped") == 8
+    assert outcome.stats["finish_reason"] == "finished"
 
 
 class WholePages(PagesSpider):
@@ -315,9 +351,9 @@ def test_links_that_nobody_has_seen_are_followed_out_of_pages_of_few_words(
 ) -> None:
     for n in range(6):
         mock_site.add(f"/shelf/{n}", shelf(one_text(n), f"/page/{n}"))
-    shelves = [f"/shelf/{n}" for n in range(6)]
+    shelves = [f"/shelf/{n}" for n in range(9)]
     outcome = pages(mock_site, Gallery, *shelves, FOLLOW_DUPLICATES=False)
-    assert sorted(outcome.urls) == [mock_site.url(f"/page/{n}") for n in range(6)]
+    assert sorted(outcome.urls) == [mock_site.url(f"/page/{n}") for n in range(9)]
     assert outcome.stat("links/pruned") == 0
     assert outcome.stat("links/spared") == 5
 
@@ -329,7 +365,7 @@ def test_words_of_a_template_do_not_prune_links(mock_site: MockSite) -> None:
         mock_site.add(f"/shelf/{n}", shelf(one_text(n), f"/story/{n + 6}", menu=menu))
     for n in range(12):
         mock_site.add(f"/story/{n}", shelf(prose(f"story {n}", 80), menu=menu))
-    paths = [f"/{kind}/{n}" for kind in ("intro", "shelf") for n in range(6)]
+    paths = [f"/{kind}/{n}" for kind in ("intro", "shelf") for n in range(9)]
     settings = {"FOLLOW_DUPLICATES": False, "BOILERPLATE": "learn"}
     outcome = pages(mock_site, Gallery, *paths, **settings)
     assert len(outcome.urls) == 12

@@ -1,0 +1,35 @@
+"""CLOSESPIDER_TIMEOUT_NO_ITEM and …_PAGECOUNT_NO_ITEM: an item that is dropped as a repeat came."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from scrapy.crawler import Crawler
+from scrapy.extensions.closespider import CloseSpider
+
+SETTINGS = "CLOSESPIDER_TIMEOUT_NO_ITEM", "CLOSESPIDER_PAGECOUNT_NO_ITEM"
+
+
+class NoItemLimits:
+    """Tells Scrapy's extension of items that it would have heard of without us.
+
+    It hears of items that left the pipelines only, and would end a crawl within a stretch of
+    copies, before what is new behind them. CLOSESPIDER_ITEMCOUNT goes on counting what is kept.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    def item_dropped(self) -> None:
+        """An item was dropped as a repeat of another, or as unchanged."""
+        if self._extension is None:
+            return
+        self._extension.counter["pagecount_since_last_item"] = 0
+        if self._extension.close_on["timeout_no_item"]:
+            self._extension.items_in_period += 1
+
+    @cached_property
+    def _extension(self) -> CloseSpider | None:
+        if not any(map(self._crawler.settings.getint, SETTINGS)):
+            return None
+        return self._crawler.get_extension(CloseSpider)
