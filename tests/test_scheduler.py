@@ -11,6 +11,7 @@ from crawls import Outcome, crawl
 from fleets import RunningServer, running_server, wait_until
 from mock_site import MockSite, Reply, page, prose, running_site
 from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 
@@ -28,6 +29,7 @@ from scrapy_neardup.fleet.frontier import SharedFrontier
 from scrapy_neardup.fleet.futures import pause
 from scrapy_neardup.fleet.link import Link
 from scrapy_neardup.fleet.protocol import beat
+from scrapy_neardup.signals import items_delivered, items_held
 
 SCHEDULER = "scrapy_neardup.scheduler.FleetScheduler"
 
@@ -296,6 +298,41 @@ def test_a_crawl_whose_queue_the_server_lost_does_not_end_as_finished(
     Losing.server = server
     outcome = run(server, hub(mock_site, "/page/1", "/page/2"), Losing)
     assert outcome.stats["finish_reason"] == "requests_lost"
+
+
+class StoringLate(Flushing):
+    """Its items are stored when the worker has noticed that the server has lost its data."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> "StoringLate":
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.hold, signals.spider_opened)
+        crawler.signals.connect(spider.store, signals.spider_idle)
+        return spider
+
+    def hold(self) -> None:
+        self.crawler.signals.send_catch_log(items_held, batch=1)
+
+    def store(self) -> None:
+        if not self.crawler.stats.get_value("neardup/frontier/went_back"):
+            raise DontCloseSpider
+        self.crawler.signals.send_catch_log(items_delivered, batch=1)
+
+
+def test_pages_that_waited_for_their_items_to_be_stored_are_read_again_after_a_loss(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    class Losing(StoringLate):
+        pass
+
+    Losing.server = server
+    mock_site.add("/way", page(prose("way"), *map(mock_site.url, ("/page/1", "/page/2"))))
+    root = hub(mock_site, "/way")
+    first = run(server, root, Losing, CONCURRENT_REQUESTS=1)
+    assert first.stats["finish_reason"] == "requests_lost"
+    second = run(server, root)
+    assert "/page/2" in {*kept(first, mock_site), *kept(second, mock_site)}
+    assert mock_site.gets("/way") == 2
 
 
 class GoingBack(Links):

@@ -398,6 +398,7 @@ class FleetQueue:
         self._went_back = True
         self._starts = self._starts or self._has_started  # or nobody says that they are all in
         self._requests.lost()
+        self._urls.requests_lost()
         self._fleet.tell_again()
         self._count(stats.FRONTIER_WENT_BACK)
         logger.warning(

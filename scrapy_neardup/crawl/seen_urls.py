@@ -104,6 +104,7 @@ class SeenUrls:
         self._skipping = skipping
         self._delivery = delivery
         self._undelivered: set[bytes] = set()  # keys of pages that are done, but not delivered
+        self._incomplete: set[bytes] = set()  # those of them whose requests may be lost
         self._names: dict[bytes, set[bytes]] = {}  # page under way → those of its requests, if any
         self._attempt = attempt
         self._count = count
@@ -370,8 +371,16 @@ class SeenUrls:
         names = self._names.pop(key, ()) if self._names else ()
         self._delivery.put(self._delivered, key, names)
 
+    def requests_lost(self) -> None:
+        """What was found on pages that are done, but not delivered, may be lost: the next crawl is
+        to read them again.
+        """
+        self._incomplete |= self._undelivered
+
     def _delivered(self, key: bytes, names: Iterable[bytes]) -> None:
         self._undelivered.discard(key)
+        if key in self._incomplete:
+            return
         layer = self._state.url_done(key)
         if self._visits is not None:
             self._visits.done(key_of(key))
