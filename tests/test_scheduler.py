@@ -132,6 +132,28 @@ def by_session(n: int) -> str:
     return f"/page/author?sid={n}123456789abcdef0123456789abcdef"
 
 
+class Titles(Links):
+    """Finds something else on the same pages."""
+
+    name = "titles"
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield {"title": response.css("title::text").get(), "of": response.url}
+        yield from response.follow_all(css="a")
+
+
+def test_a_spider_of_a_fleet_gets_the_pages_that_another_one_has_read(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    pages = [f"/page/{n}" for n in range(5)]
+    root = hub(mock_site, *pages)
+    run(server, root)
+    outcome = run(server, root, Titles)
+    assert sorted(item["of"] for item in outcome.items) == sorted(
+        map(mock_site.url, ["/hub", *pages])
+    )
+
+
 OWN_QUEUE, RECRAWL = (
     {"SCHEDULER": "scrapy.core.scheduler.Scheduler"},
     {"NEARDUP_RECRAWL": "changed"},

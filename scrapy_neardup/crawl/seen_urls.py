@@ -96,6 +96,7 @@ class SeenUrls:
         self._visits = visits
         self._shares_visits = visits is not None and visits.is_shared
         self._fingerprinter = own_fingerprinter(crawler.request_fingerprinter)
+        self._spider = (crawler.spidercls.name or "").encode("utf-8", "surrogatepass")
         self._fetched = state.urls
         self._state = state
         self._under_way = lifecycle
@@ -172,7 +173,7 @@ class SeenUrls:
     def _ask(self, fleet: FleetWorker, request: Request, key: bytes) -> Future[Any]:
         if self._shares_visits:
             return fleet.ask_visit(self._page_key(request, key))
-        return fleet.ask_seen(key)
+        return fleet.ask_seen(self._of_spider(key))
 
     def _page_key(self, request: Request, key: bytes) -> PageKey:
         return PageKey(key_of(key), callback_of(request) or "parse", request.url)
@@ -204,7 +205,8 @@ class SeenUrls:
     async def n_new_to_all(self, keys: list[bytes]) -> int:
         """How many URLs no worker of the fleet has handled, or cannot be told of."""
         assert self._fleet
-        asked = [(key, self._fleet.ask_seen(key)) for key in keys]  # in one round trip
+        shared = [*map(self._of_spider, keys)]
+        asked = [(key, self._fleet.ask_seen(key)) for key in shared]  # in one round trip
         return [await self._fleet.seen(*one) for one in asked].count(False)
 
     async def _fleet_fetched(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
@@ -215,7 +217,7 @@ class SeenUrls:
         if self._shares_visits:
             seen = await self._was_visited(fleet, request, key, asked)
         else:
-            seen = await fleet.seen(key, asked)
+            seen = await fleet.seen(self._of_spider(key), asked)
         if not seen:
             self._count(stats.URLS_NEW)
             return False
@@ -229,7 +231,7 @@ class SeenUrls:
     async def _fleet_made(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
         """Whether a request is to be dropped that may carry an item: if it was made as it is."""
         name = self._name_in_fleet(fleet, request, key)
-        if name is not None and await fleet.seen(name):
+        if name is not None and await fleet.seen(self._of_spider(name)):
             self._count(stats.BACKEND_SEEN)
             return self._is_dropped(request)
         fleet_was_not_asked(request)
@@ -319,6 +321,10 @@ class SeenUrls:
         name = request_key(request, self._as_scrapy, self._fingerprinter)
         return None if name == key else CARRYING + name
 
+    def _of_spider(self, key: bytes) -> bytes:
+        """A key as the fleet has it: another spider may find something else on the page."""
+        return b"%s\0%s" % (key, self._spider)
+
     def _name_in_fleet(self, fleet: FleetWorker, request: Request, key: bytes) -> bytes | None:
         """The same for all workers: in the slot of the page's URL, and of this run of visits."""
         name = self._name_as_scrapy(request, key)
@@ -386,7 +392,7 @@ class SeenUrls:
             self._visits.done(key_of(key))
         if self._fleet is not None:
             for name in (key, *names):
-                self._fleet.mark(name)
+                self._fleet.mark(self._of_spider(name))
         if not layer:
             return
         self._count(stats.URLS_MARKED)
