@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from crawls import Outcome, crawl
 from fleets import RunningServer, running_server, wait_until
-from mock_site import MockSite, Reply, page, prose, running_site
+from mock_site import MockSite, Reply, page, prose, redirect, running_site
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
@@ -130,6 +130,38 @@ class Books(Links):
 
 def by_session(n: int) -> str:
     return f"/page/author?sid={n}123456789abcdef0123456789abcdef"
+
+
+class MembersOnly(MockSite):
+    """Shows /member/N to who has been to /login."""
+
+    def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
+        if path == "/login":
+            return Reply(page(prose("login")), headers={"Set-Cookie": "passed=1"})
+        if path.startswith("/member/"):
+            is_member = "passed=1" in cookie
+            return Reply(page(prose(path))) if is_member else redirect("/login")
+        return super().reply(method, path, cookie, body)
+
+
+class Members(Links):
+    """Logs in, and reads the members' pages."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        for number in range(3):
+            yield response.follow(f"/member/{number}", self.member)
+
+    def member(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+def test_a_worker_goes_on_behind_the_login_of_another(server: RunningServer) -> None:
+    with running_site(MembersOnly) as site:
+        root = site.url("/login")
+        first = run(server, root, Members, CLOSESPIDER_PAGECOUNT=2, CONCURRENT_REQUESTS=1)
+        assert not first.items
+        second = run(server, root, Members)
+        assert kept(second, site) == Counter(f"/member/{n}" for n in range(3))
 
 
 class Titles(Links):

@@ -27,6 +27,7 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_neardup import stats
+from scrapy_neardup.crawl.carried_cookies import CarriedCookies
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.lost_requests import REASON
 from scrapy_neardup.crawl.request_json import request_from_json, request_to_json
@@ -47,6 +48,7 @@ PUSHED_AT_ONCE, PUSHES = 64, 16  # requests in a call, calls in a round
 AHEAD_OF_A_HOST = 2  # times as many of a host in hand as are downloaded at once
 DEFAULT_AHEAD = 16  # requests taken ahead, where CONCURRENT_REQUESTS is 0
 CLOSING_S = 5.0  # to push what was found last
+COOKIES = "neardup_cookies"  # beside the fields of a request
 ASK_AGAIN = 3  # what START answers where it is not done
 CHECKED_EVERY = 20  # rounds without anything to do: whether the server may evict requests
 
@@ -100,6 +102,7 @@ class FleetQueue:
         self._starting: WeakSet[Request] = WeakSet()  # start requests that are not packed yet
         self._n_named: Counter[bytes] = Counter()  # how many had a name but for their number
         self._shared_values = SharedValues()
+        self._cookies = CarriedCookies(crawler)
         self._n_lost = 0
         self._n_left = 0  # requests of other workers that wait for the next run
         self._is_refused = False  # whether the server refused for good to give requests
@@ -146,11 +149,14 @@ class FleetQueue:
 
     def _packed(self, request: Request) -> QueuedRequest:
         assert self._crawler.engine
-        payload = request_to_json(stored_fields(request, self._crawler.spider))
+        fields = stored_fields(request, self._crawler.spider)
+        payload = request_to_json(fields)
         host = self._crawler.engine.downloader.get_slot_key(request)
         is_start = request in self._starting
         self._starting.discard(request)
         key = self._start_key(payload) if is_start else self._urls.key_to_be_queued_once(request)
+        if cookies := self._attempt("frontier", self._cookies.of, request):
+            payload = request_to_json(fields | {COOKIES: cookies})
         order = "start" if request.meta.get("is_start_request") else self._order
         return self._frontier.queued(payload, host, key, request.priority, order)
 
@@ -172,6 +178,8 @@ class FleetQueue:
     def _popped(self, at: int) -> Request:
         row, request = self._taken[at]
         del self._taken[at]
+        cookies = json.loads(row.payload).get(COOKIES, [])
+        self._attempt("frontier", self._cookies.take, request, cookies)
         number = next(self._numbers)
         self._leases[number] = row.id
         self._requests.leased(request, number)
