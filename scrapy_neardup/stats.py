@@ -253,6 +253,10 @@ FRONTIER_TAKEN = key("frontier/taken", "requests that it gave to this worker")
 FRONTIER_RETURNED = key(
     "frontier/returned", "requests of dead workers that it was made to give out again"
 )
+FRONTIER_FOREIGN = key(
+    "frontier/other_arguments",
+    "requests that a worker found whose spider has other arguments than this one",
+)
 FRONTIER_REFUSED = key(
     "frontier/refused",
     "requests that the server refused for good; this worker carried them out by itself",

@@ -164,6 +164,32 @@ def test_a_worker_goes_on_behind_the_login_of_another(server: RunningServer) -> 
         assert kept(second, site) == Counter(f"/member/{n}" for n in range(3))
 
 
+class Tagging(Links):
+    """Tags its items with an argument."""
+
+    tag: str
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield {"url": response.url, "tag": self.tag}
+        yield from response.follow_all(css="a")
+
+
+def test_a_worker_says_that_requests_come_from_one_with_other_arguments(
+    server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = hub(mock_site, "/page/1", "/page/2")
+    settings = {"NEARDUP_BACKEND": server.url, "SCHEDULER": SCHEDULER, "CONCURRENT_REQUESTS": 1}
+    stopped = settings | {"CLOSESPIDER_PAGECOUNT": 2}
+    first = crawl(Tagging, stopped, root=root, tag="shoes", _job="1")
+    assert "whose spider has another" not in caplog.text
+    second = crawl(Tagging, settings, root=root, tag="hats", _job="2")
+    assert kept(first, mock_site) + kept(second, mock_site) == Counter(
+        {"/hub": 2, "/page/1": 1, "/page/2": 1}  # each starts for itself
+    )
+    assert second.stat("frontier/other_arguments") == 2
+    assert caplog.text.count("whose spider has another 'tag'") == 1
+
+
 class Titles(Links):
     """Finds something else on the same pages."""
 

@@ -34,6 +34,7 @@ from scrapy_neardup.crawl.request_json import request_from_json, request_to_json
 from scrapy_neardup.crawl.request_tracker import RequestTracker, stored_fields
 from scrapy_neardup.crawl.seen_urls import SeenUrls
 from scrapy_neardup.crawl.shared_values import SharedValues
+from scrapy_neardup.crawl.spider_arguments import arguments_of, differing
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet.frontier import Given, QueuedRequest, SharedFrontier
 from scrapy_neardup.fleet.futures import answer_of, pause
@@ -48,7 +49,7 @@ PUSHED_AT_ONCE, PUSHES = 64, 16  # requests in a call, calls in a round
 AHEAD_OF_A_HOST = 2  # times as many of a host in hand as are downloaded at once
 DEFAULT_AHEAD = 16  # requests taken ahead, where CONCURRENT_REQUESTS is 0
 CLOSING_S = 5.0  # to push what was found last
-COOKIES = "neardup_cookies"  # beside the fields of a request
+COOKIES, ARGUMENTS = "neardup_cookies", "neardup_arguments"  # beside the fields of a request
 ASK_AGAIN = 3  # what START answers where it is not done
 CHECKED_EVERY = 20  # rounds without anything to do: whether the server may evict requests
 
@@ -103,6 +104,8 @@ class FleetQueue:
         self._n_named: Counter[bytes] = Counter()  # how many had a name but for their number
         self._shared_values = SharedValues()
         self._cookies = CarriedCookies(crawler)
+        self._arguments: dict[str, str] = {}  # of the spider when the crawl begins
+        self._n_foreign = 0  # requests of workers with others
         self._n_lost = 0
         self._n_left = 0  # requests of other workers that wait for the next run
         self._is_refused = False  # whether the server refused for good to give requests
@@ -117,6 +120,8 @@ class FleetQueue:
     def open(self) -> None:
         """Begin to ask for requests. Raises SettingsError if the server may evict them."""
         self._check_eviction()
+        assert self._crawler.spider
+        self._arguments = arguments_of(self._crawler.spider, self._fleet.key)
         self._timer.start(POLL_S, now=False)
 
     def _check_eviction(self) -> None:
@@ -150,6 +155,8 @@ class FleetQueue:
     def _packed(self, request: Request) -> QueuedRequest:
         assert self._crawler.engine
         fields = stored_fields(request, self._crawler.spider)
+        if self._arguments:
+            fields[ARGUMENTS] = self._arguments
         payload = request_to_json(fields)
         host = self._crawler.engine.downloader.get_slot_key(request)
         is_start = request in self._starting
@@ -178,12 +185,28 @@ class FleetQueue:
     def _popped(self, at: int) -> Request:
         row, request = self._taken[at]
         del self._taken[at]
-        cookies = json.loads(row.payload).get(COOKIES, [])
-        self._attempt("frontier", self._cookies.take, request, cookies)
+        fields = json.loads(row.payload)
+        self._attempt("frontier", self._cookies.take, request, fields.get(COOKIES, []))
+        self._attempt("frontier", self._compare_arguments, fields.get(ARGUMENTS, {}), request)
         number = next(self._numbers)
         self._leases[number] = row.id
         self._requests.leased(request, number)
         return request
+
+    def _compare_arguments(self, others: dict[str, str], request: Request) -> None:
+        """Warn, once, of a request that a worker with other arguments found."""
+        names = differing(self._arguments, others)
+        if names and not self._n_foreign:
+            logger.warning(
+                "neardup: the shared queue has requests of a worker whose spider has another %s, "
+                "such as that for %.500r. This worker makes them, and reads their pages with its "
+                "own. Give all workers of a spider the same arguments, and others another "
+                "NEARDUP_BACKEND_PREFIX or a spider of another name",
+                *(" and ".join(map(repr, names)), request.url),
+            )
+        if names:
+            self._n_foreign += 1
+            self._count(stats.FRONTIER_FOREIGN)
 
     def _ready(self, row: QueuedRequest) -> Request:
         """A request that was given, about whose URL the server is asked."""
