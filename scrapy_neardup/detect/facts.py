@@ -14,9 +14,10 @@ whatever is around it: "1/2" in that of a check mark.
 In a brief line, a label and a value, any other word is a fact: between pages that are the same but
 for a few places (FEW_PLACES), unless it is only spelt in another way there (OTHER_WORD). In a line
 that is a template's it is none: many pages say "Sold out", and many menus differ in a word. But
-near pages that are the same but for such words or lines (TWO_PLACES), or for two that changed
-places, are reworded(), and where a word is spelt in another way, too: of an item that is the page
-as a whole a brief line may be all that matters, and of a record another word in it.
+near pages that are the same but for such words or lines (TWO_PLACES) are reworded(), and where a
+word is spelt in another way, too: of an item that is the page as a whole a brief line may be all
+that matters, and of a record another word in it. So are those with the same words in brief lines,
+or the same facts, in another order, however much else differs: a duty roster, a list of prices.
 
 A page's facts are stored in FACT_WORDS words of 64 bits, and the limits named here are those of
 kernels/numpy_twin/facts.py:
@@ -51,7 +52,7 @@ import scrapy_neardup.kernels as kernels
 from scrapy_neardup.detect.decision import WORDING
 from scrapy_neardup.detect.text import MAX_LINES, Blocks
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
-from scrapy_neardup.kernels.numpy_twin.facts import ORDER_AT, REPLACED, SPELLING_AT
+from scrapy_neardup.kernels.numpy_twin.facts import ORDER_AT, REPLACED, SPELLING_AT, SUM_AT
 
 SPELT_APART = re.compile(r"(?<=[^\W\d_]) (?=[^\W\d_])")  # "red hat" is "redhat"
 TITLE_PARTS = re.compile(r"(?<!\s)\s++[-–—|·:]\s++|[|–—·»:()]")
@@ -141,5 +142,6 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
 
 
 def wording_of(row: U64Array) -> int:
-    """What tells the brief lines of a page from those of others: 64 bits, from its facts."""
-    return int(row[ORDER_AT])
+    """What tells the brief lines of a page, and the order of its facts, from those of others: 64
+    bits, from its facts."""
+    return int(row[ORDER_AT] ^ row[SUM_AT])

@@ -681,10 +681,14 @@ INLINE int both_have_more(const uint64_t *cells, const uint64_t *other) {
 
 /* What a page says else than another in brief lines: see numpy_twin/facts.py. */
 static int rewording(const uint64_t *row, const uint64_t *other, double n_differing) {
-    if (!(n_differing <= TWO_PLACES) || row[ORDER] == other[ORDER]) return 0;
+    int has_same_facts = !memcmp(row, other, CELLS / 4 * sizeof *row);
+    int has_same_words = !memcmp(row + BRIEF_SPELLING, other + BRIEF_SPELLING, 4 * sizeof *row);
+    if (has_same_facts && row[SUM] != other[SUM]) return REPLACED;
+    if (row[ORDER] == other[ORDER]) return 0;
+    if (!(n_differing <= TWO_PLACES || has_same_words)) return 0;
     int is_replaced = both_have_more(row + COUNTED_WORDS, other + COUNTED_WORDS)
                           ? n_apart(row + BRIEF_SPELLING, other + BRIEF_SPELLING) >= OTHER_WORD
-                          : !memcmp(row + BRIEF_SPELLING, other + BRIEF_SPELLING, 4 * sizeof *row);
+                          : has_same_words;
     return is_replaced ? REPLACED : OTHERWISE;
 }
 

@@ -65,8 +65,9 @@ FACT_WORDS = TABLE_WORDS + 11
 _TITLE, _HEADINGS, _SUM, _NEGATED, _COUNT, _OWN, _BRIEF, _WORDS, _ORDER = (
     TABLE_WORDS + at for at in (0, 1, 2, 3, 4, 5, 6, 8, 10)
 )
-# Where in a page's facts begins what is said of words; where the hash of its brief lines is.
-SPELLING_AT, ORDER_AT = _OWN, _ORDER
+# Where in a page's facts begins what is said of words; where the hash of its brief lines is, and
+# the sum of its facts by their order.
+SPELLING_AT, ORDER_AT, SUM_AT = _OWN, _ORDER, _SUM
 MAX_OF_A_FACT = 2  # words of a block that is hardly more: "19.90" has two
 BRIEF = 8  # words, at most, of a line that is a label and a value, and no part of a text
 # The same of lines whose words are counted: a line that grows to more than BRIEF words is no other.
@@ -282,18 +283,22 @@ def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64
 
 
 def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
-    """What pages that are the same but for TWO_PLACES say else in brief lines, templates' included:
-    0 nothing, REPLACED where words stand in the place of others, or the same ones in another order,
-    OTHERWISE where one page has words or lines more than the other, or words are only spelt in
-    another way: then each page has some that the other lacks, and few cells of their spelling
-    differ; shape (n,). row, rows, n_differing: as in differences(). O(n).
+    """What pages say else in brief lines, templates' included: 0 nothing, REPLACED where words stand
+    in the place of others, OTHERWISE where one page has words or lines more than the other, or
+    words are only spelt in another way: then each page has some that the other lacks, and few cells
+    of their spelling differ; shape (n,). All that between pages that are the same but for
+    TWO_PLACES. REPLACED also, however much differs, where the same words of brief lines, or the
+    same facts of own lines, stand in another order: values handed round among their labels. row,
+    rows, n_differing: as in differences(). O(n).
     """
     words = slice(_WORDS, _ORDER)
     other_word = _apart(row[_BRIEF:_WORDS], rows[:, _BRIEF:_WORDS]) >= OTHER_WORD
     both = _both_have_more(row[words], rows[:, words])
     equal = np.logical_and.reduce(rows[:, _BRIEF:_ORDER] == row[_BRIEF:_ORDER], axis=1)
     found = np.where(np.where(both, other_word, equal), REPLACED, OTHERWISE)
-    found[(rows[:, _ORDER] == row[_ORDER]) | ~(n_differing <= TWO_PLACES)] = 0
+    comparable = (n_differing <= TWO_PLACES) | equal
+    found[(rows[:, _ORDER] == row[_ORDER]) | ~comparable] = 0
+    found[(rows[:, _SUM] != row[_SUM]) & _equal(row, rows)] = REPLACED
     return found
 
 
