@@ -67,6 +67,10 @@ def difference(one: U64Array, other: U64Array, n_differing: float = FAR) -> str 
         ("Henry Ⅷ of England", "Henry Ⅶ of England"),
         ("it weighs 1.000 kg", "it weighs 1,000 kg"),
         ("a\nlot 5 of wood\nb", "a\nlot 6 of wood\nb"),
+        ("a dose of 10 mg a day", "a dose of 10 kg a day"),
+        ("that costs (500 USD) in all", "that costs (500 EUR) in all"),
+        ("within 3 weeks of that", "within 3 days of that"),
+        ("write to anna@shop.example today", "write to otto@shop.example today"),
     ],
 )
 def test_a_fact_that_was_replaced_is_a_difference(one: str, other: str) -> None:
@@ -84,6 +88,8 @@ def test_a_fact_that_was_replaced_is_a_difference(one: str, other: str) -> None:
         ("5\u200b km far", "5 km far"),
         ("（５）", "(5)"),
         ("plain words", "other words"),
+        ("of 5 excellent pages", "of 5 wonderful pages"),
+        ("of 5 green old pages", "of 5 green new pages"),
     ],
 )
 def test_what_is_added_or_set_otherwise_is_none(one: str, other: str) -> None:

@@ -1,8 +1,9 @@
 """What of a page is a fact: numbers, symbols and negations, each with the words around it.
 
 A fact is found in a sentence: a line, cut after . ! ? ; and : where a space follows. Its *mask*
-is a hash of the sentence's other words, its *value* one of its facts in order. So the masks of
-"Price: 19 EUR" and "Price: 21 EUR" are equal, and the values are not.
+is a hash of the sentence's other words, its *value* one of its facts in order, each with the short
+word behind it (UNIT). So the masks of "now 19 EUR" and "now 21 EUR" are equal, and the values are
+not.
 
 Two pages differ in a fact where their masks are the same and the values are not. What one has
 more than the other is no such difference: it is left to similarity, but for pages that are

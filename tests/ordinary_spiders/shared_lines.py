@@ -98,7 +98,7 @@ def yes_and_no(n: int, variant: int) -> str:
 
 
 def told_apart_by(line: Line, n_words: int) -> Callable[[OrdinarySite, str], None]:
-    """Builds twenty texts of so many words, each on four pages with a line of their own, and copies."""
+    """Builds twenty texts, each on four pages with a line of their own, and copies."""
 
     def build(site: OrdinarySite, root: str) -> None:
         paths = []

@@ -51,7 +51,7 @@ enum {
 };
 enum { IN_TITLE = 1, IN_HEADING, IN_NUMBER, IN_NEGATION, IN_WORD };
 /* Limits of the same names in the twin. */
-enum { MAX_OF_A_FACT = 2, BRIEF = 8, COUNTED = 2 * BRIEF, OTHER_WORD = 7 };
+enum { UNIT = 5, MAX_OF_A_FACT = 2, BRIEF = 8, COUNTED = 2 * BRIEF, OTHER_WORD = 7 };
 enum { ONE_SIDED = 2, ONE_SIDED_NEGATION = 16, SWAPPED = 24, FEW_PLACES = 24, TWO_PLACES = 30 };
 enum { OTHERWISE = 1, REPLACED }; /* what rewording() says */
 #define SPARE 16
@@ -97,6 +97,7 @@ typedef struct {
     Negation *negations;
     size_t n_negations, negation_room, needed; /* needed: room for so many more */
     int is_open;   /* whether the last negation waits for the word after it */
+    int is_counting; /* whether a fact came last in the sentence, and no word since */
     uint32_t page; /* that is needed */
     size_t at;
     Token token;
@@ -209,10 +210,11 @@ static void add_fact(Reader *r, size_t start, size_t end) {
         if (!(entry & FORMAT)) add_code(&hash, entry);
     }
     add_event(r, hash.sum);
+    r->is_counting = 1;
     if (!r->n_rest) r->shapes += shape_of(r->text, start, end);
 }
 
-INLINE void add_word(Reader *r, uint64_t hash, int is_contracted) {
+INLINE void add_word(Reader *r, uint64_t hash, size_t n_chars, int is_contracted) {
     if (r->is_open) close_negation(r, hash);
     if (is_contracted || negates(hash)) {
         Negation *negation = r->negations + r->n_negations++;
@@ -220,17 +222,21 @@ INLINE void add_word(Reader *r, uint64_t hash, int is_contracted) {
         negation->line = line_of(r);
         negation->hash = hash;
         r->is_open = 1;
+    } else if (r->is_counting && n_chars <= UNIT) {
+        add_event(r, hash);
     } else {
         r->rest += fmix64(hash);
         r->n_rest++;
     }
+    r->is_counting = 0;
 }
 
 /* The words of a token that is no fact. */
 static void add_words(Reader *r, size_t at, size_t end) {
     Hash hash = {0, 1};
     uint32_t last = 0, before = 0; /* characters; the first of a word while it is one alone */
-    int n_letters = 0, is_contracted = 0;
+    size_t n_letters = 0;
+    int is_contracted = 0;
     while (at < end) {
         uint32_t entry = entry_at(r->text, &at);
         if (entry & FORMAT) continue;
@@ -239,7 +245,7 @@ static void add_words(Reader *r, size_t at, size_t end) {
                             (last == '\'' || last == 0x2019);
             add_code(&hash, entry);
         } else if (n_letters) {
-            add_word(r, hash.sum, is_contracted);
+            add_word(r, hash.sum, n_letters, is_contracted);
             hash.sum = 0;
             hash.power = 1;
             n_letters = 0;
@@ -247,7 +253,7 @@ static void add_words(Reader *r, size_t at, size_t end) {
         before = last;
         last = CODE(entry);
     }
-    if (n_letters) add_word(r, hash.sum, is_contracted);
+    if (n_letters) add_word(r, hash.sum, n_letters, is_contracted);
 }
 
 /* Whether there was room for it. */
@@ -299,9 +305,9 @@ static void hash_later(Reader *r) {
     r->n_later = 0;
 }
 
-INLINE void add_letters(Reader *r, Letters letters) {
-    if (r->is_open || may_negate(letters)) {
-        add_word(r, hash_of_letters(letters), 0);
+INLINE void add_letters(Reader *r, Letters letters, size_t n_chars) {
+    if (r->is_open || r->is_counting || may_negate(letters)) {
+        add_word(r, hash_of_letters(letters), n_chars, 0);
         return;
     }
     if (r->n_later == MAX_LATER) hash_later(r);
@@ -321,6 +327,7 @@ INLINE int end_sentence(Reader *r) {
         r->n++;
     }
     r->n_events = r->values = r->n_rest = r->rest = r->shapes = r->n_later = 0;
+    r->is_counting = 0;
     return 1;
 }
 
@@ -365,7 +372,7 @@ static int plain_words(Reader *r) {
         if (n_exact) exact[n_exact++] = ' ';
         memcpy(exact + n_exact, word, SPARE); /* of a fixed length: two instructions */
         n_exact += n;
-        add_letters(r, letters);
+        add_letters(r, letters, n);
         word += n;
         if (*word == '\n') break; /* no arithmetic, which the next word would wait for */
         word++;

@@ -1,8 +1,9 @@
 """Visible text → what exact copies share, and the sentences that state facts; in NumPy.
 
-A fact is a token between spaces, without EDGE punctuation around it, that has a number or an
-operator of mathematics, has a symbol at one of its ends, or is one of FACTS_ALONE. A sentence is a
-line, or the part of one up to a character of ENDERS that a space follows.
+A fact is a token between spaces, without EDGE punctuation around it, that has a number, an operator
+of mathematics or an @, has a symbol at one of its ends, or is one of FACTS_ALONE. The word behind
+one, of UNIT letters at most, says what it counts: 10 mg is not 10 kg. A sentence is a line, or the
+part of one up to a character of ENDERS that a space follows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from scrapy_neardup.kernels.numpy_twin.words import WORD_CATEGORIES, composing, 
 
 EDGE = frozenset(".,;:!?¡¿\"'`´‘’“”„«»‹›()[]{}…·•–—|¶")  # punctuation around a word
 ENDERS = frozenset(".!?;:…。！？")  # of sentences, where a space follows
-ASCII_SYMBOLS = frozenset("#%&@*+=^~-−/\\")
+ASCII_SYMBOLS = frozenset("#%&*+=^~-−/\\")
 # What is a fact where it stands alone: C (or C++), size M, vitamin D, a < b. The other letters are
 # words of some language: a, i, e, y, Polish w and z, Czech k and v.
 FACTS_ALONE = frozenset("bcdfghjlmnpqrstx<>")
@@ -68,6 +69,7 @@ _TITLE, _HEADINGS, _SUM, _NEGATED, _COUNT, _OWN, _BRIEF, _WORDS, _ORDER = (
 # Where in a page's facts begins what is said of words; where the hash of its brief lines is, and
 # the sum of its facts by their order.
 SPELLING_AT, ORDER_AT, SUM_AT = _OWN, _ORDER, _SUM
+UNIT = 5  # letters, at most, of the word behind a fact that says what it counts: mg, EUR, weeks
 MAX_OF_A_FACT = 2  # words of a block that is hardly more: "19.90" has two
 BRIEF = 8  # words, at most, of a line that is a label and a value, and no part of a text
 # The same of lines whose words are counted: a line that grows to more than BRIEF words is no other.
@@ -110,10 +112,10 @@ def read(
     """What exact copies of a text share; its sentences that state facts; its negations.
 
     The first is exact_text in detect/text.py. Of each sentence, in order: its line, from 0, all
-    after max_lines line feeds being one; its mask, a hash of its words that are no facts, or of
-    what its facts look like where it has no other words; its value, a hash of its facts and
-    negations in order. Of each negation: its line, and a hash of it and the word after it.
-    Characters are compared in case folding, full width as half. O(len(text)).
+    after max_lines line feeds being one; its mask, a hash of its words that are neither facts nor
+    units, or of what its facts look like where it has no other words; its value, a hash of its
+    facts, units and negations in order. Of each negation: its line, and a hash of it and the word
+    after it. Characters are compared in case folding, full width as half. O(len(text)).
     """
     shown = canonical(text)
     exact = " ".join(shown.split()).encode("utf-8", "surrogatepass")
@@ -283,10 +285,10 @@ def differences(row: U64Array, rows: U64Array, n_differing: F64Array, n_own: F64
 
 
 def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
-    """What pages say else in brief lines, templates' included: 0 nothing, REPLACED where words stand
-    in the place of others, OTHERWISE where one page has words or lines more than the other, or
-    words are only spelt in another way: then each page has some that the other lacks, and few cells
-    of their spelling differ; shape (n,). All that between pages that are the same but for
+    """What pages say else in brief lines, templates' included: 0 nothing, REPLACED where words
+    stand in the place of others, OTHERWISE where one page has words or lines more than the other,
+    or words are only spelt in another way: then each page has some that the other lacks, and few
+    cells of their spelling differ; shape (n,). All that between pages that are the same but for
     TWO_PLACES. REPLACED also, however much differs, where the same words of brief lines, or the
     same facts of own lines, stand in another order: values handed round among their labels. row,
     rows, n_differing: as in differences(). O(n).
@@ -411,8 +413,9 @@ def _kind(char: str) -> int:
         kind |= FEED
     elif char.isspace():
         kind |= SPACE
-    elif category in NUMBER_CATEGORIES or (category == "Sm" and "∀" <= char <= "⋿"):
-        kind |= DIGIT  # x∈A denies what x∉A says: as a digit does, it counts within a token
+    elif category in NUMBER_CATEGORIES or (category == "Sm" and "∀" <= char <= "⋿") or char == "@":
+        # x∈A denies what x∉A says, and @ makes an address: as a digit does, they count in a token.
+        kind |= DIGIT
     elif category in WORD_CATEGORIES:
         kind |= WORD
     elif category == "Cf" and char not in JOINERS:
@@ -467,11 +470,13 @@ def _sentences(entries: U32Array) -> Sentences:
     fact_before = np.searchsorted(starts, words[0], "right") - 1
     in_fact = (fact_before >= 0) & (words[0] < np.append(ends, 0)[fact_before])
     negates &= ~in_fact
+    units = _units(words, in_fact, fact_before, sentence_starts, starts) & ~negates
 
-    at = np.concatenate([starts, words[0][negates]])
+    is_event = negates | units
+    at = np.concatenate([starts, words[0][is_event]])
     if not len(at):
         return _none()
-    event = np.concatenate([_hashes(sums, starts, ends), hashes[negates]])
+    event = np.concatenate([_hashes(sums, starts, ends), hashes[is_event]])
     order = np.argsort(at, kind="stable")
     at, event = at[order], event[order]
     found = np.searchsorted(sentence_starts, at)
@@ -479,7 +484,7 @@ def _sentences(entries: U32Array) -> Sentences:
     place = np.arange(len(at)) - np.repeat(first, np.diff(np.append(first, len(at))))
     values = np.add.reduceat(fmix64(event + fmix64(place.astype(np.uint64) + _u(1))), first)
 
-    rest = ~in_fact & ~negates
+    rest = ~in_fact & ~is_event
     around = np.append(_u(0), np.cumsum(fmix64(hashes[rest]), dtype=np.uint64))
     of_word, stated = np.searchsorted(sentence_starts, words[0][rest]), found[first]
     low, high = np.searchsorted(of_word, stated), np.searchsorted(of_word, stated, "right")
@@ -499,6 +504,25 @@ def _sentences(entries: U32Array) -> Sentences:
     following = np.append(hashes[1:], _u(0))
     negations = fmix64(hashes[negates] + fmix64(following[negates]))
     return lines, fmix64(masks), fmix64(values), negation_lines, negations
+
+
+def _units(
+    words: tuple[I64Array, I64Array],
+    in_fact: BoolArray,
+    fact_before: I64Array,
+    sentence_starts: I64Array,
+    facts: I64Array,
+) -> BoolArray:
+    """Which words say what a fact counts: the first behind it in its sentence, if it is short."""
+    starts, ends = words
+    if not len(starts) or not len(facts):
+        return np.zeros(len(starts), dtype=bool)
+    is_first = np.append(True, in_fact[:-1] | (fact_before[1:] != fact_before[:-1]))
+    sentence, of_fact = (np.searchsorted(sentence_starts, at) for at in (starts, facts))
+    is_short: BoolArray = ends - starts <= UNIT
+    found: BoolArray = is_first & is_short & ~in_fact & (fact_before >= 0)
+    found &= sentence == of_fact[fact_before]
+    return found
 
 
 def _none() -> Sentences:
