@@ -160,7 +160,15 @@ def test_of_two_long_texts_only_the_longer_one_is_compared_as_text() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("is waterproof", "is not waterproof"), ("does", "doesn’t"), ("有货", "没有货"), ("5", "-5")],
+    [
+        ("is waterproof", "is not waterproof"),
+        ("does", "doesn’t"),
+        ("有货", "没有货"),
+        ("5", "-5"),
+        ("within three days", "within seven days"),
+        ("innerhalb von drei Tagen", "innerhalb von fünf Tagen"),
+        ("应当在 三日内 缴纳", "应当在 五日内 缴纳"),
+    ],
 )
 def test_long_texts_that_differ_in_a_fact_are_not_the_same(one: str, other: str) -> None:
     text = "many words around it " * 100

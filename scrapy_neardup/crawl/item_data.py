@@ -40,10 +40,27 @@ MAX_CHARS = 1 << 20  # of an item's strings
 LOOP_CHARS, VALUE_CHARS = 1 << 15, 50
 CLOCK_SLACK_S = 2.0  # a spider's clock may round to seconds
 
-LONGEST_NEGATION = max(map(len, NEGATIONS))
 UNSPACED_NEGATION = re.compile(
     "ない|ません|不|没|沒|无|無|未|勿|ไม่|มิได้|อย่า|ห้าม|ไร้|ปราศจาก"
 )  # between words without spaces
+UNSPACED_NUMBER = re.compile("[〇零一二三四五六七八九十百千万萬億亿兆壱弐参兩两廿卅]+")
+# Numbers in words, but for one, which is an article in many languages; and words of several.
+NUMBER_WORDS = frozenset(
+    (
+        "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+        "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
+        "hundred thousand million billion half twice zwei drei vier fünf sechs sieben acht neun "
+        "zehn elf zwölf zwanzig dreißig vierzig fünfzig hundert tausend millionen halb "
+        "deux trois quatre cinq sept huit neuf dix onze douze quinze vingt trente quarante "
+        "cinquante soixante cent mille demi dos tres cuatro cinco seis siete ocho nueve diez once "
+        "doce quince veinte treinta cuarenta cincuenta cien mil medio due tre quattro cinque sei "
+        "sette otto nove dieci undici dodici venti trenta quaranta cinquanta cento mezzo "
+        "dois três quatro sete oito dez onze doze vinte trinta quarenta cinquenta meio "
+        "twee drie vijf zes zeven acht negen tien twaalf twintig dertig honderd duizend"
+    )
+    .casefold()
+    .split()
+)
 # Of these, str() says all that they hold.
 PLAIN = frozenset({Decimal, Fraction, complex, time, timedelta, UUID})
 MAX_TIME = 10**15  # milliseconds since the epoch; a larger number is no time
@@ -404,19 +421,22 @@ def facts_of(text: str) -> list[str]:
     """The words of a text that are facts, in order: those with a digit or with a symbol at an end.
 
     Prices, dates, identifiers, `C++`, `-5`, `★★★`: texts that differ in one of them are not copies.
-    Nor are those of which one says "not", or whose codes (`aB`), addresses, paths and capitals
-    differ.
+    Nor are those of which one says "not", or whose numbers in words, codes (`aB`), addresses, paths
+    and capitals differ.
     """
     words = (word.strip(EDGES) for word in text.split())
     facts = [word for word in words if word and _is_fact(word)]
-    return facts if text.isascii() else facts + UNSPACED_NEGATION.findall(text)
+    if text.isascii():
+        return facts
+    return facts + UNSPACED_NEGATION.findall(text) + UNSPACED_NUMBER.findall(text)
 
 
 def _is_fact(word: str) -> bool:
     if len(word) > MAX_WORD:  # of a script without spaces, whose letters may be marks
         return True
     if word.isalpha():  # most words, told without a look at each character
-        if len(word) <= LONGEST_NEGATION and word.casefold() in NEGATIONS:
+        folded = word.casefold()
+        if folded in NEGATIONS or folded in NUMBER_WORDS:
             return True
         return _has_inner_capitals(word)
     if word.endswith(("n't", "n’t")):
