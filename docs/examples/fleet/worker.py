@@ -1,6 +1,8 @@
 """One worker of a fleet that follows every link of a site; compose.yaml starts three of them.
 
 START=http://site.example/ NEARDUP_BACKEND=redis://127.0.0.1:6379/0 python worker.py
+
+METRICS_PORT is that of its metrics, 9410 by default; 0, for none, where several run on one machine.
 """
 
 import os
