@@ -96,9 +96,9 @@ typedef struct {
     size_t n, room;
     Negation *negations;
     size_t n_negations, negation_room, needed; /* needed: room for so many more */
-    int is_open;   /* whether the last negation waits for the word after it */
+    int is_open;     /* whether the last negation waits for the word after it */
     int is_counting; /* whether a fact came last in the sentence, and no word since */
-    uint32_t page; /* that is needed */
+    uint32_t page;   /* that is needed */
     size_t at;
     Token token;
     int in_token;
