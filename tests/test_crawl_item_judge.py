@@ -51,6 +51,27 @@ def test_an_item_with_other_data_is_kept_though_its_page_repeats(mock_site: Mock
     assert outcome.stat("items/kept_by_data") == 2
 
 
+def test_a_page_that_shows_what_another_one_showed_in_an_earlier_crawl_is_kept(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    def crawl_on(*texts: str) -> list[str]:
+        for n, text in enumerate(texts):
+            mock_site.add(f"/product/{n}", page(prose("terms"), head=f"<title>{text}</title>"))
+        urls = [mock_site.url(f"/product/{n}") for n in range(len(texts))]
+        requests = [Request(url, dont_filter=True, priority=-n) for n, url in enumerate(urls)]
+        settings = {"NEARDUP_STATE_DIR": str(tmp_path)}
+        outcome = crawl(
+            Products, settings, seed=mock_site.url("/page/seed"), requests=lambda: iter(requests)
+        )
+        return [url[-1] for url in outcome.urls]
+
+    assert crawl_on("10 kr", "11 kr", "12 kr") == ["0", "1", "2"]
+    assert crawl_on("12 kr", "13 kr", "14 kr") == ["0", "1", "2"]
+    assert crawl_on("14 kr", "10 kr", "11 kr", "11 kr") == ["0", "1", "2"], (
+        "3 was never read before"
+    )
+
+
 def test_an_item_with_the_data_of_the_original_is_dropped(mock_site: MockSite) -> None:
     outcome = products(mock_site, {"price": 1}, {"price": 1})
     assert [item["url"] for item in outcome.items] == [mock_site.url("/product/0")]

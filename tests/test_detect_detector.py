@@ -677,14 +677,18 @@ class Plain:
 
     def decide(self, reading: PageReading) -> str:
         places = [i for i, (r, _) in enumerate(self.known) if r.url == reading.url]
+        has_changed = False
         if places and self.known[places[0]][0].digest != reading.digest:
             del self.known[places.pop()]
+            has_changed = True
         earlier = self.known[: places[0]] if places else self.known
         others = [(r, kind) for r, kind in earlier if self._same_scope(r, reading)]
         kind = self._kind(reading, others)
         novel = kind in ("new", "too-short")
         if not places and reading.words and (novel or self.judge.admit == "all"):
             self.known.append((reading, kind))
+        elif not places and reading.words and has_changed:
+            self.known.append((reading, "exact"))  # in no index
         return kind
 
     def _same_scope(self, first: PageReading, second: PageReading) -> bool:

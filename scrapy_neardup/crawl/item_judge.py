@@ -123,7 +123,10 @@ class ItemJudge:
         if not data.fields:  # nothing to compare: a doubt
             return True
         repeats = page.applied is not None and page.applied.is_duplicate
-        if repeats and not is_again and self._is_known(kept, within):
+        # What a page says that said something else before is news of its own URL, though another
+        # page had said it: a price that two products of a daily crawl show in turn.
+        has_changed = page.judged is not None and page.judged.has_changed
+        if repeats and not (is_again or has_changed) and self._is_known(kept, within):
             return False
         if repeats:
             self._count(stats.ITEMS_KEPT_BY_DATA)

@@ -43,6 +43,8 @@ class Decision(NamedTuple):
                      or VISIT where lines that tell of the visit were left out
     cold             whether it is "new" only because too little is known of its host's templates
     wording          of a page that differs in WORDING, what tells its brief lines from others
+    has_changed      whether a duplicate said something else when it was read before, and was
+                     remembered then
     """
 
     kind: DecisionKind
@@ -59,6 +61,7 @@ class Decision(NamedTuple):
     cold: bool = False
     differs: str | None = None
     wording: int | None = None
+    has_changed: bool = False
 
     @property
     def is_duplicate(self) -> bool:

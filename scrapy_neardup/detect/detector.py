@@ -105,7 +105,8 @@ class Detector:
                  of small changes may lead away from the page that was kept
 
     A URL never matches itself: read again unchanged it is judged as before, by the pages
-    before it; read again with other words, it replaces its earlier self.
+    before it; read again with other words, it replaces its earlier self. If it repeats another page
+    then, that is said (`has_changed`), and it is remembered, in no index, for its next change.
 
     Under scope "site" a look-up costs what the site holds: the index keeps sites apart. So of other
     sites only pages of equal text are named in `elsewhere`, of those remembered since the detector
@@ -204,7 +205,12 @@ class Detector:
         decision = self._decided(own_part, own, claimed)
         if learn and earlier is None and decision.kind != "exact":
             self.learn(reading)
-        return decision
+        if earlier is None or own is not None or not decision.is_duplicate:
+            return decision
+        # Remembered, so that the next change is seen, too.
+        own = decision.page_id
+        own = self._remember(own_part, indexed=False) if own is None else own
+        return decision._replace(page_id=own, has_changed=True)
 
     def count_attributes(self, reading: PageReading, earlier: int | None = None) -> None:
         """Tell a page apart by its attributes too, if it has FEW_WORDS of its own.
