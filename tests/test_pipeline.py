@@ -80,7 +80,9 @@ def test_a_crawl_that_is_to_end_without_items_goes_on_behind_copies(
         mock_site.add(request.url.removeprefix(mock_site.root), page(prose("1")))
     outcome = crawl(
         Counting,
-        {f"CLOSESPIDER_{limit}": 5 if limit[0] == "P" else 100, "CONCURRENT_REQUESTS": 1},
+        # No page comes while the one before is in the pipelines.
+        {f"CLOSESPIDER_{limit}": 5 if limit[0] == "P" else 100}
+        | {"CONCURRENT_REQUESTS": 1, "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1},
         seed=mock_site.url("/page/seed"),
         requests=lambda: iter([*copies, Request(mock_site.url("/page/2"))]),
     )
