@@ -68,7 +68,7 @@ class NearDuplicatePipeline:
     identity. An item that came from no page, or was replaced on its way, is kept and counted.
     """
 
-    def __init__(self, session: CrawlSession, limits: NoItemLimits) -> None:
+    def __init__(self, session: CrawlSession, limits: NoItemLimits | None) -> None:
         self.session = session
         self.limits = limits
         self.settings = session.settings
@@ -77,7 +77,7 @@ class NearDuplicatePipeline:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(CrawlSession.of(crawler), NoItemLimits(crawler))
+        return cls(CrawlSession.of(crawler), NoItemLimits.of(crawler))
 
     def process_item(self, item: Any) -> Any:
         """The item, tagged where asked for; to be awaited where it is long.
@@ -122,8 +122,7 @@ class NearDuplicatePipeline:
         if page is not None and revisit is not None and revisit.says_nothing_new:
             return self.act_on_unchanged(item, page, revisit, of_data)
         if page and self.reads_data and self.session.pages.was_put_out(item, page, of_data):
-            self.session.count(stats.ITEMS_PUT_OUT_BEFORE)
-            self.session.attempt("advice", self.limits.item_dropped)
+            self.count_dropped(stats.ITEMS_PUT_OUT_BEFORE)
             raise PutOutBefore(page.response.url)
         decision = self.verdict(item, page, reading)
         if decision is not None and self.session.pages.is_spared(page, decision):
@@ -176,8 +175,7 @@ class NearDuplicatePipeline:
         if self.settings.action == "tag":
             count(stats.ITEMS_TAGGED if tag(item, decision) else stats.ITEMS_UNTAGGABLE)
             return item
-        count(stats.ITEMS_DROPPED)
-        self.session.attempt("advice", self.limits.item_dropped)
+        self.count_dropped(stats.ITEMS_DROPPED)
         self.session.pages.item_repeats(page, decision)
         duplicate = NearDuplicate(decision)
         url = page.response.url if page is not None else None
@@ -198,9 +196,14 @@ class NearDuplicatePipeline:
         if self.settings.action == "tag":
             count(stats.ITEMS_TAGGED if put(item, revisit.tag) else stats.ITEMS_UNTAGGABLE)
             return item
-        count(stats.ITEMS_DROPPED)
-        self.session.attempt("advice", self.limits.item_dropped)
+        self.count_dropped(stats.ITEMS_DROPPED)
         raise Unchanged(page.response.url, fate)
+
+    def count_dropped(self, name: str) -> None:
+        """Count an item that is about to be dropped, and tell who waits for items."""
+        self.session.count(name)
+        if self.limits is not None:
+            self.session.attempt("advice", self.limits.item_dropped)
 
 
 def tag_container(item: Any, decision: Decision | None) -> None:

@@ -212,10 +212,8 @@ def test_a_spider_of_a_fleet_gets_the_pages_that_another_one_has_read(
     )
 
 
-OWN_QUEUE, RECRAWL = (
-    {"SCHEDULER": "scrapy.core.scheduler.Scheduler"},
-    {"NEARDUP_RECRAWL": "changed"},
-)
+OWN_QUEUE = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
+RECRAWL = {"NEARDUP_RECRAWL": "changed"}
 
 
 @pytest.mark.parametrize(("more", "times"), [({}, 1), (OWN_QUEUE, 1), (RECRAWL, 2)])

@@ -29,7 +29,7 @@ class CarriedCookies:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         # jar, domain, path and name of a cookie → its value, and when a worker first had it
-        self._since: dict[tuple[Any, ...], tuple[str | None, float]] = {}
+        self._known: dict[tuple[Any, ...], tuple[str | None, float]] = {}
 
     @cached_property
     def _middleware(self) -> CookiesMiddleware | None:
@@ -60,16 +60,15 @@ class CarriedCookies:
                 continue
             if ours is None or since > self._first_had(key, ours):
                 jar.set_cookie(cookie)
-                self._since[key, *_name_of(cookie)] = cookie.value, since
+                self._known[key, *_name_of(cookie)] = cookie.value, since
 
     def _first_had(self, key: Any, cookie: Cookie) -> float:
         """When a worker first had a value of a cookie: now, if it was not asked for before."""
         name = (key, *_name_of(cookie))
-        value, since = self._since.get(name, (None, 0.0))
-        if not since or value != cookie.value:
-            since = time.time()
-            self._since[name] = cookie.value, since
-        return since
+        known = self._known.get(name)
+        if known is None or known[0] != cookie.value:
+            known = self._known[name] = cookie.value, time.time()
+        return known[1]
 
 
 def _cookies_for(jar: CookieJar, request: Request) -> Iterator[Cookie]:

@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import count, islice
+from typing import Any
 from weakref import WeakSet
 
 from scrapy import signals
@@ -30,7 +31,7 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl.carried_cookies import CarriedCookies
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.lost_requests import REASON
-from scrapy_neardup.crawl.request_json import request_from_json, request_to_json
+from scrapy_neardup.crawl.request_json import request_from_plain, request_to_json
 from scrapy_neardup.crawl.request_tracker import RequestTracker, stored_fields
 from scrapy_neardup.crawl.seen_urls import SeenUrls
 from scrapy_neardup.crawl.shared_values import SharedValues
@@ -55,7 +56,7 @@ CHECKED_EVERY = 20  # rounds without anything to do: whether the server may evic
 
 Unsent = tuple[QueuedRequest, Request]
 Push = tuple[list[Unsent], Future[list[int]]]  # the second: whether each is new to the server
-Taken = tuple[QueuedRequest, Request]
+Taken = tuple[QueuedRequest, Request, dict[str, Any]]  # the third: its payload, read
 
 
 class FleetQueue:
@@ -157,13 +158,16 @@ class FleetQueue:
         fields = stored_fields(request, self._crawler.spider)
         if self._arguments:
             fields[ARGUMENTS] = self._arguments
-        payload = request_to_json(fields)
+        cookies = self._attempt("frontier", self._cookies.of, request)
+        payload = request_to_json(fields | {COOKIES: cookies} if cookies else fields)
         host = self._crawler.engine.downloader.get_slot_key(request)
         is_start = request in self._starting
         self._starting.discard(request)
-        key = self._start_key(payload) if is_start else self._urls.key_to_be_queued_once(request)
-        if cookies := self._attempt("frontier", self._cookies.of, request):
-            payload = request_to_json(fields | {COOKIES: cookies})
+        key = (
+            self._start_key(request_to_json(fields))
+            if is_start
+            else self._urls.key_to_be_queued_once(request)
+        )
         order = "start" if request.meta.get("is_start_request") else self._order
         return self._frontier.queued(payload, host, key, request.priority, order)
 
@@ -177,15 +181,14 @@ class FleetQueue:
         """The next request that the server gave and whose host has room; None if there is none."""
         self._look()
         busy = self._downloading()
-        for at, (row, _) in enumerate(self._taken):
+        for at, (row, _, _) in enumerate(self._taken):
             if busy[row.host] < self._per_host:
                 return self._popped(at)
         return None
 
     def _popped(self, at: int) -> Request:
-        row, request = self._taken[at]
+        row, request, fields = self._taken[at]
         del self._taken[at]
-        fields = json.loads(row.payload)
         self._attempt("frontier", self._cookies.take, request, fields.get(COOKIES, []))
         self._attempt("frontier", self._compare_arguments, fields.get(ARGUMENTS, {}), request)
         number = next(self._numbers)
@@ -208,12 +211,13 @@ class FleetQueue:
             self._n_foreign += 1
             self._count(stats.FRONTIER_FOREIGN)
 
-    def _ready(self, row: QueuedRequest) -> Request:
+    def _ready(self, row: QueuedRequest) -> Taken:
         """A request that was given, about whose URL the server is asked."""
         assert self._crawler.spider
-        request = request_from_json(row.payload, self._crawler.spider)
+        fields = json.loads(row.payload)
+        request = request_from_plain(fields, self._crawler.spider)
         self._urls.ask_ahead(request)
-        return request
+        return row, request, fields
 
     def __len__(self) -> int:
         return len(self._taken) + len(self._unsent) + len(self._sending)
@@ -239,7 +243,7 @@ class FleetQueue:
                 break
             await pause(PAUSE_S)
         self._count(stats.FRONTIER_UNSENT, len(self._unsent) + len(self._sending))
-        self._frontier.give_back([row.id for row, _ in self._taken])
+        self._frontier.give_back([row.id for row, _, _ in self._taken])
         self._taken.clear()
         with suppress(Refused, Unanswered):
             self._n_left = (await answer_of(self._frontier.left())).n_failed
@@ -470,8 +474,8 @@ class FleetQueue:
     def _given(self, given: Given, was_idle: bool) -> None:
         self._frontier.taken()
         found = [(row, self._attempt("frontier", self._ready, row)) for row in given.requests]
-        self._taken.extend((row, request) for row, request in found if request is not None)
-        self._set_aside([row for row, request in found if request is None])
+        self._taken.extend(taken for _, taken in found if taken is not None)
+        self._set_aside([row for row, taken in found if taken is None])
         self._owned.update(row.host for row in given.requests)
         self._count(stats.FRONTIER_TAKEN, len(given.requests))
         self._count(stats.FRONTIER_RETURNED, given.n_returned)
@@ -518,7 +522,7 @@ class FleetQueue:
 
     def _in_hand(self) -> Counter[str]:
         """Requests by host that are to be downloaded, or are being so."""
-        return self._downloading() + Counter(row.host for row, _ in self._taken)
+        return self._downloading() + Counter(row.host for row, _, _ in self._taken)
 
     def _downloading(self) -> Counter[str]:
         assert self._crawler.engine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Self
 
 from scrapy.crawler import Crawler
 from scrapy.extensions.closespider import CloseSpider
@@ -20,6 +21,11 @@ class NoItemLimits:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
 
+    @classmethod
+    def of(cls, crawler: Crawler) -> Self | None:
+        """The limits of a crawl; None where it has none, as most."""
+        return cls(crawler) if any(map(crawler.settings.getint, SETTINGS)) else None
+
     def item_dropped(self) -> None:
         """An item was dropped as a repeat of another, or as unchanged."""
         if self._extension is None:
@@ -30,6 +36,4 @@ class NoItemLimits:
 
     @cached_property
     def _extension(self) -> CloseSpider | None:
-        if not any(map(self._crawler.settings.getint, SETTINGS)):
-            return None
         return self._crawler.get_extension(CloseSpider)

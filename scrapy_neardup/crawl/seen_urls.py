@@ -166,7 +166,7 @@ class SeenUrls:
 
     def ask_ahead(self, request: Request) -> None:
         """Ask the fleet about a request that is to be made soon."""
-        key = None if self._exemption(request) is not None else self.key(request)
+        key = self._key_unless_exempt(request)
         if self._fleet is not None and key is not None and not self._knows(request, key):
             self._asked_ahead[request] = monotonic(), self._ask(self._fleet, request, key)
 
@@ -279,8 +279,11 @@ class SeenUrls:
 
         None for one that comes back on purpose, and for one that has none.
         """
-        key = None if self._exemption(request) is not None else self.key(request)
-        return key if key is None else self._name_as_scrapy(request, key) or key
+        key = self._key_unless_exempt(request)
+        return None if key is None else self._name_as_scrapy(request, key) or key
+
+    def _key_unless_exempt(self, request: Request) -> bytes | None:
+        return None if self._exemption(request) is not None else self.key(request)
 
     def _was_queued(self, key: bytes) -> bool:
         # Of several generations add() asks only the newest; of one, it says all there is to say.

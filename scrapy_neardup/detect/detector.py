@@ -207,9 +207,9 @@ class Detector:
             self.learn(reading)
         if earlier is None or own is not None or not decision.is_duplicate:
             return decision
-        # Remembered, so that the next change is seen, too.
         own = decision.page_id
-        own = self._remember(own_part, indexed=False) if own is None else own
+        if own is None:  # remembered, so that the next change is seen, too
+            own = self._remember(own_part, indexed=False)
         return decision._replace(page_id=own, has_changed=True)
 
     def count_attributes(self, reading: PageReading, earlier: int | None = None) -> None:

@@ -143,6 +143,5 @@ def reworded(row: U64Array, rows: U64Array, n_differing: F64Array) -> I64Array:
 
 
 def wording_of(row: U64Array) -> int:
-    """What tells the brief lines of a page, and the order of its facts, from those of others: 64
-    bits, from its facts."""
+    """What tells a page's brief lines and the order of its facts from those of others: 64 bits."""
     return int(row[ORDER_AT] ^ row[SUM_AT])
