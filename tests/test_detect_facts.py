@@ -197,6 +197,8 @@ TEXT = "a text of so many words that nobody would take this line of it for a lab
         ("有货", "预售"),
         ("営業中", "定休日"),
         ("เปิด", "เต็ม"),
+        ("本书由王小明先生翻译为中文出版", "本书由李大海先生翻译为中文出版"),
+        ("この商品は東京から発送します", "この商品は大阪から発送します"),
     ],
 )
 def test_another_word_in_a_brief_line_is_a_difference(one: str, other: str) -> None:
@@ -276,6 +278,12 @@ def test_a_word_spelt_in_another_way_is_not_replaced(one: str, other: str) -> No
 
 def test_words_of_long_lines_reword_nothing() -> None:
     assert not rewording(f"{TEXT} is red today", f"{TEXT} is blue today")
+
+
+def test_two_pairs_of_characters_count_as_one_word_of_a_line() -> None:
+    line = "这本书由先生翻译为中文出版了去年"
+    assert rewording(f"红{line}", f"蓝{line}") == REPLACED
+    assert not rewording(f"红{line}又", f"蓝{line}又")
 
 
 def test_a_title_spelt_apart_is_the_same() -> None:

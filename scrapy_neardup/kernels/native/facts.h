@@ -55,8 +55,9 @@ enum { UNIT = 5, MAX_OF_A_FACT = 2, BRIEF = 8, COUNTED = 2 * BRIEF, OTHER_WORD =
 enum { ONE_SIDED = 2, ONE_SIDED_NEGATION = 16, SWAPPED = 24, FEW_PLACES = 24, TWO_PLACES = 30 };
 enum { OTHERWISE = 1, REPLACED }; /* what rewording() says */
 #define SPARE 16
-/* Bytes that a short word has at most, and cells of words: see the twin. */
-enum { SHORT = 4, WHOLE_CELLS = 8, FIRST_CELLS = 2 };
+/* Bytes that a short word has at most, cells of words, the least first byte of a character of three
+ * bytes: see the twin. */
+enum { SHORT = 4, WHOLE_CELLS = 8, FIRST_CELLS = 2, THREE_BYTES = 0xE0 };
 #define N_NEGATIONS 1024 /* places; a power of two, many more than there are: most are free */
 
 typedef enum { DONE, NEEDS_ROOM, NEEDS_PAGE, NEEDS_PYTHON } Status;
@@ -562,14 +563,18 @@ INLINE void count_whole(Cells *cells, uint64_t hash, int n) {
     for (; n--; hash >>= 6) cells->n[hash & 63]++;
 }
 
+/* How many characters a word of n bytes has. */
+INLINE int chars_of(const uint8_t *word, size_t n) {
+    int n_chars = 0;
+    for (size_t i = 0; i < n; i++) n_chars += (word[i] & 0xC0) != 0x80;
+    return n_chars;
+}
+
 /* Count the cells of a word, by its spelling. */
 INLINE void count_spelling(Cells *cells, const uint8_t *word, size_t n, uint64_t hash) {
-    int has_digit = 0, n_chars = 0;
-    for (size_t i = 0; i < n; i++) {
-        has_digit |= (uint8_t)(word[i] - '0') < 10;
-        n_chars += (word[i] & 0xC0) != 0x80;
-    }
-    if (n <= SHORT || n_chars <= 2 || has_digit) {
+    int has_digit = 0;
+    for (size_t i = 0; i < n; i++) has_digit |= (uint8_t)(word[i] - '0') < 10;
+    if (n <= SHORT || has_digit || chars_of(word, n) <= 2) {
         count_whole(cells, hash, WHOLE_CELLS);
         return;
     }
@@ -600,6 +605,18 @@ INLINE void count_line(const uint8_t *line, size_t length, Cells *spelling, Cell
     }
 }
 
+/* How many words a line of n words has, two pairs of characters counting as one. */
+static int64_t spoken_words(const uint8_t *line, size_t length, int64_t n) {
+    const uint8_t *word = line, *end = line + length;
+    int64_t n_pairs = 0;
+    for (const uint8_t *at = line; at <= end; at++) {
+        if (at < end && *at != ' ') continue;
+        n_pairs += at > word && *word >= THREE_BYTES && chars_of(word, at - word) == 2;
+        word = at + 1;
+    }
+    return n - n_pairs / 2;
+}
+
 /* What is said of the words in short lines: see numpy_twin/facts.py. row: zeros there. */
 static void put_wording(const Blocks *blocks, const uint8_t *are_own, uint64_t *row) {
     Cells own = {{0}}, templates = {{0}}, counted = {{0}};
@@ -608,8 +625,12 @@ static void put_wording(const Blocks *blocks, const uint8_t *are_own, uint64_t *
     for (size_t i = 0; i < blocks->n; start = (size_t)blocks->ends[i++] + 1) {
         const uint8_t *line = blocks->words + start;
         size_t length = (size_t)blocks->ends[i] - start;
-        int is_brief = blocks->n_words[i] <= BRIEF;
-        if (blocks->n_words[i] > COUNTED) continue;
+        int64_t n_words = blocks->n_words[i];
+        int is_brief;
+        if (n_words > 2 * COUNTED) continue;
+        if (n_words > BRIEF) n_words = spoken_words(line, length, n_words);
+        if (n_words > COUNTED) continue;
+        is_brief = n_words <= BRIEF;
         count_line(line, length, !is_brief ? NULL : are_own[i] ? &own : &templates, &counted);
         if (!is_brief) continue;
         uint64_t hash = hash_of(line, length);

@@ -71,7 +71,9 @@ _TITLE, _HEADINGS, _SUM, _NEGATED, _COUNT, _OWN, _BRIEF, _WORDS, _ORDER = (
 SPELLING_AT, ORDER_AT, SUM_AT = _OWN, _ORDER, _SUM
 UNIT = 5  # letters, at most, of the word behind a fact that says what it counts: mg, EUR, weeks
 MAX_OF_A_FACT = 2  # words of a block that is hardly more: "19.90" has two
-BRIEF = 8  # words, at most, of a line that is a label and a value, and no part of a text
+# Words, at most, of a line that is a label and a value, and no part of a text. Two pairs of
+# characters count as one: where no spaces stand, 17 characters are 16 pairs, and about eight words.
+BRIEF = 8
 # The same of lines whose words are counted: a line that grows to more than BRIEF words is no other.
 COUNTED = 2 * BRIEF
 ONE_SIDED = 2  # shingles that differ, at most, where a fact that only one page has counts
@@ -89,6 +91,7 @@ ONE_SIDED_NEGATION = 16  # the same of "not" and its like: it changes five shing
 # a piece of a text without spaces.
 SHORT = 4
 WHOLE_CELLS, FIRST_CELLS = 8, 2  # of such a word; of the first letter of another one
+THREE_BYTES = 0xE0  # the least first byte of a character of three bytes or more
 LANES = 2  # bits of a cell of words and their spelling
 _LOW = 0x5555_5555_5555_5555  # the lower bit of each such cell
 
@@ -200,6 +203,7 @@ def _wording(words: bytes, ends: I64Array, n_words: I64Array, is_own: BoolArray)
     order, before, start = 0, 0, 0
     for end, n, own_line in zip(ends.tolist(), n_words.tolist(), is_own.tolist(), strict=True):
         line, start = words[start:end], end + 1
+        n -= n <= 2 * COUNTED and sum(map(_is_pair, line.split())) // 2
         for word in line.split() if n <= COUNTED else ():
             hash = _hash_of(word)
             counted[[hash >> 59, 32 + hash % 32]] += 1
@@ -213,6 +217,11 @@ def _wording(words: bytes, ends: I64Array, n_words: I64Array, is_own: BoolArray)
             before = hash
     odd = sum(n % 2 << i for i, n in enumerate(own.tolist()))
     return np.array([odd, *_in_lanes(brief), *_in_lanes(counted), order % 2**64], np.uint64)
+
+
+def _is_pair(word: bytes) -> bool:
+    """Whether a word is a pair of characters, as a text without spaces is cut into."""
+    return word[0] >= THREE_BYTES and len(word.decode("utf-8", "surrogatepass")) == 2
 
 
 def _in_lanes(cells: I64Array) -> list[int]:
