@@ -8,9 +8,10 @@ import pytest
 from crawls import PagesSpider, crawl, crawl_requests
 from mock_site import MockSite, page, prose, redirect
 from scrapy import Request, Spider
-from scrapy.dupefilters import BaseDupeFilter
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.http import FormRequest, Response
 
+from scrapy_neardup.dupefilter import LayeredBloomDupeFilter
 from scrapy_neardup.urls.filters.layered import LayeredBloomFilter
 
 
@@ -144,6 +145,33 @@ def test_an_item_under_way_is_put_out_though_its_last_page_was_read_by_another_u
     assert outcome.stat("urls/exempt/item") == 2
     again = crawl(Books, settings, seed=mock_site.url("/page/seed"))
     assert len(again.items) == (0 if where else 3)
+
+
+class PlainAuthor(Books):
+    """Links the author by a campaign's URL first, then plainly."""
+
+    def parse_seed(self, response: Response) -> Iterator[Any]:
+        for n, query in enumerate(("?utm_source=letter", "")):
+            url = f"/page/author{query}"
+            yield response.follow(url, self.author, cb_kwargs={"book": n}, priority=-n)
+
+
+@pytest.mark.parametrize("dupefilter", [RFPDupeFilter, LayeredBloomDupeFilter])
+@pytest.mark.parametrize("n_pages", [0, 2], ids=["in one run", "over two runs of a job"])
+def test_an_item_under_way_is_put_out_though_its_last_page_was_read_by_a_longer_url(
+    mock_site: MockSite, tmp_path: Path, dupefilter: type[BaseDupeFilter], n_pages: int
+) -> None:
+    mock_site.add("/page/author?utm_source=letter", page(prose("author")))
+    mock_site.add("/page/author", page(prose("author")))
+    settings = {"DUPEFILTER_CLASS": dupefilter, "CONCURRENT_REQUESTS": 1}
+    runs: list[dict[str, Any]] = [{"CLOSESPIDER_PAGECOUNT": n_pages}, {}] if n_pages else [{}]
+    if n_pages:
+        settings["JOBDIR"] = str(tmp_path)
+    items = []
+    for run in runs:
+        outcome = crawl(PlainAuthor, settings | run, seed=mock_site.url("/page/seed"))
+        items += outcome.items
+    assert {item["book"] for item in items} == {0, 1}
 
 
 def test_a_retried_request_is_delivered(mock_site: MockSite) -> None:

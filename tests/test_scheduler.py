@@ -128,7 +128,12 @@ class Books(Links):
         yield {"url": response.url, "book": book}
 
 
+PLAIN = 9  # a book whose author is linked by the page's own URL
+
+
 def by_session(n: int) -> str:
+    if n == PLAIN:
+        return "/page/author"
     return f"/page/author?sid={n}123456789abcdef0123456789abcdef"
 
 
@@ -220,7 +225,7 @@ RECRAWL = {"NEARDUP_RECRAWL": "changed"}
 def test_an_item_under_way_is_put_out_though_its_last_page_was_read_by_another_url(
     server: RunningServer, mock_site: MockSite, tmp_path: Path, more: dict[str, Any], times: int
 ) -> None:
-    for n in range(5):
+    for n in (*range(5), PLAIN):
         mock_site.add(by_session(n), page(prose("author")))
     settings = {"CONCURRENT_REQUESTS": 1, "NEARDUP_STATE_DIR": str(tmp_path)} | more
     first = run(server, hub(mock_site), type("First", (Books,), {"of": range(3)}), **settings)
@@ -230,6 +235,11 @@ def test_an_item_under_way_is_put_out_though_its_last_page_was_read_by_another_u
     second = run(server, hub(mock_site), type("Second", (Books,), {"of": range(1, 5)}), **settings)
     assert {3, 4} <= {item["book"] for item in second.items}
     assert mock_site.gets(by_session(2)) == times
+    for n, worker in enumerate(("third", "fourth")):
+        settings["NEARDUP_STATE_DIR"] = str(tmp_path / worker)
+        last = run(server, hub(mock_site), type("Plain", (Books,), {"of": [PLAIN]}), **settings)
+        assert PLAIN in {item["book"] for item in last.items} or n
+    assert mock_site.gets("/page/author") == times
 
 
 class Failing(Links):

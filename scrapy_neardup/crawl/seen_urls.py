@@ -37,7 +37,7 @@ from scrapy_neardup.state import State
 from scrapy_neardup.state.visit import PageKey, key_of
 from scrapy_neardup.state.visits import Visits
 from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
-from scrapy_neardup.urls.key import MAX_URL, request_key, with_all_arguments
+from scrapy_neardup.urls.key import MAX_URL, as_scrapy, request_key
 from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ Name = Callable[[Request], bytes | None]
 
 NOT_MADE = b""  # no key is empty
 CARRYING, READ_NOW = b"\0", b"\1"  # before keys in the filter of queued URLs; none begins so
+BY_LONGER = b"\0+"  # behind the key of a page that was asked for by a URL with more than it says
 
 # What a URL is new in, by the first layer of the filter that had not seen it.
 NOVELTY = {1: stats.URLS_NEW_HOST, 2: stats.URLS_NEW_DIRECTORY}
@@ -90,7 +91,9 @@ class SeenUrls:
     ) -> None:
         """visits: which URLs this run has read, where what earlier ones did is to be read again."""
         self._rules = make_rules(settings)
-        self._as_scrapy = with_all_arguments(self._rules)
+        self._as_scrapy = as_scrapy(self._rules)
+        self._rewrites = self._rules.rewrites  # else they leave out arguments and ids in paths
+        self._has_any_longer = False
         folder = state_folder(settings, crawler)
         self._knows_others = folder is not None and not is_of_job(folder, crawler)
         self._visits = visits
@@ -130,8 +133,11 @@ class SeenUrls:
             key = self._keys[request] = self._attempt(
                 "url_key", request_key, request, self._rules, self._fingerprinter
             )
-            if len(request.url) > MAX_URL and self._fingerprinter is None:
+            url = request.url
+            if len(url) > MAX_URL and self._fingerprinter is None:
                 self._count(stats.URLS_OVER_BUDGET)
+            if key and (self._rewrites or "?" in url or ";" in url or "(" in url):
+                self._note_longer(request, key)
         return key
 
     # --- the question before a download
@@ -230,8 +236,9 @@ class SeenUrls:
 
     async def _fleet_made(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
         """Whether a request is to be dropped that may carry an item: if it was made as it is."""
-        name = self._name_in_fleet(fleet, request, key)
-        if name is not None and await fleet.seen(self._of_spider(name)):
+        if not await self._is_another_url(fleet, request, key) or await fleet.seen(
+            self._of_spider(self._name_in_fleet(fleet, request))
+        ):
             self._count(stats.BACKEND_SEEN)
             return self._is_dropped(request)
         fleet_was_not_asked(request)
@@ -239,6 +246,12 @@ class SeenUrls:
         if self._shares_visits:
             await self._was_visited(fleet, request, key)
         return False
+
+    async def _is_another_url(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
+        """Whether a page that was read may have been asked for by another URL than a request's."""
+        if self._exact(request) != key or self._has_longer(key):
+            return True
+        return await fleet.seen(self._of_spider(key + BY_LONGER))
 
     def _is_dropped(self, request: Request) -> bool:
         """What becomes of a request whose URL was fetched: dropped, but where a person wants it."""
@@ -280,7 +293,9 @@ class SeenUrls:
         None for one that comes back on purpose, and for one that has none.
         """
         key = self._key_unless_exempt(request)
-        return None if key is None else self._name_as_scrapy(request, key) or key
+        if key is not None and may_carry_an_item(request):
+            return CARRYING + self._exact(request)
+        return key
 
     def _key_unless_exempt(self, request: Request) -> bytes | None:
         return None if self._exemption(request) is not None else self.key(request)
@@ -304,6 +319,8 @@ class SeenUrls:
 
         To Scrapy, session ids and tracking arguments are parts of the URL: it makes the request.
         """
+        if self._fleet is not None:  # which tells more of URLs
+            return may_carry_an_item(request)
         return self._name_as_scrapy(request, key) is not None and self._is_of_this_run(key)
 
     def _is_of_this_run(self, key: bytes) -> bool:
@@ -318,20 +335,42 @@ class SeenUrls:
         return bool(self._attempt("filter", self._queued.__contains__, READ_NOW + key))
 
     def _name_as_scrapy(self, request: Request, key: bytes) -> bytes | None:
-        """What a request that carries something has for a key under Scrapy's rules, if another."""
+        """What a request that carries something has for a key under Scrapy's rules.
+
+        None where its page was asked for by this very URL, as far as is known.
+        """
         if not may_carry_an_item(request):
             return None
-        name = request_key(request, self._as_scrapy, self._fingerprinter)
-        return None if name == key else CARRYING + name
+        name = self._exact(request)
+        return CARRYING + name if name != key or self._has_longer(key) else None
+
+    def _exact(self, request: Request) -> bytes:
+        return request_key(request, self._as_scrapy, self._fingerprinter)
+
+    def _note_longer(self, request: Request, key: bytes) -> None:
+        """Note that a page is asked for by a URL of which its key leaves something out."""
+        if self._exact(request) != key:
+            self._attempt("filter", self._queued.add, key + BY_LONGER)
+            self._has_any_longer = True
+
+    def _has_longer(self, key: bytes) -> bool:
+        """Whether a page was asked for by such a URL, in this run or in an earlier one of a job."""
+        return self._is_longer_of_this_run(key) or bool(
+            self._attempt("filter", self._fetched.__contains__, key + BY_LONGER)
+        )
+
+    def _is_longer_of_this_run(self, key: bytes) -> bool:
+        return self._has_any_longer and bool(
+            self._attempt("filter", self._queued.__contains__, key + BY_LONGER)
+        )
 
     def _of_spider(self, key: bytes) -> bytes:
         """A key as the fleet has it: another spider may find something else on the page."""
         return b"%s\0%s" % (key, self._spider)
 
-    def _name_in_fleet(self, fleet: FleetWorker, request: Request, key: bytes) -> bytes | None:
+    def _name_in_fleet(self, fleet: FleetWorker, request: Request) -> bytes:
         """The same for all workers: in the slot of the page's URL, and of this run of visits."""
-        name = self._name_as_scrapy(request, key)
-        return None if name is None else b"%s\0%d" % (name.removeprefix(CARRYING), fleet.run)
+        return b"%s\0%d" % (self._exact(request), fleet.run)
 
     # --- what is known
 
@@ -363,10 +402,8 @@ class SeenUrls:
         name = None if self._name_in_run is None else self._name_in_run(request)
         if name is not None:
             self._attempt("filter", self._queued.add, name)
-        if self._fleet is not None and key is not None:
-            name = self._name_in_fleet(self._fleet, request, key)
-            if name is not None:
-                self._names.setdefault(key, set()).add(name)
+        if self._fleet is not None and key is not None and may_carry_an_item(request):
+            self._names.setdefault(key, set()).add(self._name_in_fleet(self._fleet, request))
         return key
 
     def brought_item(self, request: Request | None) -> None:
@@ -391,6 +428,9 @@ class SeenUrls:
         if key in self._incomplete:
             return
         layer = self._state.url_done(key)
+        if self._has_any_longer and self._is_longer_of_this_run(key):
+            self._state.url_done(key + BY_LONGER)
+            names = *names, key + BY_LONGER
         if self._visits is not None:
             self._visits.done(key_of(key))
         if self._fleet is not None:

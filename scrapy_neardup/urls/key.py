@@ -142,19 +142,26 @@ class UrlKeyRules:
     def __post_init__(self) -> None:
         check_profiles(self.profiles)
 
+    @property
+    def rewrites(self) -> bool:
+        """Whether the rules leave out more than arguments and session ids."""
+        strips = self.strip_www or self.strip_index or self.strip_slash or self.collapse_slashes
+        return strips or self.fold_case or bool(self.profiles or self.site_rules is not NO_RULES)
+
 
 DEFAULT_RULES = UrlKeyRules()
 
 
-def with_all_arguments(rules: UrlKeyRules) -> UrlKeyRules:
-    """The same rules, but that no argument is ignored: Scrapy tells pages apart by all of them."""
-    return replace(
-        rules,
+def as_scrapy(rules: UrlKeyRules) -> UrlKeyRules:
+    """The same rules, but that they leave out nothing by which Scrapy tells pages apart."""
+    return UrlKeyRules(
+        normalise=rules.normalise,
+        ignore_scheme=rules.ignore_scheme,
+        sort_query=rules.sort_query,
         drop_tracking=False,
         drop_sessions=False,
-        ignore_params=(),
-        profiles=(),
-        site_rules=NO_RULES,
+        keep_hashbang=rules.keep_hashbang,
+        method_and_body=rules.method_and_body,
     )
 
 

@@ -72,6 +72,23 @@ class AuthorOfBookSpider(IndexSpider):
         yield {"book": book, "author": response.css("h1::text").get(), "by": response.url[-8:]}
 
 
+def plain_among_campaigns(site: OrdinarySite, root: str) -> None:
+    """Books whose author is linked plainly on some pages, by a campaign's URL on others."""
+    books = {}
+    for n in range(20):
+        url = f"{root}/author/{n % 10}" + "?utm_source=letter" * (n >= 10)
+        site.add(url, template(f"Author {n % 10}", f"<p>{prose(f'author {n % 10}', 90)}</p>"))
+        books[f"{n}"] = template(f"Book {n}", f"<p>{blurb(80)}</p><a class=by href='{url}'>by</a>")
+    site.add_all(root, books)
+
+
+@case(plain_among_campaigns)
+class PlainAuthorSpider(AuthorOfBookSpider):
+    name = "items-under-way-to-a-page-read-by-a-longer-url"
+    # The links found last are followed first.
+    custom_settings: ClassVar = {"CONCURRENT_REQUESTS": 1}
+
+
 def searches(site: OrdinarySite, root: str) -> None:
     """A search whose results are kept under a hash, which its form leads on to."""
     site.add(f"{root}/", "<form method=post action=search><input name=q></form>")
