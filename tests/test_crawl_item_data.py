@@ -423,3 +423,36 @@ def test_a_style_sheet_within_a_piece_of_html_is_data() -> None:
     text = "<p>" + "some words " * 150
     one, other = (f"{text}<style>.a {{background: url({n}.jpg)}}</style>" for n in "ab")
     assert data({"html": one}).values != data({"html": other}).values
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("{}<b>red</b> or blue", "{}red or <b>blue</b>"),
+        ("{}2<sup>31</sup> is", "{}2<sup>3</sup>1 is"),
+        ("{}ask<br>me again", "{}ask me<br>again"),
+        ("{}C<i class=chord>G</i>at sat", "{}Cat <i class=chord>G</i>sat"),
+        ("{}</html>a shell, and 19", "{}</html>a shell, and 21"),
+        ("{}<p data-c='<b>x</b> 19'>", "{}<p data-c='<b>x</b> 21'>"),
+        ("{}<iframe>shown by the old</iframe>", "{}<iframe>shown by the ancient</iframe>"),
+        ("{}<noframes>shown by the old</noframes>", "{}<noframes>shown by ancient</noframes>"),
+    ],
+)
+def test_pieces_of_html_differ_in_where_their_tags_stand_and_in_what_is_not_shown(
+    one: str, other: str
+) -> None:
+    text = "<div>" + "some words " * 150
+    first, second = (data({"html": piece.format(text)}) for piece in (one, other))
+    assert (first.values, first.text) != (second.values, second.text)
+
+
+def test_a_word_before_a_line_ends_moves_no_tag() -> None:
+    text = "<div><p>a <b>bold</b> {} word</p>" + "<p>some words</p>" * 150
+    one, other = (data({"html": text.format(word)}) for word in ("new", "recent"))
+    assert one.values == other.values
+
+
+def test_the_order_of_an_items_fields_says_nothing_and_that_of_a_mapping_within_does() -> None:
+    ranks, others = {"Ann": "red", "Bob": "blue"}, {"Bob": "blue", "Ann": "red"}
+    assert data({"cup": 1, "ranks": ranks}).values == data({"ranks": ranks, "cup": 1}).values
+    assert data({"ranks": ranks}).values != data({"ranks": others}).values

@@ -15,6 +15,7 @@ from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.page_data import attribute_lines, page_data, squeezed
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.errors import OverBudget
+from scrapy_neardup.kernels.numpy_twin.markup import BLOCKS, INVISIBLE
 
 # What a page may make reading cost. A tree is freed in one go, holding Python's lock. A tag and an
 # attribute make two nodes each, and an allocator that has had other work between them needs 0.1 us
@@ -237,21 +238,29 @@ def visible_text_of_html(html: str) -> str:
 
 
 # Of these elements no reader of a page sees the text.
-HIDDEN = frozenset({"script", "style", "noscript", "template", "svg", "title", "textarea"})
-# A tag, a comment, or what may be one and is never closed. Each character is read once.
-TAG = re.compile(r"<!--(?:.*?-->|.*+\Z)|<[a-zA-Z!/?][^>]*+>?", re.DOTALL)
+HIDDEN = frozenset({*INVISIBLE, "noframes", "textarea", "title"})
+# A tag, a comment, or what may be one and is never closed; a quoted value may hold `>`. A quote that
+# is never closed is looked for at most once in what is left of each kind.
+TAG = re.compile(
+    r"<!--(?:.*?-->|.*+\Z)|"
+    r"<(?:/?([a-zA-Z][^\s/>]*+)|[!/?])(?:[^>\"']++|\"[^\"]*+\"|'[^']*+'|[\"'])*+>?",
+    re.DOTALL,
+)
 
 
 def text_and_markup_of_html(html: str) -> tuple[str, list[str]]:
     """What a reader sees, and what tells two pieces of HTML apart that read alike.
 
     The latter are all tags, attributes and comments as they are written, each with whether text
-    stands before it, and the text of elements that is not seen. O(len(html)).
+    stands before it, or how much where no line ends at the tag; the text of elements that is not
+    seen; and all that stands behind the end of the page, if it is one. O(len(html)).
     """
-    markup, at = [], 0
+    behind = _behind_first_end(html, 0).strip()
+    markup, at = [behind] if behind else [], 0
     for tag in TAG.finditer(html):
-        has_text = bool(html[at : tag.start()].strip())
-        markup.append(f"{tag[0]}{has_text:d}")
+        n_before = len("".join(html[at : tag.start()].split()))
+        ends_line = tag[1] is None or tag[1].lower() in BLOCKS
+        markup.append(f"{tag[0]}{min(n_before, 1) if ends_line else n_before}")
         at = tag.end()
     root = _tree(_response(html, "about:blank"))
     markup += _hidden_text(root)

@@ -312,8 +312,9 @@ class _Reader:
         return b"P" + _joined([self._encoded(part, depth + 1) for part in parts])
 
     def _mapping(self, value: Any, depth: int) -> bytes:
+        """A mapping or an item within another, in its own order: a table of ranks, by names."""
         parts, outer = [], self._name
-        for name, part in sorted(_fields(value, self._ignored), key=lambda pair: pair[0]):
+        for name, part in _fields(value, self._ignored):
             self._name = name
             parts.append(_text(name) + b"\t" + self._encoded(part, depth + 1))
         self._name = outer
