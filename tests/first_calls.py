@@ -140,6 +140,7 @@ def markup(kernel: ModuleType, chance: random.Random) -> object:
         kernel.count_attributes(source),
         kernel.tags_and_attributes(source),
         list(kernel.said(tree)),
+        kernel.has_all_elements(tree, source),
     )
 
 

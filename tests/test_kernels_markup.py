@@ -437,3 +437,28 @@ def test_attributes_are_counted_as_html_tells_them(
     kernel: ModuleType, page: str, n: tuple[int, int]
 ) -> None:
     assert kernel.count_attributes(page.encode()) == n
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "",
+        "<p>a<br>b",
+        "<!-- <p> --><p>a<script>'<b>'</script>",
+        "<div><ul><li>a<li>b</ul></div><svg><g/></svg>",
+    ],
+)
+def test_a_tree_has_all_elements_until_one_is_taken_out(kernel: ModuleType, page: str) -> None:
+    page = f"<title>a</title>{page}<p>b"
+    root = html.document_fromstring(page)
+    assert kernel.has_all_elements(root, page.encode())
+    root.find(".//p").drop_tree()
+    assert not kernel.has_all_elements(root, page.encode())
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+def test_what_pages_lack_of_their_elements_is_told_alike(text: str) -> None:
+    page = f"<html><body>{text}".encode()
+    root = html.document_fromstring(page)
+    found = native("markup").has_all_elements(root, page)
+    assert found == twin.has_all_elements(root, page)

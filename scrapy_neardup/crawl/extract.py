@@ -57,7 +57,8 @@ def page_content(response: Response) -> PageContent | str | None:
 
     Of other text all characters are data, be it JSON, a calendar or source code: they are equal or
     not; only that of PROSE_TYPE is for readers. So is all JSON and XML that is said to be HTML.
-    None for a binary response. As visible_text() it reuses the tree of the spider's selectors.
+    None for a binary response. As visible_text() it reuses the tree of the spider's selectors, as
+    long as it has all elements of the page.
     """
     if not isinstance(response, HtmlResponse) or not response.body or _is_no_page(response):
         plain = visible_text(response)
@@ -175,8 +176,13 @@ def _read_to_its_end(root: etree._Element) -> etree._Element:
 
 
 def _parsed(response: HtmlResponse | XmlResponse) -> etree._Element:
-    if response._cached_selector is not None or isinstance(response, XmlResponse):
+    if isinstance(response, XmlResponse):
         return response.selector.root
+    if response._cached_selector is not None:
+        root = response.selector.root
+        # A spider that takes out scripts, say, takes out what tells pages apart.
+        if kernels.markup.has_all_elements(root, _ascii_body(response)):
+            return root
     # As parsel 1.12 does, in half the time: no selector looks for ids, comments or a base URL here.
     body = response.text.strip().encode()
     if b"\x00" in body:
@@ -239,8 +245,8 @@ def visible_text_of_html(html: str) -> str:
 
 # Of these elements no reader of a page sees the text.
 HIDDEN = frozenset({*INVISIBLE, "noframes", "textarea", "title"})
-# A tag, a comment, or what may be one and is never closed; a quoted value may hold `>`. A quote that
-# is never closed is looked for at most once in what is left of each kind.
+# A tag, a comment, or what may be one and is never closed; a quoted value may hold `>`. Linear: of
+# each kind of quote one at most is never closed.
 TAG = re.compile(
     r"<!--(?:.*?-->|.*+\Z)|"
     r"<(?:/?([a-zA-Z][^\s/>]*+)|[!/?])(?:[^>\"']++|\"[^\"]*+\"|'[^']*+'|[\"'])*+>?",

@@ -48,6 +48,34 @@ class BehindTheEndSpider(WholePageSpider):
     name = "behind-the-end-of-the-page"
 
 
+def priced_in_a_script(site: OrdinarySite, root: str) -> None:
+    """Offers that say the same, but for the price, which only a script says, and a comment."""
+    lot, talk = f"<p>{prose('a lot', 90)}</p>", "<section class=comments>{}</section>"
+    site.add_all(
+        root,
+        {
+            f"{n}": template(
+                "Lots",
+                f"<script type='application/ld+json'>{json.dumps({'price': 100 + n // 2})}</script>"
+                f"{lot}{talk.format(prose(f'comment {n % 2}', 30))}",
+            )
+            for n in range(12)
+        },
+    )
+
+
+@case(priced_in_a_script)
+class TakesOutScriptsSpider(IndexSpider):
+    """Takes out of the page what is no text, and keeps the page as it came, too."""
+
+    name = "scripts-taken-out-of-the-tree"
+
+    def parse_page(self, response):
+        response.css("script, section.comments").drop()
+        text = " ".join(response.css("main ::text").getall())
+        yield {"url": response.url, "text": text, "html": response.text}
+
+
 @case(gallery)
 class GalleryPageSpider(WholePageSpider):
     name = "gallery-under-a-long-menu"

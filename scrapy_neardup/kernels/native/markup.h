@@ -231,6 +231,25 @@ static size_t most_attributes(const uint8_t *page, size_t n, size_t *all) {
     return most;
 }
 
+/* Whether a name is that of an element that a page has in any case. */
+static int is_root(Piece name) {
+    const uint8_t first = *name.start | 0x20; /* which tells most from these three */
+    if (first != 'h' && first != 'b') return 0;
+    return names_piece(name, "html") || names_piece(name, "head") || names_piece(name, "body");
+}
+
+/* How many elements the tags of a page open, but html, head and body. O(n). */
+static size_t n_tagged(const uint8_t *page, size_t n) {
+    Tags tags = {.at = page, .end = page + n};
+    Piece name, value;
+    size_t found = 0;
+    while (next_tag(&tags)) {
+        found += !tags.closes && !is_root(tags.name);
+        while (next_attribute(&tags, &name, &value)) continue;
+    }
+    return found;
+}
+
 /* Writes a piece in lower case; its length. */
 static size_t write_lower(char *lower, Piece piece) {
     const size_t n = (size_t)(piece.end - piece.start);
@@ -449,6 +468,17 @@ static const Node *next_node(const Node *node, const Node *root, const Node **op
         if (node == root) return NULL;
         if (node->next) return node->next;
     }
+}
+
+/* How many elements are below a node, itself included, but html, head and body. */
+static size_t n_elements(const Node *root) {
+    size_t found = 0;
+    for (const Node *node = root; node; node = next_node(node, root, NULL)) {
+        if (node->type != ELEMENT) continue;
+        const uint8_t *name = (const uint8_t *)node->name;
+        found += !is_root((Piece){name, name + strlen(node->name)});
+    }
+    return found;
 }
 
 static int is_text(const Node *node) {

@@ -19,6 +19,7 @@ from functools import cache
 from lxml import etree
 
 from scrapy_neardup.kernels.numpy_twin import markup as twin
+from scrapy_neardup.kernels.numpy_twin.markup import has_all_elements as has_all_elements_by_lxml
 from scrapy_neardup.kernels.numpy_twin.markup import said as said_by_lxml
 from scrapy_neardup.kernels.numpy_twin.markup import visible_text as visible_text_by_lxml
 
@@ -104,6 +105,8 @@ cdef extern from "markup.h":
     int append_said(Text *text, const Names *names, const Node *root)
     size_t n_tags_and_attributes(const uint8_t *page, size_t n) noexcept nogil
     size_t most_attributes(const uint8_t *page, size_t n, size_t *all) noexcept nogil
+    size_t n_tagged(const uint8_t *page, size_t n) noexcept nogil
+    size_t n_elements(const Node *root)
 
 # Every relation between nodes that is read: first and last child, neighbours, text, namespaces,
 # attributes.
@@ -135,6 +138,17 @@ def count_attributes(bytes page) -> tuple[int, int]:
     with nogil:
         most = most_attributes(start, n, &every)
     return most, every
+
+
+def has_all_elements(root, bytes page) -> bool:
+    """Whether a tree has as many elements as its page in markup; see the twin."""
+    cdef const uint8_t *start = page
+    cdef size_t n_tags, n = len(page)
+    if not knows_layout():
+        return has_all_elements_by_lxml(root, page)
+    with nogil:
+        n_tags = n_tagged(start, n)
+    return n_tags == n_elements(node_of(root))
 
 
 def details(bytes page, tuple echoes, lasting):

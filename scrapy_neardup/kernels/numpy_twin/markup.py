@@ -21,6 +21,7 @@ BLOCKS = (
 # LINKS those to no page and that to the symbol which `use` shows. And each of MARKS, elements that
 # change what is read in them, may be open or may be chosen, and empty CELLS.
 UNSHOWN = ("base", "head", "html", "link", "meta", "script", "style")
+ROOTS = ("html", "head", "body")
 SPANS = (*("b", "dd", "dt", "em", "i", "li", "p", "rect", "small", "span", "strong", "tr", "use"),)
 CELLS = ("td", "th")
 MARKS = (
@@ -96,6 +97,18 @@ def count_attributes(page: bytes) -> tuple[int, int]:
         n = sum(1 for _ in _ATTRIBUTE.finditer(tag["attributes"]))
         most, every = max(most, n), every + n
     return most, every
+
+
+def has_all_elements(root: etree._Element, page: bytes) -> bool:
+    """Whether a tree has as many elements as the tags of its page open, but for ROOTS.
+
+    A parser makes so many, unless the page is written badly; one that has fewer was changed since.
+    O(len(page)).
+    """
+    names = (tag["name"].lower() for tag in _tags(page) if not tag["closes"])
+    n_tags = sum(1 for name in names if name.decode("latin-1") not in ROOTS)
+    elements = root.iter(etree.Element)
+    return n_tags == sum(1 for element in elements if element.tag not in ROOTS)
 
 
 Detail = tuple[str, str, str]  # element, name, value
