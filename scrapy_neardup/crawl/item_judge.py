@@ -162,9 +162,9 @@ class ItemJudge:
             return ItemReading(found)
         data, kept = found
         is_all = bool(data.text) and self._attempt("item_data", self._is_all_shown, data.text, page)
-        wording = page.judged.wording if page.judged is not None else None
-        if wording is not None and (is_all or data.holds_page):
-            found = data, kept._replace(values=kept.values ^ wording)
+        if is_all or data.holds_page:
+            apart = told_apart(page, data.holds_page)
+            found = data, kept._replace(values=kept.values ^ apart)
         return ItemReading(found, self._within if is_all else EQUAL)
 
     def _found(self, item: Any, page: CrawledPage) -> tuple[ItemData, KeptItem] | None:
@@ -290,6 +290,17 @@ def row_of(page: CrawledPage) -> int | None:
     if judged is None:
         return None
     return judged.original_id if judged.is_duplicate else judged.page_id
+
+
+def told_apart(page: CrawledPage, by_markup: bool) -> int:
+    """What tells an item that holds a near page as a whole from those that hold its original.
+
+    by_markup: whether it holds what the page's markup says besides.
+    """
+    judged = page.judged
+    if judged is None:
+        return 0
+    return (judged.wording or 0) ^ ((judged.markup or 0) if by_markup else 0)
 
 
 def is_near(page: CrawledPage) -> bool:

@@ -43,6 +43,8 @@ class Decision(NamedTuple):
                      or VISIT where lines that tell of the visit were left out
     cold             whether it is "new" only because too little is known of its host's templates
     wording          of a page that differs in WORDING, what tells its brief lines from others
+    markup           of a page that is "near", what tells its data and the details of its markup
+                     from those of its original, where they differ
     has_changed      whether a duplicate said something else when it was read before, and was
                      remembered then
     """
@@ -61,6 +63,7 @@ class Decision(NamedTuple):
     cold: bool = False
     differs: str | None = None
     wording: int | None = None
+    markup: int | None = None
     has_changed: bool = False
 
     @property

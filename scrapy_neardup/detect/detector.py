@@ -35,6 +35,8 @@ from scrapy_neardup.detect.page_row import (
     PageRows,
     attributes_count,
     data_row,
+    markup_of,
+    other_markup,
     say_the_same,
     width,
 )
@@ -72,6 +74,7 @@ class Match(NamedTuple):
     similarity: float
     differs: str | None = None  # the fact that keeps it from being the original
     is_reworded: bool = False  # says something else in a brief line
+    has_other_markup: bool = False  # has other data, or other details of its markup
 
 
 class Detector:
@@ -466,7 +469,8 @@ class Detector:
         order = in_order(ids, measured)
         similar = np.maximum(measured.similarity, measured.own_similarity)
         differ = DIFFERS[reasons]
-        columns = ids, measured.distances, measured.sketch_distances, similar, differ, reworded
+        bits = measured.distances, measured.sketch_distances
+        columns = ids, *bits, similar, differ, reworded, other_markup(page.reading.data, rows.data)
         parts = (column[order].tolist() for column in columns)
         return [Match(*row) for row in zip(*parts, strict=True)], n_unconfirmed
 
@@ -567,6 +571,7 @@ class Detector:
             cold=cold,
             differs=WORDING if reworded else VISIT if kind == "near" and reading.tag else None,
             wording=wording_of(page.facts) if reworded else None,
+            markup=markup_of(reading.data) if match and match.has_other_markup else None,
         )
 
     def _elsewhere(self, digest: bytes, own: int | None) -> str | None:

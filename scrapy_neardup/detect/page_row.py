@@ -122,6 +122,19 @@ def say_the_same(row: U64Array, rows: U64Array, n_differing: F64Array) -> BoolAr
     return said
 
 
+def other_markup(row: U64Array, rows: U64Array) -> BoolArray:
+    """Which pages have other data or other details than a page; see say_the_same()."""
+    other: BoolArray = (rows[:, 0] != row[0]) | (
+        ((rows[:, 2] ^ row[2]) & np.uint64(LOWER_HALF)) != 0
+    )
+    return other
+
+
+def markup_of(row: U64Array) -> int:
+    """What tells a page's data and details from those of others: 64 bits."""
+    return row.item(0) ^ (row.item(2) & LOWER_HALF)
+
+
 def name_of(line: str) -> str:
     """The name of a data line; empty where it cannot be told."""
     path = line.partition(" ")[0]

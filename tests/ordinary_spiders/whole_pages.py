@@ -76,6 +76,24 @@ class TakesOutScriptsSpider(IndexSpider):
         yield {"url": response.url, "text": text, "html": response.text}
 
 
+def flats(site: OrdinarySite, root: str) -> None:
+    """Offers whose long text is the same but for a word, and whose price is only in markup."""
+    text = prose("flats", 250)
+    page = "<p>{text} {word}</p><div data-price='{n}'><img src='/photo/{n}.jpg' alt=''></div>"
+    site.add_all(
+        root,
+        {
+            f"{n}": template("Flats", page.format(text=text, word=prose(f"word {n}", 1), n=n))
+            for n in range(24)
+        },
+    )
+
+
+@case(flats)
+class FlatPageSpider(WholePageSpider):
+    name = "prices-in-markup-beside-another-word"
+
+
 @case(gallery)
 class GalleryPageSpider(WholePageSpider):
     name = "gallery-under-a-long-menu"
