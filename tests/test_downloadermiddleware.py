@@ -293,9 +293,13 @@ def test_what_an_errback_asks_for_is_fetched_though_seen(mock_site: MockSite) ->
 def test_a_start_request_is_remembered(mock_site: MockSite) -> None:
     class Starting(PagesSpider):
         async def start(self) -> Any:
-            yield Request(mock_site.url("/page/1"), callback=self.parse_seed)
+            yield Request(mock_site.url("/page/1"), callback=self.parse_start)
 
-    outcome = crawl(Starting, requests=lambda: iter([Request(mock_site.url("/page/1?utm_id=1"))]))
+        def parse_start(self, response: Response) -> Iterator[Any]:
+            yield {"url": response.url}
+            yield response.follow("/page/1?utm_id=1")
+
+    outcome = crawl(Starting)
     assert mock_site.gets("/page/1") == 1
     assert outcome.stat("urls/dropped") == 1
 
@@ -385,3 +389,34 @@ def test_a_skipped_page_is_not_remembered(mock_site: MockSite) -> None:
     skipped = Request(mock_site.url("/page/1"), meta={"neardup_skip": True})
     outcome = crawl_requests(mock_site, skipped, "/page/1", settings=SEEN_AGAIN)
     assert len(outcome.urls) == 2
+
+
+class Gates(PagesSpider):
+    """Opens pages whose first answer is a gate that leads to the page by a longer URL."""
+
+    def parse_seed(self, response: Response) -> Iterator[Any]:
+        for n in range(3):
+            yield response.follow(f"/page/{n}")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        gate = response.css("a::attr(href)").get()
+        if gate:
+            yield response.follow(gate, self.parse)
+        else:
+            yield {"url": response.url}
+
+
+@pytest.mark.parametrize("dupefilter", [RFPDupeFilter, LayeredBloomDupeFilter])
+@pytest.mark.parametrize("query", ["?PHPSESSID=0123456789abcdef", "?utm_source=accept"])
+def test_a_gate_that_leads_to_its_page_by_a_longer_url_is_passed_once(
+    mock_site: MockSite, dupefilter: type[BaseDupeFilter], query: str
+) -> None:
+    for n in range(3):
+        mock_site.add(f"/page/{n}", page(f"<a href='/page/{n}{query}'>Let me in</a>"))
+        mock_site.add(f"/page/{n}{query}", page(prose(f"text {n}")))
+    mock_site.add(f"/page/2{query}", page(f"<a href='/page/2{query}2'>Once more</a>"))
+    settings = {"DUPEFILTER_CLASS": dupefilter}
+    outcome = crawl(Gates, settings, seed=mock_site.url("/page/seed"))
+    assert sorted(outcome.urls) == [mock_site.url(f"/page/{n}{query}") for n in range(2)]
+    assert outcome.stat("urls/exempt/itself") == 3
+    assert mock_site.gets(f"/page/2{query}2") == 0

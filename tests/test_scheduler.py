@@ -242,6 +242,31 @@ def test_an_item_under_way_is_put_out_though_its_last_page_was_read_by_another_u
     assert mock_site.gets("/page/author") == times
 
 
+class Gate(Links):
+    """Opens a gate that leads to its page by a longer URL."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield response.follow("/page/gate", self.opened)
+
+    def opened(self, response: Response) -> Iterator[Any]:
+        for link in response.css("a"):
+            yield response.follow(link, self.entered)
+
+    def entered(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+@pytest.mark.parametrize("more", [{}, OWN_QUEUE])
+def test_a_gate_that_leads_to_its_page_by_a_longer_url_is_passed(
+    server: RunningServer, mock_site: MockSite, more: dict[str, Any]
+) -> None:
+    longer = "/page/gate?utm_source=accept"
+    mock_site.add("/page/gate", page("a gate", longer))
+    mock_site.add(longer, page(prose("behind it")))
+    outcome = run(server, hub(mock_site), Gate, **more)
+    assert outcome.urls == [mock_site.url(longer)]
+
+
 class Failing(Links):
     """Its callback raises on one page, unless it is mended."""
 

@@ -37,7 +37,7 @@ from scrapy_neardup.state import State
 from scrapy_neardup.state.visit import PageKey, key_of
 from scrapy_neardup.state.visits import Visits
 from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
-from scrapy_neardup.urls.key import MAX_URL, as_scrapy, request_key
+from scrapy_neardup.urls.key import MAX_URL, as_scrapy, request_key, url_key
 from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ Name = Callable[[Request], bytes | None]
 
 NOT_MADE = b""  # no key is empty
 CARRYING, READ_NOW = b"\0", b"\1"  # before keys in the filter of queued URLs; none begins so
-BY_LONGER = b"\0+"  # behind the key of a page that was asked for by a URL with more than it says
+# Behind the key of a page that was asked for by a URL with more than it says, of one that led on to
+# itself, and of the URL by which it did.
+BY_LONGER, FROM_ITSELF = b"\0+", b"\0@"
 
 # What a URL is new in, by the first layer of the filter that had not seen it.
 NOVELTY = {1: stats.URLS_NEW_HOST, 2: stats.URLS_NEW_DIRECTORY}
@@ -157,6 +159,9 @@ class SeenUrls:
             return self._is_let_pass(request)
         key = self.key(request)
         if key is not None and self._knows(request, key):
+            if self._leads_from_itself(request, key):
+                self._count(stats.URLS_EXEMPT.format("itself"))
+                return False
             if not self._is_made_for_an_item(request, key):
                 return self._is_dropped(request)
             if self._fleet is not None:
@@ -227,6 +232,9 @@ class SeenUrls:
         if not seen:
             self._count(stats.URLS_NEW)
             return False
+        if self._leads_from_itself(request, key):
+            self._count(stats.URLS_EXEMPT.format("itself"))
+            return False
         if self._is_made_for_an_item(request, key):
             return await self._fleet_made(fleet, request, key)
         self._count(stats.BACKEND_SEEN)
@@ -270,7 +278,7 @@ class SeenUrls:
         if key is None or self._returns_to_its_chain(request):
             return False
         if self._attempt("filter", self._was_queued, key):
-            if self._is_queued_again(request, key):
+            if self._is_queued_again(request, key) or self._leads_from_itself(request, key, True):
                 return False
             self._count(stats.URLS_FILTERED)
             return True
@@ -282,7 +290,7 @@ class SeenUrls:
             return False  # counted when the request is about to be downloaded
         if not self._knows(request, key):
             return False
-        if self._is_queued_again(request, key):
+        if self._is_queued_again(request, key) or self._leads_from_itself(request, key, True):
             return False
         self._count(stats.URLS_ASKED)
         return self._is_dropped(request)
@@ -293,9 +301,10 @@ class SeenUrls:
         None for one that comes back on purpose, and for one that has none.
         """
         key = self._key_unless_exempt(request)
-        if key is not None and may_carry_an_item(request):
-            return CARRYING + self._exact(request)
-        return key
+        if key is None:
+            return None
+        is_once = not may_carry_an_item(request) and not self._leads_from_itself(request, key, True)
+        return key if is_once else CARRYING + self._exact(request)
 
     def _key_unless_exempt(self, request: Request) -> bytes | None:
         return None if self._exemption(request) is not None else self.key(request)
@@ -312,6 +321,30 @@ class SeenUrls:
         if name is None or (self.seen(key) and not self._is_of_this_run(key)):
             return False
         return bool(self._attempt("filter", self._queued.add, name))
+
+    def _leads_from_itself(self, request: Request, key: bytes, is_queued: bool = False) -> bool:
+        """Whether a page led on to itself by another URL, for the first time, and brought no item.
+
+        So do gates: the page behind has a session id, or an argument that says who was let in.
+        is_queued: whether it is asked for a queue, which takes such a URL once.
+        """
+        referer = (request.headers.get(b"Referer") or b"").decode("latin-1")
+        exact = self._exact(request)
+        if not referer or url_key(referer, self._as_scrapy) == exact:
+            return False
+        if url_key(referer, self._rules) != key or self._brought_item(referer):
+            return False
+        add = self._queued.add
+        if self._attempt("filter", add, key + FROM_ITSELF):
+            self._attempt("filter", add, exact + FROM_ITSELF)
+            return True
+        return not is_queued and bool(
+            self._attempt("filter", self._queued.__contains__, exact + FROM_ITSELF)
+        )
+
+    def _brought_item(self, url: str) -> bool:
+        """Whether the page of a URL brought an item: only such pages are read."""
+        return self._state.detector.pages.with_url(url) is not None
 
     def _is_made_for_an_item(self, request: Request, key: bytes) -> bool:
         """Whether an item may be under way in a request for a page that this run has by another
