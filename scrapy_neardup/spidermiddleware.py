@@ -15,6 +15,9 @@ from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.near import FEW_WORDS
 
+NEAR_KINDS = "near", "claimed"  # of copies whose text is not that of the original
+LOOK_AHEAD = 100  # outputs of a near page among which its second item may be
+
 
 class NearDuplicateSpiderMiddleware:
     """Reads a page once, when its first item comes, and lets all its items share the verdict.
@@ -82,22 +85,31 @@ class NearDuplicateSpiderMiddleware:
         found_on = page.id if page.is_tracked else None
         if session.recrawl is not None:
             result = session.recrawl.compared(page, result)
+        error: Exception | None = None
         try:
-            async for output in result:
-                if isinstance(output, Request):
-                    prunes = self.prune and carries_nothing(output)
-                    if not (prunes and await self.is_pruned(page)):
-                        session.requests.found(output, found_on)
-                        if session.skipping.acts:
-                            session.skipping.found(page, output, session.urls.key(output))
-                        yield output
-                else:
+            async for first in result:
+                outputs = [first]
+                for output in outputs:  # with those that are looked at ahead
+                    if isinstance(output, Request):
+                        prunes = self.prune and carries_nothing(output)
+                        if not (prunes and await self.is_pruned(page)):
+                            session.requests.found(output, found_on)
+                            if session.skipping.acts:
+                                session.skipping.found(page, output, session.urls.key(output))
+                            yield output
+                        continue
                     if self.judges_pages:
                         await session.pages.judge(page)
+                    applied = page.applied
+                    is_near = applied is not None and applied.kind in NEAR_KINDS
+                    if is_near and page.gives_several is None:
+                        error = await look_ahead(page, result, outputs)
                     if is_start:
                         session.urls.brought_item(response.request)
                     session.pages.hand_over(output, page)
                     yield output
+                if error is not None:
+                    raise error
             if session.skipping.acts and self.judges_pages:  # what lists say is evidence, too
                 await session.pages.judge(page)
             failed = False
@@ -125,3 +137,22 @@ class NearDuplicateSpiderMiddleware:
         if request is None or decision.original is None:
             return False
         return key(request) == key(request.replace(url=decision.original))
+
+
+async def look_ahead(
+    page: CrawledPage, result: AsyncIterator[Any], outputs: list[Any]
+) -> Exception | None:
+    """Find out whether a near page gives a second item, before its first is compared.
+
+    Appends what the callback yields meanwhile to its outputs, and returns what it raised.
+    """
+    page.gives_several = False
+    while not page.gives_several and len(outputs) <= LOOK_AHEAD:
+        try:
+            outputs.append(await anext(result))
+        except StopAsyncIteration:
+            return None
+        except Exception as error:  # to be raised when the outputs before it are handed on
+            return error
+        page.gives_several = not isinstance(outputs[-1], Request)
+    return None

@@ -75,7 +75,7 @@ def calls_of(site: MockSite, make: Callable[[int], Request], n: int) -> int:
 
 @pytest.mark.parametrize(
     ("kind", "bound"),
-    [("new", 896), ("near", 1083), ("copy", 732), ("no-items", 206)],
+    [("new", 896), ("near", 1088), ("copy", 732), ("no-items", 206)],
 )
 def test_a_response_takes_no_more_calls_than(mock_site: MockSite, kind: str, bound: int) -> None:
     def request(i: int) -> Request:

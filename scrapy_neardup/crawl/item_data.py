@@ -102,8 +102,9 @@ class ItemData(NamedTuple):
 class Visit:
     """What an item may echo: the URLs by which a page was reached, its body, the times of both.
 
-    addresses  the request's and the response's URL and those of all redirects between them; none of
-               an interface's answer that says so little that they may tell of what: `{"stock": 1}`
+    addresses  the request's and the response's URL and those of all redirects between them; none
+               where they may tell of what the item is: of an interface's answer that says so little
+               as `{"stock": 1}`, and of one of several items of a near page, rows of a list
     rules      for the keys of URLs
     page       the response: an item may hold its body or its text as a whole
     began      when the crawl began, in seconds since the epoch
@@ -130,10 +131,10 @@ class Visit:
         rules: UrlKeyRules,
         began: float,
         since: float,
-        is_brief: bool = False,
+        names_items: bool = False,
     ) -> Visit:
-        """The visit that ended in a response. is_brief: see addresses."""
-        if is_brief:
+        """The visit that ended in a response. names_items: whether its URL says whose they are."""
+        if names_items:
             return cls(frozenset(), rules, response, began, since, since)
         urls = {response.url, *response.meta.get("redirect_urls", ())}
         if response.request is not None:

@@ -131,6 +131,8 @@ class ItemJudge:
         if repeats:
             self._count(stats.ITEMS_KEPT_BY_DATA)
             self._note_difference(page, name, data.fields)
+            if not page.gives_several:  # what follows are rows of a page that says something else
+                page.gives_several, page.visit = True, None
         else:
             self._remember_fields(name, data.fields)
         self._offered[kept[:2]].append(kept)
@@ -176,8 +178,9 @@ class ItemJudge:
     def _read_data(self, item: Any, page: CrawledPage, stable: bool = False) -> ItemData | None:
         if page.visit is None:
             is_few = page.judged is not None and page.judged.words < self._min_words
-            is_brief = is_few and is_no_document(page.response)
-            page.visit = Visit.of(page.response, self._rules, self._began, page.asked_at, is_brief)
+            names_items = bool(page.gives_several) or (is_few and is_no_document(page.response))
+            times = self._began, page.asked_at
+            page.visit = Visit.of(page.response, self._rules, *times, names_items)
         page.visit.until = time.time()
         try:
             visit, ignored = page.visit, self._ignored

@@ -49,6 +49,9 @@ class CrawledPage:
     new_links: dict[bytes, str] = field(default_factory=dict)  # of which a fleet is to be asked
     text: str = ""  # where texts are recorded
     is_read_again: bool | None = None  # see ItemJudge; None: not known yet
+    # Whether a page that repeats another gives several items, and says something else: then its
+    # URL tells of what they are. Of exact copies known from the first item on that is new.
+    gives_several: bool | None = None
     shown: Shown | None = None  # its texts, where an item may hold all of it
     # Of pages whose text repeats none: what they say, in words and line by line.
     words: bytes = b""

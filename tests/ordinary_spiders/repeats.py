@@ -40,6 +40,29 @@ def news(site: OrdinarySite, root: str) -> None:
     site.index(f"{root}/", paths)
 
 
+def guest_lists(site: OrdinarySite, root: str) -> None:
+    """Three lists of the guests of each of ten hosts; two of the lists lack two guests each."""
+    pages = {}
+    for host in range(10):
+        guests = [prose(f"guest {host} {n}", 2).title() for n in range(60)]
+        for event, missing in enumerate(((), (20, 40), (10, 11))):
+            names = (f"<li>{guest}" for n, guest in enumerate(guests) if n not in missing)
+            text = f"<p>{prose(f'host {host}', 60)}</p><ul>{''.join(names)}</ul>"
+            pages[f"{host}/{event}"] = template("Guests", text)
+    site.add_all(root, pages)
+
+
+@case(guest_lists)
+class GuestSpider(IndexSpider):
+    """An item for each guest, with the page's URL and nothing else."""
+
+    name = "rows-that-only-the-url-tells-apart"
+
+    def parse_page(self, response):
+        for guest in response.css("main li::text").getall():
+            yield {"event": response.url, "guest": guest}
+
+
 @case(news, repeats=True)
 class ArticleSpider(IndexSpider):
     name = "articles"
