@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
+from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from crawls import Outcome, crawl
 from fleets import RunningServer, running_server, wait_until
 from mock_site import MockSite, Reply, page, prose, redirect, running_site
-from scrapy import Request, Spider, signals
+from scrapy import FormRequest, Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
@@ -167,6 +168,86 @@ def test_a_worker_goes_on_behind_the_login_of_another(server: RunningServer) -> 
         assert not first.items
         second = run(server, root, Members)
         assert kept(second, site) == Counter(f"/member/{n}" for n in range(3))
+
+
+class Sessions(MockSite):
+    """Gives each visitor a session; a form at /login makes one a member's. Old ids stay valid."""
+
+    is_new_at_login = True
+    is_renewed = False  # at each answer
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.of_members: set[str] = set()
+        self._ids = count()
+
+    def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
+        is_login = method == "POST"
+        is_member = is_login or cookie in self.of_members
+        if not cookie or self.is_renewed or (is_login and self.is_new_at_login):
+            cookie = f"session={next(self._ids)}"
+        if is_member:
+            self.of_members.add(cookie)
+        given = {"Set-Cookie": f"{cookie}; Path=/"}
+        if is_login:
+            return redirect("/member/home", 303, **given)
+        text = path if is_member or not path.startswith("/member/") else "log in"
+        return Reply(page(prose(text)), headers=given)
+
+
+class SessionsOfOldPhp(Sessions):
+    """A session keeps its id at the login."""
+
+    is_new_at_login = False
+
+
+class RenewedSessions(Sessions):
+    is_renewed = True
+
+
+class Signing(Links):
+    """Signs in by a form, and reads the members' pages."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        fields = {"user": "me", "password": "secret"}
+        yield FormRequest(response.url, callback=self.members, formdata=fields)
+
+    def members(self, response: Response) -> Iterator[Any]:
+        for number in range(8):
+            yield response.follow(f"/member/{number}", self.member)
+
+    def member(self, response: Response) -> Iterator[Any]:
+        if prose("log in") not in response.text:
+            yield {"url": response.url}
+
+
+class Visiting(Signing):
+    """Has read pages as an unknown visitor before it takes requests."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.visit, signal=signals.spider_opened)
+        return spider
+
+    async def visit(self) -> None:
+        assert self.crawler.engine
+        for number in range(20):
+            url = self.root.replace("/login", f"/page/{number}")
+            await self.crawler.engine.download_async(Request(url))
+
+
+@pytest.mark.parametrize("kind", [Sessions, SessionsOfOldPhp, RenewedSessions])
+def test_a_login_holds_for_a_worker_that_is_an_unknown_visitor(
+    server: RunningServer, kind: type[Sessions]
+) -> None:
+    with running_site(kind) as site:
+        root = site.url("/login")
+        first = run(server, root, Signing, CLOSESPIDER_PAGECOUNT=3, CONCURRENT_REQUESTS=1)
+        second = run(server, root, Visiting)
+        members = Counter(f"/member/{n}" for n in range(8))
+        assert len(first.items) < 8
+        assert kept(first, site) + kept(second, site) == members
 
 
 class Tagging(Links):

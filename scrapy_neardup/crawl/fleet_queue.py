@@ -23,7 +23,7 @@ from weakref import WeakSet
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
-from scrapy.http import Request
+from scrapy.http import Request, Response
 from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
@@ -115,6 +115,7 @@ class FleetQueue:
         self._may_evict = False  # whether the server may evict requests since the crawl began
         self._timer = create_looping_call(self._look)
         crawler.signals.connect(self.spider_idle, signal=signals.spider_idle)
+        crawler.signals.connect(self.answered, signal=signals.response_downloaded)
 
     # --- called by the scheduler
 
@@ -297,6 +298,10 @@ class FleetQueue:
     def started(self) -> None:
         """The spider has made all its start requests."""
         self._has_started = True
+
+    def answered(self, request: Request, response: Response) -> None:
+        """A site has answered, maybe by a redirect; no middleware knows of it yet."""
+        self._attempt("frontier", self._cookies.answered, request, response)
 
     def spider_idle(self) -> None:
         """There is nothing left to do. Raises CloseSpider where requests were lost."""
