@@ -895,7 +895,7 @@ class Polling(Links):
 
     async def start(self) -> AsyncIterator[Any]:
         for _ in range(3):
-            yield Request(self.root, dont_filter=True)
+            yield Request(self.root, dont_filter=True, priority=1)
 
 
 def test_equal_start_requests_of_one_worker_are_all_made(
@@ -903,6 +903,17 @@ def test_equal_start_requests_of_one_worker_are_all_made(
 ) -> None:
     run(server, mock_site.url("/page/1"), Polling)
     assert mock_site.gets("/page/1") == 3
+
+
+def test_a_worker_that_joins_a_run_polls_though_another_has(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    """Of its equal start requests the first was made in the run; the others are its own."""
+    root = hub(mock_site, *(f"/page/{n}" for n in range(5)))
+    run(server, root, Polling, CLOSESPIDER_PAGECOUNT=4, CONCURRENT_REQUESTS=1)
+    assert run(server, root, Polling).stats["finish_reason"] == "finished"
+    assert mock_site.gets("/hub") == 3 + 2
+    assert all(mock_site.gets(f"/page/{n}") == 1 for n in range(5))
 
 
 class Waiting(Links):

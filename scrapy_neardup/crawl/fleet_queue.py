@@ -102,7 +102,7 @@ class FleetQueue:
         self._starts = False  # whether we make start requests, and the server does not know
         self._has_started = False  # whether we have made them all
         self._starting: WeakSet[Request] = WeakSet()  # start requests that are not packed yet
-        self._n_named: Counter[bytes] = Counter()  # how many had a name but for their number
+        self._named: set[bytes] = set()  # keys of start requests
         self._shared_values = SharedValues()
         self._cookies = CarriedCookies(crawler)
         self._arguments: dict[str, str] = {}  # of the spider when the crawl begins
@@ -172,11 +172,16 @@ class FleetQueue:
         order = "start" if request.meta.get("is_start_request") else self._order
         return self._frontier.queued(payload, host, key, request.priority, order)
 
-    def _start_key(self, payload: bytes) -> bytes:
-        """Of equal start requests the first that all workers make has one key, then the second."""
-        name = blake2b(payload, digest_size=8).digest()
-        self._n_named[name] += 1
-        return b"start %d " % self._n_named[name] + name
+    def _start_key(self, payload: bytes) -> bytes | None:
+        """Of equal start requests the first that all workers make has one key, further ones none.
+
+        Those are made for each worker: one that is started again polls though it has polled.
+        """
+        name = b"start " + blake2b(payload, digest_size=8).digest()
+        if name in self._named:
+            return None
+        self._named.add(name)
+        return name
 
     def pop(self) -> Request | None:
         """The next request that the server gave and whose host has room; None if there is none."""
