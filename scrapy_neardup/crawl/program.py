@@ -82,7 +82,7 @@ def code_of(spider: type) -> str | None:
 
     None where the code of the spider, or of a class that it is made of, is no file.
     """
-    own = [kind.__module__ for kind in spider.__mro__ if not _is_library(kind.__module__)]
+    own = [kind.__module__ for kind in own_classes(spider)]
     tops = {name.partition(".")[0] for name in own}
     loaded = [name for name in list(sys.modules) if name.partition(".")[0] in tops]
     digest = blake2b(f"{spider.__module__}.{spider.__qualname__}".encode(), digest_size=16)
@@ -93,6 +93,11 @@ def code_of(spider: type) -> str | None:
             return None
         digest.update(b"%d\0" % len(code or b"") + (code or b""))
     return digest.hexdigest()
+
+
+def own_classes(spider: type) -> list[type]:
+    """The classes that a spider is made of, but for those of Scrapy and Python."""
+    return [kind for kind in spider.__mro__ if not _is_library(kind.__module__)]
 
 
 def _is_library(module: str) -> bool:

@@ -25,6 +25,7 @@ from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.recrawl_end import RecrawlEnd, in_words
 from scrapy_neardup.crawl.revisits import Revisits
 from scrapy_neardup.crawl.second_reading import SecondReading
+from scrapy_neardup.crawl.spider_memory import SpiderMemory
 from scrapy_neardup.crawl.stored_requests import YieldedRequests
 from scrapy_neardup.crawl.unread_pages import Unread, UnreadPages
 from scrapy_neardup.crawl.visit_comparison import Revisit, VisitComparison, stored_noise
@@ -96,11 +97,13 @@ class Recrawl:
         is_adaptive = settings.revisit == "adaptive"
         self._revisits = Revisits(settings, visits, servers) if is_adaptive else None
         self.conditions = ConditionalRequests(settings, visits, servers, crawler, count)
+        self._memory = SpiderMemory(visits, servers, crawler)
         self.unread = UnreadPages(
             settings,
             visits.run,
             known,
             self.conditions,
+            self._memory,
             self._revisits,
             self._copies,
             crawler,
@@ -197,6 +200,7 @@ class Recrawl:
                     items.append(output)
         except Exception as raised:
             error, self.links.misses_any = raised, True
+        self._attempt("recrawl", self._memory.callback_done)
         if error is None and self._is_comparable(page):
             await self._read(page, items, yielded)
         for item in items:
@@ -425,6 +429,8 @@ class Recrawl:
 
     def close(self, reason: str | None, goes_on: bool) -> dict[str, int]:
         """The crawl is over; its stats. goes_on: the next crawl has its queue, and is this run."""
+        is_whole = reason == "finished" and not (self._visits.goes_on or self._visits.is_shared)
+        self._attempt("recrawl", self._memory.ended, reason or "", is_whole)
         if goes_on:
             self._visits.flush()
         else:

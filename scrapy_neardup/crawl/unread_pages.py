@@ -15,6 +15,7 @@ from scrapy_neardup.crawl.known_pages import KnownPages, callback_name
 from scrapy_neardup.crawl.program import Program
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.revisits import Revisits
+from scrapy_neardup.crawl.spider_memory import SpiderMemory
 from scrapy_neardup.crawl.stored_requests import YieldedRequests, given_back
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit import Visit
@@ -55,6 +56,7 @@ class UnreadPages:
         run: int,
         known: KnownPages,
         conditions: ConditionalRequests,
+        memory: SpiderMemory,
         revisits: Revisits | None,
         copies: Copies,
         crawler: Crawler,
@@ -65,6 +67,7 @@ class UnreadPages:
         self._run = run
         self._known = known
         self._conditions = conditions
+        self._memory = memory
         self._revisits = revisits
         self._copies = copies
         self._crawler = crawler
@@ -81,10 +84,13 @@ class UnreadPages:
         A response for the request, with no body, if its page is not due.
         """
         self._conditions.withdraw(request)
+        self._memory.begin()
         program = self._program.of(request)
         if program is None:
             return None
         self._programs[request] = program
+        if not self._memory.lets_pages_go_unread:
+            return None
         visit = self._earlier(request)
         if visit is None or visit.program != program or not self._may_go_unread(request, visit):
             return None
@@ -162,6 +168,7 @@ class UnreadPages:
         """Where what a callback yields is taken down; None where it would not be used."""
         validators = Validators.of(response)
         is_used = self._revisits is not None or (self._conditions.ask_any and any(validators))
+        is_used &= not self._memory.is_written
         if not is_used or response.request not in self._programs:
             return None
         return YieldedRequests(self._crawler.spider)
