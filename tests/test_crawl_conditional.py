@@ -310,6 +310,30 @@ def test_a_spider_that_downloads_inline_reads_its_pages(
     assert second.stat("recrawl/asked") == 0
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"headers": {"Authorization": "Bearer 1"}},
+        {"headers": {"x-csrf-TOKEN": "1"}},
+        {"headers": {"X-ApiKey": "1"}},
+        {"headers": {"Cookie": "a=1"}},
+        {"cookies": {"a": "1"}},
+    ],
+)
+def test_requests_that_carry_a_login_are_not_made_again(
+    mock_site: MockSite, tmp_path: Path, given: dict[str, Any]
+) -> None:
+    class LoggedIn(Shop):
+        def parse(self, response: Response) -> Iterator[Any]:
+            for output in super().parse(response):
+                is_list = response.url.endswith("/list")
+                yield output.replace(**given) if is_list and isinstance(output, Request) else output
+
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path, LoggedIn)
+    assert unread(recrawl(mock_site, tmp_path, LoggedIn)) == N  # all but the list
+
+
 def test_a_spider_that_no_longer_downloads_inline_is_asked_about_again(
     mock_site: MockSite, tmp_path: Path
 ) -> None:

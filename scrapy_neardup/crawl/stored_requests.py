@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from typing import Any
 
@@ -14,6 +15,8 @@ from scrapy_neardup.crawl.request_tracker import stored_fields
 
 MAX_STORED_BYTES = 64_000  # of a page; one that has more is always read
 MAX_JSON_BYTES = 1_000_000  # of those: packed and read in one call
+# Headers by which a site knows who asks, until the next login.
+OF_LOGIN = re.compile(rb"auth|cookie|token|session|api-?key", re.IGNORECASE)
 
 
 class YieldedRequests:
@@ -27,6 +30,9 @@ class YieldedRequests:
     def add(self, request: Request) -> None:
         """The callback yielded a request; one that cannot be stored spoils them all."""
         if self._groups is None:
+            return
+        if is_of_login(request):
+            self._groups = None
             return
         try:
             fields = plain(stored_fields(request, self._spider))
@@ -51,6 +57,11 @@ class YieldedRequests:
             return None
         packed = zlib.compress(text)
         return packed if len(packed) <= MAX_STORED_BYTES else None
+
+
+def is_of_login(request: Request) -> bool:
+    """Whether a request carries what a later crawl has to get anew: it is not to be made again."""
+    return bool(request.cookies) or any(map(OF_LOGIN.search, request.headers))
 
 
 def given_back(packed: bytes, spider: Spider) -> list[Request]:

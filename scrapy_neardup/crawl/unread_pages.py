@@ -16,7 +16,7 @@ from scrapy_neardup.crawl.program import Program
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.revisits import Revisits
 from scrapy_neardup.crawl.spider_memory import SpiderMemory
-from scrapy_neardup.crawl.stored_requests import YieldedRequests, given_back
+from scrapy_neardup.crawl.stored_requests import YieldedRequests, given_back, is_of_login
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit import Visit
 
@@ -141,6 +141,8 @@ class UnreadPages:
         if is_due and not self._conditions.is_answer(request, response, visit):
             return None
         given = given_back(visit.requests, self._crawler.spider)
+        if any(map(is_of_login, given)):  # an older version stored them
+            return None
         unread = Unread(visit, given, request, is_due)
         meta = request.meta | {"handle_httpstatus_list": [NOT_MODIFIED]}
         told = request.replace(callback=_nothing, errback=None, cb_kwargs={}, meta=meta)
