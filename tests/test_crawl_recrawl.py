@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from scrapy import Request
@@ -1070,3 +1070,62 @@ def test_an_item_that_chooses_another_part_of_the_same_text_is_news(
         show_things(mock_site, 4, "12.50", f"<{tag}>In stock</{tag}><p>Ask for help</p>")
         outcome = recrawl(mock_site, tmp_path, InForce)
     assert len(outcome.items) == 4
+
+
+CUT_OFF = Reply(b"<p>", headers={"Content-Length": "99", "Connection": "close"})
+
+
+class Watching(Shop):
+    """Puts out an item of each thing that cannot be had, in a callback or an errback."""
+
+    handle_httpstatus_list: ClassVar = [500]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if response.status == 500:
+            yield {"url": response.url, "price": "unknown"}
+        for output in super().parse(response):
+            yield output.replace(errback=self.failed) if isinstance(output, Request) else output
+
+    def failed(self, failure: Any) -> Iterator[Any]:
+        yield {"url": failure.request.url, "price": "down"}
+
+
+@pytest.mark.parametrize("headers", [{}, {"ETag": '"1"'}])
+@pytest.mark.parametrize("failing", [Reply(status=500), Reply(status=403), CUT_OFF])
+def test_a_page_that_recovers_passes_if_its_failure_was_put_out(
+    mock_site: MockSite, tmp_path: Path, failing: Reply, headers: dict[str, str]
+) -> None:
+    def show(reply: Reply) -> None:
+        mock_site.pages["/p/3"] = reply
+
+    add_shop(mock_site)
+    works = Reply(product(3), headers=headers)
+    show(works)
+    recrawl(mock_site, tmp_path, Watching)
+    show(failing)
+    assert recrawl(mock_site, tmp_path, Watching, RETRY_ENABLED=False).urls == [
+        mock_site.url("/p/3")
+    ]
+    show(works)
+    third = recrawl(mock_site, tmp_path, Watching)
+    assert [item["price"] for item in third.items] == ["12.50"]
+    assert third.items[0]["neardup"]["status"] == "changed"
+    assert recrawl(mock_site, tmp_path, Watching).items == []
+
+
+def test_a_page_that_recovers_says_nothing_new_if_its_failure_was_dropped(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    class Dropped:
+        def process_item(self, item: Any) -> Any:
+            if item["price"] in ("down", "unknown"):
+                raise DropItem("not to be stored")
+            return item
+
+    pipelines = {"ITEM_PIPELINES": {Dropped: 300}}
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path, Watching, **pipelines)
+    mock_site.add("/p/3", "", status=503)
+    recrawl(mock_site, tmp_path, Watching, RETRY_ENABLED=False, **pipelines)
+    mock_site.add("/p/3", product(3))
+    assert recrawl(mock_site, tmp_path, Watching, **pipelines).items == []

@@ -46,13 +46,17 @@ class Errbacks:
         lifecycle: PageLifecycle,
         effects: Effects,
         requests: RequestTracker,
+        kept: Callable[[Request], object] | None = None,
     ) -> None:
+        """kept: is told of each request whose errback gave an item that left the pipelines."""
         self._crawler = crawler
         self._lifecycle = lifecycle
         self._effects = effects
         self._requests = requests
+        self._kept = kept
         self._pages: dict[int, int] = {}  # by id() of the failure
-        self._failures: dict[int, Failure] = {}  # by page
+        self._failures: dict[int, tuple[Failure, Request]] = {}  # by page
+        self._with_items: set[int] = set()  # pages
         self._listens = False
         scraper: Any = getattr(engine_of(crawler), "scraper", None)
         if scraper is not None:
@@ -94,7 +98,7 @@ class Errbacks:
             self._listen()
         failed = self._requests.failed(request)
         self._pages[id(failure)] = failed.page
-        self._failures[failed.page] = failure
+        self._failures[failed.page] = failure, request
         return failed
 
     def _listen(self) -> None:
@@ -140,8 +144,16 @@ class Errbacks:
         """For an item of an errback, Scrapy gives the failure as the response."""
         page = self._pages.get(id(response))
         if page is not None:
+            if fate is Fate.KEPT:
+                self._with_items.add(page)
             self._effects.of(self._lifecycle.item_done, page, fate)
 
     def _settled(self, page: int, failed: bool) -> None:
-        if (failure := self._failures.pop(page, None)) is not None:
-            del self._pages[id(failure)]
+        failure, request = self._failures.pop(page, (None, None))
+        if failure is None or request is None:
+            return
+        del self._pages[id(failure)]
+        if page in self._with_items:
+            self._with_items.remove(page)
+            if self._kept is not None:
+                self._kept(request)

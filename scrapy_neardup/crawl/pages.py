@@ -245,6 +245,8 @@ class CrawledPages:
         page = self._by_response.get(id(response))
         if page is None or page.response is not response:
             return
+        if fate is Fate.KEPT:
+            page.is_put_out = True
         if lost is not None:
             self._item_judge.withdrawn(lost, page)
         self._effects.of(self._lifecycle.item_done, page.id, fate)
@@ -272,7 +274,7 @@ class CrawledPages:
         del self._by_response[id(page.response)]
         if kept := [offered.data for offered in page.offered]:
             self._delivery.put(self._item_judge.keep, kept)
-        if self._recrawl is not None and not failed:
+        if self._recrawl is not None and (page.is_beside or not failed):
             self._delivery.put(self._recrawl.settled, page)
         if n_replaced := self._items.forget(page):
             self._count(stats.ITEMS_REPLACED, n_replaced)

@@ -43,7 +43,15 @@ from scrapy_neardup.detect.revision import MAX_CHARS, Held, Revision
 from scrapy_neardup.factory import ttl_s
 from scrapy_neardup.ledger.schema import Action, Entry
 from scrapy_neardup.settings import NearDupSettings
-from scrapy_neardup.state.visit import DEPARTED, UNKNOWN, Original, PageKey, Visit, new_version
+from scrapy_neardup.state.visit import (
+    DEPARTED,
+    UNKNOWN,
+    Original,
+    PageKey,
+    Visit,
+    new_version,
+    without_content,
+)
 from scrapy_neardup.state.visit_file import Status
 from scrapy_neardup.state.visits import Visits
 
@@ -203,6 +211,8 @@ class Recrawl:
         self._attempt("recrawl", self._memory.callback_done)
         if error is None and self._is_comparable(page):
             await self._read(page, items, yielded)
+        skips = page.response.meta.get("neardup_skip")
+        page.is_beside = bool(items) and page.revisit is None and not skips
         for item in items:
             yield item
         if error is not None:
@@ -397,6 +407,8 @@ class Recrawl:
 
     def settled(self, page: CrawledPage) -> None:
         """All items of a page are done, and stored: remember the page."""
+        if page.is_beside and page.is_put_out and page.response.request is not None:
+            self.told_otherwise(page.response.request)
         if page.revisit is None:
             return
         visit = page.revisit.visit
@@ -408,6 +420,15 @@ class Recrawl:
             self._record_unread(visit)
         if page.revisit.status == Status.CHANGED:
             self._visits.changed(visit.url, json.dumps(page.revisit.tag))
+
+    def told_otherwise(self, request: Request) -> None:
+        """Items of a page are stored that it gave for an error, or none can be compared with.
+
+        So what it said before stands no longer, and is news once it says that again.
+        """
+        visit = self._known.comparable(self._known.visit(request))
+        if visit is not None:
+            self._visits.put(without_content(visit, self._visits.run))
 
     def _as_copy(self, visit: Visit, page: CrawledPage) -> Visit:
         """A page's row with what it repeats, and for which pages its items were dropped."""

@@ -211,7 +211,7 @@ class CrawlSession:
         self.recrawl = self._make_recrawl(judge)
         self.pages = self._make_pages(judge)
         self._lost_requests = LostRequests(self._crawler, self.count)
-        self._errbacks = Errbacks(self._crawler, self.lifecycle, self._effects, self.requests)
+        self._errbacks = self._make_errbacks()
         output_tasks.make_on_demand(self._crawler)
 
     def _carry_out_effects(self) -> None:
@@ -448,6 +448,11 @@ class CrawlSession:
             self.count,
             self.recrawl,
         )
+
+    def _make_errbacks(self) -> Errbacks:
+        recrawl = self.recrawl
+        kept = None if recrawl is None else self.delivery.after(recrawl.told_otherwise)
+        return Errbacks(self._crawler, self.lifecycle, self._effects, self.requests, kept)
 
     def check_shared_queue(self) -> None:
         """Raises SettingsError where no server can hold the queue that workers are to share."""

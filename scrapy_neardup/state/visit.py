@@ -110,6 +110,22 @@ class Original(NamedTuple):
         return cls(packed[:KEY_BYTES], int.from_bytes(packed[KEY_BYTES:], "little"))
 
 
+def without_content(visit: Visit, run: int) -> Visit:
+    """A visit from which whatever its page says next differs. run: that under way."""
+    status = visit.status if visit.run == run else Status.UNCHANGED
+    return visit._replace(
+        status=status,
+        text=visit.key,  # which is the digest of no text, nor stands for another page
+        data=b"",
+        items=b"",
+        lines=None,
+        etag=None,
+        modified=None,
+        requests=None,
+        repeats=b"",
+    )
+
+
 def new_version() -> int:
     """A version that no page has had: drawn, so that it takes neither clock nor counter."""
     return randbits(62) | 1 << 62
