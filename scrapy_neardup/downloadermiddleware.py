@@ -138,5 +138,6 @@ class SeenUrlMiddleware:
         recrawl = self.session.recrawl
         if recrawl is None or isinstance(exception, OURS) or not is_of_spider(request):
             return
+        recrawl.conditions.withdraw(request)  # no answer came
         is_dropped, links = isinstance(exception, IgnoreRequest), recrawl.links
         self.session.attempt("recrawl", links.not_made if is_dropped else links.failed, request)

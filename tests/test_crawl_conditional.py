@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
 from scrapy_neardup.crawl import conditional
@@ -332,6 +333,33 @@ def test_requests_that_carry_a_login_are_not_made_again(
     add_shop(mock_site)
     recrawl(mock_site, tmp_path, LoggedIn)
     assert unread(recrawl(mock_site, tmp_path, LoggedIn)) == N  # all but the list
+
+
+class OnlyPages:
+    """A downloader middleware that wants no other status than 200."""
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        if response.status != 200:
+            raise IgnoreRequest(f"status {response.status}")
+        return response
+
+
+@pytest.mark.parametrize("revisit", [{}, {"NEARDUP_REVISIT": "adaptive"}])
+def test_a_middleware_that_refuses_a_304_loses_no_page(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture, revisit: dict[str, str]
+) -> None:
+    settings = {"DOWNLOADER_MIDDLEWARES": {OnlyPages: 543}} | revisit
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path, **settings)
+    if not revisit:
+        add(mock_site, "/p/3", product(3, price="11.00"))
+        assert recrawl(mock_site, tmp_path, **settings).urls == [mock_site.url("/p/3")]
+    else:
+        assert found(recrawl(mock_site, tmp_path, **settings)) == {"unchanged": N + 2}
+    assert caplog.text.count("IgnoreRequest('status 304')") == 1
+    third = recrawl(mock_site, tmp_path, **settings)
+    assert found(third) == {"unchanged": N + 2}
+    assert unread(third) == third.stat("recrawl/not_due") == 0
 
 
 def test_a_spider_that_no_longer_downloads_inline_is_asked_about_again(

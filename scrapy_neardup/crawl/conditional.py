@@ -34,6 +34,7 @@ ETAG = re.compile(rb'(?:W/)?"[\x21\x23-\x7e\x80-\xff]+"')
 SETTLED_S = 60
 # Requests that have one of these ask for something of their own.
 OWN_CONDITIONS = ("If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "Range")
+ALWAYS_READ = "/"  # before a host, of which no page may be left unread, for reasons of the spider
 OF_SPIDER = ""  # in place of a host: the spider's pages depend on more than they say
 # In meta, which a request keeps through redirects and retries: what has been asked in it.
 ASKED = "neardup_asked"
@@ -189,6 +190,18 @@ class ConditionalRequests:
         if known is None:
             return len(self._servers) < MAX_HOSTS
         return not known.n_refuted and known.n_mismatched < MISMATCHES
+
+    def never_leave_unread(self, url: str, why: str) -> None:
+        """Read all pages of a URL's host from now on. why: for the log."""
+        host = host_of(url)
+        if not self.is_always_read(host):
+            self._servers[ALWAYS_READ + host] = Server(n_refuted=1)
+            self._visits.put_server(ALWAYS_READ + host, Server(n_refuted=1))
+            logger.warning("neardup: pages of %s are read in full from now on: %s", host, why)
+
+    def is_always_read(self, host: str) -> bool:
+        """Whether never_leave_unread() was called for a host."""
+        return ALWAYS_READ + host in self._servers
 
     # --- answers
 

@@ -24,6 +24,7 @@ from scrapy_neardup.crawl.request_tracker import (
     is_only_leased,
 )
 from scrapy_neardup.crawl.seen_urls import UrlAlreadyFetched
+from scrapy_neardup.crawl.unread_pages import UnreadPages
 
 Call = Callable[[Response | Failure, Request], Awaitable[Any]]
 
@@ -47,6 +48,7 @@ class Errbacks:
         effects: Effects,
         requests: RequestTracker,
         kept: Callable[[Request], object] | None = None,
+        unread: UnreadPages | None = None,
     ) -> None:
         """kept: is told of each request whose errback gave an item that left the pipelines."""
         self._crawler = crawler
@@ -54,6 +56,7 @@ class Errbacks:
         self._effects = effects
         self._requests = requests
         self._kept = kept
+        self._unread = unread
         self._pages: dict[int, int] = {}  # by id() of the failure
         self._failures: dict[int, tuple[Failure, Request]] = {}  # by page
         self._with_items: set[int] = set()  # pages
@@ -73,10 +76,15 @@ class Errbacks:
     async def _called(self, call: Call, failure: Failure, request: Request) -> AsyncIterator[Any]:
         """Call the errback; what it yields. Raises what it raises, or the failure itself.
 
-        It is not called for a link whose URL was fetched before: that is no failure, and of links
+        It is not called where the request failed by what we asked in it, which is made once more,
+        nor for a link whose URL was fetched before: that is no failure, and of links
         that Scrapy filters no errback hears. Where the request carries something, the errback may
         have to put out an item that would be lost with it.
         """
+        if self._unread is not None and self._unread.unanswered(request, failure.value):
+            failed = self._begun(failure, request)
+            again = as_async_generator([self._unread.in_full(request)])
+            return self._followed(again, failed, False)
         is_dropped = isinstance(failure.value, IgnoreRequest)
         is_repeated = isinstance(failure.value, UrlAlreadyFetched) and not may_carry_an_item(
             request

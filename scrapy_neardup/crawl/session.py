@@ -450,9 +450,11 @@ class CrawlSession:
         )
 
     def _make_errbacks(self) -> Errbacks:
-        recrawl = self.recrawl
-        kept = None if recrawl is None else self.delivery.after(recrawl.told_otherwise)
-        return Errbacks(self._crawler, self.lifecycle, self._effects, self.requests, kept)
+        parts = self._crawler, self.lifecycle, self._effects, self.requests
+        if (recrawl := self.recrawl) is None:
+            return Errbacks(*parts)
+        kept = self.delivery.after(recrawl.told_otherwise)
+        return Errbacks(*parts, kept, recrawl.unread)
 
     def check_shared_queue(self) -> None:
         """Raises SettingsError where no server can hold the queue that workers are to share."""

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
-from scrapy_neardup.crawl.conditional import IN_FULL, ConditionalRequests, Validators
+from scrapy_neardup.crawl.conditional import (
+    ASKED,
+    IN_FULL,
+    ConditionalRequests,
+    Validators,
+    host_of,
+)
 from scrapy_neardup.crawl.copies import Copies
 from scrapy_neardup.crawl.known_pages import KnownPages, callback_name
 from scrapy_neardup.crawl.program import Program
@@ -77,6 +83,7 @@ class UnreadPages:
         self._program = Program(crawler)
         self._programs: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
         self._unread: WeakKeyDictionary[Request, Unread] = WeakKeyDictionary()
+        self._not_due: WeakSet[Request] = WeakSet()  # answered so, which is still to come to us
 
     def about_to_fetch(self, request: Request) -> Response | None:
         """A request of the spider is to be downloaded: ask only for what changed, if that does.
@@ -95,6 +102,7 @@ class UnreadPages:
         if visit is None or visit.program != program or not self._may_go_unread(request, visit):
             return None
         if self._is_to_wait(request, visit):
+            self._not_due.add(request)
             return Response(request.url, status=NOT_MODIFIED, flags=[NOT_DUE])
         self._conditions.ask(request, visit)
         return None
@@ -110,6 +118,8 @@ class UnreadPages:
         """Whether all that the page would lead to is known without reading it."""
         meta = request.meta
         if visit.requests is None or (self._prunes and visit.copy_of is not None):
+            return False
+        if self._conditions.is_always_read(host_of(visit.url)):
             return False
         is_wanted = meta.get("neardup_refresh") or self._recorder.wants(request.url)
         return not (is_wanted or meta.get("neardup_skip"))
@@ -135,6 +145,7 @@ class UnreadPages:
 
         None if the page has to be read. What it led to then follows from it again.
         """
+        self._not_due.discard(request)
         visit, is_due = self._earlier(request), NOT_DUE not in response.flags
         if visit is None or visit.requests is None or self._crawler.spider is None:
             return None
@@ -157,6 +168,22 @@ class UnreadPages:
         again = request.replace(dont_filter=True)
         again.meta[IN_FULL] = True
         return again
+
+    def unanswered(self, request: Request, failure: object) -> bool:
+        """Whether a request failed by what we asked in it, as its answer never came to us.
+
+        A downloader middleware may take every status but 200 for a failure. No page of the host
+        is asked for so again.
+        """
+        if ASKED not in request.meta and request not in self._not_due:
+            return False
+        self._not_due.discard(request)
+        self._conditions.never_leave_unread(
+            request.url,
+            f"a downloader middleware makes a failure of the 304 that says that a page is "
+            f"unchanged, or not due: {failure!r} for {request.url}",
+        )
+        return True
 
     def of(self, response: Response) -> Unread | None:
         """The page that a response stands for without a body; None if it is one that was read."""
