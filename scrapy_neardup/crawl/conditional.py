@@ -15,7 +15,7 @@ from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.fail_open import Count
-from scrapy_neardup.crawl.stored_requests import urls_stored
+from scrapy_neardup.crawl.stored_requests import handed_on, urls_stored
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit import Server, Visit
 from scrapy_neardup.state.visit_file import Status
@@ -115,6 +115,8 @@ class ConditionalRequests:
         self._has_inline = False
         self._had_inline = servers.get(OF_SPIDER, Server()).n_refuted > 0
         self._checked: set[str] = set()  # hosts of which a page is read in full in this run
+        # Hosts and callbacks of which a page handed on in this run what it had handed on before.
+        self._hand_on_the_same: set[tuple[str, str]] = set()
         self._n_trusted: Counter[str] = Counter()  # host → pages of this run
 
     @property
@@ -203,6 +205,18 @@ class ConditionalRequests:
         """Whether never_leave_unread() was called for a host."""
         return ALWAYS_READ + host in self._servers
 
+    def hands_on_the_same(self, visit: Visit) -> bool:
+        """Whether a page's requests may be made again with what its callback handed on then.
+
+        That may be the day of the crawl. So pages of a host's callback that hand on anything are
+        read until one of them, unchanged, has handed on the same again in this run.
+        """
+        if (host_of(visit.url), visit.callback) in self._hand_on_the_same:
+            return True
+        return visit.requests is not None and not any(
+            told != {""} for told in handed_on(visit.requests).values()
+        )
+
     # --- answers
 
     def is_answer(self, request: Request, response: Response, visit: Visit) -> bool:
@@ -220,6 +234,8 @@ class ConditionalRequests:
         self, earlier: Visit, now: Validators, status: Status, requests: bytes | None
     ) -> None:
         """A page was read that a server could have been asked about. requests: it yielded."""
+        if status in (Status.UNCHANGED, Status.MINOR) and earlier.requests and requests:
+            self._compare_handed_on(earlier, handed_on(earlier.requests), handed_on(requests))
         if earlier.etag is None and earlier.modified is None:
             return
         host = host_of(earlier.url)
@@ -235,6 +251,22 @@ class ConditionalRequests:
             self._servers[host] = found
             self._visits.put_server(host, found)
             self._tell(host, known, found, earlier.url)
+
+    def _compare_handed_on(
+        self, earlier: Visit, before: dict[str, set[str]], now: dict[str, set[str]]
+    ) -> None:
+        """An unchanged page was read: see whether it is its callback that hands on another thing.
+
+        before, now: as handed_on() tells. Of links that are new, or gone, nothing is learnt.
+        """
+        if any(before[url] != now[url] for url in before.keys() & now.keys()):
+            self.never_leave_unread(
+                earlier.url,
+                f"what the callback of {earlier.url} hands on to its requests (cb_kwargs, meta, "
+                f"headers) is another at each visit, although the page is the same",
+            )
+        else:
+            self._hand_on_the_same.add((host_of(earlier.url), earlier.callback))
 
     def _tell(self, host: str, before: Server, now: Server, url: str) -> None:
         if now.n_refuted and not before.n_refuted:

@@ -49,7 +49,7 @@ class Program:
         name = getattr(request.callback, "__name__", "parse" if not request.callback else "")
         if self._common is None or not name.isidentifier():
             return None
-        meta = {key: value for key, value in request.meta.items() if not _is_of_fetching(key)}
+        meta = {key: value for key, value in request.meta.items() if not is_of_fetching(key)}
         depth = request.meta.get("depth", 0) if self._minds_depth else 0
         try:
             given = json.dumps(
@@ -61,7 +61,8 @@ class Program:
         return blake2b(told.encode("utf-8", "replace"), digest_size=8).digest()
 
 
-def _is_of_fetching(key: Any) -> bool:
+def is_of_fetching(key: Any) -> bool:
+    """Whether a key of meta says how a page is fetched, not what its callback is to do."""
     return isinstance(key, str) and (key in OF_FETCHING_TOO or key.startswith(OF_FETCHING))
 
 

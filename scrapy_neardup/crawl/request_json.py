@@ -42,7 +42,7 @@ def request_from_json(data: bytes, spider: Spider) -> Request:
 
 def request_from_plain(fields: dict[str, Any], spider: Spider) -> Request:
     """The request of which plain() gave the fields. Raises ValueError, AttributeError."""
-    fields = _from_json(fields)
+    fields = from_plain(fields)
     name = fields.get("_class")
     if name is not None:
         kind = load_object(name)
@@ -68,16 +68,17 @@ def _to_json(value: Any) -> Any:
     raise ValueError(f"a {kind.__qualname__} cannot be written as JSON")
 
 
-def _from_json(value: Any) -> Any:
+def from_plain(value: Any) -> Any:
+    """The value that plain() was given."""
     if isinstance(value, list):
-        return [_from_json(one) for one in value]
+        return [from_plain(one) for one in value]
     if not isinstance(value, dict):
         return value
     match value:
         case {"\0bytes": text}:
             return text.encode("latin-1")
         case {"\0tuple": parts}:
-            return tuple(map(_from_json, parts))
+            return tuple(map(from_plain, parts))
         case {"\0pairs": pairs}:
-            return {_from_json(key): _from_json(one) for key, one in pairs}
-    return {key: _from_json(one) for key, one in value.items()}
+            return {from_plain(key): from_plain(one) for key, one in pairs}
+    return {key: from_plain(one) for key, one in value.items()}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from collections import defaultdict
 from typing import Any
 
 from scrapy import Spider
 from scrapy.http import Request
 
-from scrapy_neardup.crawl.request_json import plain, request_from_plain
+from scrapy_neardup.crawl.program import is_of_fetching
+from scrapy_neardup.crawl.request_json import from_plain, plain, request_from_plain
 from scrapy_neardup.crawl.request_tracker import stored_fields
 
 MAX_STORED_BYTES = 64_000  # of a page; one that has more is always read
@@ -79,6 +81,28 @@ def given_back(packed: bytes, spider: Spider) -> list[Request]:
 def urls_stored(packed: bytes) -> set[str]:
     """Their URLs. Raises ValueError, zlib.error."""
     return {url for _, urls in _groups(packed) for url in urls}
+
+
+def handed_on(packed: bytes) -> dict[str, set[str]]:
+    """By URL, what a callback handed on to the requests for it, in words; "" for nothing.
+
+    Raises ValueError, zlib.error.
+    """
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for fields, urls in _groups(packed):
+        told = _handed_on(fields)
+        for url in urls:
+            found[url].add(told)
+    return found
+
+
+def _handed_on(fields: dict[str, Any]) -> str:
+    """Arguments, meta and headers of a stored request, but for what tells how it is fetched."""
+    fields = from_plain({name: fields.get(name, {}) for name in ("meta", "headers", "cb_kwargs")})
+    meta = {key: value for key, value in fields["meta"].items() if not is_of_fetching(key)}
+    headers = {name: value for name, value in fields["headers"].items() if name != b"Referer"}
+    own = [sorted(map(repr, one.items())) for one in (meta, headers, fields["cb_kwargs"])]
+    return repr(own) if any(own) else ""
 
 
 def _groups(packed: bytes) -> list[tuple[dict[str, Any], list[str]]]:

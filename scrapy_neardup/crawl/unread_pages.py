@@ -122,7 +122,9 @@ class UnreadPages:
         if self._conditions.is_always_read(host_of(visit.url)):
             return False
         is_wanted = meta.get("neardup_refresh") or self._recorder.wants(request.url)
-        return not (is_wanted or meta.get("neardup_skip"))
+        if is_wanted or meta.get("neardup_skip"):
+            return False
+        return self._conditions.hands_on_the_same(visit)
 
     def _is_to_wait(self, request: Request, visit: Visit) -> bool:
         """Whether a page is not due. One that is asked for on purpose is; so are sitemaps.
