@@ -1129,3 +1129,14 @@ def test_a_page_that_recovers_says_nothing_new_if_its_failure_was_dropped(
     recrawl(mock_site, tmp_path, Watching, RETRY_ENABLED=False, **pipelines)
     mock_site.add("/p/3", product(3))
     assert recrawl(mock_site, tmp_path, Watching, **pipelines).items == []
+
+
+def test_visits_that_are_a_folder_are_told_in_a_line(
+    mock_site: MockSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    (tmp_path / FILE).unlink()
+    (tmp_path / FILE).mkdir()
+    assert main(["changes", str(tmp_path)]) == 2
+    assert f"{tmp_path / FILE}: cannot be read" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import os
 import resource
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from scrapy_neardup.commands import WRONG_USE, main
 from scrapy_neardup.errors import InputError, StateError
 from scrapy_neardup.offline.dedup import DedupJob, dedup, packing
 from scrapy_neardup.offline.dedup.columns import Fields
@@ -401,3 +403,22 @@ def test_what_an_error_says_of_columns_is_short(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         read(path)
     assert len(str(error.value)) < 2_000
+
+
+def test_what_is_no_file_is_called_by_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nothing, dangling, itself, pipe = (
+        tmp_path / f"{n}.jsonl" for n in ("no", "to", "self", "fifo")
+    )
+    dangling.symlink_to(nothing)
+    itself.symlink_to(itself)
+    os.mkfifo(pipe)
+    for path, what in (
+        (nothing, "no such file"),
+        (dangling, "no such file"),
+        (itself, "Too many levels of symbolic links"),
+        (pipe, "not a regular file; read it as standard input, by -"),
+    ):
+        assert main(["dedup", str(path), "--out", str(tmp_path / "out")]) == WRONG_USE
+        assert capsys.readouterr().err.strip().endswith(f"{path}: {what}")

@@ -115,15 +115,15 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
     if not path.exists():
         raise NearDupError(f"{path}: no such file: no crawl had NEARDUP_RECRAWL='changed' or 'all'")
-    db = connect_to_read(path)
     try:
-        check_file(db, path)
+        db = connect_to_read(path)
+        try:
+            check_file(db, path)
+        except (sqlite3.Error, NearDupError):
+            db.close()
+            raise
     except sqlite3.Error as error:
-        db.close()
         raise NearDupError(f"{path}: cannot be read: {error}") from error
-    except NearDupError:
-        db.close()
-        raise
     return db
 
 

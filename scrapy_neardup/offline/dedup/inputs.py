@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -91,12 +92,26 @@ def find_inputs(paths: list[Path], out: Path | None = None) -> list[Input]:
 
     out: the output folder, which may lie in one of them, and is no input.
     """
+    for path in paths:
+        _require_readable(path)
     if out is not None and out.resolve() in (path.resolve() for path in paths):
         raise InputError(f"{out}: is an input; name another folder with --out")
     found = [one for path in paths for one in _inputs_of(path, _inside(path, out))]
     if not found:
         raise InputError(f"{', '.join(map(str, paths))}: no file of a known format: {known()}")
     return found
+
+
+def _require_readable(path: Path) -> None:
+    """Raises InputError for what is neither a file nor a folder, and says which way it is not."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(f"{path}: not a regular file; read it as standard input, by -")
 
 
 def refuse_as_output(paths: Iterable[Path], inputs: Iterable[Path]) -> None:
