@@ -28,7 +28,8 @@ from scrapy_neardup.factory import make_detector
 from scrapy_neardup.settings import NearDupSettings
 
 KEY = 2**61 - 1
-TREE, TEXT, DATA = "HTML to tree", "tree to visible text", "headings, data, attributes"
+TREE, WHOLE = "HTML to tree", "tree against the page's tags, where selectors made it"
+TEXT, DATA = "tree to visible text", "headings, data, attributes"
 WORDS, FACTS = "text to words and blocks", "exact text and facts"
 READING = "all of reading, these two included"
 SIGNATURES, ODD, DECISION = "fingerprint, sketch", "odd sketch", "the rest of the decision"
@@ -56,6 +57,8 @@ def one_round(pages: Sequence[bytes]) -> dict[str, float]:
         response = HtmlResponse(url, body=body, encoding="utf-8")
         with clock(TREE):
             root = response.selector.root
+        with clock(WHOLE):
+            kernels.markup.has_all_elements(root, body)
         with clock(TEXT):
             text = kernels.markup.visible_text(root)
         with clock(DATA):

@@ -328,6 +328,8 @@ class SeenUrls:
         So do gates: the page behind has a session id, or an argument that says who was let in.
         is_queued: whether it is asked for a queue, which takes such a URL once.
         """
+        if not self._has_longer(key):
+            return False
         referer = (request.headers.get(b"Referer") or b"").decode("latin-1")
         exact = self._exact(request)
         if not referer or url_key(referer, self._as_scrapy) == exact:
