@@ -13,7 +13,7 @@ import csv
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,15 +115,13 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
     if not path.exists():
         raise NearDupError(f"{path}: no such file: no crawl had NEARDUP_RECRAWL='changed' or 'all'")
-    try:
-        db = connect_to_read(path)
+    with ExitStack() as opened:
         try:
+            db = opened.enter_context(closing(connect_to_read(path)))
             check_file(db, path)
-        except (sqlite3.Error, NearDupError):
-            db.close()
-            raise
-    except sqlite3.Error as error:
-        raise NearDupError(f"{path}: cannot be read: {error}") from error
+        except sqlite3.Error as error:
+            raise NearDupError(f"{path}: cannot be read: {error}") from error
+        opened.pop_all()
     return db
 
 

@@ -235,7 +235,7 @@ class ConditionalRequests:
     ) -> None:
         """A page was read that a server could have been asked about. requests: it yielded."""
         if status in (Status.UNCHANGED, Status.MINOR) and earlier.requests and requests:
-            self._compare_handed_on(earlier, handed_on(earlier.requests), handed_on(requests))
+            self._compare_handed_on(earlier, earlier.requests, requests)
         if earlier.etag is None and earlier.modified is None:
             return
         host = host_of(earlier.url)
@@ -252,14 +252,12 @@ class ConditionalRequests:
             self._visits.put_server(host, found)
             self._tell(host, known, found, earlier.url)
 
-    def _compare_handed_on(
-        self, earlier: Visit, before: dict[str, set[str]], now: dict[str, set[str]]
-    ) -> None:
+    def _compare_handed_on(self, earlier: Visit, before: bytes, now: bytes) -> None:
         """An unchanged page was read: see whether it is its callback that hands on another thing.
 
-        before, now: as handed_on() tells. Of links that are new, or gone, nothing is learnt.
+        before, now: the requests that it yielded, as they are stored.
         """
-        if any(before[url] != now[url] for url in before.keys() & now.keys()):
+        if before != now and _hand_on_other_things(before, now):
             self.never_leave_unread(
                 earlier.url,
                 f"what the callback of {earlier.url} hands on to its requests (cb_kwargs, meta, "
@@ -290,6 +288,14 @@ class ConditionalRequests:
 def host_of(url: str) -> str:
     """The host of a URL, with its port, in lower case."""
     return urlsplit(url).netloc.lower()
+
+
+def _hand_on_other_things(before: bytes, now: bytes) -> bool:
+    """Whether two visits' requests for one URL differ. Of links that are new, or gone, nothing is
+    learnt.
+    """
+    earlier, later = handed_on(before), handed_on(now)
+    return any(earlier[url] != later[url] for url in earlier.keys() & later.keys())
 
 
 def _same_urls(earlier: bytes | None, now: bytes | None) -> bool:

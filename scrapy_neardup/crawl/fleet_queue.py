@@ -165,7 +165,7 @@ class FleetQueue:
         is_start = request in self._starting
         self._starting.discard(request)
         key = (
-            self._start_key(request_to_json(fields))
+            self._start_key(request_to_json(fields) if cookies else payload)
             if is_start
             else self._urls.key_to_be_queued_once(request)
         )

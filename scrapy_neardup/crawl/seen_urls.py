@@ -159,8 +159,7 @@ class SeenUrls:
             return self._is_let_pass(request)
         key = self.key(request)
         if key is not None and self._knows(request, key):
-            if self._leads_from_itself(request, key):
-                self._count(stats.URLS_EXEMPT.format("itself"))
+            if self._is_let_in(request, key):
                 return False
             if not self._is_made_for_an_item(request, key):
                 return self._is_dropped(request)
@@ -232,8 +231,7 @@ class SeenUrls:
         if not seen:
             self._count(stats.URLS_NEW)
             return False
-        if self._leads_from_itself(request, key):
-            self._count(stats.URLS_EXEMPT.format("itself"))
+        if self._is_let_in(request, key):
             return False
         if self._is_made_for_an_item(request, key):
             return await self._fleet_made(fleet, request, key)
@@ -244,9 +242,8 @@ class SeenUrls:
 
     async def _fleet_made(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
         """Whether a request is to be dropped that may carry an item: if it was made as it is."""
-        if not await self._is_another_url(fleet, request, key) or await fleet.seen(
-            self._of_spider(self._name_in_fleet(fleet, request))
-        ):
+        name = self._of_spider(self._name_in_fleet(fleet, request))
+        if not await self._is_another_url(fleet, request, key) or await fleet.seen(name):
             self._count(stats.BACKEND_SEEN)
             return self._is_dropped(request)
         fleet_was_not_asked(request)
@@ -278,7 +275,7 @@ class SeenUrls:
         if key is None or self._returns_to_its_chain(request):
             return False
         if self._attempt("filter", self._was_queued, key):
-            if self._is_queued_again(request, key) or self._leads_from_itself(request, key, True):
+            if self._is_queued_again(request, key):
                 return False
             self._count(stats.URLS_FILTERED)
             return True
@@ -290,7 +287,7 @@ class SeenUrls:
             return False  # counted when the request is about to be downloaded
         if not self._knows(request, key):
             return False
-        if self._is_queued_again(request, key) or self._leads_from_itself(request, key, True):
+        if self._is_queued_again(request, key):
             return False
         self._count(stats.URLS_ASKED)
         return self._is_dropped(request)
@@ -303,8 +300,9 @@ class SeenUrls:
         key = self._key_unless_exempt(request)
         if key is None:
             return None
-        is_once = not may_carry_an_item(request) and not self._leads_from_itself(request, key, True)
-        return key if is_once else CARRYING + self._exact(request)
+        if may_carry_an_item(request) or self._leads_from_itself(request, key, is_queued=True):
+            return CARRYING + self._exact(request)
+        return key
 
     def _key_unless_exempt(self, request: Request) -> bytes | None:
         return None if self._exemption(request) is not None else self.key(request)
@@ -316,11 +314,24 @@ class SeenUrls:
         return self._queued.add(key) == 0
 
     def _is_queued_again(self, request: Request, key: bytes) -> bool:
+        """Whether a request for a known page is to be queued all the same."""
+        return self._is_queued_for_an_item(request, key) or self._leads_from_itself(
+            request, key, is_queued=True
+        )
+
+    def _is_queued_for_an_item(self, request: Request, key: bytes) -> bool:
         """Whether a request is to be queued for an item that it may carry: once for each URL."""
         name = self._name_as_scrapy(request, key)
         if name is None or (self.seen(key) and not self._is_of_this_run(key)):
             return False
         return bool(self._attempt("filter", self._queued.add, name))
+
+    def _is_let_in(self, request: Request, key: bytes) -> bool:
+        """Whether a request for a known page leads behind a gate; counted."""
+        if not self._leads_from_itself(request, key):
+            return False
+        self._count(stats.URLS_EXEMPT.format("itself"))
+        return True
 
     def _leads_from_itself(self, request: Request, key: bytes, is_queued: bool = False) -> bool:
         """Whether a page led on to itself by another URL, for the first time, and brought no item.
@@ -395,9 +406,7 @@ class SeenUrls:
         )
 
     def _is_longer_of_this_run(self, key: bytes) -> bool:
-        return self._has_any_longer and bool(
-            self._attempt("filter", self._queued.__contains__, key + BY_LONGER)
-        )
+        return bool(self._attempt("filter", self._queued.__contains__, key + BY_LONGER))
 
     def _of_spider(self, key: bytes) -> bytes:
         """A key as the fleet has it: another spider may find something else on the page."""

@@ -115,10 +115,9 @@ def say_the_same(row: U64Array, rows: U64Array, n_differing: F64Array) -> BoolAr
     nearly_equal = n_differing <= ONE_SIDED  # False where similarity was not measured: far apart
     change = rows[:, 2] ^ details
     both_count = (rows[:, 2] >> HALF != 0) & (details >> HALF != 0)
-    same_details = (change & np.uint64(LOWER_HALF) == 0) & ((change >> HALF == 0) | ~both_count)
-    same: BoolArray = rows[:, 0] == digest
+    same_markup = ~other_markup(row, rows) & ((change >> HALF == 0) | ~both_count)
     apart = (rows[:, 1] & names) == 0
-    said: BoolArray = (same & same_details) | ((same | apart) & ~nearly_equal)
+    said: BoolArray = same_markup | (((rows[:, 0] == digest) | apart) & ~nearly_equal)
     return said
 
 

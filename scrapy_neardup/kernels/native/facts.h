@@ -590,29 +590,32 @@ static void put_cells(const Cells *cells, uint64_t *words) {
     for (int i = 0; i < 64; i++) words[i / 32] |= (uint64_t)(cells->n[i] & 3) << 2 * (i % 32);
 }
 
+/* Where a word of a line ends that begins at `at`; empty between two spaces. */
+INLINE const uint8_t *end_of_word(const uint8_t *at, const uint8_t *end) {
+    while (at < end && *at != ' ') at++;
+    return at;
+}
+
 /* What the words of a short line say, into the counts of their spelling and of words. */
 INLINE void count_line(const uint8_t *line, size_t length, Cells *spelling, Cells *counted) {
-    const uint8_t *word = line, *end = line + length;
-    for (const uint8_t *at = line; at <= end; at++) {
-        if (at < end && *at != ' ') continue;
-        if (at > word) {
-            uint64_t hash = hash_of(word, at - word);
-            counted->n[hash >> 59]++;
-            counted->n[32 + (hash & 31)]++;
-            if (spelling) count_spelling(spelling, word, at - word, hash);
-        }
-        word = at + 1;
+    const uint8_t *end = line + length, *at;
+    for (const uint8_t *word = line; word < end; word = at + 1) {
+        at = end_of_word(word, end);
+        if (at == word) continue;
+        uint64_t hash = hash_of(word, at - word);
+        counted->n[hash >> 59]++;
+        counted->n[32 + (hash & 31)]++;
+        if (spelling) count_spelling(spelling, word, at - word, hash);
     }
 }
 
 /* How many words a line of n words has, two pairs of characters counting as one. */
 static int64_t spoken_words(const uint8_t *line, size_t length, int64_t n) {
-    const uint8_t *word = line, *end = line + length;
+    const uint8_t *end = line + length, *at;
     int64_t n_pairs = 0;
-    for (const uint8_t *at = line; at <= end; at++) {
-        if (at < end && *at != ' ') continue;
-        n_pairs += at > word && *word >= THREE_BYTES && chars_of(word, at - word) == 2;
-        word = at + 1;
+    for (const uint8_t *word = line; word < end; word = at + 1) {
+        at = end_of_word(word, end);
+        n_pairs += *word >= THREE_BYTES && chars_of(word, at - word) == 2;
     }
     return n - n_pairs / 2;
 }
