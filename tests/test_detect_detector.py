@@ -743,6 +743,30 @@ def test_pages_sampled_unlike_are_compared_all_the_same() -> None:
     assert decision.similarity == pytest.approx(0.97, abs=0.03)
 
 
+@pytest.mark.parametrize("n_words", [12_000, 45_000])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Answer: granite", "Answer: sandstone"),
+        ("It is safe for use", "It is not safe for use"),
+        ("Departs from New Castle under Lyme", "Departs from Saint Mary Cray Hill"),
+        ("north 51\nsouth 62", "north 62\nsouth 51"),
+    ],
+)
+def test_one_brief_line_tells_long_pages_apart_though_they_are_sampled(
+    n_words: int, one: str, other: str
+) -> None:
+    lost = []
+    for seed in range(12):
+        known = detector(seed, boilerplate="keep")
+        lines = text(n_words, seed).split("\n")
+        pages = ("\n".join([*lines[:50], line, *lines[50:]]) for line in (one, other))
+        _, decision = (decide(known, f"http://a.example/{n}", page) for n, page in enumerate(pages))
+        if decision.kind == "near" and not decision.differs:
+            lost += [seed]
+    assert not lost
+
+
 FORGED = json.loads((Path(__file__).parent / "vectors" / "sdbm_twins.json").read_text("utf-8"))
 
 

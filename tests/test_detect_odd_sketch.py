@@ -64,6 +64,28 @@ def test_a_page_inside_a_much_longer_one_is_not_similar() -> None:
     assert estimate(row(page[:300]), row(page)).similarity < 0.2
 
 
+@pytest.mark.parametrize("n_words", [1_000, 3_000, 12_000, 45_000])
+def test_the_fewest_shingles_that_may_differ_are_no_more_than_do(n_words: int) -> None:
+    told, level = [], level_of(n_words)
+    for seed in range(40):
+        page = words_of(n_words, seed)
+        rows = row([*page[:500], "other", *page[501:]], level, seed).reshape(1, -1)
+        own = row(page, level, seed)
+        similar = compare(own, rows)[1]
+        told += [odd_sketch.least_differing(rows, own, similar)[0]]
+        assert 0 <= told[-1] <= odd_sketch.n_differing(rows, own, similar)[0]
+    assert max(told) < 11  # ten do
+    assert level or min(told) > 6  # of twenty places in a sketch some may be the same
+
+
+def test_of_pages_unlike_each_other_the_fewest_shingles_that_differ_are_many() -> None:
+    level = level_of(45_000)
+    own, other = row(words_of(45_000, 1), level), row(words_of(45_000, 2), level).reshape(1, -1)
+    assert odd_sketch.least_differing(other, own, compare(own, other)[1])[0] > 20_000
+    unknown = odd_sketch.least_differing(other, own, np.array([-1.0]))
+    assert unknown.tolist() == [np.inf]
+
+
 def share_held(page: list[str], other: list[str]) -> float:
     longer, rows = row(page, level_of(len(page))), row(other, level_of(len(page))).reshape(1, -1)
     return float(odd_sketch.held(rows, longer, compare(longer, rows)[1])[0])

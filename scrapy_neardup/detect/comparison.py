@@ -84,8 +84,8 @@ class Comparison:
         return bits, similar
 
     def n_differing(self, page: OwnPart, rows: PageRows, measured: Measured) -> F64Array:
-        """How many shingles a page has and others have not, or these and it has not; shape (n,)."""
-        return odd_sketch.n_differing(rows.whole, page.reading.odd_row, measured.similarity)
+        """How many shingles, at least, only one of two pages has: a page or another; shape (n,)."""
+        return odd_sketch.least_differing(rows.whole, page.reading.odd_row, measured.similarity)
 
     def differing_facts(
         self, page: OwnPart, rows: PageRows, measured: Measured, n_differing: F64Array
@@ -97,7 +97,7 @@ class Comparison:
         found = np.zeros(len(rows.data), dtype=np.int64)
         if not self.compare_facts or not len(found):
             return found
-        own = odd_sketch.n_differing(rows.own, page.odd_row, measured.own_similarity)
+        own = odd_sketch.least_differing(rows.own, page.odd_row, measured.own_similarity)
         fewest = np.minimum(n_differing, own)
         plain = rows.have_no_own_part
         if not plain.all():
