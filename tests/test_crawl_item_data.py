@@ -291,6 +291,8 @@ LONG = "a description of something " * 50
         ("code aB", "code AB"),
         ("so it is", "so it is not"),
         ("x" * 40 + "y", "x" * 40 + "z"),
+        ("holds A♠K now", "holds A♥K now"),
+        ("Berlin→Paris", "Berlin←Paris"),
     ],
 )
 def test_long_texts_differ_in_what_similarity_does_not_tell(one: str, other: str) -> None:

@@ -99,6 +99,30 @@ def test_what_is_added_or_set_otherwise_is_none(one: str, other: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
+        ("the train goes Berlin→Paris today", "the train goes Berlin←Paris today"),
+        ("holds A♠K at the table", "holds A♥K at the table"),
+        ("NaCl→Na in water", "NaCl⇌Na in water"),
+        ("評価は★★★☆☆でした", "評価は★★★★☆でした"),
+        ("価格は€で表示", "価格は£で表示"),
+        ("the term x+y is given", "the term x*y is given"),
+        ("write a^b for it", "write a#b for it"),
+    ],
+)
+def test_a_symbol_within_a_word_is_a_fact(one: str, other: str) -> None:
+    assert difference(row(one), row(other)) == "number or symbol"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("a co-op shop", "a co/op shop"), ("set name=value here", "set name/value here")],
+)
+def test_a_hyphen_slash_or_equals_sign_within_a_word_is_none(one: str, other: str) -> None:
+    assert difference(row(one), row(other)) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
         ("✗", "1/2"),
         ("★★★★", "1/2"),
         ("Colour: #00ff00", "Colour: #0000ff"),

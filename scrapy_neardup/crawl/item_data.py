@@ -27,7 +27,7 @@ from scrapy_neardup.crawl.extract import text_and_markup_of_html
 from scrapy_neardup.crawl.item_fields import fields_of, is_item
 from scrapy_neardup.detect.echoes import names_day
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
-from scrapy_neardup.kernels.numpy_twin.facts import NEGATIONS
+from scrapy_neardup.kernels.numpy_twin.facts import NEGATIONS, SYMBOL_CATEGORIES
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
 
 LONG_CHARS = 1000  # a longer string may be compared as text, a shorter one has to be equal
@@ -420,7 +420,7 @@ def _too_large() -> ItemTooLarge:
 
 
 def facts_of(text: str) -> list[str]:
-    """The words of a text that are facts, in order: those with a digit or with a symbol at an end.
+    """The words of a text that are facts, in order: those with a digit or a symbol.
 
     Prices, dates, identifiers, `C++`, `-5`, `★★★`: texts that differ in one of them are not copies.
     Nor are those of which one says "not", or whose numbers in words, codes (`aB`), addresses, paths
@@ -445,7 +445,11 @@ def _is_fact(word: str) -> bool:
         return True
     if not (word[0].isalpha() and word[-1].isalpha()) or any(map(str.isdigit, word)):
         return True
-    return JOINT.search(word) is not None
+    return JOINT.search(word) is not None or (not word.isascii() and _has_symbol(word))
+
+
+def _has_symbol(word: str) -> bool:
+    return any(unicodedata.category(char) in SYMBOL_CATEGORIES for char in word)
 
 
 def _has_inner_capitals(word: str) -> bool:

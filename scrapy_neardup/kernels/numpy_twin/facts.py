@@ -22,11 +22,14 @@ from scrapy_neardup.kernels.numpy_twin.words import WORD_CATEGORIES, composing, 
 
 EDGE = frozenset(".,;:!?¡¿\"'`´‘’“”„«»‹›()[]{}…·•–—|¶")  # punctuation around a word
 ENDERS = frozenset(".!?;:…。！？")  # of sentences, where a space follows
-ASCII_SYMBOLS = frozenset("#%&*+=^~-−/\\")
+# Of these every one in a token counts, as a digit does: "Rome→Oslo" denies "Rome←Oslo", and "@"
+# makes an address. In ASCII, those that Unicode calls punctuation.
+SYMBOL_CATEGORIES = frozenset({"Sc", "Sm", "So", "Co"})  # Co: icons of a font, or hidden digits
+ASCII_SYMBOLS = frozenset("#%&*@^\\")
+AT_ENDS = frozenset("-/=")  # count at the ends of a token only: co-op, and/or, name=value
 # What is a fact where it stands alone: C (or C++), size M, vitamin D, a < b. The other letters are
 # words of some language: a, i, e, y, Polish w and z, Czech k and v.
 FACTS_ALONE = frozenset("bcdfghjlmnpqrstx<>")
-SYMBOL_CATEGORIES = frozenset({"Sc", "Sm", "So", "Co"})  # Co: icons of a font, or hidden digits
 NO_SYMBOLS = frozenset("<>|")  # "Map<K, V>" says the same wherever its line is broken
 NUMBER_CATEGORIES = frozenset({"Nd", "Nl", "No"})  # 5, Ⅷ and ²
 JOINERS = frozenset("\u200c\u200d")  # the only format characters that change what is read
@@ -417,13 +420,13 @@ def _depends_on_company(char: str) -> bool:
 
 def _kind(char: str) -> int:
     category = unicodedata.category(char)
+    is_symbol = char in ASCII_SYMBOLS or category in SYMBOL_CATEGORIES
     kind = 0
     if char == "\n":
         kind |= FEED
     elif char.isspace():
         kind |= SPACE
-    elif category in NUMBER_CATEGORIES or (category == "Sm" and "∀" <= char <= "⋿") or char == "@":
-        # x∈A denies what x∉A says, and @ makes an address: as a digit does, they count in a token.
+    elif category in NUMBER_CATEGORIES or (is_symbol and char not in AT_ENDS | NO_SYMBOLS):
         kind |= DIGIT
     elif category in WORD_CATEGORIES:
         kind |= WORD
@@ -431,7 +434,7 @@ def _kind(char: str) -> int:
         kind |= FORMAT
     elif char in EDGE:
         kind |= EDGES
-    elif char in ASCII_SYMBOLS or (category in SYMBOL_CATEGORIES and char not in NO_SYMBOLS):
+    elif char in AT_ENDS:
         kind |= SYMBOL
     return kind | ENDS if char in ENDERS else kind
 
