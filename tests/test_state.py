@@ -255,6 +255,28 @@ def test_urls_and_pages_age_out(tmp_path: Path, end: End) -> None:
     state.close()
 
 
+@ENDS
+def test_urls_of_a_state_without_a_time_to_live_age_once_it_has_one(
+    tmp_path: Path, end: End
+) -> None:
+    now = [1000 * DAY_S]
+    with_ttl = {"ttl_s": 8 * DAY_S, "clock": lambda: now[0]}
+    state = opened(tmp_path / "state", clock=lambda: now[0])
+    see(state, b"example.com/old")
+    now[0] += 2 * DAY_S
+    see(state, b"example.com/young")
+    now[0] += 4.5 * DAY_S
+    state = opened(end(state), **with_ttl)
+    assert seen(state, b"example.com/young")
+    now[0] += 0.25 * DAY_S
+    assert seen(state, b"example.com/young")
+    now[0] += 8 * DAY_S
+    assert not seen(state, b"example.com/old")
+    assert not seen(state, b"example.com/young")
+    state.check()
+    state.close()
+
+
 def test_pages_age_out_by_the_time_they_were_read(tmp_path: Path) -> None:
     state = opened(tmp_path / "state")
     keep(state, "http://example.com/a", prose(1))

@@ -58,6 +58,17 @@ def test_the_next_crawl_fetches_nothing_but_its_start(mock_site: MockSite, tmp_p
     assert mock_site.gets("/leaf/0") == 1
 
 
+def test_a_time_to_live_set_later_forgets_nothing_younger(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_branch(mock_site)
+    follow(mock_site, tmp_path)
+    assert follow(mock_site, tmp_path, NEARDUP_TTL=8).urls == [mock_site.url("/start")]
+    assert follow(mock_site, tmp_path).urls == [mock_site.url("/start")]
+    assert mock_site.gets("/leaf/0") == 1
+    assert len(follow(mock_site, tmp_path, NEARDUP_TTL=1e-9).items) == 5
+
+
 def test_a_copy_of_an_earlier_crawls_page_is_dropped(mock_site: MockSite, tmp_path: Path) -> None:
     where = {"NEARDUP_STATE_DIR": str(tmp_path)}
     crawl_requests(mock_site, "/page/1", settings=where)

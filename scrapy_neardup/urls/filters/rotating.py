@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +19,12 @@ from scrapy_neardup.urls.filters import UrlFilter
 N_GENERATIONS = 8
 
 
-class Generation(NamedTuple):
-    """The keys added from a time (seconds since the epoch) until the next one's."""
+@dataclass(slots=True)
+class Generation:
+    """The keys added from a time (seconds since the epoch) until the next one's.
+
+    Without a time to live they may be of any age: then the time is that of the last of them.
+    """
 
     start: float
     urls: UrlFilter
@@ -29,8 +34,10 @@ class RotatingUrlFilter:
     """URL filters in the order of time, the newest last; a key is in if one of them has it.
 
     A key added `ttl_s` seconds ago is forgotten, one added less than seven eighths of that ago
-    is remembered. None: nothing is ever forgotten, one filter holds all. A clock that is set
-    back makes no key live longer than `ttl_s` from then; one that is set forward ages them all.
+    is remembered. None: nothing is forgotten, and what is added goes into the newest filter; if
+    there is a time to live later, its keys are taken to be as old as the last of them. A clock that
+    is set back makes no key live longer than `ttl_s` from then; one that is set forward ages them
+    all.
     """
 
     def __init__(
@@ -49,10 +56,11 @@ class RotatingUrlFilter:
 
     def add_at(self, keys: Sequence[bytes], times: Sequence[float]) -> None:
         """Add keys as of earlier times, the earliest first."""
-        if self._ttl_s is None:
-            self._newest(0.0).add_many(keys)
-            return
         now = self._clock()
+        if self._ttl_s is None:
+            if keys:
+                self._newest(min(max(times), now)).add_many(keys)
+            return
         for key, time_ in zip(keys, times, strict=True):
             self._newest(min(time_, now)).add(key)
 
@@ -63,6 +71,8 @@ class RotatingUrlFilter:
             ttl_s is not None and now >= generations[-1].start + ttl_s / N_GENERATIONS
         ):
             generations.append(Generation(now, self._make()))
+        elif ttl_s is None and now > generations[-1].start:
+            generations[-1].start = now
         return generations[-1].urls
 
     def __contains__(self, key: bytes) -> bool:
@@ -80,7 +90,8 @@ class RotatingUrlFilter:
         now = self._clock()
         if self._generations[-1].start > now:
             # The clock was ahead. Left as they are, keys of the future would not age until then.
-            self._generations = [g._replace(start=min(g.start, now)) for g in self._generations]
+            for generation in self._generations:
+                generation.start = min(generation.start, now)
         while self._generations and self._generations[0].start <= now - self._ttl_s:
             del self._generations[0]
 
