@@ -14,6 +14,7 @@ from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.near import FEW_WORDS
+from scrapy_neardup.errors import NearDupError
 
 NEAR_KINDS = "near", "claimed"  # of copies whose text is not that of the original
 LOOK_AHEAD = 100  # outputs of a near page among which its second item may be
@@ -43,7 +44,11 @@ class NearDuplicateSpiderMiddleware:
         Not a generator, so that the session opens here: before the scheduler opens its queue,
         and when Scrapy is sure to close the spider again. Raises what CrawlSession.open does.
         """
-        self.session.open()
+        try:
+            self.session.open()
+        except NearDupError as refusal:
+            # Scrapy prints it three times: without the calls that led to it, it can be found.
+            raise refusal.with_traceback(None) from refusal.__cause__
         return self.started(start)
 
     async def started(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:

@@ -276,6 +276,36 @@ def test_a_state_that_is_refused_is_given_back(mock_site: MockSite, tmp_path: Pa
     run(mock_site, where)
 
 
+SPIDER = """
+import scrapy
+
+class Greeting(scrapy.Spider):
+    name = "greeting"
+    start_urls = ["data:text/html,<p>hello</p>"]
+    custom_settings = {"ADDONS": {"scrapy_neardup.NearDupAddon": 500}}
+
+    def parse(self, response):
+        yield {"text": response.text}
+"""
+
+
+def test_a_crawl_that_is_refused_ends_with_what_there_is_to_do(tmp_path: Path) -> None:
+    spider, state = tmp_path / "greeting.py", tmp_path / "state"
+    spider.write_text(SPIDER)
+    command = [sys.executable, "-m", "scrapy", "runspider", str(spider)]
+    command += ["-s", f"NEARDUP_STATE_DIR={state}", "-s", "LOG_LEVEL=INFO"]
+    subprocess.run(command, check=True, capture_output=True)
+    command += ["-s", "NEARDUP_SCOPE=all"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert "scope is 'site' there and 'all' here. Restore the settings" in last
+    assert "neardup stats" not in done.stderr  # the crawl did not start
+    ours = [line for line in done.stderr.splitlines() if "scrapy_neardup/" in line]
+    assert ours
+    assert all("in process_start" in line for line in ours)
+
+
 def both_at_once(mock_site: MockSite, *settings: dict[str, Any]) -> list[Any]:
     async def crawls() -> list[Any]:
         runs = (run_one(mock_site, each) for each in settings)
