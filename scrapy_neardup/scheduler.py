@@ -73,6 +73,8 @@ class FleetScheduler(Scheduler):
 
     def close(self, reason: str) -> Deferred[None] | None:
         """Push what was found last, give back what was not begun."""
+        if not hasattr(self, "mqs"):  # the crawl failed before it was opened
+            return None
         if self._queue is None:
             return super().close(reason)
         return deferred_from_coro(self._close(reason))

@@ -24,7 +24,7 @@ from test_fleet_frontier import Workers
 from scrapy_neardup.crawl.fleet_queue import FleetQueue
 from scrapy_neardup.crawl.request_json import request_to_json
 from scrapy_neardup.crawl.request_tracker import TRACE
-from scrapy_neardup.errors import SettingsError
+from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.frontier import SharedFrontier
 from scrapy_neardup.fleet.futures import pause
@@ -654,6 +654,15 @@ def test_workers_share_the_work_and_make_the_start_requests_once(
 def test_without_a_server_the_crawl_does_not_start(mock_site: MockSite) -> None:
     with pytest.raises(SettingsError, match="NEARDUP_BACKEND, which is not set"):
         crawl(Links, {"SCHEDULER": SCHEDULER}, root=mock_site.url("/page/1"))
+
+
+def test_a_worker_that_is_refused_says_why_and_nothing_about_its_scheduler(
+    server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(server, mock_site.url("/page/1"))
+    with pytest.raises(FleetError, match="distance is 6 there and 1 here"):
+        run(server, mock_site.url("/page/1"), NEARDUP_DISTANCE=1)
+    assert "Scheduler close failure" not in caplog.text
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random"])
