@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from multiprocessing import get_context
 from typing import Any
 
@@ -11,6 +11,7 @@ from crawls import Outcome, crawl
 from fleets import RunningServer
 from mock_site import MockSite
 from scrapy import Request
+from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
@@ -47,9 +48,11 @@ class Messages(RedisSpider):  # type: ignore[misc]  # has no types
 
 
 def run(server: RunningServer, spider: type[Messages] = Messages, **more: Any) -> Outcome:
+    """A crawl; names in capitals are settings, others the spider's attributes."""
     settings = {"NEARDUP_BACKEND": server.url, "REDIS_URL": server.url, "SCHEDULER": SCHEDULER}
     settings |= {"MAX_IDLE_TIME_BEFORE_CLOSE": 1, "CONCURRENT_REQUESTS": 4}
-    return crawl(spider, settings | more)
+    settings |= {name: value for name, value in more.items() if name.isupper()}
+    return crawl(spider, settings, **{name: more[name] for name in more if not name.isupper()})
 
 
 def push(server: RunningServer, *urls: str, by: str = "RPUSH") -> None:
@@ -115,17 +118,18 @@ def test_start_urls_that_a_killed_worker_had_taken_are_crawled_by_the_next(
     process.join(60)
     assert process.exitcode == 9
     assert server.command("LLEN", KEY) == ":0\r\n"
-    server.command("DEL", "{neardup}:w:" + owner_left(server))  # as its lease does in four seconds
+    forget_owner(server)
     outcome = run(server)
     assert kept(outcome, mock_site) == Counter(pages)
     assert outcome.stat("start_messages/returned") == 4
     assert keys_left(server) == ":0\r\n"
 
 
-def owner_left(server: RunningServer) -> str:
+def forget_owner(server: RunningServer) -> None:
+    """End the lease of the one worker that has messages, as four seconds do."""
     with Redis.from_url(server.url) as client:
         (owner,) = {field.split(b"-")[0] for field in client.hkeys(TAKEN)}
-        return owner.decode()
+        client.delete(b"{neardup}:w:" + owner)
 
 
 def test_what_a_living_worker_has_taken_is_left_to_it(
@@ -150,19 +154,76 @@ def test_a_start_url_that_comes_twice_is_crawled_twice(
 class Raising(Messages):
     """Cannot make a request of one message."""
 
+    redis_batch_size = 2
+    tried: list[str]
+
     def make_request_from_data(self, data: bytes) -> Any:
+        self.tried.append(data.decode()[-7:])
         if data.endswith(b"/page/1"):
-            raise ValueError("no")
+            raise ValueError("no such page")
         return super().make_request_from_data(data)
 
 
+@pytest.mark.parametrize("pages", [[1, 0, 2, 3], [0, 2, 1, 3]])
 def test_a_message_of_which_no_request_can_be_made_takes_no_other_along(
+    pages: list[int], server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    push(server, *(mock_site.url(f"/page/{n}") for n in pages))
+    outcome = run(server, Raising, tried=[])
+    assert kept(outcome, mock_site) == Counter(["/page/0", "/page/2", "/page/3"])
+    assert server.command("HVALS", TAKEN).count("/page/1") == 1
+    assert outcome.stat("errors/start_messages") == 1
+    assert f"can make no request of the message b'{mock_site.url('/page/1')}'" in caplog.text
+    assert "ValueError: no such page" in caplog.text
+    assert f"1 messages stay in {TAKEN!r}" in caplog.text
+
+
+def test_such_a_message_is_tried_once_by_the_next_worker_after_those_that_are_new(
     server: RunningServer, mock_site: MockSite
 ) -> None:
-    push(server, *(mock_site.url(f"/page/{n}") for n in range(4)))
-    outcome = run(server, Raising)
-    assert kept(outcome, mock_site) == Counter(["/page/0", "/page/2", "/page/3"])
-    assert server.command("HLEN", TAKEN) == ":1\r\n"
+    push(server, mock_site.url("/page/1"))
+    run(server, Raising, tried=[])
+    forget_owner(server)
+    push(server, *(mock_site.url(f"/page/{n}") for n in (4, 5, 6, 7)))
+    tried: list[str] = []
+    outcome = run(server, Raising, tried=tried)
+    assert tried == ["/page/4", "/page/5", "/page/6", "/page/7", "/page/1"]
+    assert outcome.stat("start_messages/returned") == 1
+    assert keys_left(server) == ":1\r\n"
+
+
+class Breaking(Messages):
+    """Makes a request of each message, and then raises."""
+
+    def make_request_from_data(self, data: bytes) -> Iterator[Request]:
+        yield Request(data.decode())
+        raise ValueError("no")
+
+
+def test_a_message_stays_that_fails_after_its_first_request(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    pages = ["/page/1", "/page/2"]
+    push(server, *map(mock_site.url, pages))
+    assert kept(run(server, Breaking), mock_site) == Counter(pages)
+    assert server.command("HLEN", TAKEN) == ":2\r\n"
+
+
+def test_a_spider_may_end_its_crawl_when_it_is_asked_for_requests(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    class Ending(Messages):
+        async def start(self) -> AsyncIterator[Any]:
+            yield Request(mock_site.url("/page/1"))
+
+        def make_request_from_data(self, data: bytes) -> Any:
+            raise CloseSpider("enough")
+
+    push(server, *map(mock_site.url, ["/page/2", "/page/3"]))
+    outcome = run(server, Ending)
+    assert outcome.stats["finish_reason"] == "enough"
+    assert not outcome.stat("errors/start_messages")
+    assert server.command("HLEN", TAKEN) == ":2\r\n"
 
 
 class Several(Messages):
@@ -186,9 +247,9 @@ def test_a_call_that_comes_twice_takes_the_same_messages(server: RunningServer) 
         client.rpush(KEY, *"abcd")
         first, again = (client.eval(TAKE, 2, KEY, TAKEN, "0000beef-1", 2, "LPOP") for _ in "ab")
         assert first == again == [0, [], [b"0000beef-1:0", b"a", b"0000beef-1:1", b"b"]]
-        failed = client.eval(TAKE, 2, KEY, TAKEN, "0000beef-2", 3, "LPOP", "0000beef-1")
-        assert failed[0] == 2
-        assert sorted(failed[2][1::2]) == [b"a", b"b", b"c"]
+        failed = client.eval(TAKE, 2, KEY, TAKEN, "0000beef-2", 1, "LPOP", "0000beef-1")
+        assert failed[0] == 1
+        assert failed[2][1::2] in ([b"c", b"a"], [b"c", b"b"])
         assert client.hlen(TAKEN) == 3
 
 

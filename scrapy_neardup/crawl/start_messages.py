@@ -9,12 +9,14 @@ stopped is taken by the next one that asks.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from itertools import count
 from typing import Any
 
+from scrapy.exceptions import CloseSpider
 from scrapy.http import Request
 from scrapy.utils.asyncio import run_in_thread
 from scrapy.utils.defer import deferred_from_coro
@@ -27,13 +29,16 @@ from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.scrapy_redis import POPS
 from scrapy_neardup.fleet.worker import FleetWorker
 
+logger = logging.getLogger(__name__)
+
 FIRST_LEASE = 2**62  # leases of requests have lower numbers
 TAKEN = ":taken"
 
 # KEYS: redis_key, redis_key:taken. ARGV: this call, most messages, the command that pops one, then
 # dead workers and calls of this one that failed. Answer: how many of their messages are this
-# worker's from now on, who else has some, then field and message of each. A call that comes again,
-# because its answer was lost, is given the same.
+# worker's from now on, who else has some, then field and message of each, new ones first: among
+# the others may be many of which no request can be made. There may be the most of both, so that
+# neither wait for ever. A call that comes again, because its answer was lost, is given the same.
 TAKE = """
 local key, taken, this = KEYS[1], KEYS[2], ARGV[1]
 local most, pop = tonumber(ARGV[2]), ARGV[3]
@@ -53,9 +58,15 @@ for _, field in ipairs(fields) do
   end
 end
 if #found > 0 then return {0, {}, found} end
+for _ = 1, most do
+  local message = redis.call(pop, key)
+  if type(message) == 'table' then message = message[1] end
+  if not message then break end
+  lease(message)
+end
 for _, field in ipairs(fields) do
   local call, worker = string.match(field, '^((%x+)-%d+):')
-  if (is_dead[call] or is_dead[worker]) and #found < 2 * most then
+  if (is_dead[call] or is_dead[worker]) and n_returned < most then
     local message = redis.call('HGET', taken, field)
     redis.call('HDEL', taken, field)
     lease(message)
@@ -64,12 +75,6 @@ for _, field in ipairs(fields) do
     is_told[worker] = true
     others[#others + 1] = worker
   end
-end
-while #found < 2 * most do
-  local message = redis.call(pop, key)
-  if type(message) == 'table' then message = message[1] end
-  if not message then break end
-  lease(message)
 end
 return {n_returned, others, found}
 """
@@ -106,6 +111,7 @@ class StartMessages:
         self._waiting: deque[tuple[Any, Any]] = deque()  # fields and messages, not made yet
         self._asked: dict[str, Future[Any]] = {}  # workers that have messages → are they alive?
         self._alive: set[str] = set()  # workers that were when they were asked about last
+        self._n_stay = 0  # messages of which no request could be made
         self._done: list[Any] = []  # fields that are to be removed
         self._is_removing = False
         self._size_of = spider.count_size
@@ -156,15 +162,37 @@ class StartMessages:
         return [name for name in told if name not in self._alive]
 
     def _made(self, field: Any, message: Any) -> Iterator[Request]:
-        """What the spider makes of a message, which waits for it as a page does for its links."""
+        """What the spider makes of a message, which waits for it as a page does for its links.
+
+        Where that fails, the message is never done: it stays in the hash.
+        """
         number = next(self._numbers)
         self._leases[number] = field
         page = self._lifecycle.answered(None, self._lifecycle.leased(number, None))
+        has_failed = False
+        try:
+            yield from self._requests_of(message, page)
+        except CloseSpider:  # it wants to end its crawl, and is heard by Scrapy
+            raise
+        except Exception:  # whatever the project's code raises is about this message
+            has_failed = True
+            self._note_failure(message)
+        self._effects.of(self._lifecycle.exhausted, page, has_failed)
+
+    def _requests_of(self, message: Any, page: int) -> Iterator[Request]:
         made = self._spider.make_request_from_data(message)
         for request in [made] if isinstance(made, Request) else made or ():
             self._requests.found(request, page)
             yield request
-        self._effects.of(self._lifecycle.exhausted, page, False)
+
+    def _note_failure(self, message: Any) -> None:
+        """Count and log the exception that is being handled, as Scrapy does those of callbacks."""
+        self._n_stay += 1
+        self._count(stats.ERRORS.format("start_messages"))
+        logger.exception(
+            "neardup: %s can make no request of the message %.200r; it stays in %r",
+            *(type(self._spider).__name__, message, self._taken),
+        )
 
     def has(self, lease: int) -> bool:
         """Whether a lease is that of a message."""
@@ -193,6 +221,13 @@ class StartMessages:
         """The crawl has ended."""
         if self._done:
             self._attempt("start_messages", self._spider.server.hdel, self._taken, *self._done)
+        if self._n_stay:
+            logger.warning(
+                "neardup: %d messages stay in %r: %s raised while it made their requests. The log "
+                "has the errors. The next worker tries them again. Mend make_request_from_data, or "
+                "delete them there",
+                *(self._n_stay, self._taken, type(self._spider).__name__),
+            )
 
 
 def _text(name: bytes | str) -> str:
