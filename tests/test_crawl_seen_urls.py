@@ -11,6 +11,7 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
+from scrapy_neardup.crawl.page_depths import MAX_DEPTH
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.ledger.reader import LedgerReader
 from tests.crawls import Outcome, PagesSpider, crawl, crawl_requests
@@ -146,9 +147,10 @@ def test_filtered_requests_are_logged_as_scrapy_does(
     assert f"<GET {mock_site.url('/page/1')}>" in lines[0]
 
 
-def opened(**settings: Any) -> CrawlSession:
+def opened(of_scrapy: dict[str, Any] | None = None, **settings: Any) -> CrawlSession:
     """The session of a crawler that does not crawl."""
     given = OURS | {f"NEARDUP_{name}": value for name, value in settings.items()}
+    given |= of_scrapy or {}
     crawler = get_crawler(PagesSpider, {"TWISTED_REACTOR_ENABLED": False} | given)
     session = CrawlSession.of(crawler)
     session.open()
@@ -198,6 +200,26 @@ def test_a_queued_url_ages_out() -> None:
     request = Request("http://site.example/1")
     assert not session.urls.is_not_to_be_queued(request)
     assert not session.urls.is_not_to_be_queued(request)
+
+
+def test_a_url_found_less_deep_is_queued_though_its_page_is_by_another_url() -> None:
+    def is_filtered(url: str, depth: int) -> bool:
+        request = Request(f"http://site.example/{url}", meta={"depth": depth})
+        return session.urls.is_not_to_be_queued(request)
+
+    session = opened({"DEPTH_LIMIT": 3})
+    assert not is_filtered("list?utm_source=letter", 3)
+    assert is_filtered("list?utm_source=page", 3)
+    assert not is_filtered("list", 2)
+    assert is_filtered("list?utm_source=page", 2)
+    assert not is_filtered("deep?utm_source=letter", MAX_DEPTH + 1)
+    assert is_filtered("deep", 1), "such a limit is there for traps"
+    assert not is_filtered("other", 3)
+    assert is_filtered("other", 1), "its only URL, which Scrapy would filter, too"
+
+    session = opened()
+    assert not is_filtered("list?utm_source=letter", 3)
+    assert is_filtered("list", 1), "nothing is limited"
 
 
 @pytest.mark.parametrize(("name", "n_hosts"), [("layered", 1), ("exact", 0), ("bloom", 0)])

@@ -88,8 +88,7 @@ def code_of(spider: type) -> str | None:
     loaded = [name for name in list(sys.modules) if name.partition(".")[0] in tops]
     digest = blake2b(f"{spider.__module__}.{spider.__qualname__}".encode(), digest_size=16)
     for name in sorted({*own, *loaded}):
-        path = getattr(sys.modules.get(name), "__file__", None)
-        code = _read(path)
+        code = source_of(name)
         if code is None and name in own:
             return None
         digest.update(b"%d\0" % len(code or b"") + (code or b""))
@@ -105,7 +104,9 @@ def _is_library(module: str) -> bool:
     return module.partition(".")[0] in ("builtins", "scrapy", "abc", "typing")
 
 
-def _read(path: str | None) -> bytes | None:
+def source_of(module: str) -> bytes | None:
+    """The file of a loaded module; None where there is none, or none that can be read."""
+    path = getattr(sys.modules.get(module), "__file__", None)
     try:
         return None if path is None else Path(path).read_bytes()
     except OSError:

@@ -21,6 +21,7 @@ from scrapy_neardup.crawl.carrying import may_carry_an_item
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.jobdir import is_of_job, state_folder
+from scrapy_neardup.crawl.page_depths import LeastDepths, minds_depth
 from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.recorder import Recorder, callback_of
 from scrapy_neardup.crawl.request_tracker import (
@@ -119,6 +120,8 @@ class SeenUrls:
         self._queued = make_queued_urls(settings)
         self._forgets = settings.ttl is not None
         self._starts = StartUrls()
+        self._minds_depth = minds_depth(crawler)
+        self._read_at, self._queued_at = LeastDepths(), LeastDepths()  # empty unless it does
         self._keys: WeakKeyDictionary[Request, bytes | None] = WeakKeyDictionary()
         self._asked_ahead: WeakKeyDictionary[Request, tuple[float, Future[Any]]]
         self._asked_ahead = WeakKeyDictionary()
@@ -279,6 +282,8 @@ class SeenUrls:
                 return False
             self._count(stats.URLS_FILTERED)
             return True
+        if self._minds_depth:
+            self._queued_at.note(request, key)
         exemption = self._exemption(request)
         if exemption == "scheme" and not self._knows_others and self.seen(key):
             self._count(stats.URLS_FILTERED)  # of data: and file: Scrapy's own filter decides
@@ -315,6 +320,9 @@ class SeenUrls:
 
     def _is_queued_again(self, request: Request, key: bytes) -> bool:
         """Whether a request for a known page is to be queued all the same."""
+        if self._is_less_deep(self._queued_at, request, key):
+            self._queued_at.note(request, key)
+            return True
         return self._is_queued_for_an_item(request, key) or self._leads_from_itself(
             request, key, is_queued=True
         )
@@ -327,11 +335,21 @@ class SeenUrls:
         return bool(self._attempt("filter", self._queued.add, name))
 
     def _is_let_in(self, request: Request, key: bytes) -> bool:
-        """Whether a request for a known page leads behind a gate; counted."""
-        if not self._leads_from_itself(request, key):
+        """Whether a request for a known page leads behind a gate, or is less deep; counted."""
+        if self._leads_from_itself(request, key):
+            reason = "itself"
+        elif self._is_less_deep(self._read_at, request, key):
+            reason = "depth"
+        else:
             return False
-        self._count(stats.URLS_EXEMPT.format("itself"))
+        self._count(stats.URLS_EXEMPT.format(reason))
         return True
+
+    def _is_less_deep(self, depths: LeastDepths, request: Request, key: bytes) -> bool:
+        """Whether a page is found less deep than before, by another URL: to Scrapy another page."""
+        if not depths.is_undercut(request, key):
+            return False
+        return self._exact(request) != key or self._has_longer(key)
 
     def _leads_from_itself(self, request: Request, key: bytes, is_queued: bool = False) -> bool:
         """Whether a page led on to itself by another URL, for the first time, and brought no item.
@@ -441,6 +459,8 @@ class SeenUrls:
         self._starts.answered(request, response, key)
         if had_dont_filter(request):
             return None
+        if self._minds_depth and key is not None:
+            self._read_at.note(request, key)
         if self._knows_others and key is not None:
             self._attempt("filter", self._queued.add, READ_NOW + key)
         name = None if self._name_in_run is None else self._name_in_run(request)

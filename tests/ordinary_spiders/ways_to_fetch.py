@@ -52,6 +52,30 @@ class RulesListSpider(Local, CrawlSpider):
         yield {"category": response.css("h1::text").get(), "links": len(response.css("main a"))}
 
 
+def newsletters(site: OrdinarySite, root: str) -> None:
+    """The archive of the front page is linked from a newsletter, too, two pages away."""
+    stories, again = [f"story-{n}" for n in range(5)], "archive?utm_source=letter"
+    links = {"": ["archive", "news", "sport", "letters"], "archive": stories, again: stories}
+    links |= {"letters": ["letter"], "letter": [again]}
+    for name in ("news", "sport", *links, *stories):
+        anchors = "".join(f'<a href="{root}/{to}">{to}</a> ' for to in links.get(name, []))
+        site.add(
+            f"{root}/{name}", template(name or "Front page", f"{anchors}<p>{prose(name, 90)}</p>")
+        )
+
+
+@case(newsletters)
+class DownToADepthSpider(Local, scrapy.Spider):
+    """Follows links down to a depth; the last page that it finds is the next that it reads."""
+
+    name = "down-to-a-depth"
+    custom_settings: ClassVar = {"DEPTH_LIMIT": 3, "CONCURRENT_REQUESTS": 1}
+
+    def parse(self, response):
+        yield {"title": response.css("h1::text").get()}
+        yield from response.follow_all(css="main a")
+
+
 def feeds(site: OrdinarySite, root: str) -> None:
     rows = [product(n % 10) | {"id": n} for n in range(30)]
     entries = "".join(
