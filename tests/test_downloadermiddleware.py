@@ -8,6 +8,7 @@ import pytest
 from crawls import PagesSpider, crawl, crawl_requests
 from mock_site import MockSite, page, prose, redirect
 from scrapy import Request, Spider
+from scrapy.core.scheduler import BaseScheduler
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.http import FormRequest, Response
 
@@ -32,6 +33,23 @@ class LetsPass(BaseDupeFilter):
 SEEN_AGAIN = {"DUPEFILTER_CLASS": LetsPass}
 
 
+class ListScheduler(BaseScheduler):
+    """A project's own, which makes every request that it is given."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Request] = []
+
+    def has_pending_requests(self) -> bool:
+        return bool(self._waiting)
+
+    def enqueue_request(self, request: Request) -> bool:
+        self._waiting.append(request)
+        return True
+
+    def next_request(self) -> Request | None:
+        return self._waiting.pop(0) if self._waiting else None
+
+
 def test_a_url_fetched_before_is_not_fetched_again(mock_site: MockSite) -> None:
     outcome = crawl_requests(mock_site, "/page/1", "/page/1?utm_id=1", "/page/2")
     assert mock_site.gets("/page/1") == 1
@@ -50,6 +68,19 @@ def test_where_scrapy_is_to_filter_nothing_a_url_is_fetched_again_in_the_same_ru
     assert mock_site.gets("/page/1") == 3
     assert outcome.stat("urls/exempt/unfiltered") == 2
     crawl_requests(mock_site, "/page/1", "/page/1", settings=unfiltered)
+    assert mock_site.gets("/page/1") == 3, "known of an earlier crawl"
+
+
+@pytest.mark.parametrize("folder", ["NEARDUP_STATE_DIR", "JOBDIR"])
+def test_a_url_is_fetched_again_where_a_scheduler_of_the_projects_own_filters_nothing(
+    mock_site: MockSite, tmp_path: Path, folder: str
+) -> None:
+    settings = {"SCHEDULER": ListScheduler, folder: str(tmp_path)}
+    paths = ["/page/1", "/page/1", "/page/1?utm_source=letter", "/page/1"]
+    outcome = crawl_requests(mock_site, *paths, settings=settings)
+    assert mock_site.gets("/page/1") == 3
+    assert outcome.stat("urls/dropped") == 1, "to us the longer URL is the same"
+    crawl_requests(mock_site, *paths, settings=settings)
     assert mock_site.gets("/page/1") == 3, "known of an earlier crawl"
 
 

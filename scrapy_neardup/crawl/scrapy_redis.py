@@ -34,12 +34,17 @@ def is_oldest_first(crawler: Crawler) -> bool:
 def refuse_to_forget_requests(crawler: Crawler) -> None:
     """Raise SettingsError for a dupefilter that outlives the requests that it calls seen."""
     dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
-    if any(kind.__module__.startswith("scrapy_redis") for kind in dupefilter.__mro__):
+    if is_of_scrapy_redis(dupefilter):
         raise SettingsError(
             f"DUPEFILTER_CLASS={crawler.settings['DUPEFILTER_CLASS']} goes on calling a request "
             f"seen that a worker found and did not queue before it was killed. Leave "
             f"DUPEFILTER_CLASS out: the server of NEARDUP_BACKEND queues a URL once"
         )
+
+
+def is_of_scrapy_redis(kind: type) -> bool:
+    """Whether a class is one of scrapy-redis's, or made of one."""
+    return any(each.__module__.startswith("scrapy_redis") for each in kind.__mro__)
 
 
 def takes_messages(spider: Spider | None) -> bool:

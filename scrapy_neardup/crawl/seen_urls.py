@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.exceptions import IgnoreRequest
@@ -30,6 +31,7 @@ from scrapy_neardup.crawl.request_tracker import (
     had_dont_filter,
     is_of_spider,
 )
+from scrapy_neardup.crawl.scrapy_redis import is_of_scrapy_redis
 from scrapy_neardup.crawl.start_urls import StartUrls
 from scrapy_neardup.crawl.url_skipping import UrlSkipping
 from scrapy_neardup.factory import make_queued_urls, make_rules
@@ -558,13 +560,20 @@ def name_in_run(crawler: Crawler, key: Name) -> Name | None:
     None for Scrapy's own, which lets none pass that we would not, and for ours, which asks us. Our
     key if all requests are to be made. A project's may tell requests apart by what we do not know,
     as the store in their meta: the URL as it stands, so that our key still tells which others are
-    the same.
+    the same. So may its own scheduler, which need ask no dupefilter at all.
     """
     dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
     if getattr(dupefilter, "request_seen", None) is BaseDupeFilter.request_seen:
         return key
     is_known = dupefilter is RFPDupeFilter or getattr(dupefilter, "asks_session", False)
-    return None if is_known else as_it_stands
+    return None if is_known and asks_dupefilter(crawler) else as_it_stands
+
+
+def asks_dupefilter(crawler: Crawler) -> bool:
+    """Whether the scheduler is known to ask the dupefilter: Scrapy's, ours or scrapy-redis's."""
+    # Not issubclass(): to Scrapy, whatever has a scheduler's methods is a subclass.
+    scheduler = load_object(crawler.settings["SCHEDULER"])
+    return Scheduler in scheduler.__mro__ or is_of_scrapy_redis(scheduler)
 
 
 def as_it_stands(request: Request) -> bytes:
