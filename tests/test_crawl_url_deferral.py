@@ -155,6 +155,23 @@ def test_what_was_deferred_can_be_fetched(
     assert second.stat("urls/deferred") > 0  # what they led to
 
 
+class HandingOn(Following):
+    """Hands on to each shop page which page it was found on."""
+
+    def parse(self, response: Response, found_on: str = "") -> Iterator[Any]:
+        for request in super().parse(response):
+            if "/shop/all" in getattr(request, "url", ""):
+                request = request.replace(cb_kwargs={"found_on": response.url})
+            yield request
+
+
+def test_a_request_that_may_carry_an_item_does_not_wait(site: TrapSite, tmp_path: Path) -> None:
+    settings = {"NEARDUP_LEARN": "act", "NEARDUP_STATE_DIR": str(tmp_path)}
+    crawl(HandingOn, settings, start_urls=[site.url("/")])
+    assert sum("/shop/all" in path for _, path in site.hits) == N_TRAP
+    assert not any(decided.kind == "deferred" for decided in LedgerReader(tmp_path).decisions())
+
+
 def came(kinds: DryKinds, *new: bool, kind: str = "a", leads: str = "a") -> None:
     """Pages of a kind came, each of which gave a new URL."""
     for is_new in new:

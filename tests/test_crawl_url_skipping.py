@@ -237,6 +237,43 @@ def test_a_crawl_after_a_kill_gives_back_what_was_skipped(
     assert set(map(mock_site.url, prints)) <= set(second.urls)
 
 
+class LastCarries(PagesSpider):
+    """Makes the last request in another way than all others."""
+
+    def requests(self) -> Iterator[Request]:
+        *others, last = (self.site.url(path) for path in self.paths)
+        yield from (Request(url, priority=1) for url in others)
+        yield self.last(last)
+
+    def parse(self, response: Response, **carried: Any) -> Iterator[Any]:
+        item = {"url": response.url, "text": response.css("p::text").get()}
+        yield item | response.meta.get("item", {}) | carried
+
+    def parse_price(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "price": "7.50 by its own callback"}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "last",
+    [
+        lambda _, url: Request(url, cb_kwargs={"price": "7.50"}),
+        lambda _, url: Request(url, meta={"item": {"price": "7.50"}}),
+        lambda spider, url: Request(url, spider.parse_price),
+    ],
+    ids=["cb_kwargs", "meta", "callback"],
+)
+def test_no_rule_skips_a_request_that_brings_more_than_its_twin(
+    mock_site: MockSite, last: Callable[[Any, str], Request], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LastCarries, "last", last, raising=False)
+    paths, seed = add_items(mock_site, range(N)), mock_site.url("/page/seed")
+    settings = ACT | IN_TURN
+    outcome = crawl(LastCarries, settings, site=mock_site, seed=seed, paths=paths)
+    assert outcome.stat("learn/skipped") == N - NEEDED - 1
+    assert [item["url"] for item in outcome.items if "price" in item] == [mock_site.url(paths[-1])]
+
+
 class Carrying(PagesSpider):
     """Requests that a file can or cannot hold."""
 
@@ -248,14 +285,14 @@ class Carrying(PagesSpider):
         return Request(
             self.site.url(path),
             self.parse_item,
-            cb_kwargs={"number": priority},
-            meta={"carried": [path]},
+            meta={"_carried": [path]},
             headers={"X-Carried": path},
             priority=priority,
         )
 
-    def parse_item(self, response: Response, number: int) -> Iterator[Any]:
-        yield {"url": response.url, "number": number, "carried": response.meta["carried"]}
+    def parse_item(self, response: Response) -> Iterator[Any]:
+        header = response.request.headers["X-Carried"].decode()
+        yield {"url": response.url, "header": header, "carried": response.meta["_carried"]}
 
 
 def test_a_request_is_given_back_with_all_that_it_carried(
@@ -263,13 +300,13 @@ def test_a_request_is_given_back_with_all_that_it_carried(
 ) -> None:
     monkeypatch.setattr(learner, "VERIFIED", 3)
     paths = add_items(mock_site, range(N)) + add_items(mock_site, range(N, 2 * N), differ=True)
-    settings = ACT | {"NEARDUP_IGNORE_FIELDS": ["number", "carried"]}
+    settings = ACT | {"NEARDUP_IGNORE_FIELDS": ["header", "carried"]}
     seed = mock_site.url("/page/seed")
     outcome = crawl(Carrying, settings, site=mock_site, seed=seed, paths=paths)
     assert outcome.stat("learn/given_back") > 0
     for item in outcome.items:
         path = item["url"].removeprefix(mock_site.root)
-        assert item["number"] == len(paths) - 1 - paths.index(path)
+        assert item["header"] == path
         assert item["carried"] == [path]
 
 
@@ -278,13 +315,13 @@ class Uncarried(Carrying):
 
     def request(self, path: str, priority: int) -> Request:
         request = super().request(path, priority)
-        request.meta["opened"] = object()
+        request.meta["_opened"] = object()
         return request
 
 
 def test_a_request_that_no_file_can_hold_is_made(mock_site: MockSite) -> None:
     seed, paths = mock_site.url("/page/seed"), add_items(mock_site, range(N))
-    settings = ACT | {"NEARDUP_IGNORE_FIELDS": ["number", "carried"]}
+    settings = ACT | {"NEARDUP_IGNORE_FIELDS": ["header", "carried"]}
     outcome = crawl(Uncarried, settings, site=mock_site, seed=seed, paths=paths)
     assert outcome.stat("learn/rules/trusted") == 1
     assert not outcome.stat("learn/skipped")

@@ -13,8 +13,9 @@ from typing import TypeVar
 from scrapy.crawler import Crawler
 from scrapy.http import Request
 
+from scrapy_neardup.crawl.carrying import may_carry_an_item
 from scrapy_neardup.crawl.items import CrawledPage
-from scrapy_neardup.crawl.url_learning import is_answer
+from scrapy_neardup.crawl.url_learning import is_answer, is_spared
 from scrapy_neardup.detect.near import MIN_WORDS
 from scrapy_neardup.detect.text import Blocks, without_numbers
 from scrapy_neardup.factory import make_queued_urls, make_rules
@@ -56,7 +57,10 @@ class UrlDeferral:
             page.leads_on = True
             return
         request.meta[FOUND_ON] = self._kind_of_page(page)
-        if self._found.add(key) and self._learner.twin(key) is None:
+        if not self._found.add(key):
+            return
+        twin = self._learner.twin(key)
+        if twin is None or not is_spared(request, twin):
             page.leads_to = page.leads_to or Counter()
             page.leads_to[kind_of(url)] += 1
 
@@ -101,13 +105,14 @@ class UrlDeferral:
     def why_to_wait(self, request: Request, key: bytes) -> list[str] | None:
         """Why a request had better wait: its kind, and that of its page; None for any other.
 
-        Never one that would wait for requests to which the spider gave a lower priority.
+        Never one in which an item may be under way, nor one that would wait for requests to which
+        the spider gave a lower priority.
         """
         url = split(key)
         if url is None or self._given_priority(request) > self._lowest:
             return None
         kind = kind_of(url)
-        if not self.dry.is_dry(kind):
+        if not self.dry.is_dry(kind) or may_carry_an_item(request):
             return None
         return [DEFERRED + kind, DEFERRED + request.meta.get(FOUND_ON, "")]
 

@@ -14,12 +14,13 @@ from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
+from scrapy_neardup.crawl.carrying import may_carry_an_item
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.detect.near import MIN_WORDS
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.factory import make_rules
 from scrapy_neardup.learn.changes import bare_host
-from scrapy_neardup.learn.learner import MAX_HOSTS, NO_EVIDENCE, Judged, Learner
+from scrapy_neardup.learn.learner import MAX_HOSTS, NO_EVIDENCE, Judged, Learner, Twin
 from scrapy_neardup.learn.rule import Standing
 from scrapy_neardup.learn.stored_rules import FILE
 from scrapy_neardup.own_files import set_aside
@@ -48,6 +49,7 @@ class Settled(NamedTuple):
 
     host                   as of host_of()
     original, tells, size  as in Judged, but the original's URL
+    callback               as of handler_of()
     """
 
     host: str
@@ -55,6 +57,7 @@ class Settled(NamedTuple):
     original: str | None
     tells: bool
     size: int
+    callback: str = ""
 
 
 class PutAside:
@@ -155,7 +158,8 @@ class UrlLearning:
         """weight: as in Judged."""
         original = None if page.original is None else url_key(page.original, self._rules)
         key = url_key(page.url, self._rules)
-        self.learner.observe(Judged(page.url, key, original, page.tells, page.size, weight))
+        judged = Judged(page.url, key, original, page.tells, page.size, weight, page.callback)
+        self.learner.observe(judged)
 
     def _settled(self, page: CrawledPage) -> Settled | None:
         """The page as evidence; None for one of which it is not known what it says."""
@@ -170,7 +174,9 @@ class UrlLearning:
                 return None
             original = decision.original
         tells = decision.words >= self._min_words
-        return Settled(host_of(url), url, original, tells, len(page.response.body))
+        request = page.response.request
+        callback = handler_of(request) if request and self.learner.acts else ""
+        return Settled(host_of(url), url, original, tells, len(page.response.body), callback)
 
     def exchange(self, fleet: FleetWorker) -> None:
         """Tell the other workers of rules, and hear of theirs."""
@@ -237,6 +243,22 @@ def is_answer(response: Response) -> bool:
 def host_of(url: str) -> str:
     """A URL's host, without `www.` and the like; "" of one that has none, as of `data:`."""
     return bare_host(url.partition("://")[2].partition("/")[0])
+
+
+def handler_of(request: Request) -> str:
+    """What of the spider gets the page: a method, and in a CrawlSpider one of its rules."""
+    callback, rule = request.callback, request.meta.get("rule")
+    name = "parse" if callback is None else getattr(callback, "__name__", "")
+    return name if rule is None else f"{name} {rule}"
+
+
+def is_spared(request: Request, twin: Twin) -> bool:
+    """Whether a request that rules take for a copy may be skipped.
+
+    Not where an item may be under way in it, nor where another callback would get its page, which
+    may make of it what nobody made of the twin's.
+    """
+    return handler_of(request) == twin.callback and not may_carry_an_item(request)
 
 
 def weight_in_sample(url: str, one_in: int) -> int:

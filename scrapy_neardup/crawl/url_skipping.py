@@ -21,7 +21,7 @@ from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.request_json import request_from_json, request_to_json
 from scrapy_neardup.crawl.request_tracker import RequestTracker, stored_fields, urls_of
 from scrapy_neardup.crawl.url_deferral import UrlDeferral, drawn_of
-from scrapy_neardup.crawl.url_learning import UrlLearning
+from scrapy_neardup.crawl.url_learning import UrlLearning, is_spared
 from scrapy_neardup.learn.learner import Twin
 from scrapy_neardup.state.skipped import DEFERRED, SkippedRequest, SkippedRequests
 
@@ -41,6 +41,8 @@ class RequestSkipped(IgnoreRequest):
 
 class UrlSkipping:
     """Skips what trusted rules take for copies, and keeps each request by name.
+
+    A request in which an item may be under way is always made.
 
     When the crawl has nothing else to do, requests are made that a rule skipped which a page has
     contradicted since, in this crawl or an earlier one, then a few of those that wait because their
@@ -98,7 +100,7 @@ class UrlSkipping:
         return RequestSkipped(f"waits, for {kind} has stopped bringing anything new: {request.url}")
 
     def _skips_copy(self, request: Request, key: bytes, twin: Twin) -> RequestSkipped | None:
-        if self._is_verified(key, twin):
+        if not is_spared(request, twin) or self._is_verified(key, twin):
             return None
         names = [rule.name for rule in twin.rules]
         if not self._attempt("learn", self._keep, request, twin.url, names):
@@ -230,7 +232,7 @@ class UrlSkipping:
         """Whether a rule, which was not trusted yet when a request was deferred, skips it now."""
         key = self._learning.key(request)
         twin = self._learner.twin(key)
-        if twin is None or self._is_verified(key, twin):
+        if twin is None or not is_spared(request, twin) or self._is_verified(key, twin):
             return False
         skipped = waited._replace(twin=twin.url, rules=[rule.name for rule in twin.rules])
         if not self._attempt("learn", self._skipped.replace, waited, skipped):

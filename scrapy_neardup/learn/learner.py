@@ -38,6 +38,7 @@ class Judged(NamedTuple):
     tells     whether that it repeats a page is evidence: not where it has hardly any words
     size      of its download, bytes
     weight    how many pages it stands for: itself, and others that were not looked at
+    callback  what of the spider got it; "" where that does not matter, since nothing is skipped
     """
 
     url: str
@@ -46,16 +47,19 @@ class Judged(NamedTuple):
     tells: bool = True
     size: int = 0
     weight: int = 1
+    callback: str = ""
 
 
 class Form(NamedTuple):
     """What is known of a URL, or of what is left of one without a part of it.
 
-    content  URL under which its content was first seen
-    value    the part that was taken out; ABSENT where none was
+    content   URL under which its content was first seen
+    callback  what of the spider got its page
+    value     the part that was taken out; ABSENT where none was
     """
 
     content: str
+    callback: str
     value: str = ABSENT
 
     @property
@@ -65,10 +69,14 @@ class Form(NamedTuple):
 
 
 class Twin(NamedTuple):
-    """A URL whose page shows what another one would, by these rules."""
+    """A URL whose page shows what another one would, by these rules.
+
+    callback  what of the spider got the page that says so
+    """
 
     url: str
     rules: tuple[Rule, ...]
+    callback: str
 
 
 class Evidence(NamedTuple):
@@ -188,11 +196,11 @@ class Learner:
         taken_out = variants(url.parts)
         acted = self._compare(host, taken_out, url, page, content)
         acted += self._compare_with_longer(host, url, page, content)
-        self._put(host, name, Form(content))
+        self._put(host, name, Form(content, page.callback))
         own_shape = url.parts.shape
         for variant in taken_out:
             if (name := variant.place + url.mark) not in host.forms:
-                self._put(host, name, Form(content, variant.value))
+                self._put(host, name, Form(content, page.callback, variant.value))
                 shape = own_shape if variant.what == "argument" else variant.rest.shape
                 if (variant.what, variant.where) not in host.places.get(shape, ()):
                     host.put_place(shape, variant.what, variant.where, variant.value)
@@ -305,7 +313,7 @@ class Learner:
         if whole := self._form(host, variant.text, url.mark):
             yield whole
         elif url.steps and (early := early_form(host, url._replace(parts=variant.rest))):
-            yield Form(early.content)
+            yield early._replace(value=ABSENT)
         if variant.can_differ and (part := self._form(host, variant.place, url.mark)):
             yield part
 
@@ -423,7 +431,7 @@ class Learner:
         reduced = self._reduced(host, url, strictly=True)
         rules = tuple(step.rule for step in reduced.steps)
         if rules and (form := self._form(host, reduced.parts.text, reduced.mark)):
-            return Twin(form.content, rules)
+            return Twin(form.content, rules, form.callback)
         for start in (reduced, Reduced(url))[: len(rules) + 1]:
             if found := self._longer_twin(host, start):
                 return found
@@ -439,7 +447,8 @@ class Learner:
             what, where, value, _ = rule.change
             form = self._longer_form(host, url, what, where, value)
             if form and form.kind == value and rule.holds_for(rest):
-                return Twin(form.content, (*(step.rule for step in url.steps), rule))
+                rules = *(step.rule for step in url.steps), rule
+                return Twin(form.content, rules, form.callback)
         return None
 
     def _longer_form(
@@ -452,14 +461,15 @@ class Learner:
             return None
         arguments = (*url.parts.arguments, f"{where}={value}")
         early = early_form(host, url._replace(parts=url.parts._replace(arguments=arguments)))
-        return early and Form(early.content, value)
+        return early and early._replace(value=value)
 
     def _twin_of_another_value(self, host: Host, variant: Variant, url: Reduced) -> Twin | None:
         rules = self._acting_on(host, variant) if variant.can_differ else ()
         if rules and (form := self._form(host, variant.place, url.mark)):
             for rule in rules:
                 if rule.change.twin == form.kind and rule.holds_for(variant.rest):
-                    return Twin(form.content, (*(step.rule for step in url.steps), rule))
+                    steps = (step.rule for step in url.steps)
+                    return Twin(form.content, (*steps, rule), form.callback)
         return None
 
     @staticmethod
