@@ -84,6 +84,28 @@ def test_a_url_is_fetched_again_where_a_scheduler_of_the_projects_own_filters_no
     assert mock_site.gets("/page/1") == 3, "known of an earlier crawl"
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"}, {"SCHEDULER": ListScheduler}],
+)
+def test_where_nothing_is_filtered_a_start_url_is_fetched_as_often_as_it_is_asked_for(
+    mock_site: MockSite, settings: dict[str, Any]
+) -> None:
+    class Polls(Spider):
+        name = "polls"
+
+        async def start(self) -> Any:
+            yield Request(mock_site.url("/page/1"), dont_filter=True)
+
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield {"asked": mock_site.gets("/page/1")}
+            if mock_site.gets("/page/1") < 4:
+                yield Request(response.url)
+
+    outcome = crawl(Polls, settings)
+    assert [item["asked"] for item in outcome.items] == [1, 2, 3, 4]
+
+
 def test_session_ids_and_tracking_do_not_make_a_new_url(mock_site: MockSite) -> None:
     for query in ("?sid=0123456789abcdef0123456789abcdef", "?utm_source=letter"):
         mock_site.add("/page/1" + query, "never asked for")

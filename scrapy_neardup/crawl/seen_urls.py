@@ -119,6 +119,7 @@ class SeenUrls:
         self._count = count
         self._is_inspection = is_inspection(crawler)
         self._name_in_run = name_in_run(crawler, self.key)
+        self._filters_nothing = filters_nothing(crawler)
         self._queued = make_queued_urls(settings)
         self._forgets = settings.ttl is not None
         self._starts = StartUrls()
@@ -458,7 +459,8 @@ class SeenUrls:
         if request.meta.get("neardup_skip"):
             return None
         key = self.key(request)
-        self._starts.answered(request, response, key)
+        if not self._filters_nothing:
+            self._starts.answered(request, response, key)
         if had_dont_filter(request):
             return None
         if self._minds_depth and key is not None:
@@ -563,10 +565,21 @@ def name_in_run(crawler: Crawler, key: Name) -> Name | None:
     the same. So may its own scheduler, which need ask no dupefilter at all.
     """
     dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
-    if getattr(dupefilter, "request_seen", None) is BaseDupeFilter.request_seen:
+    if lets_all_pass(dupefilter):
         return key
     is_known = dupefilter is RFPDupeFilter or getattr(dupefilter, "asks_session", False)
     return None if is_known and asks_dupefilter(crawler) else as_it_stands
+
+
+def filters_nothing(crawler: Crawler) -> bool:
+    """Whether a URL may be fetched as often as the spider asks for it, also where it starts."""
+    dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
+    return lets_all_pass(dupefilter) or not asks_dupefilter(crawler)
+
+
+def lets_all_pass(dupefilter: object) -> bool:
+    """Whether a DUPEFILTER_CLASS is Scrapy's that filters nothing, or does as that."""
+    return getattr(dupefilter, "request_seen", None) is BaseDupeFilter.request_seen
 
 
 def asks_dupefilter(crawler: Crawler) -> bool:
