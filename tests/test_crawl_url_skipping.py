@@ -145,11 +145,18 @@ def test_a_job_gives_back_what_it_skipped(
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_undo_fetches_what_a_rule_skipped(mock_site: MockSite, tmp_path: Path) -> None:
+def test_undo_fetches_what_a_rule_skipped(
+    mock_site: MockSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(mock_site, add_items(mock_site, range(N)), NEARDUP_STATE_DIR=str(tmp_path))
     url = mock_site.url(f"/item/{N - 1}?print=1")
     assert mock_site.gets(f"/item/{N - 1}?print=1") == 0
     assert commands.main(["explain", url, "--state", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert "dropped: not fetched: it shows what its original shows, says a learnt rule" in told
+    assert f"original               {mock_site.url(f'/item/{N - 1}')}" in told
+    assert "otherwise by           NEARDUP_LEARN='watch'; undo fetches the page" in told
+    assert "fetched as" not in told
     assert commands.main(["undo", url, "--state", str(tmp_path)]) == 0
     outcome = run(mock_site, ["/page/other"], NEARDUP_STATE_DIR=str(tmp_path))
     assert url in outcome.urls

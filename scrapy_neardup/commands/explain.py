@@ -44,6 +44,7 @@ WHAT_HAPPENED = {
     "claimed": "a copy as it says itself, which NEARDUP_CANONICAL=trust believes",
     "soft-404": "soft 404: what the site answers to paths that do not exist",
 }
+SKIPPED = "not fetched: it shows what its original shows, says a learnt rule"
 COMPARED = frozenset({"near", "near-but-differs", "contains"})  # kinds whose texts are shown
 DIFFERS = {
     "title": "its title",
@@ -104,9 +105,16 @@ def otherwise(decided: Decided, rules: Mapping[str, object], first: str | None) 
         return ["NEARDUP_FACTS='ignore'"]
     if decided.kind == "contains":
         return ["NEARDUP_CONTAINED='drop'"]
+    if is_skipped(decided):
+        return ["NEARDUP_LEARN='watch'"]
     if decided.kind == "too-short":
         return [f"NEARDUP_MIN_WORDS={decided.words or 0}"]
     return _rules_that_merge(decided.url, first, rules) if first else []
+
+
+def is_skipped(decided: Decided) -> bool:
+    """Whether a learnt rule skipped a request for the URL, which need not have been fetched."""
+    return decided.kind == "seen" and decided.original is not None
 
 
 def _what_drops(differ: str, rules: Mapping[str, object]) -> Iterator[str]:
@@ -154,8 +162,8 @@ def _rules_that_merge(url: str, first: str, rules: Mapping[str, object]) -> list
 
 def fetched_as(reader: LedgerReader, decided: Decided) -> str | None:
     """The URL whose fetch made this a seen URL; None if none was recorded."""
-    if decided.kind != "seen" or decided.original is not None:
-        return decided.original if decided.kind == "seen" else None
+    if decided.kind != "seen" or is_skipped(decided):
+        return None
     return _first_read(reader, decided.url, url_rules(reader.rules_of(decided)))
 
 
@@ -226,7 +234,8 @@ def tell(reader: LedgerReader, decided: Decided) -> None:
     rules = reader.rules_of(decided)
     at = datetime.fromtimestamp(decided.time, UTC)
     action = colour(decided.action, ACTION_COLOURS[decided.action])
-    say(f"\n{at:%Y-%m-%d %H:%M:%S} UTC  {action}: {WHAT_HAPPENED[decided.kind]}")
+    happened = SKIPPED if is_skipped(decided) else WHAT_HAPPENED[decided.kind]
+    say(f"\n{at:%Y-%m-%d %H:%M:%S} UTC  {action}: {happened}")
     for name, value in facts(decided, rules, fetched_as(reader, decided)):
         say(f"  {name:<22} {clean(value)}")
     texts = texts_of(reader, decided)
@@ -263,9 +272,9 @@ def facts(
         yield "words", f"{decided.words:,}"
     if decided.kind in ("exact", "near"):
         yield from _rules_for_items(decided, rules)
-    if decided.kind == "seen":
-        if decided.original is not None:
-            yield "skipped by", "a learnt rule: 'scrapy neardup rules' shows it"
+    if is_skipped(decided):
+        yield "skipped by", "a learnt rule: 'scrapy neardup rules' shows it"
+    elif decided.kind == "seen":
         yield "fetched as", first or "another spelling, or in a crawl that is not on record"
     if decided.kind == "deferred":
         yield from _why_deferred(decided.url, rules)
@@ -308,14 +317,14 @@ def _what_data_said(decided: Decided) -> str:
 
 
 def _otherwise_by(decided: Decided, changes: list[str]) -> Iterator[tuple[str, str]]:
-    if changes:
+    if is_skipped(decided):
+        yield "otherwise by", " or ".join(changes) + "; undo fetches the page"
+    elif changes:
         is_dropped = decided.kind == "near" and decided.action != "kept"
         unless = ", unless another page is as near" if is_dropped else ""
         yield "otherwise by", " or ".join(changes) + unless
     elif decided.kind == "exact":
         yield "otherwise by", "no limit: the texts are the same; undo keeps the page"
-    elif decided.kind == "seen" and decided.original is not None:
-        yield "otherwise by", "NEARDUP_LEARN='watch'; undo fetches the page"
     elif decided.kind == "seen":
         yield "otherwise by", 'a request with meta={"neardup_refresh": True}, or NEARDUP_TTL'
 
