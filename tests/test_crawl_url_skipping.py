@@ -1,6 +1,7 @@
 """What learnt rules skip is saved, and made after all where a rule turns out to be wrong."""
 
 import json
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -87,6 +88,18 @@ def test_what_was_skipped_last_is_checked_before_the_end(
     assert {mock_site.url(f"/item/{i}?print=1") for i in last} <= set(outcome.urls)
 
 
+def test_what_is_made_to_check_a_rule_is_not_called_saved(
+    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(learner, "VERIFIED", NEVER)
+    caplog.set_level(logging.INFO, "scrapy_neardup")
+    outcome = run(mock_site, add_items(mock_site, range(N)), LOG_LEVEL="INFO")
+    checks = outcome.stat("learn/verified")
+    assert checks > 0
+    n_saved = N - NEEDED - checks
+    assert f"saved {n_saved} downloads; {checks} more made to check them" in caplog.text
+
+
 def test_each_section_is_checked_before_the_end(
     mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,13 +118,17 @@ def test_each_section_is_checked_before_the_end(
 
 
 def test_a_wrong_rule_gives_back_what_it_skipped(
-    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
+    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Print versions differ from the 60th item on; one in three is downloaded all the same."""
     monkeypatch.setattr(learner, "VERIFIED", 3)
     paths = add_items(mock_site, range(N)) + add_items(mock_site, range(N, 2 * N), differ=True)
-    outcome = run(mock_site, paths)
-    assert outcome.stat("learn/given_back") > 0
+    caplog.set_level(logging.INFO, "scrapy_neardup")
+    outcome = run(mock_site, paths, LOG_LEVEL="INFO")
+    n_given_back = outcome.stat("learn/given_back")
+    assert n_given_back > 0
+    assert "0 learnt rules saved 0 downloads; " in caplog.text
+    assert f"; {n_given_back} made after all since their rule was withdrawn" in caplog.text
     assert outcome.stat("learn/rules/withdrawn") == 1
     prints = {mock_site.url(f"/item/{i}?print=1") for i in range(N, 2 * N)}
     assert prints <= set(outcome.urls)

@@ -111,11 +111,13 @@ class Advice:
             else "set NEARDUP_STATE_DIR, and 'scrapy neardup report' shows them side by side",
         )
 
-    def closed(self, counts: Mapping[str, Any], only_difference: Counter[str]) -> None:
-        """The crawl is over. counts: its stats."""
+    def closed(
+        self, counts: Mapping[str, Any], only_difference: Counter[str], n_saved: int
+    ) -> None:
+        """The crawl is over. counts: its stats. n_saved: downloads that rules saved for good."""
         self._fields.warn()
         logger.info("neardup: %s", closing_sentence(counts, self._settings))
-        if learnt := learnt_sentence(counts, self._folder):
+        if learnt := learnt_sentence(counts, n_saved, self._folder):
             logger.info("neardup: %s", learnt)
         for name, n in only_difference.most_common(MAX_FIELDS_SHOWN):
             if n >= MIN_ALONE:
@@ -128,20 +130,22 @@ class Advice:
                 )
 
 
-def learnt_sentence(counts: Mapping[str, Any], folder: Path | None) -> str | None:
-    """What the rules that were learnt would save; None where they would save nothing."""
+def learnt_sentence(counts: Mapping[str, Any], n_saved: int, folder: Path | None) -> str | None:
+    """What the rules that were learnt saved, or would; None where there is nothing to tell."""
     saves, rules = counts.get(stats.LEARN_WOULD_SAVE, 0), counts.get(LEARN_TRUSTED, 0)
-    saved = counts.get(stats.LEARN_SKIPPED, 0)
-    if not saves and not saved:
+    given_back = counts.get(stats.LEARN_GIVEN_BACK, 0)
+    if not saves and not given_back and stats.LEARN_SKIPPED not in counts:
         return None
     sentence = f"{rules:,} learnt rule{'s' * (rules != 1)} "
-    if saved:
-        sentence += f"saved {saved:,} downloads"
+    if not saves:
+        sentence += f"saved {n_saved:,} download{'s' * (n_saved != 1)}"
         if checks := counts.get(stats.LEARN_VERIFIED, 0):
-            sentence += f"; {checks:,} more were made to check them"
+            sentence += f"; {checks:,} more made to check them"
     else:
         of = f"{counts.get(stats.LEARN_OBSERVED, 0):,} downloads"
         sentence += f"would have saved {saves:,} of {of}; NEARDUP_LEARN = 'act' applies them"
+    if given_back:
+        sentence += f"; {given_back:,} made after all since their rule was withdrawn"
     shown = "" if folder is None else f"; 'scrapy neardup rules {quoted(folder)}' shows them"
     return sentence + shown
 

@@ -636,7 +636,9 @@ class CrawlSession:
         assert self._crawler.stats
         counts = self._crawler.stats.get_stats()
         logger.info("neardup stats:\n%s", stats.table(counts))
-        self.attempt("advice", self.advice.closed, counts, self.items.only_difference)
+        self.attempt(
+            "advice", self.advice.closed, counts, self.items.only_difference, self.skipping.n_saved
+        )
 
     def _forget_unkept(self) -> None:
         """Let no page of another crawl count as the copy of one of which no item was kept."""

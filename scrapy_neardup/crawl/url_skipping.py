@@ -76,6 +76,7 @@ class UrlSkipping:
         self._attempt = attempt
         self._count = count
         self._batch = object()  # of requests that no disk is sure to hold
+        self._saved: set[int] = set()  # hashes of URLs that rules skipped in this run and not made
         self._made: set[str] = set()  # URLs given back in this run
         self._wanted: set[str] = set()  # by a person, and fetched in this run
         self._n_verified: Counter[int] = Counter()  # copies downloaded, by hash of their twin's URL
@@ -125,6 +126,7 @@ class UrlSkipping:
 
     def _tell_skipped(self, request: Request, twin: Twin) -> None:
         self._learner.saved(twin, 0)
+        self._saved.add(hash(request.url))
         self._count(stats.LEARN_SKIPPED)
         self._recorder.url_dropped(request, twin.url)
 
@@ -136,6 +138,11 @@ class UrlSkipping:
         # The page on which it was found is not done before the disk holds it.
         self._delivery.hold(self._batch)
         return True
+
+    @property
+    def n_saved(self) -> int:
+        """Downloads that rules saved in this run, and that were not made after all."""
+        return len(self._saved)
 
     @property
     def n_foreign(self) -> int:
@@ -222,6 +229,7 @@ class UrlSkipping:
         if not skipped.rules[0].startswith(DEFERRED):
             self._count(counted)
             self._learner.not_saved(skipped.rules)
+            self._saved.discard(hash(skipped.url))
         else:
             self.n_deferred = max(0, self.n_deferred - 1)
             if self.acts and self._is_copy(skipped, request):
