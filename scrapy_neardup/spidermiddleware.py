@@ -54,7 +54,7 @@ class NearDuplicateSpiderMiddleware:
     async def started(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """What process_start passes on."""
         session = self.session
-        for request in session.recorder.requests(self.crawler.spider):
+        for request in session.recorder.requests(self.crawler.spider, session.skipping.as_skipped):
             session.requests.started(request)
             yield request
         queue = session.fleet_queue

@@ -334,6 +334,19 @@ def test_a_request_is_given_back_with_all_that_it_carried(
         assert item["carried"] == [path]
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_undo_makes_a_request_with_all_that_it_carried(mock_site: MockSite, tmp_path: Path) -> None:
+    settings = ACT | IN_TURN | {"NEARDUP_IGNORE_FIELDS": ["header", "carried"]}
+    settings |= {"NEARDUP_STATE_DIR": str(tmp_path)}
+    seed, paths = mock_site.url("/page/seed"), add_items(mock_site, range(N))
+    crawl(Carrying, settings, site=mock_site, seed=seed, paths=paths)
+    assert mock_site.gets(paths[-1]) == 0
+    url = mock_site.url(paths[-1])
+    assert commands.main(["undo", url, "--state", str(tmp_path)]) == 0
+    outcome = crawl(Carrying, settings, site=mock_site, seed=seed, paths=[])
+    assert outcome.items == [{"url": url, "header": paths[-1], "carried": [paths[-1]]}]
+
+
 class Uncarried(Carrying):
     """Requests with something in meta that no JSON holds."""
 

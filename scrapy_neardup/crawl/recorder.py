@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -174,15 +174,20 @@ class Recorder:
         for url in urls:
             self.overrides.fetched(url)
 
-    def requests(self, spider: Any) -> Iterator[Request]:
-        """Requests for all that a person wants fetched once more, wherever links lead."""
+    def requests(
+        self, spider: Any, as_skipped: Callable[[str], Request | None]
+    ) -> Iterator[Request]:
+        """Requests for all that a person wants fetched once more, wherever links lead.
+
+        as_skipped: the request for a URL that was not made, with what no ledger knows of it.
+        """
         for override in self.overrides.to_fetch if self.overrides is not None else ():
             try:
                 request = request_for(override, spider)
             except (ValueError, TypeError) as error:
                 logger.warning("%r is not fetched once more: %s", override.url, error)
             else:
-                yield request
+                yield exempted(as_skipped(override.url) or request)
 
 
 def request_for(override: Override, spider: Any) -> Request:
@@ -192,7 +197,13 @@ def request_for(override: Override, spider: Any) -> Request:
     if not url.lower().startswith(("http://", "https://")):
         raise ValueError(f"{FILE} may name pages of http and https only")
     callback = getattr(spider, name, None) if name else None
-    return Request(url, callback=callback, dont_filter=True)
+    return Request(url, callback=callback)
+
+
+def exempted(request: Request) -> Request:
+    """The request, which is made whatever is known of its URL."""
+    request.dont_filter = True
+    return request
 
 
 def entry_of(

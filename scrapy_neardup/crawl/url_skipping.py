@@ -170,6 +170,14 @@ class UrlSkipping:
 
     # --- giving back
 
+    def as_skipped(self, url: str) -> Request | None:
+        """The request for a URL with all that it had when it was skipped, made anew.
+
+        None where none was, or its spider has no such callback any more.
+        """
+        skipped = self._attempt("learn", self._skipped.of_url, url)
+        return skipped and self._attempt("learn", self._request, skipped)
+
     def of_page(self, response: Response) -> list[str]:
         """The URLs of a response that were given back, or that a person wants."""
         if not self._made:
@@ -224,8 +232,7 @@ class UrlSkipping:
         return list(filter(None, map(self._skipped.at, list(lines))))
 
     def _make_or_skip(self, skipped: SkippedRequest, counted: str) -> None:
-        assert self._crawler.spider
-        request = request_from_json(json.dumps(skipped.request).encode(), self._crawler.spider)
+        request = self._request(skipped)
         if not skipped.rules[0].startswith(DEFERRED):
             self._count(counted)
             self._learner.not_saved(skipped.rules)
@@ -235,6 +242,10 @@ class UrlSkipping:
             if self.acts and self._is_copy(skipped, request):
                 return
         self._make(skipped, request)
+
+    def _request(self, skipped: SkippedRequest) -> Request:
+        assert self._crawler.spider
+        return request_from_json(json.dumps(skipped.request).encode(), self._crawler.spider)
 
     def _is_copy(self, waited: SkippedRequest, request: Request) -> bool:
         """Whether a rule, which was not trusted yet when a request was deferred, skips it now."""

@@ -163,6 +163,15 @@ class SkippedRequests:
         entry = self._entry(self._file.readline())
         return SkippedRequest(*entry["skipped"]) if entry else None
 
+    def of_url(self, url: str) -> SkippedRequest | None:
+        """The request for a URL that was skipped and not made since; None where there is none."""
+        name = group_of_url(url)
+        for groups in self.reasons().values():
+            place = groups.get(name, Group()).places.get(hash(url))
+            if place is not None:
+                return self.at(place.line)
+        return None
+
     def taken(self, skipped: SkippedRequest) -> None:
         """The request is about to be made. The file has it until its page is done."""
         groups = self._reasons.get(tuple(skipped.rules), {})
