@@ -17,6 +17,7 @@ from scrapy_neardup.crawl.page_data import (
     attribute_lines,
     names_of_the_visit,
     page_data,
+    script_sources,
     squeezed,
 )
 from scrapy_neardup.errors import OverBudget
@@ -179,7 +180,7 @@ def test_attributes_of_elements_are_lines() -> None:
     root = html.document_fromstring(
         "<a href=/x>a</a><img src=/1.png alt=Lamp class=big><i data-id=7></i>"
         "<input name=branch value=900><input name=csrf_token value=r4nd0mr4nd0mr4nd0m>"
-        "<script src=/a.js></script><b id=ad-1 data-nonce=3e6b382111></b>"
+        "<script src='/a.js?v=3' async></script><b id=ad-1 data-nonce=3e6b382111></b>"
         "<a href='https://share.example/?u=https%3A%2F%2Fshop.example%2Fp%2F12%3Fsize%3DM'></a>"
     )
     assert attribute_lines(root, URL) == [
@@ -191,8 +192,28 @@ def test_attributes_of_elements_are_lines() -> None:
         "input.name branch",
         "input.value 900",
         "input.name csrf_token",
+        "script.src /a.js?",
         "a.href https://share.example/?u=*",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tags", "sources"),
+    [
+        ("<script src=a.js></script><SCRIPT defer SRC = '/b.js'>", ["a.js", "/b.js"]),
+        ('<script\nsrc="/poll?poll=1"nonce=n><script/src=c.js async>', ["/poll?poll=1", "c.js"]),
+        ("<script>src='a.js'</script><script data-a='src=b'><scripts src=c>", []),
+        ("<script title='> src=c' src=a.js><script src><script src='b.js", ["a.js", "b.js"]),
+        (
+            "<script src='/a.js?v=3&id=4&amp;t=5'><script src='/b?v=3'>",
+            ["/a.js?id=4&amp;", "/b?v=3"],
+        ),
+        ("<script src='/_Resource?ns=2&cb=1790001'>", ["/_Resource?ns=2&"]),
+        (f"<script src='/embed?of={quote(URL, safe='')}'>", ["/embed?of=*"]),
+    ],
+)
+def test_sources_of_scripts_are_told_whatever_the_visit(tags: str, sources: list[str]) -> None:
+    assert script_sources(tags, URL) == sources
 
 
 @pytest.mark.parametrize(

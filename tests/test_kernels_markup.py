@@ -236,6 +236,7 @@ SAID = (
     *("<option selected>", "<html", "href=i.", "\x85", "\xa0", "\0", "<li class=", "TITLE=j"),
     *(" src='", " data-id=", " data-x='", "last_Modified_='", "/b/p", "http://shop.example", "%3A"),
     *("?v=1", "&id=2", "1234567890", "active", "src=/c?d=e=f;T=1 ", "'>", "//", "#g", "toKen=1 "),
+    *("<SCRIPT ", " DATA-cf-beacon=h ", " data-url_rooT=../ "),
 )
 
 
@@ -293,7 +294,11 @@ def test_both_find_the_same_in_real_pages(shared_data: Path) -> None:
         ("<i data-modified_=a>", [("i", "data-modified_", "a")]),
         ("<td>1</td><td>\n</td><th></th>", ["td. 2", "th. 3"]),
         ("x<sup>2</sup>", ["sup. "]),
-        ("<script data-a=b>'<i title=c>'</script><html data-d=e></p title=f>", []),
+        ("<script data-a=b>'<i title=c>'</script><html data-d=e></p title=f>", ["script.data-a b"]),
+        (
+            "<SCRIPT src=a.js DATA-Video=v1 nonce=b style=display data-cf-beacon=c data data-=d>",
+            ["script.data-video v1", "script.data- d"],
+        ),
         ("<!-- <i title=a> --><i title=b", ["i.title b"]),
         ("<x-price amount=5 checked>", ["x-price.amount 5", "x-price.checked "]),
         (f"<i TITLE={'a' * 600}>", [f"i.title {'a' * 600}"]),

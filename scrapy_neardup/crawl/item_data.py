@@ -25,6 +25,7 @@ from scrapy.http import HtmlResponse, Response, TextResponse
 
 from scrapy_neardup.crawl.extract import text_and_markup_of_html
 from scrapy_neardup.crawl.item_fields import fields_of, is_item
+from scrapy_neardup.crawl.page_data import script_sources
 from scrapy_neardup.detect.echoes import names_day
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.kernels.numpy_twin.facts import NEGATIONS, SYMBOL_CATEGORIES
@@ -79,7 +80,8 @@ JOINT = re.compile(r"[@/\\_=&+#~$%^*<>|()\[\]{}\"]|\w[.:]+\w")
 MAX_WORD = 30  # letters; a longer one is a code
 EDGES = ".,;:!?'\"()[]{}<>|…–—"
 
-# What stands for a value that echoes the visit. No encoded value begins with these bytes.
+# What stands for a value that echoes the visit. No encoded value begins with these bytes. Behind
+# that of a page stands what of it is compared only where an item holds it.
 SAME_URL, SAME_PAGE, SAME_TIME = b"=url", b"=page", b"=time"
 
 
@@ -145,6 +147,16 @@ class Visit:
     def urls(self) -> frozenset[bytes]:
         """The keys of the addresses."""
         return frozenset(url_key(url, self.rules) for url in self.addresses)
+
+    @cached_property
+    def sources(self) -> bytes:
+        """Where the page's scripts are loaded from: an embed may be all in which two pages differ.
+
+        Of all pages that would keep the copies that a site's next release has other scripts on.
+        """
+        if not isinstance(self.page, TextResponse):
+            return b""
+        return _joined([_raw(url) for url in script_sources(self.page.text, self.page.url)])
 
     def is_now(self, seconds: float) -> bool:
         """Whether a time is that of the visit, or that at which the crawl began."""
@@ -364,14 +376,12 @@ class _Reader:
         return self._visit is not None and self._visit.is_now(seconds)
 
     def _bytes(self, value: bytes) -> bytes:
-        if self._is_page(value):
-            return SAME_PAGE
-        return b"B" + blake2b(value, digest_size=16).digest()
+        return self._page(value) or b"B" + blake2b(value, digest_size=16).digest()
 
     def _string(self, value: str) -> bytes:
         visit = self._visit
-        if len(value) > MIN_PAGE_CHARS and self._is_page(value):
-            return SAME_PAGE
+        if len(value) > MIN_PAGE_CHARS and (page := self._page(value)):
+            return page
         self._n_chars += len(value)
         if self._n_chars > MAX_CHARS:
             raise _too_large()
@@ -386,10 +396,12 @@ class _Reader:
             return SAME_TIME
         return b"U" + _text(value)
 
-    def _is_page(self, value: str | bytes) -> bool:
-        is_page = self._visit is not None and self._visit.is_page(value)
-        self.holds_page |= is_page
-        return is_page
+    def _page(self, value: str | bytes) -> bytes:
+        """What stands for a value that is the whole page; empty for any other."""
+        if self._visit is None or not self._visit.is_page(value):
+            return b""
+        self.holds_page = True
+        return SAME_PAGE + self._visit.sources
 
     def _long_text(self, value: str) -> bytes:
         """Leave a text for comparison; what must be equal are its facts."""

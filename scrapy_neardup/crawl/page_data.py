@@ -91,7 +91,7 @@ AN_HOUR_S, A_MINUTE_S = 3600.0, 60.0
 SECRET = re.compile(r".*(?:nonce|csrf|xsrf)(?:[-_]?(?:token|middlewaretoken))?", re.IGNORECASE)
 SHORT_DRAWN = re.compile(r"[\w+/=.:-]{8,}")
 ANYTHING = re.compile(".*+", re.DOTALL)
-UNSHOWN = frozenset({"script", "style", "link", "meta", "base", "head"})
+UNSHOWN = frozenset({"style", "link", "meta", "base", "head"})
 # Attributes by which elements find each other: often drawn, and they say nothing.
 NAMING = frozenset(
     (
@@ -112,6 +112,19 @@ CACHED_FILE = re.compile(
 )
 UNCACHED = re.compile(
     r"(?<=[?&;])(?:v|ver|_|t|ts|rnd|rand|random|cb|cache_?bust(?:er)?)=[^&#]*&?", re.IGNORECASE
+)
+# Those of them that a program has for nothing else; scripts against robots have one on each page.
+DRAWN_ARGUMENT = re.compile(
+    r"(?<=[?&;])(?:_|rnd|rand|random|cb|cache_?bust(?:er)?)=[^&#]*&?", re.IGNORECASE
+)
+# The tag of a script, and in it where that is loaded from, quoted values skipped. Linear: of each
+# kind of quote one at most is never closed.
+SCRIPT_TAG = re.compile(
+    r"<script(?=[\s/])((?:[^>\"']++|\"[^\"]*+\"|'[^']*+'|[\"'])*+)", re.IGNORECASE
+)
+SOURCE = re.compile(
+    r"(?<=[\s/\"'])src\s*+=\s*+(?:\"([^\"]*+)\"?|'([^']*+)'?|([^\s>]++))|\"[^\"]*+\"|'[^']*+'",
+    re.IGNORECASE,
 )
 
 # What says no more where its spaces are kept.
@@ -187,18 +200,48 @@ def _add_details(details: _Lines, visit: _Visit, body: bytes) -> None:
             details.extend(lines, n_of_names)
         if unsure:
             element, name, value = unsure
-            if "=" in value and len(value) <= AT_ONCE:
-                value = CACHED_FILE.sub(lambda file: UNCACHED.sub("", file[0]), value)
-            details.add(f"{element}.{name}", name, visit.unshared(value))
+            details.add(f"{element}.{name}", name, visit.unshared(_lasting_url(value)))
+
+
+def _lasting_url(value: str) -> str:
+    """A value without the arguments by which a file passes by a cache."""
+    if "=" in value and len(value) <= AT_ONCE:
+        return CACHED_FILE.sub(lambda file: UNCACHED.sub("", file[0]), value)
+    return value
+
+
+def script_sources(html: str, url: str) -> list[str]:
+    """Where the scripts of a page are loaded from, in order, whatever the visit. O(len(html))."""
+    visit = _Visit(url)
+    return [
+        _lasting_source(source[source.lastindex], visit)
+        for tag in SCRIPT_TAG.finditer(html)
+        for source in SOURCE.finditer(tag[1])
+        if source.lastindex
+    ]
+
+
+def _lasting_source(source: str, visit: _Visit) -> str:
+    lasting = _lasting_url(source)
+    if "=" in lasting and len(lasting) <= AT_ONCE:
+        lasting = DRAWN_ARGUMENT.sub("", lasting)
+    return visit.unshared(lasting)
 
 
 def attribute_lines(root: etree._Element, url: str) -> list[str]:
-    """The attributes of a page's elements, but for NAMING. O(nodes)."""
+    """The attributes of a page's elements, but for NAMING; of scripts where they are loaded from.
+
+    O(nodes).
+    """
     visit = _Visit(url)
     lines = _Lines(visit)
     for element in root.iter(etree.Element):
         tag = element.tag
         if tag in UNSHOWN:
+            continue
+        if tag == "script":
+            if source := element.get("src"):
+                lines.add("script.src", "src", _lasting_source(source, visit))
             continue
         tag = tag[-MAX_PATH:]
         for name, value in element.attrib.items():

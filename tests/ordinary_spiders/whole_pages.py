@@ -143,6 +143,28 @@ class VariantModeSpider(PageModeSpider):
     name = "variants-judged-by-page"
 
 
+EMBEDS = (
+    "<script src='https://gist.example/anna/{n}a.js'></script>",
+    "<script async src=/widget.js data-video=v{n} data-autoplay></script>",
+    "<script src='/poll.js?poll={n}'></script>",
+)
+
+
+def embeds(site: OrdinarySite, root: str) -> None:
+    """Thirty texts, each on four pages that differ in what another site's script shows there."""
+
+    def body(n: int, variant: int) -> str:
+        embed = EMBEDS[n % len(EMBEDS)].format(n=variant)
+        return template(f"Post {prose(n, 1)}", f"<p>{prose(n, 80)}</p>{embed}{blurb(150)}")
+
+    four_of_each(site, root, body)
+
+
+@case(embeds)
+class EmbedPageSpider(WholePageSpider):
+    name = "embeds-by-script"
+
+
 SHOWN_BY_SCRIPT = (
     "var data = {{price: {n}, name: 'x'}};",
     "var data = {{'price': {n}, 'tags': ['a', 'b',],}};",
@@ -238,6 +260,8 @@ def visits(site: OrdinarySite, root: str) -> None:
             "Article",
             f"<form><input type=hidden name=csrf_token value={drawn}></form><p>{prose(n, 30)}</p>"
             f"<i id='ad-5e42f18d3d{visit:03d}' data-nonce={drawn}></i>"
+            f"<script src='/a.js?v={visit}' nonce={drawn} data-cf-beacon='{drawn}'></script>"
+            f"<script src='/_Resource?ns=2&cb={visit}'></script>"
             f"<script>var s = {state}; show('ad-5e42f18d3d{visit:03d}');"
             f"var requestId = '{drawn}';</script>",
         )

@@ -358,9 +358,15 @@ static int ends_with(Piece url, const char *end, size_t n) {
     return (size_t)(at - url.start) >= n && memcmp(at - n, end, n) == 0;
 }
 
+/* Whether a name, in letters of either case, begins with "data-". */
+static int is_data(Piece name) {
+    return name.end - name.start >= 5 && names_piece((Piece){name.start, name.start + 5}, "data-");
+}
+
 /* Whether an attribute says something beside the text. */
 static int counts(Kind element, Piece name, Piece value, const Names *attributes,
                   const Names *pages) {
+    if (element == IS_SCRIPT && !is_data(name)) return 0;
     switch (kind_of_piece(attributes, name)) {
     case IS_SILENT:
         return 0;

@@ -19,8 +19,9 @@ BLOCKS = (
 # What tells pages apart that read alike: all attributes but SILENT ones, which name, link, size or
 # script elements; of LOOKS those of the small elements SPANS, and any style with one of SHOWING; of
 # LINKS those to no page and that to the symbol which `use` shows. And each of MARKS, elements that
-# change what is read in them, may be open or may be chosen, and empty CELLS.
-UNSHOWN = ("base", "head", "html", "link", "meta", "script", "style")
+# change what is read in them, may be open or may be chosen, and empty CELLS. Of a script count
+# `data-*`: what it is to show.
+UNSHOWN = ("base", "head", "html", "link", "meta", "style")
 ROOTS = ("html", "head", "body")
 SPANS = (*("b", "dd", "dt", "em", "i", "li", "p", "rect", "small", "span", "strong", "tr", "use"),)
 CELLS = ("td", "th")
@@ -35,6 +36,7 @@ SILENT = (
     *("action", "align", "allow", "allowfullscreen", "aria-controls", "aria-describedby"),
     *("aria-expanded", "aria-hidden", "aria-labelledby", "aria-owns", "async", "autocomplete"),
     *("border", "cellpadding", "cellspacing", "charset", "cols", "crossorigin"),
+    *("data-cf-beacon", "data-cf-settings", "data-url_root"),  # a request's id, a path to the root
     *("decoding", "defer", "dir", "draggable", "enctype", "fetchpriority", "fill", "focusable"),
     *("for", "form", "frameborder", "headers", "hreflang", "id", "integrity"),
     *("itemid", "itemprop", "itemscope", "itemtype", "list", "loading", "maxlength", "media"),
@@ -244,6 +246,8 @@ def _text(piece: bytes) -> str:
 
 def _counts(element: str, name: str, value: str) -> bool:
     """Whether an attribute says something beside the text."""
+    if element == "script" and not name.startswith("data-"):
+        return False
     if name in LOOKS:
         is_small = element in SPANS or element in MARKS or element in CELLS
         return is_small or (name == "style" and any(sign in value for sign in SHOWING))
