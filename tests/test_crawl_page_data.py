@@ -176,6 +176,18 @@ def test_scripts_without_json_are_counted() -> None:
     assert read("<script type=application/json>{broken</script>").unread_chars == 0
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("location.href='/item/12'", "location.href='/item/12'"),
+        ("print('https://shop.example/p/12?size=M', 1)", "print('https://*', 1)"),
+        (f"go('https://a.example/?u={quote(URL, safe='')}')", "go('https://a.example/?u=*')"),
+    ],
+)
+def test_what_a_click_does_is_a_detail_whatever_the_visit(code: str, said: str) -> None:
+    assert read(f'<p onclick="{code}">Go</p>').details == [f"p.onclick {said}"]
+
+
 def test_attributes_of_elements_are_lines() -> None:
     root = html.document_fromstring(
         "<a href=/x>a</a><img src=/1.png alt=Lamp class=big><i data-id=7></i>"

@@ -1036,6 +1036,8 @@ IN_MARKUP = {
     "a chart": ("<svg><rect width=1 /></svg>", "<svg><rect width=2 /></svg>"),
     "a field of a form": ("<input name=size value=a{i}>", "<input name=size value=b{i}>"),
     "spaces": ("<pre>mon  x\ntue</pre>", "<pre>mon\ntue  x</pre>"),
+    "a type": ("<div itemtype=/Book>a</div>", "<div itemtype=/Film>a</div>"),
+    "a click": ("<p onclick=go({i})>a</p>", "<p onclick=go(9{i})>a</p>"),
     "an embed": ("<script src='/a{i}.js'></script>", "<script src='/b{i}.js'></script>"),
     "what an embed shows": ("<script data-of=a{i}></script>", "<script data-of=b{i}></script>"),
 }

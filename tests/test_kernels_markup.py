@@ -236,7 +236,7 @@ SAID = (
     *("<option selected>", "<html", "href=i.", "\x85", "\xa0", "\0", "<li class=", "TITLE=j"),
     *(" src='", " data-id=", " data-x='", "last_Modified_='", "/b/p", "http://shop.example", "%3A"),
     *("?v=1", "&id=2", "1234567890", "active", "src=/c?d=e=f;T=1 ", "'>", "//", "#g", "toKen=1 "),
-    *("<SCRIPT ", " DATA-cf-beacon=h ", " data-url_rooT=../ "),
+    *("<SCRIPT ", " DATA-cf-beacon=h ", " onclick='i(1)' ", " data-url_rooT=../ "),
 )
 
 
@@ -267,6 +267,8 @@ def test_both_find_the_same_in_real_pages(shared_data: Path) -> None:
             ["input. ", ("input", "title", "1"), "input. ", ("input", "alt", "/")],
         ),
         ("<div class=x width=9><i class=x>", ["i.class x"]),
+        ("<p onClick='a(1)'>", [("p", "onclick", "a(1)")]),
+        ("<p typeof=Book><p itemtype=/Film>", ["p.typeof Book", "p.itemtype /Film"]),
         ("<p class=x><rect WIDTH=9>", ["p.class x", "rect.width 9"]),
         ("<div STYLE='color: red'><div style='a: url(b)'>", ["div.style a: url(b)"]),
         ("<hr style='--at: 4'>", ["hr.style --at: 4"]),

@@ -200,6 +200,8 @@ def _add_details(details: _Lines, visit: _Visit, body: bytes) -> None:
             details.extend(lines, n_of_names)
         if unsure:
             element, name, value = unsure
+            if name == "onclick":  # code, which names the page as it is: to print, to share it
+                value = value.replace(visit.urls[0], "*")
             details.add(f"{element}.{name}", name, visit.unshared(_lasting_url(value)))
 
 

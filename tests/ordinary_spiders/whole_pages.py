@@ -115,6 +115,9 @@ SHOWN_BY_ATTRIBUTES = (
     "<i style='width: {n}%'></i>",
     "<noscript>Article {n}</noscript>",
     "<svg><text>{n}</text></svg>",
+    "<p onclick=\"location.href='/item/{n}'\">Buy</p>",
+    "<div typeof=T{n}><b>Buy</b></div>",
+    "<div itemscope itemtype='https://schema.org/T{n}'><b>Buy</b></div>",
 )
 
 

@@ -331,9 +331,9 @@ static int is_plain(Piece value) {
 
 /* Whether a name may be of what is made anew for each visit, by how it ends. */
 static int may_be_of_the_visit(Piece name) {
-    static const char *const ENDS[] = {"modified", "modified_", "time",       "date", "nonce",
-                                       "csrf",     "xsrf",      "validation", "id",   "etag",
-                                       "token",    "state",     "value"};
+    static const char *const ENDS[] = {"modified", "modified_", "time",       "date",   "nonce",
+                                       "csrf",     "xsrf",      "validation", "id",     "etag",
+                                       "token",    "state",     "value",      "onclick"};
     for (const uint8_t *at = name.start; at < name.end; at++)
         if (*at > '~') return 1;
     char lower[16];

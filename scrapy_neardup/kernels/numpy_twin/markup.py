@@ -39,15 +39,15 @@ SILENT = (
     *("data-cf-beacon", "data-cf-settings", "data-url_root"),  # a request's id, a path to the root
     *("decoding", "defer", "dir", "draggable", "enctype", "fetchpriority", "fill", "focusable"),
     *("for", "form", "frameborder", "headers", "hreflang", "id", "integrity"),
-    *("itemid", "itemprop", "itemscope", "itemtype", "list", "loading", "maxlength", "media"),
-    *("method", "name", "nonce", "onclick", "onload", "property", "rel", "role", "rows"),
+    *("itemid", "itemprop", "itemscope", "list", "loading", "maxlength", "media"),
+    *("method", "name", "nonce", "onload", "property", "rel", "role", "rows"),
     *("scope", "size", "sizes", "stroke", "stroke-width", "summary", "tabindex", "target"),
-    *("type", "typeof", "valign", "viewbox", "xmlns", "xml:space"),
+    *("type", "valign", "viewbox", "xmlns", "xml:space"),
 )
-# How names may end of what is made anew for each visit.
+# How names may end of what is made anew for each visit, or is code that may name the page.
 OF_THE_VISIT = (
     *("modified", "modified_", "time", "date", "nonce", "csrf", "xsrf", "validation", "id", "etag"),
-    *("token", "state", "value"),
+    *("token", "state", "value", "onclick"),
 )
 # Attributes that say nothing of the visit, but for URLs in them; most have one of these names.
 LASTING = frozenset(
