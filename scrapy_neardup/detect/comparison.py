@@ -7,7 +7,7 @@ import numpy as np
 from scrapy_neardup.detect import odd_sketch
 from scrapy_neardup.detect.facts import differences, differences_of_wholes, reworded
 from scrapy_neardup.detect.near import Limits, Measured, own_parts_agree
-from scrapy_neardup.detect.odd_sketch import ROW_WORDS, OddRows
+from scrapy_neardup.detect.odd_sketch import ROW_WORDS, OddRows, least_differing
 from scrapy_neardup.detect.page_reading import OwnPart
 from scrapy_neardup.detect.page_row import PageRows
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
@@ -84,20 +84,28 @@ class Comparison:
         return bits, similar
 
     def n_differing(self, page: OwnPart, rows: PageRows, measured: Measured) -> F64Array:
-        """How many shingles, at least, only one of two pages has: a page or another; shape (n,)."""
-        return odd_sketch.least_differing(rows.whole, page.reading.odd_row, measured.similarity)
+        """How many shingles a page has and others have not, or these and it has not; shape (n,)."""
+        return odd_sketch.n_differing(rows.whole, page.reading.odd_row, measured.similarity)
 
     def differing_facts(
-        self, page: OwnPart, rows: PageRows, measured: Measured, n_differing: F64Array
+        self,
+        page: OwnPart,
+        rows: PageRows,
+        measured: Measured,
+        n_differing: F64Array,
+        is_least: bool = False,
     ) -> I64Array:
         """In what facts a page differs from others: as facts.differences; shape (n,).
 
         With pages that were read when no template of theirs was known, all facts are compared.
+        is_least: whether n_differing is least_differing(), and so are own parts to be compared.
         """
         found = np.zeros(len(rows.data), dtype=np.int64)
         if not self.compare_facts or not len(found):
             return found
-        own = odd_sketch.least_differing(rows.own, page.odd_row, measured.own_similarity)
+        own = odd_sketch.n_differing(rows.own, page.odd_row, measured.own_similarity)
+        if is_least:
+            own = least_differing(own, rows.own)
         fewest = np.minimum(n_differing, own)
         plain = rows.have_no_own_part
         if not plain.all():
@@ -109,14 +117,21 @@ class Comparison:
             return differences_of_wholes(page.facts, rows.facts, n_differing, found)
         return found
 
-    def reworded(self, page: OwnPart, rows: PageRows, n_differing: F64Array) -> BoolArray:
+    def reworded(
+        self, page: OwnPart, rows: PageRows, measured: Measured, n_differing: F64Array
+    ) -> BoolArray:
         """Which pages say something else in a brief line, as facts.reworded has it; shape (n,).
 
-        None where whole pages are compared: nobody asks any more after that.
+        Of long pages, which are sampled, also those that may differ in a fact: to call them
+        different for it would cost recall. None where whole pages are compared: nobody asks any
+        more after that.
         """
         if not self.compare_facts or self.whole_pages:
             return np.zeros(len(rows.facts), dtype=bool)
-        found: BoolArray = reworded(page.facts, rows.facts, n_differing) != 0
+        least = least_differing(n_differing, rows.whole)
+        found: BoolArray = reworded(page.facts, rows.facts, least) != 0
+        if least is not n_differing:
+            found |= self.differing_facts(page, rows, measured, least, is_least=True) != 0
         return found
 
     def rest_similarity(self, page: OwnPart, wholes: U64Array) -> F64Array:

@@ -465,7 +465,7 @@ class Detector:
             n_differing = n_differing[same]
         n_unconfirmed = n_found - len(ids)
         reasons = self.comparison.differing_facts(page, rows, measured, n_differing)
-        reworded = self.comparison.reworded(page, rows, n_differing)
+        reworded = self.comparison.reworded(page, rows, measured, n_differing)
         order = in_order(ids, measured)
         similar = np.maximum(measured.similarity, measured.own_similarity)
         differ = DIFFERS[reasons]

@@ -92,24 +92,6 @@ def levels_of(rows: U64Array) -> I64Array:
     return (rows[:, -ROW_WORDS] >> _HALF).astype(np.int64)
 
 
-def least_differing(rows: U64Array, row: U64Array, similar: F64Array) -> F64Array:
-    """n_differing(), but for sampled pages the fewest of which a sample may have so many.
-
-    A page of 45,000 words is sampled one in 32: of the ten shingles that another word changes it
-    may have one, which stands for 32. The bound is Wilson's, for a binomial number of CONFIDENCE
-    standard errors at most; of pages that are not sampled it is n_differing(). O(n).
-    """
-    differing = n_differing(rows, row, similar)
-    sampled = (rows[:, -ROW_WORDS] > _SIZE) & np.isfinite(differing)
-    if True in sampled:
-        levels = levels_of(rows)[sampled]
-        taken = np.ldexp(differing[sampled], -levels)
-        spread = (1 - np.ldexp(1.0, -levels)) * CONFIDENCE**2
-        fewest = taken + spread / 2 - np.sqrt(spread * (taken + spread / 4))
-        differing[sampled] = np.ldexp(fewest, levels)
-    return differing
-
-
 def n_differing(rows: U64Array, row: U64Array, similar: F64Array) -> F64Array:
     """How many shingles one page has and the other has not, by their similarity; shape (n,).
 
@@ -120,6 +102,24 @@ def n_differing(rows: U64Array, row: U64Array, similar: F64Array) -> F64Array:
     differing: F64Array = (sizes_of(rows) + size_of(row)) * (1 - known) / (1 + known)
     differing[similar < 0] = np.inf
     return differing
+
+
+def least_differing(differing: F64Array, rows: U64Array) -> F64Array:
+    """The fewest differing shingles of which samples may have so many: n_differing() of rows.
+
+    A page of 45,000 words is sampled one in 32: of the ten shingles that another word changes it
+    may have one, which stands for 32. The bound is Wilson's, for a binomial number of CONFIDENCE
+    standard errors at most. The same array where no page is sampled. O(n).
+    """
+    sampled = (rows[:, -ROW_WORDS] > _SIZE) & np.isfinite(differing)
+    if True not in sampled:
+        return differing
+    least, levels = differing.copy(), levels_of(rows)[sampled]
+    taken = np.ldexp(differing[sampled], -levels)
+    spread = (1 - np.ldexp(1.0, -levels)) * CONFIDENCE**2
+    fewest = taken + spread / 2 - np.sqrt(spread * (taken + spread / 4))
+    least[sampled] = np.ldexp(fewest, levels)
+    return least
 
 
 def sizes_of(rows: U64Array) -> F64Array:
