@@ -110,13 +110,11 @@ CACHED_FILE = re.compile(
     r"\.(?:avif|bmp|css|gif|ico|jpe?g|m?js|json|mp[34]|otf|png|svg|ttf|webm|webp|woff2?)\?\S++",
     re.IGNORECASE,
 )
-UNCACHED = re.compile(
-    r"(?<=[?&;])(?:v|ver|_|t|ts|rnd|rand|random|cb|cache_?bust(?:er)?)=[^&#]*&?", re.IGNORECASE
-)
-# Those of them that a program has for nothing else; scripts against robots have one on each page.
-DRAWN_ARGUMENT = re.compile(
-    r"(?<=[?&;])(?:_|rnd|rand|random|cb|cache_?bust(?:er)?)=[^&#]*&?", re.IGNORECASE
-)
+# Names that arguments have for nothing else, also in a program's address: scripts against robots
+# have one on each page.
+DRAWN_NAMES = r"_|rnd|rand|random|cb|cache_?bust(?:er)?"
+DRAWN_ARGUMENT = re.compile(rf"(?<=[?&;])(?:{DRAWN_NAMES})=[^&#]*&?", re.IGNORECASE)
+UNCACHED = re.compile(rf"(?<=[?&;])(?:v|ver|t|ts|{DRAWN_NAMES})=[^&#]*&?", re.IGNORECASE)
 # The tag of a script, and in it where that is loaded from, quoted values skipped. Linear: of each
 # kind of quote one at most is never closed.
 SCRIPT_TAG = re.compile(
