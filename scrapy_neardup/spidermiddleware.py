@@ -87,7 +87,6 @@ class NearDuplicateSpiderMiddleware:
             return
         page, failed = session.pages.begin(response), True
         is_start = response.request is not None and "is_start_request" in response.request.meta
-        found_on = page.id if page.is_tracked else None
         if session.recrawl is not None:
             result = session.recrawl.compared(page, result)
         error: Exception | None = None
@@ -96,22 +95,15 @@ class NearDuplicateSpiderMiddleware:
                 outputs = [first]
                 for output in outputs:  # with those that are looked at ahead
                     if isinstance(output, Request):
-                        prunes = self.prune and carries_nothing(output)
-                        if not (prunes and await self.is_pruned(page)):
-                            session.requests.found(output, found_on)
-                            if session.skipping.acts:
-                                session.skipping.found(page, output, session.urls.key(output))
-                            yield output
-                        continue
-                    if self.judges_pages:
-                        await session.pages.judge(page)
-                    applied = page.applied
-                    is_near = applied is not None and applied.kind in NEAR_KINDS
-                    if is_near and page.gives_several is None:
-                        error = await look_ahead(page, result, outputs)
-                    if is_start:
-                        session.urls.brought_item(response.request)
-                    session.pages.hand_over(output, page)
+                        if self.prune and carries_nothing(output) and await self.is_pruned(page):
+                            continue
+                        self.found(output, page)
+                    else:
+                        if await self.is_near(page) and page.gives_several is None:
+                            error = await look_ahead(page, result, outputs)
+                        if is_start:
+                            session.urls.brought_item(response.request)
+                        session.pages.hand_over(output, page)
                     yield output
                 if error is not None:
                     raise error
@@ -120,6 +112,19 @@ class NearDuplicateSpiderMiddleware:
             failed = False
         finally:
             session.pages.exhausted(page, failed)
+
+    def found(self, request: Request, page: CrawledPage) -> None:
+        """Note where a request was found."""
+        session = self.session
+        session.requests.found(request, page.id if page.is_tracked else None)
+        if session.skipping.acts:
+            session.skipping.found(page, request, session.urls.key(request))
+
+    async def is_near(self, page: CrawledPage) -> bool:
+        """Judge the page of an item: whether it is the copy of one that has other text."""
+        if self.judges_pages:
+            await self.session.pages.judge(page)
+        return page.applied is not None and page.applied.kind in NEAR_KINDS
 
     async def is_pruned(self, page: CrawledPage) -> bool:
         """Whether links out of this page are not to be followed; counted."""

@@ -13,17 +13,21 @@ T = TypeVar("T")
 Counted = list[tuple[str, int]]
 
 
+class _OfThread(threading.local):
+    counted: Counted | None = None  # None on the loop's thread
+
+
 class Counts:
     """Adds to the stats of a crawl; in a thread, to a list of its own (collected())."""
 
     def __init__(self, add: Callable[..., None]) -> None:
         """add: adds to a stat; called on the loop's thread only."""
         self._add = add
-        self._of_thread = threading.local()
+        self._of_thread = _OfThread()
 
     def __call__(self, key: str, count: int = 1) -> None:
         """Add to a stat."""
-        counted: Counted | None = getattr(self._of_thread, "counted", None)
+        counted = self._of_thread.counted
         if counted is None:
             self._add(key, count)
         else:
@@ -37,7 +41,8 @@ class Counts:
 
     def collected(self, action: Callable[[], T]) -> tuple[T, Counted]:
         """The result of an action in this thread, and what it counted."""
-        counted = self._of_thread.counted = []
+        counted: Counted = []
+        self._of_thread.counted = counted
         try:
             return action(), counted
         finally:

@@ -119,9 +119,11 @@ class Column:
             raise ValueError(f"a row of shape {np.shape(value)}: take {self.shape}")
         if self._given_up:
             self._given_up.pop()
-        if self._n_live == len(self._live):
+        try:
+            self._live[self._n_live] = value
+        except IndexError:
             self._make_room(1)
-        self._live[self._n_live] = value
+            self._live[self._n_live] = value
         self._n_live += 1
 
     def extend(self, values: Any) -> None:
