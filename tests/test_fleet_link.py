@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
+from fleets import wait_until
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from scrapy_neardup.fleet import link as module
@@ -102,3 +103,34 @@ def test_more_messages_than_there_is_room_for_are_counted(monkeypatch: pytest.Mo
             link.tell(message(number))
     link.close(30)
     assert link.n_lost == 5
+
+
+def test_what_needs_the_queue_is_withheld_after_a_failure_until_the_queue_is_known() -> None:
+    recorder = Recorder({"0": ConnectionError("gone")})
+    link = Link(recorder.send, BEAT)
+    with link._changed:
+        for number in range(4):
+            link.tell(message(number)._replace(needs_queue=number in (1, 2)))
+    wait_until(lambda: link.n_failures == 1)
+    link.tell(message(4)._replace(needs_queue=True))
+    link.release(0)  # asked before the failure: says nothing of what was lost by it
+    wait_until(lambda: recorder.sent.count("3") == 2)
+    assert recorder.sent[-2:] == ["0", "3"]
+    link.release(link.n_failures)
+    link.close(30)
+    assert recorder.sent[-3:] == ["1", "2", "4"]
+    assert link.n_lost == 0
+
+
+def test_what_needs_a_queue_that_is_lost_is_not_sent() -> None:
+    recorder = Recorder({"0": ConnectionError("gone")})
+    link = Link(recorder.send, BEAT)
+    with link._changed:
+        link.tell(message(0))
+        link.tell(message(1)._replace(needs_queue=True))
+    wait_until(lambda: recorder.sent.count("0") == 2)
+    link.drop_withheld()
+    link.tell(message(2)._replace(needs_queue=True))
+    link.close(30)
+    assert recorder.sent[-1] == "2"
+    assert link.n_lost == 0

@@ -529,6 +529,42 @@ def test_pages_that_waited_for_their_items_to_be_stored_are_read_again_after_a_l
     assert mock_site.gets("/way") == 2
 
 
+class Delivering(StoringLate):
+    """The server is away, and comes back empty, just when its items are stored."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield from Links.parse(self, response, **kwargs)
+        # The newest of the requests is made first: the others wait on the server.
+        if response.url.endswith("/page/19"):
+            session = self.crawler._neardup_session  # type: ignore[attr-defined]
+            self.server.kill()
+            self.crawler.signals.send_catch_log(items_delivered, batch=1)
+            wait_until(lambda: session._fleet._link.is_down)
+            self.server.start()
+
+    def store(self) -> None:
+        if not self.crawler.stats.get_value("neardup/frontier/went_back"):
+            raise DontCloseSpider
+
+
+def test_pages_that_were_to_be_marked_when_the_server_lost_its_data_are_read_again(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    class Losing(Delivering):
+        pass
+
+    Losing.server = server
+    pages = [f"/page/{n}" for n in range(1, 20)]
+    mock_site.add("/way", page(prose("way"), *map(mock_site.url, pages)))
+    root = hub(mock_site, "/way")
+    first = run(server, root, Losing, CONCURRENT_REQUESTS=1)
+    assert first.stats["finish_reason"] == "requests_lost"
+    assert not {*pages} <= {*kept(first, mock_site)}
+    second = run(server, root)
+    assert second.stats["finish_reason"] == "finished"
+    assert {*pages} <= {*kept(first, mock_site), *kept(second, mock_site)}
+
+
 class GoingBack(Links):
     """Restarts the server with what it had when the first page was read."""
 

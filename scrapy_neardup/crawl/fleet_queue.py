@@ -81,6 +81,7 @@ class FleetQueue:
         newest_first: bool,
     ) -> None:
         self._fleet = fleet
+        fleet.shares_requests = True
         self._frontier: SharedFrontier = fleet.frontier(crawler.spidercls.name or "")
         self._crawler = crawler
         self._requests = requests

@@ -226,12 +226,15 @@ class SharedFrontier:
         """A call that the server remembers by its number; read without the first of its answer."""
         self._n_calls += 1
         number, n_answered = self._n_calls, self._n_answered
+        n_failures = self._link.n_failures
 
         def read(answer: list[Any]) -> list[Any]:  # on the link's thread
             last, *rest = answer
             self.has_gone_back = self.has_gone_back or last < n_answered
             if script != scripts.PUSH or any(rest):  # a push that queues nothing does not count
                 self._n_answered = max(self._n_answered, number)
+            if not self.has_gone_back:
+                self._link.release(n_failures)
             return rest
 
         return self._call(script, number, *arguments)._replace(read=read)

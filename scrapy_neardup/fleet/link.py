@@ -3,8 +3,9 @@
 States: up; backing off after a failure (no question is sent until the pause is over); trying (the
 first round trip after a pause holds a single call beside the heartbeat); left (the heartbeat found
 another fleet on the server: nothing is sent any more); closing (sends what waits until a deadline);
-ended. `_changed` guards everything that both threads touch. A message leaves the queue only after
-the server has answered it, so one may be sent twice: every call is idempotent.
+ended. Beside them, from a failure on: in doubt, until the server is known to have lost no requests.
+`_changed` guards everything that both threads touch. A message leaves the queue only after the
+server has answered it, so one may be sent twice: every call is idempotent.
 """
 
 from __future__ import annotations
@@ -54,14 +55,19 @@ class Link:
     Unanswered at once. Then a single call tests the server, in case the batch was what took too
     long; the size of a batch doubles again with every success.
 
+    A server that failed may come back without the requests that it had. Of a page on which some of
+    them were found it must not hear that it was seen: such messages (Call.needs_queue) are withheld
+    from then on, until release() or drop_withheld().
+
     If one node of a cluster fails, only what it holds waits: questions to it are Unanswered,
     messages to it are held back, in order, and the node is tried again after a pause.
 
     Each round trip begins with the heartbeat in `beats_along`, else one round trip a second does.
 
-    has_left   whether the heartbeat found another fleet
-    n_lost     messages dropped because too many waited, or no time was left, or the link has left
-    n_refused  questions and messages that the server refused for good
+    has_left    whether the heartbeat found another fleet
+    n_lost      messages dropped because too many waited, or no time was left, or the link has left
+    n_refused   questions and messages that the server refused for good
+    n_failures  how often the server failed
     """
 
     def __init__(
@@ -72,7 +78,7 @@ class Link:
         try_again: Callable[[], None] = lambda: None,
     ) -> None:
         """send, try_again: of a Server. beat: the heartbeat; may raise OtherFleet."""
-        self.n_lost = self.n_refused = 0
+        self.n_lost = self.n_refused = self.n_failures = 0
         self._send = send
         self._beat, self._beats_along = beat, beats_along
         self.has_left = False
@@ -83,6 +89,8 @@ class Link:
         self._next_beat = 0.0
         self._asked: deque[Question] = deque()
         self._waiting: deque[Call] = deque()
+        self._withheld: list[Call] = []
+        self._is_in_doubt = False
         self._changed = threading.Condition()
         self._closing_at: float | None = None
         self._ended = False
@@ -107,11 +115,30 @@ class Link:
     def tell(self, call: Call) -> None:
         """Send a message as soon as the server takes it."""
         with self._changed:
-            if self.has_left or len(self._waiting) >= MAX_WAITING:
+            if self.has_left or len(self._waiting) + len(self._withheld) >= MAX_WAITING:
                 self.n_lost += 1
-                return
-            self._waiting.append(call)
-            self._changed.notify()
+            elif self._is_in_doubt and call.needs_queue:
+                self._withheld.append(call)
+            else:
+                self._waiting.append(call)
+                self._changed.notify()
+
+    def release(self, n_failures: int) -> None:
+        """The server has all requests that it had, by an answer to what was asked after as many
+        failures: send what was withheld, unless it has failed since.
+        """
+        with self._changed:
+            if self._is_in_doubt and n_failures == self.n_failures:
+                self._is_in_doubt = False
+                self._waiting.extend(self._withheld)
+                self._withheld.clear()
+                self._changed.notify()
+
+    def drop_withheld(self) -> None:
+        """The server has lost requests, and what is told from now on takes that into account."""
+        with self._changed:
+            self._is_in_doubt = False
+            self._withheld.clear()
 
     @property
     def is_down(self) -> bool:
@@ -124,7 +151,7 @@ class Link:
             self._closing_at = time.monotonic() + patience_s
             self._changed.notify()
         self._thread.join()
-        self.n_lost += len(self._waiting)
+        self.n_lost += len(self._waiting) + len(self._withheld)
 
     def _run(self) -> None:
         try:
@@ -214,8 +241,9 @@ class Link:
     def _leave(self, error: OtherFleet) -> None:
         with self._changed:
             self.has_left = True
-            self.n_lost += len(self._waiting)
+            self.n_lost += len(self._waiting) + len(self._withheld)
             self._waiting.clear()
+            self._withheld.clear()
         logger.warning(
             "neardup: this worker has left its fleet and goes on alone: %s. If the server lost "
             "its data and another worker drew a new secret: end this crawl and start it again, "
@@ -274,6 +302,7 @@ class Link:
             self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
             self._most = 1
             self._next_beat = 0.0  # the first thing to ask: the server may have lost its data
+            self._withhold()
             self._turn_away(str(error))
         self._log_once(
             "failed",
@@ -281,6 +310,14 @@ class Link:
             "this worker remembers, and tries again; further failures are only counted",
             error,
         )
+
+    def _withhold(self) -> None:
+        self.n_failures += 1
+        self._is_in_doubt = True
+        waiting, n_held = list(self._waiting), self._n_held
+        self._withheld += [call for call in waiting if call.needs_queue]
+        self._waiting = deque(call for call in waiting if not call.needs_queue)
+        self._n_held = sum(not call.needs_queue for call in waiting[:n_held])
 
     def _turn_away(self, reason: str) -> None:
         while self._asked:

@@ -48,6 +48,8 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
     read: Callable[[Any], Any]  # the server's answer → ours
     merges: bool = False  # with others of its script and key into one call
+    # Whether it holds only while the server has all requests that it had: see Link.
+    needs_queue: bool = False
 
 
 class FilterSlice(NamedTuple):

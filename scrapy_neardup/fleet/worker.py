@@ -73,7 +73,12 @@ class FleetWorker:
     """The fleet as one worker sees it. Its methods are called on the loop's thread.
 
     If the server does not answer, the worker decides by what it knows itself, and counts it.
+
+    shares_requests  whether requests wait on the server, so that it may lose some that were found
+                     on a page that is done
     """
+
+    shares_requests = False
 
     def __init__(self, settings: NearDupSettings, stats_: StatsCollector) -> None:
         """Agrees with the fleet on secret and specification.
@@ -243,8 +248,12 @@ class FleetWorker:
         return self._membership.n_restored
 
     def tell_again(self) -> None:
-        """The server has forgotten something: tell it what is known here with the next pages."""
+        """The server has forgotten something: tell it what is known here with the next pages.
+
+        But not that URLs were handled, if that is withheld since the server failed.
+        """
         self._membership.lost_data = True
+        self._link.drop_withheld()
 
     def ask_seen(self, key: bytes) -> Future[Any]:
         """Ask ahead whether any worker has handled a URL: for seen()."""
@@ -259,7 +268,7 @@ class FleetWorker:
 
     def mark(self, key: bytes) -> None:
         """This worker has handled a URL."""
-        self._link.tell(self._questions.mark(key))
+        self._link.tell(self._questions.mark(key)._replace(needs_queue=self.shares_requests))
 
     async def decide(self, state: State, reading: PageReading, once: bool) -> tuple[Decision, bool]:
         """The decision about a page, and whether it is remembered from now on.
