@@ -29,7 +29,7 @@ from scrapy.http import Response
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
 from scrapy_neardup.fleet.client import Server, connect, is_passing
-from scrapy_neardup.fleet.protocol import IndexOptions, Questions
+from scrapy_neardup.fleet.protocol import Call, IndexOptions, Questions
 
 
 def test_what_the_server_refuses_for_good_holds_nothing_up(server: RunningServer) -> None:
@@ -494,3 +494,16 @@ def test_a_password_shows_nowhere(
     shown = [log.encode(), *(file.read_bytes() for file in files)]
     assert len(files) > 5 or trouble == "url"
     assert SECRET.encode() not in b"".join(shown), log
+
+
+def test_what_was_carried_out_beside_a_script_that_was_missing_keeps_its_first_answer(
+    server: RunningServer,
+) -> None:
+    swap = "return redis.call('SET', KEYS[1], ARGV[1], 'GET') or 'nothing'"
+    client = Server(server.url)
+    try:
+        client.call(Call(swap, "other", ("0",), bytes))  # so that the server has this script only
+        read = Call("return redis.call('GET', KEYS[1]) or 'nothing'", "{a}", (), bytes)
+        assert client.send([read, Call(swap, "{a}", ("1",), bytes)])[1] == b"nothing"
+    finally:
+        client.close()

@@ -211,7 +211,13 @@ class Server:
         got = self._piped(client, groups, by_name=True)
         if any(isinstance(answer, NoScriptError) for answer in got):
             # First use of a script, or the server restarted. Send all again, to keep their order.
-            got = self._piped(client, groups, by_name=False)
+            # What was carried out before is answered as it was then: whether the server knew of
+            # an earlier call, or queued a request, is told by the first answer only.
+            again = self._piped(client, groups, by_name=False)
+            got = [
+                new if isinstance(first, Exception) else first
+                for first, new in zip(got, again, strict=True)
+            ]
         for (call, places), answer in zip(groups, got, strict=True):
             shared = _shared(answer, len(places)) if call.merges else [answer] * len(places)
             for place, each in zip(places, shared, strict=True):
