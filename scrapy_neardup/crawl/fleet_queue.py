@@ -358,6 +358,7 @@ class FleetQueue:
             self._refused(self._unsent)
             self._unsent.clear()
             return False
+        n_failures = self._frontier.n_failures
         pushes = self._push()
         in_hand = self._in_hand()
         released = self._owned - in_hand.keys()
@@ -379,6 +380,8 @@ class FleetQueue:
             return False
         self._is_refused = False
         self._note_loss()
+        if not self._frontier.has_gone_back:  # by all answers of this round
+            self._frontier.release(n_failures)
         self._owned -= released
         await self._check_eviction_again(given, was_idle)
         self._given(given, was_idle)

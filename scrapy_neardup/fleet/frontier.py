@@ -87,7 +87,7 @@ class SharedFrontier:
         self, link: Link, prefix: str, worker: bytes, secret: int, spider: str, own_key: int = 0
     ) -> None:
         """own_key: NEARDUP_KEY; 0 where the server has the secret, and could make any MAC."""
-        self.ask, self.tell = link.ask, link.tell
+        self.ask, self.tell, self.release = link.ask, link.tell, link.release
         self._link = link
         self._key = frontier_key(prefix)
         self._who = quote(spider, safe=""), worker
@@ -98,6 +98,11 @@ class SharedFrontier:
         self._n_takes = 0
         self._n_calls = self._n_answered = 0  # that the server counts
         self.has_gone_back = False
+
+    @property
+    def n_failures(self) -> int:
+        """How often the server failed."""
+        return self._link.n_failures
 
     @property
     def is_left(self) -> bool:
@@ -226,15 +231,12 @@ class SharedFrontier:
         """A call that the server remembers by its number; read without the first of its answer."""
         self._n_calls += 1
         number, n_answered = self._n_calls, self._n_answered
-        n_failures = self._link.n_failures
 
         def read(answer: list[Any]) -> list[Any]:  # on the link's thread
             last, *rest = answer
             self.has_gone_back = self.has_gone_back or last < n_answered
             if script != scripts.PUSH or any(rest):  # a push that queues nothing does not count
                 self._n_answered = max(self._n_answered, number)
-            if not self.has_gone_back:
-                self._link.release(n_failures)
             return rest
 
         return self._call(script, number, *arguments)._replace(read=read)
