@@ -253,3 +253,18 @@ logging.basicConfig()
 from tests.test_state_crawls import Follower, crawl
 print(len(crawl(Follower, {"NEARDUP_STATE_DIR": sys.argv[1]}, seed=sys.argv[2]).items))
 """
+
+
+@pytest.mark.parametrize("name", ["guest-old", "journal-9", "snapshot-9"])
+def test_a_folder_called_like_a_file_of_ours_is_left_alone(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / name).mkdir()
+    owner = opened(tmp_path)
+    assert kept(owner, "http://a.example/before")
+    owner.close()
+    following = opened(tmp_path)
+    assert not kept(following, "http://a.example/before")
+    following.close()
+    assert (tmp_path / name).is_dir()
+    assert not caplog.text

@@ -78,8 +78,13 @@ class FolderContent(NamedTuple):
 
 def numbers(folder: Path, kind: str) -> list[int]:
     """The numbers of the files snapshot-N or journal-N, ascending."""
-    names = (path.name.removeprefix(f"{kind}-") for path in folder.glob(f"{kind}-*"))
+    names = (path.name.removeprefix(f"{kind}-") for path in _files(folder, f"{kind}-*"))
     return sorted(int(name) for name in names if name.isdecimal())
+
+
+def _files(folder: Path, pattern: str) -> Iterator[Path]:
+    """What may be ours: we make no folder of such a name."""
+    return (path for path in folder.glob(pattern) if not path.is_dir())
 
 
 def read_folder(
@@ -112,7 +117,7 @@ class Guest(NamedTuple):
 
 def guest_journals(folder: Path) -> list[Path]:
     """The journals of guests, living ones too."""
-    return sorted(path for path in folder.glob("guest-*") if not path.suffix)
+    return sorted(path for path in _files(folder, "guest-*") if not path.suffix)
 
 
 @contextmanager
