@@ -144,9 +144,15 @@ def test_a_page_within_budget_is_read() -> None:
     assert extract.MAX_MARKUP > 65_000  # as Javadoc's index of all names of a library has
 
 
-@pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "utf-32-be", "utf-7", "cp037"])
-def test_markup_says_the_same_whatever_its_charset_makes_of_ascii(charset: str) -> None:
-    page = "<p itemprop=price content=5 data-size=M>words<img src=/a.png>"
+@pytest.mark.parametrize(
+    ("charset", "word"),
+    [
+        *[(charset, "words") for charset in ("utf-16", "utf-16-le", "utf-32-be", "utf-7", "cp037")],
+        *[("iso-2022-jp", "車"), ("hz", "贾")],  # of which the bytes begin a tag
+    ],
+)
+def test_markup_says_the_same_whatever_its_charset_makes_of_ascii(charset: str, word: str) -> None:
+    page = f"<p>{word}<p itemprop=price content=5 data-size=M>words<img src=/a.png>"
     plain, other = (
         page_content(HtmlResponse("http://h.example/", body=page.encode(name), encoding=name))
         for name in ("utf-8", charset)

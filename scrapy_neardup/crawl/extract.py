@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import lookup
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -48,6 +49,7 @@ END_TAG = re.compile(r"</html\s*+>", re.IGNORECASE)
 SCRIPT = re.compile(r"<(/?)script\b", re.IGNORECASE)
 
 MARKUP = '<a b="c">'  # what is looked for in bytes
+WITH_SHIFTS = "iso2022", "hz"  # codecs of charsets whose letters, between shifts, are such bytes
 
 Extractor = Callable[[Response], PageContent | str | None]
 
@@ -112,6 +114,9 @@ def _ascii_body(response: HtmlResponse) -> bytes:
 
 @cache
 def _has_ascii(charset: str) -> bool:
+    """Whether bytes that are ASCII stand for that wherever they are."""
+    if lookup(charset).name.startswith(WITH_SHIFTS):
+        return False
     return MARKUP.encode(charset, "replace") == MARKUP.encode()
 
 
