@@ -565,6 +565,44 @@ def test_pages_that_were_to_be_marked_when_the_server_lost_its_data_are_read_aga
     assert {*pages} <= {*kept(first, mock_site), *kept(second, mock_site)}
 
 
+class DeliveringLater(Delivering):
+    """The server comes back with what it had when the page of links was read."""
+
+    def hold(self) -> None:
+        """Not from the start: see parse()."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        if response.url.endswith("/way"):
+            session = self.crawler._neardup_session  # type: ignore[attr-defined]
+            wait_until(lambda: not session._fleet._link._waiting)
+            self.server.command("SAVE")
+            super().hold()
+        yield from super().parse(response, **kwargs)
+
+
+def test_pages_that_were_to_be_completed_when_the_server_went_back_are_read_again(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    with running_server(dir=tmp_path) as server:
+
+        class Losing(DeliveringLater):
+            pass
+
+        Losing.server = server
+        pages = [f"/page/{n}" for n in range(1, 20)]
+        mock_site.add("/way", page(prose("way"), *map(mock_site.url, pages)))
+        mock_site.add("/mid", page(prose("mid"), mock_site.url("/way")))
+        root = hub(mock_site, "/mid")
+        first = run(server, root, Losing, CONCURRENT_REQUESTS=1)
+        assert first.stats["finish_reason"] == "requests_lost"
+        assert not {*pages} <= {*kept(first, mock_site)}
+        mock_site.hits.clear()
+        second = run(server, root)
+        assert second.stats["finish_reason"] == "finished"
+    assert not mock_site.gets("/mid")
+    assert {*pages} <= {*kept(first, mock_site), *kept(second, mock_site)}
+
+
 class GoingBack(Links):
     """Restarts the server with what it had when the first page was read."""
 

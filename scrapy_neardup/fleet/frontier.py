@@ -196,7 +196,7 @@ class SharedFrontier:
 
     def done(self, id: bytes) -> None:
         """All that a request led to is safe."""
-        self.tell(self._call(scripts.DONE, id)._replace(merges=True))
+        self.tell(self._call(scripts.DONE, id)._replace(merges=True, needs_queue=True))
 
     def start(self, visits_run: int = 0) -> Future[int]:
         """Whether this worker begins a run: see START. visits_run: under NEARDUP_RECRAWL."""

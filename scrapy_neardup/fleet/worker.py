@@ -250,7 +250,7 @@ class FleetWorker:
     def tell_again(self) -> None:
         """The server has forgotten something: tell it what is known here with the next pages.
 
-        But not that URLs were handled, if that is withheld since the server failed.
+        But not which URLs were handled and requests done, if that is withheld since it failed.
         """
         self._membership.lost_data = True
         self._link.drop_withheld()
