@@ -542,10 +542,6 @@ class Delivering(StoringLate):
             wait_until(lambda: session._fleet._link.is_down)
             self.server.start()
 
-    def store(self) -> None:
-        if not self.crawler.stats.get_value("neardup/frontier/went_back"):
-            raise DontCloseSpider
-
 
 def test_pages_that_were_to_be_marked_when_the_server_lost_its_data_are_read_again(
     server: RunningServer, mock_site: MockSite

@@ -376,7 +376,6 @@ def test_a_folder_that_cannot_be_made_is_said_once_and_counted(
 FILL = """
 import resource, sys
 from pathlib import Path
-from stat import S_IFSOCK
 from tests.test_state_store import opened, say, snapshot
 store, _ = opened(Path(sys.argv[1]))
 limit = resource.getrlimit(resource.RLIMIT_FSIZE)

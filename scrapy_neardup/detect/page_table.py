@@ -121,7 +121,7 @@ class Column:
             self._given_up.pop()
         try:
             self._live[self._n_live] = value
-        except IndexError:
+        except IndexError:  # rare: to ask first would be one more call for each column of a page
             self._make_room(1)
             self._live[self._n_live] = value
         self._n_live += 1
