@@ -530,23 +530,40 @@ def test_pages_that_waited_for_their_items_to_be_stored_are_read_again_after_a_l
 
 
 class Delivering(StoringLate):
-    """The server is away, and comes back empty, just when its items are stored."""
+    """The server loses its data just when its items are stored, and no connection fails."""
 
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
         yield from Links.parse(self, response, **kwargs)
         # The newest of the requests is made first: the others wait on the server.
         if response.url.endswith("/page/19"):
-            session = self.crawler._neardup_session  # type: ignore[attr-defined]
-            self.server.kill()
-            self.crawler.signals.send_catch_log(items_delivered, batch=1)
-            wait_until(lambda: session._fleet._link.is_down)
-            self.server.start()
+            self.lose()
+
+    def lose(self) -> None:
+        self.server.command("FLUSHALL")
+        self.crawler.signals.send_catch_log(items_delivered, batch=1)
+        self.wait_until_told()
+
+    def wait_until_told(self) -> None:
+        session = self.crawler._neardup_session  # type: ignore[attr-defined]
+        wait_until(lambda: not session._fleet._link._waiting)
 
 
+class DeliveringBeside(Delivering):
+    """The server is away, and comes back empty, just when its items are stored."""
+
+    def lose(self) -> None:
+        session = self.crawler._neardup_session  # type: ignore[attr-defined]
+        self.server.kill()
+        self.crawler.signals.send_catch_log(items_delivered, batch=1)
+        wait_until(lambda: session._fleet._link.is_down)
+        self.server.start()
+
+
+@pytest.mark.parametrize("spider", [Delivering, DeliveringBeside])
 def test_pages_that_were_to_be_marked_when_the_server_lost_its_data_are_read_again(
-    server: RunningServer, mock_site: MockSite
+    spider: type[Delivering], server: RunningServer, mock_site: MockSite
 ) -> None:
-    class Losing(Delivering):
+    class Losing(spider):  # type: ignore[valid-type, misc]
         pass
 
     Losing.server = server
@@ -561,7 +578,7 @@ def test_pages_that_were_to_be_marked_when_the_server_lost_its_data_are_read_aga
     assert {*pages} <= {*kept(first, mock_site), *kept(second, mock_site)}
 
 
-class DeliveringLater(Delivering):
+class DeliveringLater(DeliveringBeside):
     """The server comes back with what it had when the page of links was read."""
 
     def hold(self) -> None:
@@ -569,8 +586,7 @@ class DeliveringLater(Delivering):
 
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
         if response.url.endswith("/way"):
-            session = self.crawler._neardup_session  # type: ignore[attr-defined]
-            wait_until(lambda: not session._fleet._link._waiting)
+            self.wait_until_told()
             self.server.command("SAVE")
             super().hold()
         yield from super().parse(response, **kwargs)
@@ -626,8 +642,8 @@ def test_a_crawl_whose_server_went_back_says_so_and_the_next_one_reads_what_was_
         root = hub(mock_site, "/way")
         first = run(server, root, Losing)
         assert first.stats["finish_reason"] == "requests_lost"
-        assert first.stats["neardup/frontier/went_back"] == 1
-        assert "has forgotten what it had answered" in caplog.text
+        assert first.stats["neardup/frontier/went_back"] >= 1
+        assert caplog.text.count("has forgotten what it had answered") == 1
         mock_site.hits.clear()
         second = run(server, root)
         assert second.stats["finish_reason"] == "finished"

@@ -81,8 +81,8 @@ class FleetQueue:
         newest_first: bool,
     ) -> None:
         self._fleet = fleet
-        fleet.shares_requests = True
         self._frontier: SharedFrontier = fleet.frontier(crawler.spidercls.name or "")
+        fleet.queue = self._frontier
         self._crawler = crawler
         self._requests = requests
         self._urls = urls
@@ -380,8 +380,7 @@ class FleetQueue:
             return False
         self._is_refused = False
         self._note_loss()
-        if not self._frontier.has_gone_back:  # by all answers of this round
-            self._frontier.release(n_failures)
+        self._frontier.release(n_failures)  # by all answers of this round
         self._owned -= released
         await self._check_eviction_again(given, was_idle)
         self._given(given, was_idle)
@@ -442,14 +441,19 @@ class FleetQueue:
 
         Those that other workers pushed are noticed by them.
         """
-        if not self._frontier.has_gone_back or self._went_back:
+        if not self._frontier.has_gone_back:
             return
-        self._went_back = True
         self._starts = self._starts or self._has_started  # or nobody says that they are all in
         self._requests.lost()
         self._urls.requests_lost()
         self._fleet.tell_again()
+        self._frontier.begin_again()
         self._count(stats.FRONTIER_WENT_BACK)
+        if not self._went_back:
+            self._warn_of_loss()
+        self._went_back = True
+
+    def _warn_of_loss(self) -> None:
         logger.warning(
             "neardup: the server of NEARDUP_BACKEND has forgotten what it had answered: it was "
             "restored from an older file, or failed over to a replica that lagged behind. Requests "

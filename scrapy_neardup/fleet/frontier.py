@@ -6,13 +6,16 @@ import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
+from secrets import token_bytes
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from scrapy_neardup.fleet import frontier_scripts as scripts
 from scrapy_neardup.fleet.link import Link
-from scrapy_neardup.fleet.protocol import LEASE_S, Call, frontier_key
+from scrapy_neardup.fleet.protocol import LEASE_S, WORKER_BYTES, Call, LastAnswered, frontier_key
 from scrapy_neardup.sqlite_files import is_count
 from scrapy_neardup.state.mac import MAC_BYTES, REQUEST, is_mac, mac_of
 
@@ -71,6 +74,21 @@ class Left(NamedTuple):
     n_alive: int
 
 
+@dataclass
+class _Calls:
+    """The calls that the server counts under one name, until it is found to have gone back."""
+
+    name: bytes = field(default_factory=partial(token_bytes, WORKER_BYTES))
+    n_made: int = 0
+    n_answered: int = 0  # the number of the last
+    has_gone_back: bool = False
+
+    def made(self) -> tuple[int, int, bytes]:
+        """One more: how it is numbered."""
+        self.n_made += 1
+        return self.n_made, self.n_answered, self.name
+
+
 class SharedFrontier:
     """One worker's view of the frontier that the workers of its spider share.
 
@@ -78,9 +96,6 @@ class SharedFrontier:
     tell   a message, which is sent until the server has it
 
     Requests have a MAC, for a request may name any file and any method of the spider.
-
-    has_gone_back  whether the server has forgotten a call that it had answered: it was restored
-                   from an older file, or failed over to a replica that lagged behind
     """
 
     def __init__(
@@ -96,8 +111,25 @@ class SharedFrontier:
         self._own_key = own_key
         self._last = 0  # time of the last id
         self._n_takes = 0
-        self._n_calls = self._n_answered = 0  # that the server counts
-        self.has_gone_back = False
+        self._calls = _Calls()
+
+    @property
+    def has_gone_back(self) -> bool:
+        """Whether the server has forgotten a call that it had answered: it was restored from an
+        older file, or failed over to a replica that lagged behind.
+
+        Until begin_again() it takes nothing for done that this worker tells it.
+        """
+        return self._calls.has_gone_back
+
+    def begin_again(self) -> None:
+        """What is told from now on takes into account that the server has gone back."""
+        self._calls = _Calls()
+
+    @property
+    def last_answered(self) -> LastAnswered:
+        """What the server has to know where it is told that a page is done."""
+        return LastAnswered(self._key + ":heard", self._calls.name, self._calls.n_answered)
 
     @property
     def n_failures(self) -> int:
@@ -196,7 +228,8 @@ class SharedFrontier:
 
     def done(self, id: bytes) -> None:
         """All that a request led to is safe."""
-        self.tell(self._call(scripts.DONE, id)._replace(merges=True, needs_queue=True))
+        _, name, number = self.last_answered
+        self.tell(self._call(scripts.DONE, id, name, number)._replace(merges=True))
 
     def start(self, visits_run: int = 0) -> Future[int]:
         """Whether this worker begins a run: see START. visits_run: under NEARDUP_RECRAWL."""
@@ -225,21 +258,21 @@ class SharedFrontier:
         """
         how = -1 if is_lost else int(is_over)
         for _ in range(n_leases // LEAVE_AT_ONCE + 1):
-            self.tell(self._call(scripts.LEAVE, how, LEAVE_AT_ONCE))
+            self.tell(self._call(scripts.LEAVE, how, LEAVE_AT_ONCE, self._calls.name))
 
     def _counted(self, script: str, *arguments: Any) -> Call:
         """A call that the server remembers by its number; read without the first of its answer."""
-        self._n_calls += 1
-        number, n_answered = self._n_calls, self._n_answered
+        calls = self._calls
+        number, n_answered, name = calls.made()
 
         def read(answer: list[Any]) -> list[Any]:  # on the link's thread
             last, *rest = answer
-            self.has_gone_back = self.has_gone_back or last < n_answered
+            calls.has_gone_back = calls.has_gone_back or last < n_answered
             if script != scripts.PUSH or any(rest):  # a push that queues nothing does not count
-                self._n_answered = max(self._n_answered, number)
+                calls.n_answered = max(calls.n_answered, number)
             return rest
 
-        return self._call(script, number, *arguments)._replace(read=read)
+        return self._call(script, number, n_answered, name, *arguments)._replace(read=read)
 
     def _call(self, script: str, *arguments: Any) -> Call:
         return Call(script, self._key, (*self._who, *arguments), lambda answer: answer)

@@ -56,8 +56,9 @@ class Link:
     long; the size of a batch doubles again with every success.
 
     A server that failed may come back without the requests that it had. Of a page on which some of
-    them were found it must not hear that it was seen, or that its request is done: such messages
-    (Call.needs_queue) are withheld from then on, until release() or drop_withheld().
+    them were found it must not hear that it was seen. A message that the server cannot compare with
+    the requests that it has (Call.needs_queue) is withheld from then on, until release() or
+    drop_withheld().
 
     If one node of a cluster fails, only what it holds waits: questions to it are Unanswered,
     messages to it are held back, in order, and the node is tried again after a pause.

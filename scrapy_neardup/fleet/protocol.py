@@ -48,8 +48,26 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
     read: Callable[[Any], Any]  # the server's answer → ours
     merges: bool = False  # with others of its script and key into one call
-    # Whether it holds only while the server has all requests that it had: see Link.
+    # Whether it holds only while the server has all requests that it had, which it cannot check.
     needs_queue: bool = False
+
+
+class LastAnswered(NamedTuple):
+    """The last of a worker's calls for requests that the server answered.
+
+    A server that has forgotten it has gone back, and may have lost requests.
+
+    key     where the server keeps the numbers
+    name    of the worker's calls; empty where no requests wait there
+    number  of that call
+    """
+
+    key: str
+    name: bytes
+    number: int
+
+
+NO_QUEUE = LastAnswered("", b"", 0)
 
 
 class FilterSlice(NamedTuple):
@@ -162,9 +180,13 @@ class Questions:
         """Whether any worker marked a URL; a false yes at most at the error rate."""
         return Call(self._seen, self._shard(key), self._hashes(key), bool, merges=True)
 
-    def mark(self, key: bytes) -> Call:
-        """Mark a URL as seen; whether it was not marked before. Raises FilterFull."""
-        return Call(self._mark, self._shard(key), self._hashes(key), _marked, merges=True)
+    def mark(self, key: bytes, last: LastAnswered = NO_QUEUE) -> Call:
+        """Mark a URL as seen; whether it was not marked before. Raises FilterFull.
+
+        last: what the server has to know, or the URL is not marked.
+        """
+        arguments = (*self._hashes(key), *last)
+        return Call(self._mark, self._shard(key), arguments, _marked, merges=True)
 
     def admit(self, page: SharedPage, compared: Sequence[bytes] = ()) -> Call:
         """Remember a page and answer [], or answer the pages to compare it with first.

@@ -60,7 +60,10 @@ return answers
 """
 )
 
-# Answer 2: every slice that may be is full, the key was not added.
+# ARGV: two hashes a key, then Q:heard of frontier_scripts.py, and name and number of the last call
+# that was answered: a server that has forgotten it may have lost what was found on the page. The
+# name is '' where no queue has to be asked. Answer 2: every slice that may be is full, 3: that call
+# is forgotten; the key was not added.
 MARK = (
     _SLICES
     + """
@@ -79,7 +82,12 @@ local function grow()
   return true
 end
 
+local function is_behind(heard, name, number)
+  return name ~= '' and tonumber(redis.call('HGET', heard, name) or '0') < tonumber(number)
+end
+
 local function mark(i)
+  if is_behind(ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]) then return 3 end
   if seen(i) == 1 then return 1 end
   if (n_slices == 0 or n_keys >= slices[n_slices][3]) and not grow() then return 2 end
   local bits = {}
@@ -91,7 +99,7 @@ local function mark(i)
   n_keys = n_keys + 1
   return 0
 end
-for i = 1, #ARGV, 2 do answers[#answers + 1] = mark(i) end
+for i = 1, #ARGV, 5 do answers[#answers + 1] = mark(i) end
 redis.call('HSET', base, 'newest', n_keys)
 let_go(base)
 return answers

@@ -74,11 +74,11 @@ class FleetWorker:
 
     If the server does not answer, the worker decides by what it knows itself, and counts it.
 
-    shares_requests  whether requests wait on the server, so that it may lose some that were found
-                     on a page that is done
+    queue  of the requests that wait on the server, which may lose some that were found on a page
+           that is done
     """
 
-    shares_requests = False
+    queue: SharedFrontier | None = None
 
     def __init__(self, settings: NearDupSettings, stats_: StatsCollector) -> None:
         """Agrees with the fleet on secret and specification.
@@ -250,7 +250,7 @@ class FleetWorker:
     def tell_again(self) -> None:
         """The server has forgotten something: tell it what is known here with the next pages.
 
-        But not which URLs were handled and requests done, if that is withheld since it failed.
+        But not which URLs were handled, if that is withheld since it failed.
         """
         self._membership.lost_data = True
         self._link.drop_withheld()
@@ -267,8 +267,13 @@ class FleetWorker:
         return bool(await self._answer(asked or self.ask_seen(key)))
 
     def mark(self, key: bytes) -> None:
-        """This worker has handled a URL."""
-        self._link.tell(self._questions.mark(key)._replace(needs_queue=self.shares_requests))
+        """This worker has handled a URL; requests of its page that wait are in the queue."""
+        if self.queue is None:
+            self._link.tell(self._questions.mark(key))
+        elif self._server.is_cluster:  # the queue may be on another node than the URL
+            self._link.tell(self._questions.mark(key)._replace(needs_queue=True))
+        else:
+            self._link.tell(self._questions.mark(key, self.queue.last_answered))
 
     async def decide(self, state: State, reading: PageReading, once: bool) -> tuple[Decision, bool]:
         """The decision about a page, and whether it is remembered from now on.
