@@ -244,7 +244,7 @@ FRONTIER_KNOWN = key(
 )
 FRONTIER_WENT_BACK = key(
     "frontier/went_back",
-    "times that the server forgot what it had answered; the crawl then ends as `requests_lost`",
+    "1 if the server forgot what it had answered; the crawl then ends as `requests_lost`",
 )
 FRONTIER_LEFT = key(
     "frontier/left", "requests that the server keeps for the next run: failed, or of dead workers"

@@ -642,8 +642,8 @@ def test_a_crawl_whose_server_went_back_says_so_and_the_next_one_reads_what_was_
         root = hub(mock_site, "/way")
         first = run(server, root, Losing)
         assert first.stats["finish_reason"] == "requests_lost"
-        assert first.stats["neardup/frontier/went_back"] >= 1
-        assert caplog.text.count("has forgotten what it had answered") == 1
+        assert first.stats["neardup/frontier/went_back"] == 1
+        assert "has forgotten what it had answered" in caplog.text
         mock_site.hits.clear()
         second = run(server, root)
         assert second.stats["finish_reason"] == "finished"

@@ -311,18 +311,30 @@ class FleetQueue:
 
     def spider_idle(self) -> None:
         """There is nothing left to do. Raises CloseSpider where requests were lost."""
+        if self._asks_no_more:  # whatever waits for more: nothing more comes
+            assert self._crawler.engine
+            deferred_from_coro(self._crawler.engine.close_spider_async(reason=REASON))
         if self._has_lost:
             raise CloseSpider(REASON)
 
     @property
     def _has_lost(self) -> bool:
-        has_gone = self._went_back or self._fleet.n_restored or self._frontier.is_left
+        has_gone = self._fleet.n_restored or self._frontier.is_left
         return bool(self._n_lost or self._ends_early or has_gone)
 
     @property
     def _ends_early(self) -> bool:
-        """Whether what waits on the server is not asked for any more."""
-        return self._is_refused or self._may_evict
+        """Whether what waits on the server is left to other workers, or to the next run."""
+        return self._is_refused or self._asks_no_more
+
+    @property
+    def _asks_no_more(self) -> bool:
+        """Whether requests that waited on the server may be lost.
+
+        This worker knows of pages that led to them, and would not read these again, as the next
+        run does.
+        """
+        return self._went_back or self._may_evict
 
     # --- rounds: one at a time, each one round trip
 
@@ -335,7 +347,7 @@ class FleetQueue:
 
     @property
     def _has_work(self) -> bool:
-        needs_more = 2 * len(self._taken) <= self._ahead
+        needs_more = 2 * len(self._taken) <= self._ahead and not self._asks_no_more
         return bool(self._unsent) or self._is_to_tell_started or needs_more
 
     @property
@@ -380,7 +392,8 @@ class FleetQueue:
             return False
         self._is_refused = False
         self._note_loss()
-        self._frontier.release(n_failures)  # by all answers of this round
+        if not self._frontier.has_gone_back:  # by all answers of this round
+            self._frontier.release(n_failures)
         self._owned -= released
         await self._check_eviction_again(given, was_idle)
         self._given(given, was_idle)
@@ -414,7 +427,7 @@ class FleetQueue:
         most = AHEAD_OF_A_HOST * self._per_host
         rooms = {host: max(0, most - n) for host, n in in_hand.items()}
         return self._frontier.take(
-            self._ahead - len(self._taken),
+            0 if self._asks_no_more else self._ahead - len(self._taken),
             most,
             rooms,
             released,
@@ -441,25 +454,21 @@ class FleetQueue:
 
         Those that other workers pushed are noticed by them.
         """
-        if not self._frontier.has_gone_back:
+        if not self._frontier.has_gone_back or self._went_back:
             return
+        self._went_back = True
         self._starts = self._starts or self._has_started  # or nobody says that they are all in
         self._requests.lost()
         self._urls.requests_lost()
         self._fleet.tell_again()
-        self._frontier.begin_again()
         self._count(stats.FRONTIER_WENT_BACK)
-        if not self._went_back:
-            self._warn_of_loss()
-        self._went_back = True
-
-    def _warn_of_loss(self) -> None:
         logger.warning(
             "neardup: the server of NEARDUP_BACKEND has forgotten what it had answered: it was "
             "restored from an older file, or failed over to a replica that lagged behind. Requests "
-            "may be lost. This crawl goes on and ends as %r. Start it again: it makes the start "
-            "requests again and reads again the pages that were under way. See docs/fleet.md, When "
-            "the server loses its data",
+            "may be lost. This worker makes those that it has, and ends as %r. Start it again, in "
+            "a cluster under another NEARDUP_BACKEND_PREFIX: the crawl makes the start requests "
+            "again, and reads again the pages that were under way. See docs/fleet.md, When the "
+            "server goes back",
             REASON,
         )
 

@@ -6,16 +6,13 @@ import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from functools import partial
 from hashlib import blake2b
-from secrets import token_bytes
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from scrapy_neardup.fleet import frontier_scripts as scripts
 from scrapy_neardup.fleet.link import Link
-from scrapy_neardup.fleet.protocol import LEASE_S, WORKER_BYTES, Call, LastAnswered, frontier_key
+from scrapy_neardup.fleet.protocol import LEASE_S, Call, LastAnswered, frontier_key
 from scrapy_neardup.sqlite_files import is_count
 from scrapy_neardup.state.mac import MAC_BYTES, REQUEST, is_mac, mac_of
 
@@ -74,21 +71,6 @@ class Left(NamedTuple):
     n_alive: int
 
 
-@dataclass
-class _Calls:
-    """The calls that the server counts under one name, until it is found to have gone back."""
-
-    name: bytes = field(default_factory=partial(token_bytes, WORKER_BYTES))
-    n_made: int = 0
-    n_answered: int = 0  # the number of the last
-    has_gone_back: bool = False
-
-    def made(self) -> tuple[int, int, bytes]:
-        """One more: how it is numbered."""
-        self.n_made += 1
-        return self.n_made, self.n_answered, self.name
-
-
 class SharedFrontier:
     """One worker's view of the frontier that the workers of its spider share.
 
@@ -96,6 +78,10 @@ class SharedFrontier:
     tell   a message, which is sent until the server has it
 
     Requests have a MAC, for a request may name any file and any method of the spider.
+
+    has_gone_back  whether the server has forgotten a call that it had answered: it was restored
+                   from an older file, or failed over to a replica that lagged behind. It takes
+                   nothing for done any more that this worker tells it
     """
 
     def __init__(
@@ -111,25 +97,13 @@ class SharedFrontier:
         self._own_key = own_key
         self._last = 0  # time of the last id
         self._n_takes = 0
-        self._calls = _Calls()
-
-    @property
-    def has_gone_back(self) -> bool:
-        """Whether the server has forgotten a call that it had answered: it was restored from an
-        older file, or failed over to a replica that lagged behind.
-
-        Until begin_again() it takes nothing for done that this worker tells it.
-        """
-        return self._calls.has_gone_back
-
-    def begin_again(self) -> None:
-        """What is told from now on takes into account that the server has gone back."""
-        self._calls = _Calls()
+        self._n_calls = self._n_answered = 0  # that the server counts
+        self.has_gone_back = False
 
     @property
     def last_answered(self) -> LastAnswered:
         """What the server has to know where it is told that a page is done."""
-        return LastAnswered(self._key + ":heard", self._calls.name, self._calls.n_answered)
+        return LastAnswered(self._key + ":heard", self._worker, self._n_answered)
 
     @property
     def n_failures(self) -> int:
@@ -228,8 +202,7 @@ class SharedFrontier:
 
     def done(self, id: bytes) -> None:
         """All that a request led to is safe."""
-        _, name, number = self.last_answered
-        self.tell(self._call(scripts.DONE, id, name, number)._replace(merges=True))
+        self.tell(self._call(scripts.DONE, id, self._n_answered)._replace(merges=True))
 
     def start(self, visits_run: int = 0) -> Future[int]:
         """Whether this worker begins a run: see START. visits_run: under NEARDUP_RECRAWL."""
@@ -258,21 +231,21 @@ class SharedFrontier:
         """
         how = -1 if is_lost else int(is_over)
         for _ in range(n_leases // LEAVE_AT_ONCE + 1):
-            self.tell(self._call(scripts.LEAVE, how, LEAVE_AT_ONCE, self._calls.name))
+            self.tell(self._call(scripts.LEAVE, how, LEAVE_AT_ONCE))
 
     def _counted(self, script: str, *arguments: Any) -> Call:
         """A call that the server remembers by its number; read without the first of its answer."""
-        calls = self._calls
-        number, n_answered, name = calls.made()
+        self._n_calls += 1
+        number, n_answered = self._n_calls, self._n_answered
 
         def read(answer: list[Any]) -> list[Any]:  # on the link's thread
             last, *rest = answer
-            calls.has_gone_back = calls.has_gone_back or last < n_answered
+            self.has_gone_back = self.has_gone_back or last < n_answered
             if script != scripts.PUSH or any(rest):  # a push that queues nothing does not count
-                calls.n_answered = max(calls.n_answered, number)
+                self._n_answered = max(self._n_answered, number)
             return rest
 
-        return self._call(script, number, n_answered, name, *arguments)._replace(read=read)
+        return self._call(script, number, n_answered, *arguments)._replace(read=read)
 
     def _call(self, script: str, *arguments: Any) -> Call:
         return Call(script, self._key, (*self._who, *arguments), lambda answer: answer)

@@ -22,7 +22,7 @@ KEYS[1], Q below, is the frontier of a fleet, in the slot of the fleet's heartbe
     Q:workers        workers by the moment at which their lease expires
     Q:names          worker → spider
     Q:given          worker → number and ids of what it was given last
-    Q:heard          name of a worker's calls → number of the last one: see heard(); expires
+    Q:heard          worker → number of its last call that counts: see heard(); expires
     Q:owners         host → worker and spider; only while the worker has requests of it in hand
     Q:owned:WORKER   the same the other way round
     Q:wants:HOST     spiders whose requests wait and that do not own the host, the longest first
@@ -122,22 +122,21 @@ end
 
 -- The number of the worker's last call that is remembered, and from now on this one's if it counts.
 -- If that is less than what was answered, the server has gone back: to an older file, or a replica
--- that lagged behind. It stays behind then, so that nothing is done that the worker told before it
--- noticed (see is_behind) until it calls by another name. Dead workers are remembered, too, since
--- they may only have been paused; until nobody has called for a while.
+-- that lagged behind. It stays behind then: see is_behind(). It is remembered of dead workers, too,
+-- since they may only have been paused; until nobody has called for a while.
 local function heard(counts)
-  local number, answered, name = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-  local last = tonumber(call('HGET', Q .. ':heard', name) or '0')
+  local number, answered = tonumber(ARGV[3]), tonumber(ARGV[4])
+  local last = tonumber(call('HGET', Q .. ':heard', worker) or '0')
   if counts and last >= answered and number > last then
-    call('HSET', Q .. ':heard', name, number)
+    call('HSET', Q .. ':heard', worker, number)
     call('PEXPIRE', Q .. ':heard', HEARD_MS)
   end
   return last
 end
 
--- Whether the server has forgotten a call that it had answered: the last of that name was `number`.
-local function is_behind(name, number)
-  return tonumber(call('HGET', Q .. ':heard', name) or '0') < tonumber(number)
+-- Whether the server has forgotten a call of the worker that it had answered, the last by `number`.
+local function is_behind(number)
+  return tonumber(call('HGET', Q .. ':heard', worker) or '0') < tonumber(number)
 end
 
 local function forget(one, name)
@@ -169,17 +168,16 @@ local function note(lease_ms)
 end
 """
 
-# ARGV: spider, worker; number of this call, of the last that was answered, and by which name they
-# are remembered, as for all that count; then id and record of each request. Answer: the number of
-# the call before, as for all that count, and for each request 1 if it was queued, 0 if it, or
-# one of its key, waits or is leased; what is left over of earlier runs makes room. A start request
-# of a key is queued once a run. A call that queues nothing does not count: a full server refuses
-# what adds.
+# ARGV: spider, worker, number of this call and of the last that was answered, then id and record of
+# each request. Answer: the number of the call before, as for all that count, and for each request 1
+# if it was queued, 0 if it, or one of its key, waits or is leased; what is left over of earlier
+# runs makes room. A start request of a key is queued once a run. A call that queues nothing does
+# not count: a full server refuses what adds.
 PUSH = (
     _FRONTIER
     + """
 local hosts, answers = {}, {}
-for i = 6, #ARGV, 2 do
+for i = 5, #ARGV, 2 do
   local id, record = ARGV[i], ARGV[i + 1]
   local _, key = fields(record)
   local is_known = call('HEXISTS', S .. ':requests', id) == 1
@@ -204,10 +202,10 @@ return answers
 """
 )
 
-# ARGV: spider, worker, three as for PUSH, number of this question, 'b' or 'i', milliseconds of the
-# lease, most requests to give, most of one host, milliseconds for which a released host rests for
-# others, number of hosts in hand, each with how many more of it, then the hosts that are out of
-# hand.
+# ARGV: spider, worker, two numbers as for PUSH, number of this question, 'b' or 'i', milliseconds
+# of the lease, most requests to give, most of one host, milliseconds for which a released host
+# rests for others, number of hosts in hand, each with how many more of it, then the hosts that are
+# out of hand.
 # Answer: {number of the call before, how many wait, busy workers, 1 if the start requests are all
 # in, requests that were lost, requests of dead workers that wait again, id, record, ...}. A
 # question that was asked already, by its number, is answered with the same requests: its answer was
@@ -216,13 +214,13 @@ TAKE = (
     _FRONTIER
     + """
 local MOST = 1000 -- Lua passes some thousands of values at once
-local number, lease_ms, per_host = ARGV[6], ARGV[8], tonumber(ARGV[10])
-local most = math.min(MOST, tonumber(ARGV[9]))
-local rest_ms, n_hands = tonumber(ARGV[11]), tonumber(ARGV[12])
+local number, lease_ms, per_host = ARGV[5], ARGV[7], tonumber(ARGV[9])
+local most = math.min(MOST, tonumber(ARGV[8]))
+local rest_ms, n_hands = tonumber(ARGV[10]), tonumber(ARGV[11])
 local leases, mine, free = S .. ':leases:' .. worker, S .. ':mine:' .. worker, S .. ':free'
 local ID, REAPED, RESTING = 13, 100, 64
 local rooms = {}
-for i = 13, 11 + 2 * n_hands, 2 do rooms[ARGV[i]] = tonumber(ARGV[i + 1]) end
+for i = 12, 10 + 2 * n_hands, 2 do rooms[ARGV[i]] = tonumber(ARGV[i + 1]) end
 
 local function is_wanted(host)
   for _, other in ipairs(call('ZRANGE', Q .. ':wants:' .. host, 0, -1)) do
@@ -313,7 +311,7 @@ local function release_named(given_again)
     local host = fields(call('HGET', S .. ':requests', id))
     in_hand[host] = true
   end
-  for i = 13 + 2 * n_hands, #ARGV do
+  for i = 12 + 2 * n_hands, #ARGV do
     if not in_hand[ARGV[i]] then release(worker, spider, ARGV[i], rest_ms) end
   end
 end
@@ -332,7 +330,7 @@ if not ids then
   ids = taken()
   call('HSET', Q .. ':given', worker, number .. ' ' .. table.concat(ids))
 end
-call('HSET', S .. ':workers', worker, #ids > 0 and 'b' or ARGV[7])
+call('HSET', S .. ':workers', worker, #ids > 0 and 'b' or ARGV[6])
 local n_lost, records = 0, {}
 for _, id in ipairs(ids) do
   local record = call('HGET', S .. ':requests', id)
@@ -354,15 +352,15 @@ return {last, n_waiting, n_busy, is_started and 1 or 0, n_lost, n_returned, unpa
 """
 )
 
-# ARGV: spider, worker, id, name and number of the worker's last call that was answered; the same
-# again for each. A request that was given to another worker meanwhile, or waits again, is removed
-# as well. None is removed if the server has gone back: what was found on its page may be lost.
+# ARGV: spider, worker, id, number of the last call that was answered; the same again for each. A
+# request that was given to another worker meanwhile, or waits again, is removed as well. None is
+# removed if the server has gone back: what was found on its page may be lost.
 DONE = (
     _FRONTIER
     + """
 local answers = {}
-for i = 3, #ARGV, 5 do
-  local id, knows = ARGV[i], not is_behind(ARGV[i + 1], ARGV[i + 2])
+for i = 3, #ARGV, 4 do
+  local id, knows = ARGV[i], not is_behind(ARGV[i + 1])
   if knows then call('SREM', S .. ':leases:' .. worker, id) end
   local record = knows and call('HGET', S .. ':requests', id)
   if record then
@@ -431,7 +429,7 @@ return call('SCARD', S .. ':failed') + call('SCARD', S .. ':starts') > 0 and 3 o
 """
 )
 
-# ARGV: spider, worker, three as for PUSH. Answer: the number of the call before.
+# ARGV: spider, worker, two numbers as for PUSH. Answer: the number of the call before.
 STARTED = (
     _FRONTIER
     + """
@@ -499,8 +497,7 @@ return 1
 )
 
 # ARGV: spider, worker, how the run ended for it (1 it is over, 0 it goes on, -1 requests were lost:
-# the next worker makes the start requests again), most ids and hosts to deal with, name of the
-# worker's calls.
+# the next worker makes the start requests again), most ids and hosts to deal with.
 # Answer: whether there is more to deal with.
 LEAVE = (
     _FRONTIER
@@ -515,7 +512,7 @@ if is_over and n_busy == 0 and tonumber(call('GET', S .. ':n') or '0') == 0 then
 end
 if ARGV[3] == '-1' then call('DEL', S .. ':run') end
 if call('ZSCORE', Q .. ':workers', worker) then return 1 end
-call('HDEL', Q .. ':heard', ARGV[5])
+call('HDEL', Q .. ':heard', worker)
 return 0
 """
 )

@@ -58,12 +58,12 @@ class LastAnswered(NamedTuple):
     A server that has forgotten it has gone back, and may have lost requests.
 
     key     where the server keeps the numbers
-    name    of the worker's calls; empty where no requests wait there
+    worker  empty where no requests wait there
     number  of that call
     """
 
     key: str
-    name: bytes
+    worker: bytes
     number: int
 
 

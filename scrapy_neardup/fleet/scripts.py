@@ -60,10 +60,10 @@ return answers
 """
 )
 
-# ARGV: two hashes a key, then Q:heard of frontier_scripts.py, and name and number of the last call
-# that was answered: a server that has forgotten it may have lost what was found on the page. The
-# name is '' where no queue has to be asked. Answer 2: every slice that may be is full, 3: that call
-# is forgotten; the key was not added.
+# ARGV: two hashes a key, then Q:heard of frontier_scripts.py, a worker, and the number of the last
+# call that it was answered: a server that has forgotten it may have lost what was found on the
+# page. The worker is '' where nothing waits in a queue. Answer 2: every slice that may be is full,
+# 3: that call is forgotten; the key was not added.
 MARK = (
     _SLICES
     + """
@@ -82,8 +82,8 @@ local function grow()
   return true
 end
 
-local function is_behind(heard, name, number)
-  return name ~= '' and tonumber(redis.call('HGET', heard, name) or '0') < tonumber(number)
+local function is_behind(heard, worker, number)
+  return worker ~= '' and tonumber(redis.call('HGET', heard, worker) or '0') < tonumber(number)
 end
 
 local function mark(i)

@@ -270,6 +270,8 @@ class FleetWorker:
         """This worker has handled a URL; requests of its page that wait are in the queue."""
         if self.queue is None:
             self._link.tell(self._questions.mark(key))
+        elif self.queue.has_gone_back:
+            return  # they may not be there any more
         elif self._server.is_cluster:  # the queue may be on another node than the URL
             self._link.tell(self._questions.mark(key)._replace(needs_queue=True))
         else:
