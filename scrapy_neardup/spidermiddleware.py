@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
@@ -11,6 +12,7 @@ from scrapy.http import Request, Response
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.carrying import carries_nothing
 from scrapy_neardup.crawl.items import CrawledPage
+from scrapy_neardup.crawl.next_output import NextOutput
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.near import FEW_WORDS
@@ -89,24 +91,25 @@ class NearDuplicateSpiderMiddleware:
         is_start = response.request is not None and "is_start_request" in response.request.meta
         if session.recrawl is not None:
             result = session.recrawl.compared(page, result)
-        error: Exception | None = None
         try:
             async for first in result:
                 outputs = [first]
                 for output in outputs:  # with those that are looked at ahead
+                    if type(output) is NextOutput:
+                        with suppress(StopAsyncIteration):
+                            outputs.append(await output)
+                        continue
                     if isinstance(output, Request):
                         if self.prune and carries_nothing(output) and await self.is_pruned(page):
                             continue
                         self.found(output, page)
                     else:
                         if await self.is_near(page) and page.gives_several is None:
-                            error = await look_ahead(page, result, outputs)
+                            page.gives_several = look_ahead(result, outputs)
                         if is_start:
                             session.urls.brought_item(response.request)
                         session.pages.hand_over(output, page)
                     yield output
-                if error is not None:
-                    raise error
             if session.skipping.acts and self.judges_pages:  # what lists say is evidence, too
                 await session.pages.judge(page)
             failed = False
@@ -149,20 +152,18 @@ class NearDuplicateSpiderMiddleware:
         return key(request) == key(request.replace(url=decision.original))
 
 
-async def look_ahead(
-    page: CrawledPage, result: AsyncIterator[Any], outputs: list[Any]
-) -> Exception | None:
-    """Find out whether a near page gives a second item, before its first is compared.
+def look_ahead(result: AsyncIterator[Any], outputs: list[Any]) -> bool:
+    """Whether a near page gives a second item, before its first is compared.
 
-    Appends what the callback yields meanwhile to its outputs, and returns what it raised.
+    Appends what the callback yields meanwhile to its outputs. True as well where it waits for
+    something, which may be what becomes of these outputs.
     """
-    page.gives_several = False
-    while not page.gives_several and len(outputs) <= LOOK_AHEAD:
-        try:
-            outputs.append(await anext(result))
-        except StopAsyncIteration:
-            return None
-        except Exception as error:  # to be raised when the outputs before it are handed on
-            return error
-        page.gives_several = not isinstance(outputs[-1], Request)
-    return None
+    while len(outputs) <= LOOK_AHEAD:
+        following = NextOutput(result)
+        if not following.is_there:
+            outputs.append(following)
+            return following.waits
+        outputs.append(following.output)
+        if not isinstance(following.output, Request):
+            return True
+    return False

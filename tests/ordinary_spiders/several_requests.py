@@ -1,5 +1,6 @@
 """Items built over several requests, from what the URL or the request says, or from no page."""
 
+import asyncio
 import itertools
 from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
@@ -549,3 +550,75 @@ class PruningSpider(IndexSpider):
     def parse_left(self, response, size=None):
         size = size or response.meta.get("size") or response.request.body.decode()
         yield {"size": size, "asked": response.url.rpartition("=")[2], **response.json()}
+
+
+def parts_apart(site: OrdinarySite, root: str) -> None:
+    """Twelve products in two families of long texts, which differ in a word, and their sheets."""
+    pages = {f"other/{n}": template(prose(f"o{n}", 2), paragraph(f"o{n}", 160)) for n in range(6)}
+    for n in range(12):
+        site.pages[f"{root}/sheet/{n}"] = json_reply({"watts": 7 + n})
+        common = [paragraph(f"family {n // 6} {k}", 60) for k in range(10)]
+        line = f"<p>{prose('so', 20)[:-1]} <em>{prose(f'part {n}', 1)[:-1]}</em> {prose('on', 20)}"
+        link = f"<a id=sheet href='{root}/sheet/{n}'>Sheet</a>"
+        pages[f"{n}"] = template("Lamp", "".join([*common[:5], line, *common[5:], link]))
+    site.add_all(root, pages)
+
+
+def paragraph(name: str, n_words: int) -> str:
+    return f"<p>{prose(name, n_words)}</p>"
+
+
+@case(parts_apart)
+class WaitingSpider(IndexSpider):
+    """Yields an item, asks for more, and goes on when the answer has come."""
+
+    name = "awaits-what-it-has-asked-for"
+
+    async def parse_page(self, response):
+        if not response.css("#sheet"):
+            return
+        sheet = asyncio.get_running_loop().create_future()
+        yield {"name": response.css("em::text").get()}
+        yield response.follow(
+            response.css("#sheet::attr(href)").get(), self.parse_sheet, cb_kwargs={"sheet": sheet}
+        )
+        yield {"name": response.css("em::text").get(), **await sheet}
+
+    def parse_sheet(self, response, sheet):
+        sheet.set_result(response.json())
+
+
+class Storing:
+    """Tells the spider's callback that its item is stored."""
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        pipeline = cls()
+        pipeline.crawler = crawler
+        return pipeline
+
+    def process_item(self, item):
+        if "parts" not in item:
+            self.crawler.spider.stored[item["name"]].set()
+        return item
+
+
+@case(parts_apart)
+class StoredFirstSpider(IndexSpider):
+    """Yields the head of an order, and its parts once the head is stored."""
+
+    name = "awaits-that-its-item-is-stored"
+    custom_settings: ClassVar = {"ITEM_PIPELINES": {Storing: 600}}
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.stored = {}
+
+    async def parse_page(self, response):
+        name = response.css("em::text").get()
+        if name is None:
+            return
+        self.stored[name] = asyncio.Event()
+        yield {"name": name}
+        await self.stored[name].wait()
+        yield {"name": name, "parts": 3}
