@@ -11,8 +11,8 @@ from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.carrying import carries_nothing
+from scrapy_neardup.crawl.first_step import FirstStep
 from scrapy_neardup.crawl.items import CrawledPage
-from scrapy_neardup.crawl.next_output import NextOutput
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.near import FEW_WORDS
@@ -95,7 +95,7 @@ class NearDuplicateSpiderMiddleware:
             async for first in result:
                 outputs = [first]
                 for output in outputs:  # with those that are looked at ahead
-                    if type(output) is NextOutput:
+                    if type(output) is FirstStep:
                         with suppress(StopAsyncIteration):
                             outputs.append(await output)
                         continue
@@ -158,12 +158,14 @@ def look_ahead(result: AsyncIterator[Any], outputs: list[Any]) -> bool:
     Appends what the callback yields meanwhile to its outputs. True as well where it waits for
     something, which may be what becomes of these outputs.
     """
-    while len(outputs) <= LOOK_AHEAD:
-        following = NextOutput(result)
-        if not following.is_there:
+    for _ in range(LOOK_AHEAD):
+        following = FirstStep(anext(result))
+        if type(following.error) is StopAsyncIteration:
+            return False
+        if not following.is_done:
             outputs.append(following)
             return following.waits
-        outputs.append(following.output)
-        if not isinstance(following.output, Request):
+        outputs.append(following.value)
+        if not isinstance(following.value, Request):
             return True
     return False

@@ -1,23 +1,23 @@
-"""The next output of a callback is had at once where it needs no waiting, and else awaited."""
+"""What needs no waiting is had at once, and the rest is awaited."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from scrapy_neardup.crawl.next_output import NextOutput
+from scrapy_neardup.crawl.first_step import FirstStep
 
 
-def test_an_output_is_there_without_waiting() -> None:
+def test_an_output_is_done_without_waiting() -> None:
     async def callback() -> AsyncIterator[int]:
         yield 1
         yield 2
 
     result = callback()
-    outputs = [NextOutput(result), NextOutput(result)]
-    assert [(one.is_there, one.output) for one in outputs] == [(True, 1), (True, 2)]
-    end = NextOutput(result)
-    assert not end.is_there
+    outputs = [FirstStep(anext(result)), FirstStep(anext(result))]
+    assert [(one.is_done, one.value) for one in outputs] == [(True, 1), (True, 2)]
+    end = FirstStep(anext(result))
+    assert not end.is_done
     assert not end.waits
 
 
@@ -30,9 +30,9 @@ def test_an_output_that_the_callback_waits_for_is_awaited() -> None:
             await asyncio.sleep(0)
             yield first
 
-        following = NextOutput(callback())
+        following = FirstStep(anext(callback()))
         assert following.waits
-        assert not following.is_there
+        assert not following.is_done
         download.set_result("page")
         assert await following == "page"
 
@@ -47,7 +47,7 @@ def test_what_a_callback_raises_is_raised_where_its_output_is_awaited() -> None:
         yield
 
     async def crawl(waits: bool) -> None:
-        following = NextOutput(callback(waits))
+        following = FirstStep(anext(callback(waits)))
         assert following.waits == waits
         with pytest.raises(ValueError, match="no price"):
             await following
@@ -68,7 +68,7 @@ def test_a_callback_that_waits_is_told_that_it_is_cancelled() -> None:
                 was_told.append(True)
                 raise
 
-        following = NextOutput(callback())
+        following = FirstStep(anext(callback()))
 
         async def awaiting() -> int:
             output: int = await following
