@@ -32,9 +32,16 @@ def connect_to_read(path: Path, timeout: float = 5.0) -> sqlite3.Connection:
 
     Raises sqlite3.Error.
     """
-    # A folder that cannot be written to has no place for SQLite's shared memory.
-    mode = "mode=ro" if os.access(path.parent, os.W_OK) else "immutable=1"
+    mode = "mode=ro" if reads_log(path) else "immutable=1"
     return sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", timeout=timeout, uri=True)
+
+
+def reads_log(path: Path) -> bool:
+    """Whether connect_to_read() reads what is in a file's -wal, too.
+
+    A folder that cannot be written to has no place for SQLite's shared memory.
+    """
+    return os.access(path.parent, os.W_OK)
 
 
 def require_schema(db: sqlite3.Connection, *schemas: str, max_cell_bytes: int) -> None:

@@ -42,7 +42,7 @@ def check_state(folder: Path) -> None:
         )
         state.check()
         if (frontier := Path(copy, "frontier.sqlite")).exists():
-            Frontier(frontier).release()
+            Frontier(frontier, state.key, state.frontier_commit).release()
         assert state.store is not None
         state.store.close()
         del state

@@ -21,6 +21,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,17 +45,22 @@ class Life:
     rng: random.Random
     rows: Rows = field(default_factory=dict)
     commits: list[Rows] = field(default_factory=lambda: [{}])  # what each one left
+    # What a state has on record when each one has ended: see Frontier's commit.
+    numbers: list[int] = field(default_factory=lambda: [0])
 
     def live(self) -> None:
         """A few crawls, of which some crash."""
         for _ in range(N_CRAWLS):
-            frontier = Frontier(self.folder / NAME, KEY)
+            frontier = Frontier(self.folder / NAME, KEY, self.numbers[-1])
             queue = frontier.queue("0", newest_first=self.rng.random() < 0.5)
             for _ in range(N_STEPS):
                 self.step(frontier, queue)
             if self.rng.random() < 0.5:
                 queue.close()
-                self.commit(frontier.close)
+                self.commit(frontier, frontier.close)
+                if not self.rows:
+                    self.on_record(0)
+                    frontier.remove()
             else:
                 frontier.release()
                 self.rows = dict(self.commits[-1])
@@ -73,14 +79,20 @@ class Life:
                     frontier.done(row.id)
                     del self.rows[row.id]
         else:
-            self.commit(frontier.flush)
+            self.commit(frontier, frontier.flush)
 
-    def commit(self, action: object) -> None:
+    def commit(self, frontier: Frontier, action: Callable[[], object]) -> None:
         """Let what is there now be committed, by flush() or close()."""
-        assert callable(action)
         mark(f"begun {len(self.commits)}")
         self.commits.append(dict(self.rows))
         action()
+        self.numbers.append(frontier.batch - 1)
+        mark(f"ended {len(self.commits) - 1}")
+
+    def on_record(self, number: int) -> None:
+        """The state says on which commit pages count, and nothing else happens."""
+        self.commits.append(dict(self.rows))
+        self.numbers.append(number)
         mark(f"ended {len(self.commits) - 1}")
 
 
@@ -123,12 +135,12 @@ def enter(recording: Recording, what: str, path: str, at: int, data: bytes) -> N
         recording.calls.append(Call(what, node=node, offset=at, data=data))  # type: ignore[arg-type]
 
 
-def check(folder: Path, allowed: list[Rows]) -> None:
+def check(folder: Path, allowed: list[Rows], commit: int) -> None:
     """The frontier opens and holds what one of some commits left. Raises AssertionError."""
     path, found = folder / NAME, {}
+    assert examine(path, KEY, commit).damage is None
     if path.exists():
-        assert examine(path, KEY).damage is None
-        frontier = Frontier(path, KEY)
+        frontier = Frontier(path, KEY, commit)
         queue = frontier.queue("0", newest_first=False)
         while (row := queue.pop()) is not None:
             found[row.id] = row.request
@@ -158,7 +170,7 @@ def replay(seed: int, stride: int = 1) -> Counter[str]:
                 left.mkdir()
                 build(left_by(recording.calls[:n], crash, rng), recording.folders, left)
                 try:
-                    check(left, life.commits[last : begun + 1])
+                    check(left, life.commits[last : begun + 1], life.numbers[last])
                 except BaseException as error:
                     error.add_note(f"seed {seed}, after call {n} of {n_calls}: {crash}")
                     raise

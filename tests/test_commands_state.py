@@ -238,6 +238,32 @@ def test_a_damaged_frontier_is_set_aside_and_all_urls_forgotten(
     state.close()
 
 
+@pytest.mark.parametrize("left", ["an older file", "an empty file", "no file"])
+def test_a_frontier_that_lacks_commits_is_set_aside_and_all_urls_forgotten(
+    folder: Path, capsys: pytest.CaptureFixture[str], left: str
+) -> None:
+    path = with_frontier(folder)
+    for is_snapshotted in (True, False):  # in a snapshot, then in a journal after it
+        state = opened(folder)
+        state.frontier_committed(1 if is_snapshotted else 2)
+        state.close() if is_snapshotted else release(state)
+        assert (verdict(checked(folder, capsys), NAME) == "sound") is is_snapshotted
+    if left == "an empty file":
+        path.write_bytes(b"")
+    elif left == "no file":
+        path.unlink()
+    assert "because of its commit 2" in verdict(checked(folder, capsys), NAME)
+    assert main(["repair", str(folder)]) == 0
+    output = capsys.readouterr().out
+    assert "bytes are now in frontier.sqlite.damaged" in output
+    assert "reads all pages again" in output
+    assert main(["check", str(folder)]) == 0
+    state = opened(folder)
+    assert not len(state.urls)
+    assert state.frontier_commit == 0
+    release(state)
+
+
 def test_a_frontier_of_another_version_is_refused(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -377,6 +377,51 @@ def test_a_job_whose_frontier_is_damaged_is_refused_until_repaired_and_loses_no_
     assert len(set(outcome.urls)) + outcome.stat("items/put_out_before") == 5
 
 
+@pytest.mark.parametrize("damage", ["flipped", "cut", "emptied", "gone"])
+def test_a_killed_job_whose_frontiers_log_is_damaged_is_refused_until_repaired(
+    mock_site: MockSite, tmp_path: Path, damage: str
+) -> None:
+    """SQLite drops what is behind a damaged frame, and does not tell."""
+    add_branch(mock_site)
+    killed(mock_site, tmp_path, 2)
+    log = tmp_path / "neardup" / f"{NAME}-wal"
+    data = log.read_bytes()
+    third = len(data) // 3
+    changed = {
+        "flipped": data[:third] + bytes([data[third] ^ 4]) + data[third + 1 :],
+        "cut": data[:third],
+        "emptied": b"",
+    }
+    log.unlink() if damage == "gone" else log.write_bytes(changed[damage])
+    refused_until_repaired(mock_site, tmp_path)
+
+
+@pytest.mark.parametrize("left", [b"", b"S", None])
+def test_a_stopped_job_whose_frontier_is_cut_off_or_gone_is_refused_until_repaired(
+    mock_site: MockSite, tmp_path: Path, left: bytes | None
+) -> None:
+    add_branch(mock_site)
+    where = {"JOBDIR": str(tmp_path)}
+    crawl(Follower, where | {"CLOSESPIDER_ITEMCOUNT": 2}, seed=mock_site.url("/start"))
+    frontier = tmp_path / "neardup" / NAME
+    frontier.unlink() if left is None else frontier.write_bytes(left)
+    with pytest.raises(StateError, match="scrapy neardup repair"):
+        crawl(Follower, where | SCRAPYS, seed=mock_site.url("/start"))
+    refused_until_repaired(mock_site, tmp_path)
+
+
+def refused_until_repaired(site: MockSite, job: Path) -> None:
+    """And then no page is lost."""
+    where = {"JOBDIR": str(job)}
+    for _ in range(2):
+        with pytest.raises(StateError, match="scrapy neardup repair"):
+            crawl(Follower, where, seed=site.url("/start"))
+    repair(job)
+    outcome = crawl(Follower, where, seed=site.url("/start"))
+    assert len(set(outcome.urls)) + outcome.stat("items/put_out_before") == 5
+    assert len(crawl(Follower, where, seed=site.url("/start")).urls) <= 1
+
+
 def test_a_request_that_is_damaged_in_the_frontier_does_not_pass_for_another(
     mock_site: MockSite, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import tempfile
 import tracemalloc
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.state.frontier import CHUNK, Frontier, RowQueue, count_requests, examine
+from scrapy_neardup.state.mac import REQUEST, mac_of
 
 
 def numbered(number: int) -> bytes:
@@ -141,11 +143,13 @@ def test_memory_holds_a_part_of_what_waits(tmp_path: Path) -> None:
     frontier.release()
 
 
-def test_a_file_without_requests_is_removed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("n_left", [0, 1])
+def test_a_file_without_requests_may_be_removed(tmp_path: Path, n_left: int) -> None:
     frontier, queue = filled(tmp_path / "f", 3, newest_first=True)
-    while (row := queue.pop()) is not None:
+    while len(queue) > n_left and (row := queue.pop()) is not None:
         frontier.done(row.id)
-    frontier.close()
+    assert frontier.close() is (n_left == 0)
+    frontier.remove()
     assert not list(tmp_path.iterdir())
 
 
@@ -159,7 +163,7 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     db = sqlite3.connect(tmp_path / "f")
     db.execute("PRAGMA user_version = 9")
     db.close()
-    with pytest.raises(StateError, match="version 9 found, 3 expected"):
+    with pytest.raises(StateError, match="version 9 found, 4 expected"):
         Frontier(tmp_path / "f")
 
 
@@ -173,16 +177,18 @@ def test_a_request_that_somebody_without_the_key_wrote_does_not_leave_the_file(
     frontier, queue = filled(tmp_path / "f", 2, newest_first=True)
     queue.close()
     frontier.close()
-    for key, sound in ((0, True), (1, False)):
-        reopened = Frontier(tmp_path / "f", key)
-        queue = reopened.queue("0", newest_first=True)
-        if sound:
-            assert queue.peek() == (2, numbered(1))
-        else:
-            for take in (queue.peek, queue.pop, queue.pop):
-                with pytest.raises(StateError, match=r"request \d in .* was not written under"):
-                    take()
-        reopened.release()
+    with pytest.raises(StateError, match="was not written under this folder's key"):
+        Frontier(tmp_path / "f", key=1)
+    planted = numbered(1) + mac_of(1, REQUEST, (2).to_bytes(8, "little"), numbered(1))
+    with closing(stored(tmp_path / "f")) as db:
+        db.execute("UPDATE requests SET request = ? WHERE id = 2", (planted,))
+    reopened = Frontier(tmp_path / "f")
+    queue = reopened.queue("0", newest_first=True)
+    for take in (queue.peek, queue.pop):
+        with pytest.raises(StateError, match=r"request 2 in .* was not written under"):
+            take()
+    assert queue.pop() == (1, numbered(0))
+    reopened.release()
 
 
 @pytest.mark.parametrize("changed", ["request || x'00'", "substr(request, 2)", "x''", "7"])
@@ -201,6 +207,125 @@ def test_a_request_that_changed_does_not_leave_the_file(tmp_path: Path, changed:
     assert queue.pop() == (1, numbered(0))
     assert queue.pop() is None
     reopened.release()
+
+
+def test_a_file_of_an_earlier_version_opens_and_tells_its_commits_from_then_on(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "f"
+    frontier, queue = filled(path, 3, newest_first=True)
+    queue.close()
+    frontier.close()
+    with closing(stored(path)) as db:
+        db.executescript("DROP TABLE last_commit; PRAGMA user_version = 3;")
+    assert examine(path, key=0) == (3, None)
+    with pytest.raises(StateError, match="ends before its first commit"):
+        Frontier(path, commit=1)
+    frontier = Frontier(path)
+    queue = frontier.queue("0", newest_first=True)
+    queue.push(numbered(3), "")
+    assert frontier.flush() == [1]
+    frontier.release()
+    reopened = Frontier(path, commit=1)
+    assert popped(reopened.queue("0", newest_first=True)) == [numbered(n) for n in (3, 2, 1, 0)]
+    reopened.release()
+
+
+def left_by_a_kill(folder: Path) -> tuple[Path, int]:
+    """A file and its log, and the number of the last commit."""
+    frontier, queue = filled(folder / "f", 0, newest_first=True)
+    for number in range(20):
+        queue.push(numbered(number), "")
+        frontier.flush()
+    copy = copy_of(folder / "f", folder / "g")
+    frontier.release()
+    return copy, 20
+
+
+def flipped(data: bytes, at: float) -> bytes:
+    """With one bit changed, so far from the beginning (0) to the end (1)."""
+    byte = int(at * (len(data) - 1))
+    return data[:byte] + bytes([data[byte] ^ 4]) + data[byte + 1 :]
+
+
+@pytest.mark.parametrize("at", [0, 0.3, 0.7, 1])
+@pytest.mark.parametrize("way", [flipped, lambda log, at: log[: int(at * (len(log) - 1))]])
+def test_a_log_that_is_damaged_is_told_from_an_older_file(
+    tmp_path: Path, at: float, way: Callable[[bytes, float], bytes]
+) -> None:
+    path, commit = left_by_a_kill(tmp_path)
+    assert examine(path, 0, commit) == (20, None)
+    log = tmp_path / "g-wal"
+    log.write_bytes(way(log.read_bytes(), at))
+    damage = examine(path, 0, commit).damage
+    assert damage is not None
+    assert f"because of its commit {commit}" in damage
+    with pytest.raises(StateError, match="scrapy neardup repair"):
+        Frontier(path, commit=commit)
+
+
+@pytest.mark.parametrize("left", [b"", b"S", None])
+def test_a_file_that_is_empty_or_gone_is_refused_where_pages_count_on_it(
+    tmp_path: Path, left: bytes | None
+) -> None:
+    path = tmp_path / "f"
+    if left is not None:
+        path.write_bytes(left)
+    assert examine(path, 0, commit=7).damage is not None
+    with pytest.raises(StateError, match="scrapy neardup repair"):
+        Frontier(path, commit=7)
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 19])
+def test_a_kill_before_a_commit_is_on_record_elsewhere_costs_nothing(
+    tmp_path: Path, ahead: int
+) -> None:
+    path, commit = left_by_a_kill(tmp_path)
+    frontier = Frontier(path, commit=commit - ahead)
+    assert frontier.n_rows == 20
+    frontier.queue("0", newest_first=True).push(b"more", "")
+    assert frontier.flush() == [commit + 1]
+    frontier.release()
+    assert examine(path, 0, commit + 1) == (21, None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM requests WHERE id = 2",
+        "UPDATE last_commit SET number = 99",
+        "UPDATE last_commit SET n_requests = 'many'",
+        "DELETE FROM last_commit",
+        "INSERT INTO last_commit SELECT * FROM last_commit",
+        "UPDATE queues SET slot = 'elsewhere'",
+        "DELETE FROM queues",
+    ],
+)
+def test_commits_that_somebody_else_made_are_refused(tmp_path: Path, change: str) -> None:
+    frontier, queue = filled(tmp_path / "f", 3, newest_first=True)
+    queue.close()
+    frontier.close()
+    with closing(stored(tmp_path / "f")) as db:
+        db.execute(change)
+    assert examine(tmp_path / "f", key=0).damage is not None
+    with pytest.raises(StateError, match="scrapy neardup repair"):
+        Frontier(tmp_path / "f")
+
+
+def test_an_index_that_does_not_fit_its_table_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    frontier, queue = filled(path, 3, newest_first=True)
+    queue.close()
+    frontier.close()
+    with closing(stored(path)) as db:
+        pages = "SELECT rootpage FROM sqlite_master WHERE name = 'requests_by_queue'"
+        (page,) = db.execute(pages).fetchone()
+    data = bytearray(path.read_bytes())
+    data[page * 4096 - 3] ^= 4  # in the queue of a row, which stands last in the page
+    path.write_bytes(data)
+    assert examine(path).damage is not None
+    with pytest.raises(StateError, match="scrapy neardup repair"):
+        Frontier(path)
 
 
 def test_a_file_whose_making_a_crash_cut_short_is_sound_and_opens(tmp_path: Path) -> None:

@@ -161,6 +161,14 @@ def test_what_an_interrupted_write_left_is_removed_at_the_next_opening(tmp_path:
     assert not (tmp_path / "snapshot-1.tmp").exists()
 
 
+def test_a_store_tells_whether_what_it_recorded_is_on_the_disk(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path)
+    say(store, 1)
+    assert store.sync()
+    store.close()
+    assert not store.sync()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 @pytest.mark.parametrize("name", ["lock", "key.tmp", "journal-0.tmp", "snapshot-1.tmp"])
 def test_a_link_in_the_folder_is_never_followed(tmp_path: Path, name: str) -> None:

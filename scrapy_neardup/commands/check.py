@@ -93,7 +93,7 @@ def inspect(folder: Path, key: int | None) -> Report:
     paths += sorted(row_files(folder))
     files = [_finding(folder, path, wrong.get(path, SOUND)) for path in [*paths, *guests]]
     bad_key = _key(folder, files)
-    n_waiting, bad_frontier = _frontier(folder, files, key)
+    n_waiting, bad_frontier = _frontier(folder, files, key, content.frontier_commit)
     bad_beside = _beside(folder, files, key)
     ledgers, bad_ledgers = _ledgers(folder)
     return Report(
@@ -126,15 +126,21 @@ def _key(folder: Path, files: list[Finding]) -> str | None:
     return None if verdict == SOUND else verdict
 
 
-def _frontier(folder: Path, files: list[Finding], key: int | None) -> tuple[int, Path | None]:
-    """Requests that wait, and the file if it is damaged; adds it to those read."""
+def _frontier(
+    folder: Path, files: list[Finding], key: int | None, commit: int
+) -> tuple[int, Path | None]:
+    """Requests that wait, and the file if it is damaged or missing; adds it to those read.
+
+    commit: the newest of its commits that pages count on.
+    """
     from scrapy_neardup.state.frontier import NAME, examine
 
     path = folder / NAME
-    if not path.exists():
-        return 0, None
-    n_requests, damage = examine(path, key)
-    files.append(_finding(folder, path, damage or SOUND))
+    n_requests, damage = examine(path, key, commit)
+    if path.exists():
+        files.append(_finding(folder, path, damage or SOUND))
+    elif damage is not None:
+        files.append(Finding(NAME, 0, damage))
     return n_requests, None if damage is None else path
 
 

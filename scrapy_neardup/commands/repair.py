@@ -11,6 +11,7 @@ the next crawl of the job reads all of them again. A damaged key cannot be repai
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from scrapy_neardup.commands.check import inspect
@@ -67,6 +68,8 @@ def repair(folder: Path, key: int | None = None) -> dict[str, int]:
         forget_urls(
             folder, key
         )  # first: without the frontier, nobody could tell that this is missing
+        if not os.path.lexists(report.bad_frontier):
+            report.bad_frontier.touch()  # so that there is something to set aside
         asides.append(set_aside(report.bad_frontier, *WRITTEN_BESIDE))
     return {str(aside.relative_to(folder)): aside.stat().st_size for aside in asides}
 

@@ -15,6 +15,7 @@ from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.jobdir import queue_folder
 from scrapy_neardup.crawl.request_tracker import RequestTracker, stored_fields
 from scrapy_neardup.crawl.seen_urls import SeenUrls
+from scrapy_neardup.state import State
 from scrapy_neardup.state.frontier import Frontier, Row, RowQueue
 
 COMMIT_INTERVAL_S = 0.25
@@ -31,6 +32,7 @@ class DiskQueues:
     def __init__(
         self,
         frontier: Frontier,
+        state: State,
         crawler: Crawler,
         requests: RequestTracker,
         urls: SeenUrls | None,
@@ -39,6 +41,7 @@ class DiskQueues:
     ) -> None:
         """urls: whom to ask about requests of an earlier crawl; None where Scrapy's is asked."""
         self.frontier = frontier
+        self._state = state
         self.attempt = attempt
         self._crawler = crawler
         self._requests = requests
@@ -97,11 +100,14 @@ class DiskQueues:
         self._committed(self.frontier.flush())
 
     def close(self) -> None:
-        """Save everything and close the file."""
+        """Save everything and close the file; remove it if it holds nothing."""
         self.flush()
-        self.frontier.close()
+        if self.frontier.close() and self._state.frontier_emptied():
+            self.frontier.remove()
 
     def _committed(self, batches: list[int]) -> None:
+        if batches:  # first: a page that is done tells that what it led to was committed
+            self._state.frontier_committed(batches[-1])
         for batch in batches:
             self._delivery.stored((self.frontier, batch))
 

@@ -20,7 +20,7 @@ from scrapy_neardup.errors import SettingsError, StateError
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.files import write_atomically
-from scrapy_neardup.state.frontier import NAME, Frontier, count_requests
+from scrapy_neardup.state.frontier import NAME, Frontier, count_requests, require_whole
 from scrapy_neardup.state.lock import FolderLock
 
 logger = logging.getLogger(__name__)
@@ -56,12 +56,13 @@ def open_frontier(folder: Path, crawler: Crawler, state: State) -> Frontier | No
     """
     path = folder / NAME
     if not uses_frontier(crawler):
+        require_whole(path, state.key, state.frontier_commit)
         refuse_to_leave(path)
         if state.crashed:
             set_queue_aside(crawler)
             state.under_way = None
         return None
-    frontier = Frontier(path, state.key)
+    frontier = Frontier(path, state.key, state.frontier_commit)
     try:
         if not take_over_queue(frontier, crawler, state.crashed):
             state.under_way = None

@@ -352,7 +352,9 @@ class CrawlSession:
         if frontier is None:
             return None
         asked = self.urls if queues_by_us(crawler) else None
-        return DiskQueues(frontier, crawler, self.requests, asked, self.delivery, self.attempt)
+        return DiskQueues(
+            frontier, self.state, crawler, self.requests, asked, self.delivery, self.attempt
+        )
 
     def _make_fleet_queue(self) -> FleetQueue | None:
         crawler, fleet = self._crawler, self._fleet

@@ -29,6 +29,7 @@ from scrapy_neardup.state import records
 from scrapy_neardup.state.guest import GuestStore
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Fsync, JournalRecord
+from scrapy_neardup.state.recovery import FRONTIER_COMMIT
 from scrapy_neardup.state.secret import new_key
 from scrapy_neardup.state.store import Store
 from scrapy_neardup.stored_arrays import check_arrays, is_frozen, under
@@ -67,6 +68,7 @@ class State:
     id         a number that stays with the state's folder, and that no other state has
     crashed    whether the crawl before this one ended without close()
     n_restored  page rows that were there when it was opened; the others came since
+    frontier_commit  the newest commit of the job's frontier that pages count on, 0 for none
     under_way  what the crawl before this one gave to close(), None where it crashed or gave none
     """
 
@@ -88,6 +90,7 @@ class State:
         self.store = store
         self.id = randbits(63) if store is None else store.id
         self.crashed = store is not None and store.crashed
+        self.frontier_commit = 0 if store is None else store.frontier_commit
         self.n_restored = 0
         self.under_way: Arrays | None = None
         self._ttl_s = ttl_s
@@ -166,6 +169,16 @@ class State:
         layer = self.urls.add(key)
         self._record(records.URL, lambda: records.pack_url(key, self._clock()))
         return layer
+
+    def frontier_committed(self, number: int) -> None:
+        """What waits in a commit of the job's frontier is safe: pages may count on that."""
+        self.frontier_commit = number
+        self._record(records.FRONTIER, lambda: records.pack_commit(number))
+
+    def frontier_emptied(self) -> bool:
+        """Nothing waits in the job's frontier; whether that is on the disk, and it may go."""
+        self.frontier_committed(0)
+        return self.store is not None and self.store.sync()
 
     def decide(
         self, reading: PageReading, learn: bool = True, claimed: int | None = None
@@ -341,6 +354,7 @@ class State:
             **{f"detector.{name}": array for name, array in self.detector.arrays().items()},
             **{f"items.{name}": array for name, array in self.items.arrays().items()},
             "unkept": np.array(list(self._unkept), np.int64),
+            FRONTIER_COMMIT: np.array([self.frontier_commit], np.int64),
         }
 
     def _copies_of(self, arrays: Arrays) -> Arrays:
@@ -396,7 +410,7 @@ class State:
             elif record.kind == records.URLS_FORGOTTEN:
                 keys, times = [], []
                 self.urls.clear()
-            else:
+            elif record.kind != records.FRONTIER:  # the store has read those
                 raise ValueError(f"a record of unknown kind {record.kind}")
         self.urls.add_at(keys, times)
 

@@ -10,6 +10,10 @@ what led to it is still in the file.
 SQLite has checksums for its log only, not for its pages, and unpickling runs what the bytes say. So
 behind each request stands its MAC (mac.py): nothing that changed on the disk, or that somebody
 without the folder's key wrote, leaves the file.
+
+Of a log that is damaged SQLite drops the rest without a word. So each commit leaves its number, how
+many requests there are, and a MAC of that and of the queues; whoever lets pages count on a commit
+keeps the number elsewhere, and gives it when the file is opened again.
 """
 
 from __future__ import annotations
@@ -28,12 +32,20 @@ from typing import NamedTuple
 
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.own_files import NotOurFile, refuse_links
-from scrapy_neardup.sqlite_files import WRITTEN_BESIDE, connect_to_read, require_schema
-from scrapy_neardup.state.mac import MAC_BYTES, REQUEST, is_mac, mac_of
+from scrapy_neardup.sqlite_files import (
+    WRITTEN_BESIDE,
+    connect_to_read,
+    is_count,
+    reads_log,
+    require_schema,
+)
+from scrapy_neardup.state.mac import COMMIT, MAC_BYTES, QUEUE, REQUEST, is_mac, mac_of
 
 logger = logging.getLogger(__name__)
 
-VERSION = 3
+# 4: the last commit has a row of its own.
+VERSION = 4
+WITHOUT_LAST_COMMIT = 3
 NAME = "frontier.sqlite"  # in a job's state folder
 MAX_REQUEST_BYTES = 2**30  # as much as SQLite takes
 CHUNK = 32  # rows of a queue that are read at once; twice as many stay in memory
@@ -44,6 +56,9 @@ SCHEMA = """
 CREATE TABLE queues (id INTEGER PRIMARY KEY, name TEXT NOT NULL, slot TEXT NOT NULL);
 CREATE TABLE requests (id INTEGER PRIMARY KEY, queue INTEGER NOT NULL, request BLOB NOT NULL);
 CREATE INDEX requests_by_queue ON requests (queue);
+"""
+LAST_COMMIT = """
+CREATE TABLE last_commit (number INTEGER NOT NULL, n_requests INTEGER NOT NULL, mac BLOB NOT NULL);
 """
 
 
@@ -74,6 +89,18 @@ class _Batch:
         return bool(self.pushed or self.done)
 
 
+class _Commit(NamedTuple):
+    """What the last commit leaves of itself."""
+
+    number: int
+    n_requests: int  # in the file
+    queues: int  # codes of those in the file, joined by XOR; not in the row
+
+    @property
+    def signed(self) -> bytes:
+        return b"".join(number.to_bytes(8, "little") for number in self)
+
+
 class Frontier:
     """Queues of requests in one file. For one thread; a second one, its own, does the writing.
 
@@ -84,27 +111,31 @@ class Frontier:
     n_rows  that the file held when it was opened
     """
 
-    def __init__(self, path: Path, key: int = 0) -> None:
+    def __init__(self, path: Path, key: int = 0, commit: int = 0) -> None:
         """Open the file, making it where there is none. Raises StateError if that fails.
 
-        key: the folder's secret.
+        key: the folder's secret. commit: as in require_whole().
         """
         self._key = key
         self.path = path
         self.errors = 0
         try:
             refuse_links(path, *WRITTEN_BESIDE)
-            self._db = _open(path)
+            require_whole(path, key, commit)
+            self._db = _open(path, key)
             self._reader = _connect(path)
             self._reader.execute("PRAGMA query_only = 1")
             self._counts = dict(self._reader.execute(_COUNTS).fetchall())
             (last,) = self._reader.execute("SELECT max(id) FROM requests").fetchone()
+            (number,) = self._reader.execute("SELECT number FROM last_commit").fetchone()
+            queues = _codes_of_queues(self._reader, key)
         except (sqlite3.Error, NotOurFile) as error:
             raise _unreadable(path, error) from error
         self.n_rows = sum(self._counts.values())
         self._last_reopened = self._last = self._committed = last or 0
         self._out: set[int] = set()  # rows taken, or done and not yet gone from the file
-        self._batch = _Batch([1])
+        self._kept = _Commit(number, self.n_rows, queues)  # as it is in the file
+        self._batch = _Batch([number + 1])
         self._writing: tuple[_Batch, Future[None]] | None = None
         self._retry_at = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="neardup-frontier")
@@ -241,25 +272,34 @@ class Frontier:
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
-            names = ((id, *name) for id, name in batch.queues.items())
-            db.executemany("INSERT OR IGNORE INTO queues VALUES (?, ?, ?)", names)
+            queues = self._kept.queues
+            for id, name in batch.queues.items():
+                added = db.execute("INSERT OR IGNORE INTO queues VALUES (?, ?, ?)", (id, *name))
+                if added.rowcount:
+                    queues ^= _code_of_queue(self._key, id, *map(str.encode, name))
             db.executemany("INSERT INTO requests VALUES (?, ?, ?)", batch.pushed)
-            db.executemany("DELETE FROM requests WHERE id = ?", ((row,) for row in batch.done))
+            done = ((row,) for row in batch.done)
+            n_gone = db.executemany("DELETE FROM requests WHERE id = ?", done).rowcount
+            n_kept = self._kept.n_requests + len(batch.pushed) - n_gone
+            kept = _Commit(batch.numbers[-1], n_kept, queues)
+            row = _row_of(kept, self._key)
+            db.execute("UPDATE last_commit SET number = ?, n_requests = ?, mac = ?", row)
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
+        self._kept = kept
 
-    def close(self) -> None:
-        """Commit everything; remove the file if it holds nothing. close() again does nothing."""
+    def close(self) -> bool:
+        """Commit everything; whether the file holds nothing and may be removed."""
         self.flush()
-        is_empty = False
-        if not self._batch:
-            is_empty = self._reader.execute("SELECT id FROM requests LIMIT 1").fetchone() is None
         self.release()
-        if is_empty:
-            self.path.unlink(missing_ok=True)
+        return not self._batch and not self._kept.n_requests
+
+    def remove(self) -> None:
+        """Remove the closed file. First its commits must not be counted on any more."""
+        self.path.unlink(missing_ok=True)
 
     def release(self) -> None:
         """Give back thread and file as they are, as the end of the process would."""
@@ -350,20 +390,40 @@ class Examined(NamedTuple):
     damage: str | None  # what is wrong with it
 
 
-def examine(path: Path, key: int | None = None) -> Examined:
+def require_whole(path: Path, key: int, commit: int) -> None:
+    """Raise StateError where a frontier lacks requests: its file is gone, damaged or older.
+
+    commit: the newest one that pages count on, 0 for none. Reads every page of the file.
+    """
+    try:
+        if not path.exists():
+            damage = _behind("it is missing", commit)
+        else:
+            with closing(connect_to_read(path, timeout=60)) as db:
+                damage = _damage(db, path, key, commit)
+    except sqlite3.Error as error:
+        raise _unreadable(path, error) from error
+    if damage is not None:
+        raise StateError(
+            f"{path}, the crawl's queue of requests, is damaged: {damage}: {_remedy(path)}"
+        )
+
+
+def examine(path: Path, key: int | None = None, commit: int = 0) -> Examined:
     """Read every byte of a frontier that nobody has open, and change nothing.
 
-    key: the folder's secret; None where it is not known, and no MAC can be checked. Raises
-    StateError for another version.
+    key: the folder's secret; None where it is not known, and no MAC can be checked. commit: as in
+    require_whole(). Raises StateError for another version.
     """
+    if not path.exists():
+        return Examined(0, _behind(f"{path} is missing", commit))
     n_requests = 0
     try:
         with closing(connect_to_read(path, timeout=60)) as db:
-            if not _has_tables(db, path):
+            if damage := _damage(db, path, key, commit):
+                return Examined(0, f"{path} is damaged: {damage}")
+            if not _version(db, path):
                 return Examined(0, None)
-            (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
-            if found != "ok":
-                return Examined(0, f"{path} is damaged: {' '.join(found.split())}")
             for id, request in db.execute("SELECT id, request FROM requests"):
                 if key is not None and not _is_own(key, id, request):
                     return Examined(n_requests, f"{path} is damaged: request {id} {NOT_OWN}")
@@ -373,6 +433,37 @@ def examine(path: Path, key: int | None = None) -> Examined:
     return Examined(n_requests, None)
 
 
+def _damage(db: sqlite3.Connection, path: Path, key: int | None, commit: int) -> str | None:
+    """What is wrong with a file, other than with single requests; None for a whole one.
+
+    Raises StateError for another version; sqlite3.Error.
+    """
+    version = _version(db, path)
+    if not reads_log(path):
+        commit = 0  # what the log holds is not missing
+    if not version:
+        return _behind("it is empty", commit)
+    (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        return " ".join(found.split())
+    if version == WITHOUT_LAST_COMMIT:
+        return _behind("it ends before its first commit", commit)
+    last = _last_commit(db, key)
+    if last is None:
+        return f"what tells its last commit, and its queues, {NOT_OWN}"
+    if last.number < commit:
+        return _behind(f"it ends with commit {last.number}", commit)
+    (n_found,) = db.execute("SELECT count(*) FROM requests").fetchone()
+    return None if n_found == last.n_requests else f"{n_found} of {last.n_requests} requests"
+
+
+def _behind(what: str, commit: int) -> str | None:
+    """What is lost with all commits of a file up to one, if pages count on it."""
+    if not commit:
+        return None
+    return f"{what}, and pages count as done because of its commit {commit}"
+
+
 def count_requests(path: Path) -> int:
     """How many requests are in a frontier, which another crawl may have open.
 
@@ -380,7 +471,7 @@ def count_requests(path: Path) -> int:
     """
     try:
         with closing(connect_to_read(path, timeout=60)) as db:
-            if not _has_tables(db, path):
+            if not _version(db, path):
                 return 0
             (n_requests,) = db.execute("SELECT count(*) FROM requests").fetchone()
     except sqlite3.Error as error:
@@ -407,6 +498,36 @@ def _is_own(key: int, id: int, request: object) -> bool:
     return is_mac(request[-MAC_BYTES:], key, REQUEST, _place(id), request[:-MAC_BYTES])
 
 
+def _last_commit(db: sqlite3.Connection, key: int | None) -> _Commit | None:
+    """What the last commit left of itself; None unless this frontier wrote it."""
+    found = db.execute("SELECT number, n_requests, mac FROM last_commit").fetchall()
+    if len(found) != 1:
+        return None
+    ((number, n_requests, mac),) = found
+    # Damage may turn a column's bytes into another of SQLite's types.
+    if not (is_count(number) and is_count(n_requests) and isinstance(mac, bytes)):
+        return None
+    if key is None:
+        return _Commit(number, n_requests, 0)
+    last = _Commit(number, n_requests, _codes_of_queues(db, key))
+    return last if is_mac(mac, key, COMMIT, last.signed) else None
+
+
+def _row_of(commit: _Commit, key: int) -> tuple[int, int, bytes]:
+    return commit.number, commit.n_requests, mac_of(key, COMMIT, commit.signed)
+
+
+def _codes_of_queues(db: sqlite3.Connection, key: int) -> int:
+    codes = 0
+    for queue in db.execute(_QUEUES):
+        codes ^= _code_of_queue(key, *queue)
+    return codes
+
+
+def _code_of_queue(key: int, id: int, name: bytes, slot: bytes) -> int:
+    return int.from_bytes(mac_of(key, QUEUE, _place(id), name, b"\0", slot), "little")
+
+
 def _remedy(path: Path) -> str:
     return (
         f"run `scrapy neardup repair {path.parent}`. The next crawl then reads all pages again, "
@@ -414,6 +535,8 @@ def _remedy(path: Path) -> str:
     )
 
 
+# As bytes, whatever damage made of the text.
+_QUEUES = "SELECT id, CAST(name AS BLOB), CAST(slot AS BLOB) FROM queues"
 _COUNTS = "SELECT queue, count(*) FROM requests GROUP BY queue"
 # As bytes, whatever damage made of the column's type.
 _OF = "SELECT id, CAST(request AS BLOB) FROM requests WHERE queue = ? AND"
@@ -426,34 +549,48 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path, key: int) -> sqlite3.Connection:
     """A connection to write with. Raises sqlite3.Error, StateError for another version."""
     db = _connect(path)
     db.execute("PRAGMA journal_mode = WAL")
     # A sync for each commit: what waits for a commit may be on the disk itself right after it.
     db.execute("PRAGMA synchronous = FULL")
-    if not _has_tables(db, path):
-        db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+    if (version := _version(db, path)) < VERSION:
+        _make(db, version, key)
     return db
 
 
-def _has_tables(db: sqlite3.Connection, path: Path) -> bool:
-    """Whether a file was made whole. Raises StateError for another version; sqlite3.Error."""
+def _make(db: sqlite3.Connection, version: int, key: int) -> None:
+    """Make what a file of an earlier version lacks; version: 0 of a new one."""
+    missing = LAST_COMMIT if version else SCHEMA + LAST_COMMIT
+    db.executescript(f"BEGIN; {missing} PRAGMA user_version = {VERSION};")
+    (n_requests,) = db.execute("SELECT count(*) FROM requests").fetchone()
+    first = _Commit(0, n_requests, _codes_of_queues(db, key))
+    db.execute("INSERT INTO last_commit VALUES (?, ?, ?)", _row_of(first, key))
+    db.execute("COMMIT")
+
+
+def _version(db: sqlite3.Connection, path: Path) -> int:
+    """Of a file's format; 0 if it was not made whole.
+
+    Raises StateError for another version; sqlite3.Error.
+    """
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
     except sqlite3.OperationalError as error:
         if error.sqlite_errorname != "SQLITE_READONLY_ROLLBACK":
             raise
         # Only what makes the file a WAL has a rollback journal; whoever may write rolls it back.
-        return False
-    if version not in (0, VERSION):
+        return 0
+    if version not in (0, WITHOUT_LAST_COMMIT, VERSION):
         raise StateError(
             f"{path}: format version {version} found, {VERSION} expected: use the release that "
             f"wrote it"
         )
     if version:
-        require_schema(db, SCHEMA, max_cell_bytes=MAX_REQUEST_BYTES)
-    return bool(version)
+        schema = SCHEMA if version == WITHOUT_LAST_COMMIT else SCHEMA + LAST_COMMIT
+        require_schema(db, schema, max_cell_bytes=MAX_REQUEST_BYTES)
+    return int(version)
 
 
 def _joined(first: _Batch, second: _Batch) -> _Batch:

@@ -14,6 +14,7 @@ MAC_BYTES = 8  # as many as the key's: to guess either takes 2^64 attempts
 # What is signed.
 HEADER, RECORD, REQUEST = b"neardup-header", b"neardup-record", b"neardup-request"
 RULES, SKIPPED, VISIT = b"neardup-rules", b"neardup-skipped", b"neardup-visit"
+COMMIT, QUEUE = b"neardup-commit", b"neardup-queue"
 _MEMBER, _END = b', "mac": "', b'"}'
 
 

@@ -2,6 +2,8 @@
 
 URLS_FORGOTTEN, without a payload: no URL recorded before, here or in a snapshot, counts as seen.
 PAGE_FORGOTTEN: the page of a URL, its payload, is known no longer.
+FRONTIER: the number of a commit of the frontier (u64), on which URLs recorded later may count; 0:
+on none, because nothing waits there. So it is after URLS_FORGOTTEN, too.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.detect.page_table import Page
 
-URL, PAGE, ITEM, URLS_FORGOTTEN, PAGE_FORGOTTEN = 1, 2, 3, 4, 5  # 0 is the journal's own
+URL, PAGE, ITEM, URLS_FORGOTTEN, PAGE_FORGOTTEN, FRONTIER = 1, 2, 3, 4, 5, 6  # 0: the journal's own
 
 MAX_TIME_S = 2**32 - 1  # of a URL record; a clock may say anything
 _URL = struct.Struct("<I")  # time, in seconds since the epoch; then the key
@@ -52,6 +54,16 @@ def unpack_page(payload: bytes) -> KeptPage:
     sketch = np.frombuffer(payload, "<u8", n_words, _PAGE.size)
     url = payload[_PAGE.size + sketch.nbytes :].decode("utf-8", "surrogatepass")
     return KeptPage(Page(fingerprint, sketch, digest, site, url, time), indexed)
+
+
+def pack_commit(number: int) -> bytes:
+    """The payload of a FRONTIER record."""
+    return number.to_bytes(8, "little")
+
+
+def unpack_commit(payload: bytes) -> int:
+    """The number that pack_commit was given."""
+    return int.from_bytes(payload, "little")
 
 
 def pack_item(item: KeptItem) -> bytes:

@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from scrapy_neardup.errors import DamagedFile, DamagedRows, JournalError, StateError
 from scrapy_neardup.own_files import O_NOFOLLOW, aside_name, refuse_links, set_aside
 from scrapy_neardup.state import records
@@ -22,6 +24,9 @@ from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import Journal, JournalContent, JournalRecord, read_journal
 from scrapy_neardup.state.lock import try_lock
 from scrapy_neardup.state.snapshot import Snapshot, open_snapshot
+from scrapy_neardup.stored_arrays import check_arrays
+
+FRONTIER_COMMIT = "frontier_commit"  # in a snapshot
 
 
 class Damage(NamedTuple):
@@ -69,6 +74,23 @@ class FolderContent(NamedTuple):
     def arrays(self) -> dict[str, Any]:
         """The snapshot's arrays; none without one."""
         return self.snapshot.arrays if self.snapshot is not None else {}
+
+    @property
+    def frontier_commit(self) -> int:
+        """The newest commit of the frontier that pages count on; 0 for none.
+
+        Raises SnapshotError where a snapshot makes no sense.
+        """
+        commit = 0
+        if FRONTIER_COMMIT in self.arrays:  # not of an earlier release
+            check_arrays("state", self.arrays, {FRONTIER_COMMIT: (np.int64, (1,))})
+            commit = int(self.arrays[FRONTIER_COMMIT][0])
+        for record in self.records():
+            if record.kind == records.FRONTIER:
+                commit = records.unpack_commit(record.payload)
+            elif record.kind == records.URLS_FORGOTTEN:
+                commit = 0
+        return commit
 
     def records(self) -> Iterator[JournalRecord]:
         """What was recorded since the snapshot, oldest first."""

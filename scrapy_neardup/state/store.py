@@ -68,6 +68,7 @@ class Store:
 
     id       a number that stays with the folder and that no other has
     crashed  whether the crawl before this one ended without close(cleanly=True)
+    frontier_commit  the newest commit of the frontier that pages count on, when it was loaded
     """
 
     is_guest = False
@@ -94,6 +95,7 @@ class Store:
         self.torn_bytes = 0
         self.id = randbits(63)
         self.crashed = False
+        self.frontier_commit = 0
         self._said = False
         self._fsync = fsync
         self._number = 0
@@ -133,6 +135,7 @@ class Store:
                 "used, and nothing in it was changed. Make it readable, or name another folder"
             ) from error
         self.crashed = not found.closed
+        self.frontier_commit = found.frontier_commit
         self.torn_bytes = sum(damage.n_bytes for damage in found.damage)
         self.id = randbits(63) if found.state is None else found.state
         self._number = max(found.journals, default=found.snapshot_number)
@@ -203,6 +206,18 @@ class Store:
         except OSError as error:
             self._drop_journal()
             self._failed(error)
+
+    def sync(self) -> bool:
+        """Wait until all that was recorded is on the disk; whether it is."""
+        if self._journal is None:
+            return False
+        try:
+            self._journal.sync()
+        except OSError as error:
+            self._drop_journal()
+            self._failed(error)
+            return False
+        return True
 
     @property
     def journal_bytes(self) -> int:
