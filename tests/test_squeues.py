@@ -410,6 +410,21 @@ def test_a_stopped_job_whose_frontier_is_cut_off_or_gone_is_refused_until_repair
     refused_until_repaired(mock_site, tmp_path)
 
 
+@pytest.mark.parametrize("at", [-4, 3, 20, 42], ids=["id", "slot", "hash", "slash"])
+@pytest.mark.parametrize("bit", [1, 7])
+def test_a_stopped_job_of_which_a_queues_name_is_damaged_is_refused_until_repaired(
+    mock_site: MockSite, tmp_path: Path, at: int, bit: int
+) -> None:
+    add_branch(mock_site)
+    where = {"JOBDIR": str(tmp_path), "CLOSESPIDER_ITEMCOUNT": 2}
+    crawl(Follower, where, seed=mock_site.url("/start"))
+    frontier = tmp_path / "neardup" / NAME
+    data = bytearray(frontier.read_bytes())
+    data[data.index(b"127.0.0.1-", 4096) + at] ^= 1 << bit
+    frontier.write_bytes(data)
+    refused_until_repaired(mock_site, tmp_path)
+
+
 def refused_until_repaired(site: MockSite, job: Path) -> None:
     """And then no page is lost."""
     where = {"JOBDIR": str(job)}

@@ -312,6 +312,36 @@ def test_commits_that_somebody_else_made_are_refused(tmp_path: Path, change: str
         Frontier(tmp_path / "f")
 
 
+@pytest.mark.parametrize("is_earlier", [False, True])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE queues SET name = '1'",
+        "UPDATE queues SET name = CAST(x'B0' AS TEXT)",
+        "UPDATE queues SET slot = CAST(x'B0' AS TEXT)",
+        "UPDATE queues SET id = id + 1",
+        "UPDATE requests SET queue = queue + 1 WHERE id = 2",
+    ],
+)
+def test_a_queue_that_nobody_could_open_is_damage(
+    tmp_path: Path, change: str, is_earlier: bool
+) -> None:
+    path = tmp_path / "f"
+    frontier, queue = filled(path, 3, newest_first=True)
+    queue.close()
+    frontier.close()
+    with closing(stored(path)) as db:
+        if is_earlier:
+            db.executescript("DROP TABLE last_commit; PRAGMA user_version = 3;")
+        assert examine(path).damage is None
+        db.execute(change)
+    damage = examine(path).damage  # without the key, too
+    assert damage is not None
+    assert "queue" in damage
+    with pytest.raises(StateError, match="scrapy neardup repair"):
+        Frontier(path)
+
+
 def test_an_index_that_does_not_fit_its_table_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "f"
     frontier, queue = filled(path, 3, newest_first=True)

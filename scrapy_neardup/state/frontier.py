@@ -142,7 +142,7 @@ class Frontier:
 
     def queue(self, name: str, newest_first: bool) -> RowQueue:
         """The queue of a name, with what it held; only one at a time may be open."""
-        id = int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
+        id = _id_of_queue(name.encode())
         return RowQueue(self, name, id, self._counts.pop(id, 0), newest_first)
 
     def names(self) -> list[QueueName]:
@@ -446,6 +446,8 @@ def _damage(db: sqlite3.Connection, path: Path, key: int | None, commit: int) ->
     (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
         return " ".join(found.split())
+    if (damage := _damaged_queue(db)) is not None:
+        return damage
     if version == WITHOUT_LAST_COMMIT:
         return _behind("it ends before its first commit", commit)
     last = _last_commit(db, key)
@@ -455,6 +457,23 @@ def _damage(db: sqlite3.Connection, path: Path, key: int | None, commit: int) ->
         return _behind(f"it ends with commit {last.number}", commit)
     (n_found,) = db.execute("SELECT count(*) FROM requests").fetchone()
     return None if n_found == last.n_requests else f"{n_found} of {last.n_requests} requests"
+
+
+def _damaged_queue(db: sqlite3.Connection) -> str | None:
+    """Which queue could not be opened by its name, so that nobody would ask for its requests."""
+    for id, name, slot in db.execute(_QUEUES):
+        try:
+            slot.decode()
+        except UnicodeDecodeError:
+            return f"the slot of queue {id} has changed"
+        if id != _id_of_queue(name):
+            return f"the name of queue {id} has changed"
+    missing = db.execute("SELECT queue FROM requests EXCEPT SELECT id FROM queues").fetchone()
+    return None if missing is None else f"requests wait in queue {missing[0]}, which it lacks"
+
+
+def _id_of_queue(name: bytes) -> int:
+    return int.from_bytes(blake2b(name, digest_size=8).digest()) >> 1
 
 
 def _behind(what: str, commit: int) -> str | None:
