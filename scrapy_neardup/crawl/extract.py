@@ -14,7 +14,7 @@ from scrapy.http import HtmlResponse, JsonResponse, Response, TextResponse, XmlR
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.page_data import attribute_lines, page_data, squeezed
-from scrapy_neardup.detect.content import PageContent
+from scrapy_neardup.detect.content import DOCUMENT, PageContent
 from scrapy_neardup.errors import OverBudget
 from scrapy_neardup.kernels.numpy_twin.markup import BLOCKS, INVISIBLE
 
@@ -139,7 +139,7 @@ def _document(response: TextResponse) -> str:
     something: what a line belongs to, which column a cell is in."""
     kinds = (HtmlResponse, XmlResponse)
     is_layout = isinstance(response, kinds) or JSON_GUARD.match(response.text)
-    return f"document {squeezed(response.text) if is_layout else response.text.strip()}"
+    return f"{DOCUMENT} {squeezed(response.text) if is_layout else response.text.strip()}"
 
 
 def visible_text(response: Response) -> str | None:

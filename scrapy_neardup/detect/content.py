@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+DOCUMENT = "document"  # path of the one data line of a page that is data as a whole
+
 
 def no_lines() -> list[str]:
     """Nothing said by attributes."""

@@ -20,6 +20,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from scrapy_neardup.detect.content import DOCUMENT
 from scrapy_neardup.detect.odd_sketch import ROW_WORDS
 from scrapy_neardup.kernels.numpy_twin import BoolArray, F64Array, I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.facts import FACT_WORDS, ONE_SIDED, TABLE_WORDS
@@ -30,6 +31,7 @@ TITLE = -(FACT_WORDS - TABLE_WORDS)  # the word of facts, and of a row, that is 
 LONGEST_PATH = 200  # characters of a data line's path; what a longer one begins with is not known
 MARKUP = ("meta.", "itemprop.")  # what paths begin with that are names as they are
 EVERY_NAME = 2**64 - 1
+WHOLE = np.uint64(EVERY_NAME - 1)  # names of a document that is data as a whole
 NO_ATTRIBUTES = 1 << 63  # attribute_bits of none
 LOWER_HALF, HALF = 2**32 - 1, np.uint64(32)
 
@@ -76,18 +78,25 @@ def data_row(lines: list[str], details: list[str], key: int) -> U64Array:
 
     A keyed digest, and their names as bits, both 0 where there are none. A name is what a path
     begins with: a variable, a kind of script, a meta tag. Bits that two pages share are a name
-    that they share, or seem to. Then a keyed hash of the details, of 32 bits: attribute_bits()
-    are added to it where attributes count.
+    that they share, or seem to. Those of a document are WHOLE. Then a keyed hash of the details, of
+    32 bits: attribute_bits() are added to it where attributes count.
     """
     row = np.zeros(DATA_WORDS, dtype=np.uint64)
     if details:
         row[-1] = _hash("\n".join(details), key, b"neardup-details") & LOWER_HALF
     if lines:
         row[0] = _hash("\n".join(lines), key, b"neardup-data")
-        for name in {name_of(line) for line in lines}:
-            bits = 1 << _hash(name, key, b"neardup-name") % 64 if name else EVERY_NAME
-            row[1] |= np.uint64(bits)
+        row[1] = _name_bits({name_of(line) for line in lines}, key)
     return row
+
+
+def _name_bits(names: set[str], key: int) -> np.uint64:
+    if names == {DOCUMENT}:
+        return WHOLE
+    bits = 0
+    for name in names:
+        bits |= 1 << _hash(name, key, b"neardup-name") % 64 if name else EVERY_NAME
+    return np.uint64(bits)
 
 
 def attribute_bits(lines: list[str], key: int) -> int:
@@ -105,9 +114,9 @@ def attributes_count(row: U64Array) -> bool:
 def say_the_same(row: U64Array, rows: U64Array, n_differing: F64Array) -> BoolArray:
     """Which pages have the data of a page, or data of other names only; shape (n,).
 
-    Data of other names are those of another version of a site's software. Where the texts are all
-    but equal, templates included, they are a difference too; and so are details, of which the
-    attributes are compared where they count for both pages.
+    Data of other names are those of another version of a site's software; of a document they are
+    all that it says. Where the texts are all but equal, templates included, they are a difference
+    too; and so are details, of which the attributes are compared where they count for both pages.
     row: shape (DATA_WORDS,), as data_row() makes it; rows: (n, DATA_WORDS). n_differing: shingles
     that one of the two pages has and the other has not, shape (n,).
     """
@@ -116,7 +125,7 @@ def say_the_same(row: U64Array, rows: U64Array, n_differing: F64Array) -> BoolAr
     change = rows[:, 2] ^ details
     both_count = (rows[:, 2] >> HALF != 0) & (details >> HALF != 0)
     same_markup = ~other_markup(row, rows) & ((change >> HALF == 0) | ~both_count)
-    apart = (rows[:, 1] & names) == 0
+    apart = ((rows[:, 1] & names) == 0) & (rows[:, 1] != WHOLE) & (names != WHOLE)
     said: BoolArray = same_markup | (((rows[:, 0] == digest) | apart) & ~nearly_equal)
     return said
 

@@ -152,6 +152,46 @@ class MisnamedSpider(DocumentSpider):
     name = "documents-called-html"
 
 
+# How the text of a readers' page is written for programs.
+REWRITTEN = {
+    "application/json": '{{"body": "{text}", "court": "{word}"}}',
+    "application/xml": "<notice><body>{text}</body><court>{word}</court></notice>",
+    "text/csv": "body,court\n{text},{word}\n",
+    "text/yaml": "body: {text}\ncourt: {word}\n",
+    "text/x-python": "BODY = '{text}'\nwhile a <b:\n    c()\n{indent}d()\n",
+}
+
+
+def rewritten(site: OrdinarySite, root: str) -> None:
+    """Texts, each on a page for readers and then in two documents of every type."""
+    paths = []
+    for kind, form in REWRITTEN.items():
+        for reader in ("page", "fragment", "plain"):
+            text, path = prose(f"{kind} {reader}", 400), f"{root}/{reader}/{kind}"
+            body = template("Notice", f"<p>{text}</p>") if reader == "page" else f"<p>{text}</p>"
+            if reader == "plain":
+                site.add(path, text, content_type="text/plain")
+            else:
+                site.add(path, body)
+            for n, word in enumerate(WORDS[:2]):
+                document = form.format(text=text, word=word, indent="    " * n)
+                site.add(f"{path}/{word}", document, content_type=kind)
+            paths += [path, *(f"{path}/{word}" for word in WORDS[:2])]
+    site.index(f"{root}/", paths)
+
+
+@case(rewritten)
+class RewrittenSpider(DocumentSpider):
+    """Reads each page before the documents that have its text."""
+
+    name = "documents-with-the-text-of-a-page"
+    custom_settings: ClassVar = {"CONCURRENT_REQUESTS": 1}
+
+    def parse(self, response: Any):
+        for n, link in enumerate(response.css("a.entry")):
+            yield response.follow(link, self.parse_page, priority=-n)
+
+
 UNREADABLE = {
     "koi8-r": ("открыт", "закрыт", "платно"),
     "windows-1256": ("مفتوح", "مختوم", "مقبول"),
