@@ -91,7 +91,7 @@ class ItemData(NamedTuple):
     values  64-bit digest of all that has to be equal, and where it stands
     fields  a hash of each top-level field, long text included; to name what differs
     text    the long strings of the field with the longest text, a line each; "" where none has any
-    holds_page  whether one of its values is the whole page, as it came
+    holds_page  whether one of its values is the whole page, as it came, or leads a pipeline there
     """
 
     values: int
@@ -112,6 +112,7 @@ class Visit:
     began      when the crawl began, in seconds since the epoch
     since      when the page was asked for
     until      now
+    media      names of fields whose URLs a media pipeline downloads: the page's own is the page
     is_held    whether a value of an item that was read is the whole page
     """
 
@@ -121,6 +122,7 @@ class Visit:
     began: float
     since: float
     until: float
+    media: AbstractSet[str] = frozenset()
     is_held: bool = False
     _named: dict[date, bool] = field(
         default_factory=dict, init=False
@@ -133,6 +135,7 @@ class Visit:
         rules: UrlKeyRules,
         began: float,
         since: float,
+        media: AbstractSet[str] = frozenset(),
         names_items: bool = False,
     ) -> Visit:
         """The visit that ended in a response. names_items: whether its URL says whose they are."""
@@ -141,7 +144,7 @@ class Visit:
         urls = {response.url, *response.meta.get("redirect_urls", ())}
         if response.request is not None:
             urls.add(response.request.url)
-        return cls(frozenset(urls), rules, response, began, since, since)
+        return cls(frozenset(urls), rules, response, began, since, since, media)
 
     @cached_property
     def urls(self) -> frozenset[bytes]:
@@ -386,7 +389,7 @@ class _Reader:
         if self._n_chars > MAX_CHARS:
             raise _too_large()
         if visit is not None and value in visit.addresses:
-            return SAME_URL
+            return self._same_url()
         if ADDRESS.fullmatch(value):
             return self._url(value)
         if len(value) > LONG_CHARS and not value.startswith("data:"):
@@ -416,7 +419,13 @@ class _Reader:
         same = self._visit is not None and key in self._visit.urls
         if not same and TRACKING.search(self._name):
             key = url_key(url, replace(self._rules, drop_tracking=False))
-        return (SAME_URL if same else b"K" + key) + (fragment and b"#" + fragment)
+        return (self._same_url() if same else b"K" + key) + (fragment and b"#" + fragment)
+
+    def _same_url(self) -> bytes:
+        """What stands for the page's own URL, by which a pipeline may store the page."""
+        if self._visit is not None and self._name in self._visit.media:
+            self._visit.is_held = self.holds_page = True
+        return SAME_URL
 
 
 def _has_more(number: float) -> bool:

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
+from scrapy.settings import BaseSettings
+
 # Neither items nor wrapped in any: they need no adapter to tell.
 PLAIN = frozenset({str, bytes, int, float, bool, type(None), list, tuple, set, frozenset})
+# How settings end that say where media pipelines find URLs, and what they say by default.
+URLS_FIELDS = "FILES_URLS_FIELD", "IMAGES_URLS_FIELD"
+DEFAULT_FIELDS = "file_urls", "image_urls"
+
+
+def media_fields(settings: BaseSettings) -> frozenset[str]:
+    """Names of fields whose URLs a media pipeline may download, one of the project's included."""
+    named = (settings[name] for name in settings if name.endswith(URLS_FIELDS))
+    return frozenset({*DEFAULT_FIELDS, *filter(None, named)})
 
 
 def fields_of(item: Any) -> MutableMapping[str, Any]:

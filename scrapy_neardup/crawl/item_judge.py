@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import blake2b
@@ -61,6 +62,7 @@ class ItemJudge:
     def __init__(
         self,
         settings: NearDupSettings,
+        media: AbstractSet[str],
         state: State,
         fleet: FleetWorker | None,
         attempt: FailOpen,
@@ -72,6 +74,7 @@ class ItemJudge:
         self._count = count
         self._rules = make_rules(settings)
         self._ignored = frozenset(settings.ignore_fields)
+        self._media = media  # see Visit
         self._within = settings.confirm_distance or 0
         self._min_words = settings.min_words
         self._key = state.key.to_bytes(8, "little")
@@ -180,7 +183,7 @@ class ItemJudge:
             is_few = page.judged is not None and page.judged.words < self._min_words
             names_items = bool(page.gives_several) or (is_few and is_no_document(page.response))
             times = self._began, page.asked_at
-            page.visit = Visit.of(page.response, self._rules, *times, names_items)
+            page.visit = Visit.of(page.response, self._rules, *times, self._media, names_items)
         page.visit.until = time.time()
         try:
             visit, ignored = page.visit, self._ignored

@@ -27,6 +27,7 @@ from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.errbacks import Errbacks
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.feeds import Feeds
+from scrapy_neardup.crawl.item_fields import media_fields
 from scrapy_neardup.crawl.item_judge import ItemJudge
 from scrapy_neardup.crawl.jobdir import shares_requests, state_folder
 from scrapy_neardup.crawl.judge import PageJudge
@@ -399,7 +400,8 @@ class CrawlSession:
         return messages
 
     def _make_item_judge(self) -> ItemJudge:
-        items = ItemJudge(self.settings, self.state, self._fleet, self.attempt, self.count)
+        media = media_fields(self._crawler.settings)
+        items = ItemJudge(self.settings, media, self.state, self._fleet, self.attempt, self.count)
         self._resources.on_close(items.thread.shutdown)
         return items
 

@@ -4,7 +4,7 @@ import zlib
 from io import BytesIO
 from typing import ClassVar
 
-from mock_site import PNG, Reply
+from mock_site import PNG, Reply, prose
 
 from .cases import IndexSpider, case
 from .site import OrdinarySite, blurb, product, template
@@ -29,6 +29,47 @@ class GalleryFilesSpider(IndexSpider):
     def parse_page(self, response):
         sources = response.css("figure img::attr(src)").getall()
         yield {"page": response.url, "file_urls": [response.urljoin(src) for src in sources]}
+
+
+def notices(site: OrdinarySite, root: str) -> None:
+    """Long notices in pairs that differ in the court that they name, on a line of its own."""
+    site.add_all(
+        root,
+        {
+            f"{n}.html": template(
+                f"Notice {n // 2}",
+                f"{prose_of(n // 2, 5)}<p>Court of {('Leeds', 'York')[n % 2]}</p>"
+                f"{prose_of(n // 2 + 100, 5)}",
+            )
+            for n in range(20)
+        },
+    )
+
+
+def prose_of(n: int, n_paragraphs: int) -> str:
+    return "".join(f"<p>{prose(f'{n} {at}', 60)}</p>" for at in range(n_paragraphs))
+
+
+class ArchiveSpider(IndexSpider):
+    """Has each page that it reads stored as a file, and says nothing else of it."""
+
+    field = "file_urls"
+    custom_settings: ClassVar = {"ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1}}
+
+    def parse_page(self, response):
+        yield {self.field: [response.url]}
+
+
+@case(notices)
+class PageArchiveSpider(ArchiveSpider):
+    name = "archive-of-pages"
+
+
+@case(notices)
+class NamedArchiveSpider(ArchiveSpider):
+    name = "archive-of-pages-by-a-named-field"
+    field = "sources"
+    custom_settings: ClassVar = ArchiveSpider.custom_settings | {"FILES_URLS_FIELD": "sources"}
 
 
 def pictures(site: OrdinarySite, root: str) -> None:
