@@ -16,7 +16,7 @@ import scrapy
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy import Request, Selector
-from scrapy.http import HtmlResponse
+from scrapy.http import HtmlResponse, TextResponse
 
 from scrapy_neardup.crawl.extract import text_and_markup_of_html
 from scrapy_neardup.crawl.item_data import (
@@ -84,6 +84,8 @@ def test_nested_values_are_data(make: Any) -> None:
         ("-5", "5"),
         ("€ 500", "$ 500"),
         ("★★", "★★★"),
+        ("    total += 1\n", "        total += 1\n"),
+        ("\ta:\n\t\tb\n", "a:\n\t\tb\n"),
         (5, 7),
         (5, "5"),
         (True, 1),
@@ -102,10 +104,25 @@ def test_short_values_have_to_be_equal(one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("a b\n ", "a b"), ("é", "e\u0301"), (5, 5.0), ({1, 2, 3}, {3, 2, 1}), ([1, 2], (1, 2))],
+    [
+        ("a b\n ", "a b"),
+        ("\n  a b \n ", "a b"),
+        ("é", "e\u0301"),
+        (5, 5.0),
+        ({1, 2, 3}, {3, 2, 1}),
+        ([1, 2], (1, 2)),
+    ],
 )
 def test_values_that_say_the_same_are_equal(one: Any, other: Any) -> None:
     assert data({"value": one}).values == data({"value": other}).values
+
+
+def test_indentation_below_an_empty_line_counts_where_no_markup_lays_it_out() -> None:
+    request = Request("http://a.example/book.ipynb")
+    response = TextResponse(request.url, body=b"[]", encoding="utf-8", request=request)
+    at = Visit.of(response, DEFAULT_RULES, NOW - DAY, NOW - 60)
+    one, other = (data({"source": [f"\n{' ' * n}total += 1\n"]}, at) for n in (4, 8))
+    assert one.values != other.values
 
 
 @pytest.mark.parametrize(
@@ -149,6 +166,11 @@ def test_long_text_is_left_for_comparison() -> None:
     assert one.values == other.values
     assert one.text == text
     assert one.fields["text"] != other.fields["text"]
+
+
+def test_indentation_of_the_first_line_of_a_long_text_counts() -> None:
+    one, other = (data({"code": " " * n + "a line\n" * 200}) for n in (2, 4))
+    assert one.fields != other.fields
 
 
 def test_of_two_long_texts_only_the_longer_one_is_compared_as_text() -> None:

@@ -21,7 +21,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from scrapy.http import HtmlResponse, Response, TextResponse
+from scrapy.http import HtmlResponse, Response, TextResponse, XmlResponse
 
 from scrapy_neardup.crawl.extract import text_and_markup_of_html
 from scrapy_neardup.crawl.item_fields import fields_of, is_item
@@ -146,6 +146,11 @@ class Visit:
             urls.add(response.request.url)
         return cls(frozenset(urls), rules, response, began, since, since, media)
 
+    @property
+    def is_markup(self) -> bool:
+        """Whether the page is laid out by spaces and lines that say nothing."""
+        return isinstance(self.page, (HtmlResponse, XmlResponse))
+
     @cached_property
     def urls(self) -> frozenset[bytes]:
         """The keys of the addresses."""
@@ -258,7 +263,7 @@ class _Field(NamedTuple):
     @property
     def whole(self) -> bytes:
         """All of the field, its long texts included."""
-        return _joined([self.values, *(_raw(text.strip()) for text in self.texts)])
+        return _joined([self.values, *(_raw(without_layout(text)) for text in self.texts)])
 
 
 def _kind_of(item: Any) -> bytes:
@@ -397,7 +402,8 @@ class _Reader:
         moment = _moment(value)
         if moment and self._is_of_visit(moment) and not self._is_said(_clock(moment)):
             return SAME_TIME
-        return b"U" + _text(value)
+        is_laid_out = visit is None or visit.is_markup
+        return b"U" + _text(without_layout(value) if is_laid_out else value)
 
     def _page(self, value: str | bytes) -> bytes:
         """What stands for a value that is the whole page; empty for any other."""
@@ -495,15 +501,24 @@ def _clock(moment: datetime) -> str:
 
 
 def _text(value: str) -> bytes:
-    """A short text, Unicode form apart; a longer one as it is.
-
-    Spaces and lines within it count: they are the columns of a record, the seats of a row, the
-    verses of a poem. Around it they do where no line ends in it: else they are markup's layout.
-    """
+    """A short text, Unicode form apart; a longer one as it is."""
     if len(value) > LONG_CHARS:  # normalize() is quadratic in runs of combining marks
         return _raw(value)
-    laid_out = value.strip() or value if "\n" in value else value
-    return _raw(unicodedata.normalize("NFC", laid_out))
+    return _raw(unicodedata.normalize("NFC", value))
+
+
+def without_layout(value: str) -> str:
+    """A text without the spaces and lines around it that are markup's layout.
+
+    Within it they count: they are the columns of a record, the seats of a row, the verses of a
+    poem. Around it they do where no line ends in it, and so does the indentation of its first line
+    where no line ends before that: a line of source code.
+    """
+    if "\n" not in value:
+        return value
+    text = value.lstrip()
+    is_below = "\n" in value[: len(value) - len(text)]
+    return (text if is_below else value).rstrip() or value
 
 
 def _raw(value: str) -> bytes:

@@ -17,7 +17,14 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.extract import is_whole, shown_by
 from scrapy_neardup.crawl.fail_open import FailOpen
-from scrapy_neardup.crawl.item_data import ItemData, Visit, fields_apart, is_long, item_data
+from scrapy_neardup.crawl.item_data import (
+    ItemData,
+    Visit,
+    fields_apart,
+    is_long,
+    item_data,
+    without_layout,
+)
 from scrapy_neardup.crawl.items import CrawledPage, OfferedItem
 from scrapy_neardup.crawl.long_bodies import SHORT_BYTES
 from scrapy_neardup.detect.item_table import KeptItem, says_the_same
@@ -199,7 +206,7 @@ class ItemJudge:
         """The item with what tells its long text; a text of few words only has a digest."""
         if not text:
             return item
-        encoded = text.strip().encode("utf-8", "surrogatepass")
+        encoded = without_layout(text).encode("utf-8", "surrogatepass")
         digest = blake2b(encoded, digest_size=8, key=self._key, person=b"neardup-item").digest()
         item = item._replace(text=int.from_bytes(digest, "little"))
         reading = self._state.detector.read("", text)

@@ -86,6 +86,21 @@ class UnnamedJsonSpider(DocumentSpider):
     name = "json-as-plain-text"
 
 
+def notebook(word: str, n: int) -> str:
+    """A notebook that differs from another in the indentation of a line."""
+    body = "        total += 1\n" if n % 2 else "    total += 1\n"
+    lines = [f"# {prose(f'notebook {n // 2}')}\n", "for row in rows:\n", "    check(row)\n", body]
+    return json.dumps({"cells": [{"cell_type": "code", "source": lines}], "nbformat": 4})
+
+
+@case(documents("application/json", notebook))
+class NotebookSpider(IndexSpider):
+    name = "json-notebooks"
+
+    def parse_page(self, response: Any):
+        yield {"cells": response.json()["cells"]}
+
+
 def lines_of(kind: str, mark: str = "") -> str:
     return "\n".join(f"{mark}{prose(f'{kind} {n}', 6)}" for n in range(40))
 
