@@ -187,6 +187,8 @@ def test_of_two_long_texts_only_the_longer_one_is_compared_as_text() -> None:
         ("does", "doesn’t"),
         ("有货", "没有货"),
         ("5", "-5"),
+        ("a net income of 500.", "a net income of (500)."),
+        ("$1,200", "($1,200)"),
         ("within three days", "within seven days"),
         ("innerhalb von drei Tagen", "innerhalb von fünf Tagen"),
         ("应当在 三日内 缴纳", "应当在 五日内 缴纳"),

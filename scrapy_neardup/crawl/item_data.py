@@ -79,6 +79,7 @@ TRACKING = re.compile(r"affiliat|referr|partner|deep_?link|track|campaign|utm", 
 JOINT = re.compile(r"[@/\\_=&+#~$%^*<>|()\[\]{}\"]|\w[.:]+\w")
 MAX_WORD = 30  # letters; a longer one is a code
 EDGES = ".,;:!?'\"()[]{}<>|…–—"
+BRACKETED = re.compile(r"\([^\w\s()]*+\d[\d.,]*+[^\w\s()]*+\)")
 
 # What stands for a value that echoes the visit. No encoded value begins with these bytes. Behind
 # that of a page stands what of it is compared only where an item holds it.
@@ -451,10 +452,10 @@ def facts_of(text: str) -> list[str]:
 
     Prices, dates, identifiers, `C++`, `-5`, `★★★`: texts that differ in one of them are not copies.
     Nor are those of which one says "not", or whose numbers in words, codes (`aB`), addresses, paths
-    and capitals differ.
+    and capitals differ, or numbers in brackets: a loss of 500 is written as (500).
     """
     words = (word.strip(EDGES) for word in text.split())
-    facts = [word for word in words if word and _is_fact(word)]
+    facts = [word for word in words if word and _is_fact(word)] + BRACKETED.findall(text)
     if text.isascii():
         return facts
     return facts + UNSPACED_NEGATION.findall(text) + UNSPACED_NUMBER.findall(text)

@@ -44,6 +44,25 @@ class VariantSizeSpider(IndexSpider):
         yield {"product": response.css("h1::text").get(), "size": response.css("i::text").get()}
 
 
+def accounts(site: OrdinarySite, root: str) -> None:
+    """Reports in pairs: one of a profit, one of as large a loss, as accounts write it."""
+
+    def body(n: int) -> str:
+        above, below = (f"<p>{prose(f'{at} {n // 2}', 400)}</p>" for at in ("above", "below"))
+        row = f"<tr><td>Net income</td><td>{'(500)' if n % 2 else '500'}</td></tr>"
+        return template(f"Report {n // 2}", f"{above}<table>{row}</table>{below}")
+
+    site.add_all(root, {f"{n}": body(n) for n in range(20)})
+
+
+@case(accounts)
+class AccountTextSpider(IndexSpider):
+    name = "losses-in-brackets"
+
+    def parse_page(self, response):
+        yield {"text": "\n".join(response.css("body ::text").getall())}
+
+
 def dockets(site: OrdinarySite, root: str) -> None:
     def body(n: int) -> str:
         return template("Court notice", f"<p>Docket No. 26-{4400 + 13 * n}</p>{blurb(300)}")
