@@ -87,6 +87,7 @@ DETAILS = {
         "<a href='https://videos.example/watch?v={letter}Qw4'>Watch</a>",
         "//main/a/@href",
     ),
+    "shop-link": ("<a href='//{letter}.example/x'>Visit the shop</a>", "//main/a/@href"),
     "player": (
         "<iframe src='https://videos.example/embed?v={letter}Qw4'></iframe>",
         "//iframe/@src",

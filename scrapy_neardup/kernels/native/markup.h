@@ -282,10 +282,11 @@ static Kind kind_of_piece(const Names *names, Piece piece) {
     return slot_of(names, lower, n)->kind;
 }
 
-/* Whether a link leads to anything but a page of the site: it has a scheme, or its path ends as the
- * name of a file does that is no page. */
+/* Whether a link leads to anything but a page of the site: it has a scheme or begins with a host,
+ * or its path ends as the name of a file does that is no page. */
 static int leads_away(Piece link, const Names *pages) {
     const uint8_t *end = link.start, *dot = NULL;
+    if (link.end - end >= 2 && end[0] == '/' && end[1] == '/') return 1;
     for (; end < link.end && *end != '?' && *end != '#'; end++) {
         if (*end == ':') return 1;
         if (*end == '/') dot = NULL;

@@ -255,11 +255,12 @@ def _counts(element: str, name: str, value: str) -> bool:
 
 
 def _leads_away(link: str) -> bool:
-    """Whether a link has a scheme, or its path ends as the name of a file that is no page does."""
+    """Whether a link has a scheme or a host, or ends as the name of a file that is no page does."""
     path = re.split("[?#]", link, maxsplit=1)[0]
     kind = path.rpartition("/")[2].rpartition(".")
     n_bytes = len(kind[2].encode("utf-8", "surrogateescape"))
-    return ":" in path or (bool(kind[1]) and 2 <= n_bytes <= 5 and kind[2].lower() not in PAGES)
+    is_elsewhere = ":" in path or path.startswith("//")
+    return is_elsewhere or (bool(kind[1]) and 2 <= n_bytes <= 5 and kind[2].lower() not in PAGES)
 
 
 def _tags(page: bytes) -> Iterator[re.Match[bytes]]:
