@@ -131,6 +131,9 @@ ECHOES = [
     ("serverTime", int(time.time() * 1000)),
     ("at", now(minutes=5)),
     ("dateModified", "2026-05-12"),
+    ("modified", "2026-05-12T10:30:00+02:00"),
+    ("modified_time", "Tue, 12 May 2026 08:30:00 GMT"),
+    ("updated_time", 1778574600),
 ]
 
 
@@ -148,6 +151,8 @@ SAID = [
     ("published", now(days=1)),
     ("startsAt", now(minutes=-30)),
     ("startDate", "2026-05-12"),
+    ("genetically_modified", "yes"),
+    ("modified", "12 parts of the engine"),
 ]
 
 

@@ -77,20 +77,24 @@ VOLATILE = re.compile(
     r".*token|__viewstate|__eventvalidation|(?:session|request|trace|span|visitor|build)[-_]?id|sid|etag",
     re.IGNORECASE,
 )
-# What says only when a page was last made.
+# What says only when a page was last made; only if the value is a date or time: whether a plant is
+# genetically modified is no date.
 MADE = re.compile(r".*(?:date_?modified|modified_?(?:time|date)?|updated_time)", re.IGNORECASE)
 DRAWN = re.compile(r"(?!0x[0-9a-fA-F]{40}\Z)[\w+/=.:-]{16,}")  # not where a coin has its contract
 CLOCK = re.compile(
     r"\d{10}|\d{13}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
 )
 MAX_CLOCK = 64  # characters, more than any of these has
+DATED = re.compile(
+    rf"{CLOCK.pattern}|\d{{4}}-\d\d-\d\d|"
+    r"(?:[A-Z][a-z]{2}, )?\d\d? [A-Z][a-z]{2} \d{4} \d\d:\d\d(?::\d\d)? (?:[A-Z]{1,3}|[+-]\d{4})"
+)
 # A page may be that old in a cache, and clocks may differ that much.
 AN_HOUR_S, A_MINUTE_S = 3600.0, 60.0
 
 # What is made anew for each visit even if it is short.
 SECRET = re.compile(r".*(?:nonce|csrf|xsrf)(?:[-_]?(?:token|middlewaretoken))?", re.IGNORECASE)
 SHORT_DRAWN = re.compile(r"[\w+/=.:-]{8,}")
-ANYTHING = re.compile(".*+", re.DOTALL)
 UNSHOWN = frozenset({"style", "link", "meta", "base", "head"})
 # Attributes by which elements find each other: often drawn, and they say nothing.
 NAMING = frozenset(
@@ -377,7 +381,7 @@ def lasting_classes(names: str) -> str:
 def names_of_the_visit(key: str) -> re.Pattern[str] | None:
     """How a value of this name looks that is made anew for each visit; None for other names."""
     if MADE.fullmatch(key):
-        return ANYTHING
+        return DATED
     if SECRET.fullmatch(key):
         return SHORT_DRAWN
     return DRAWN if VOLATILE.fullmatch(key) else None

@@ -82,6 +82,10 @@ DETAILS = {
         '<script>window.__APOLLO_STATE__={{"P:1":{{"stock":{n}}}}};</script>',
         "//script/text()",
     ),
+    "grown-food": (
+        '<script type=application/json>{{"genetically_modified": "{letter}"}}</script>',
+        "//script/text()",
+    ),
     "data-island": ("<xml><stock>{n}</stock></xml>", "//stock/text()"),
     "video-link": (
         "<a href='https://videos.example/watch?v={letter}Qw4'>Watch</a>",
