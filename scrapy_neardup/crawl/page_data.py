@@ -23,6 +23,7 @@ from lxml import etree
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.crawl.literals import literals
 from scrapy_neardup.errors import OverBudget
+from scrapy_neardup.urls.key import HEXADECIMAL, TURN, TURNS
 
 # Where JSON may begin in a script, by its first two characters: an attempt to decode what is code
 # takes longer. Later arguments of a function are not searched: of those, a page could make the same
@@ -80,7 +81,14 @@ VOLATILE = re.compile(
 # What says only when a page was last made; only if the value is a date or time: whether a plant is
 # genetically modified is no date.
 MADE = re.compile(r".*(?:date_?modified|modified_?(?:time|date)?|updated_time)", re.IGNORECASE)
-DRAWN = re.compile(r"(?!0x[0-9a-fA-F]{40}\Z)[\w+/=.:-]{16,}")  # not where a coin has its contract
+# Drawn are letters and digits that take turns as in no words, or are hexadecimal: what urls/key.py
+# calls a token. But not where a coin has its contract, which has one of these forms.
+_TURN = rf"(?>[\w+/=.:-]*?(?:{TURN.pattern}))"
+_CONTRACT = r"0x[0-9a-fA-F]{40}|T[1-9A-HJ-NP-Za-km-z]{33}|[1-9A-HJ-NP-Za-km-z]{43,44}"
+DRAWN = re.compile(
+    rf"(?!(?:{_CONTRACT})\Z)(?:(?=(?:{_TURN}){{{TURNS}}})[\w+/=.:-]{{16,}}|"
+    rf"(?=[0-9a-fA-F]{{16}})(?i:{HEXADECIMAL.pattern}))"
+)
 CLOCK = re.compile(
     r"\d{10}|\d{13}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
 )
@@ -94,7 +102,7 @@ AN_HOUR_S, A_MINUTE_S = 3600.0, 60.0
 
 # What is made anew for each visit even if it is short.
 SECRET = re.compile(r".*(?:nonce|csrf|xsrf)(?:[-_]?(?:token|middlewaretoken))?", re.IGNORECASE)
-SHORT_DRAWN = re.compile(r"[\w+/=.:-]{8,}")
+SHORT_DRAWN = re.compile(rf"(?={_TURN})[\w+/=.:-]{{8,}}")
 UNSHOWN = frozenset({"style", "link", "meta", "base", "head"})
 # Attributes by which elements find each other: often drawn, and they say nothing.
 NAMING = frozenset(
@@ -351,8 +359,8 @@ def lasting_text(key: str, value: Any) -> str | None:
     """A value as it stands in a line; None if it was made anew for the visit, by name and looks."""
     text = squeezed(value) if isinstance(value, str) else json.dumps(value)
     if len(text) <= MAX_TOKEN and len(key) <= MAX_KEY:
-        drawn = names_of_the_visit(key)
-        if drawn and drawn.fullmatch(text):
+        is_made_anew = names_of_the_visit(key)
+        if is_made_anew and is_made_anew(text):
             return None
     return text
 
@@ -378,13 +386,13 @@ def lasting_classes(names: str) -> str:
 
 
 @lru_cache(maxsize=4096)  # a list has one name for all its values
-def names_of_the_visit(key: str) -> re.Pattern[str] | None:
-    """How a value of this name looks that is made anew for each visit; None for other names."""
+def names_of_the_visit(key: str) -> Callable[[str], object] | None:
+    """What tells a value of this name that is made anew for each visit; None for other names."""
     if MADE.fullmatch(key):
-        return DATED
+        return DATED.fullmatch
     if SECRET.fullmatch(key):
-        return SHORT_DRAWN
-    return DRAWN if VOLATILE.fullmatch(key) else None
+        return SHORT_DRAWN.fullmatch
+    return DRAWN.fullmatch if VOLATILE.fullmatch(key) else None
 
 
 def _bare(url: str) -> str:

@@ -86,6 +86,11 @@ DETAILS = {
         '<script type=application/json>{{"genetically_modified": "{letter}"}}</script>',
         "//script/text()",
     ),
+    "talk": (
+        '<script>var talk = {{"session_id": "keynote-in-hall-{letter}"}}</script>',
+        "//script/text()",
+    ),
+    "seats": ("<b data-session-id='keynote-in-hall-{letter}'>Book a seat</b>", "//b/@*"),
     "data-island": ("<xml><stock>{n}</stock></xml>", "//stock/text()"),
     "video-link": (
         "<a href='https://videos.example/watch?v={letter}Qw4'>Watch</a>",
