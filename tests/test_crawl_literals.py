@@ -12,9 +12,24 @@ from scrapy_neardup.crawl import literals
 from scrapy_neardup.crawl.literals import DRAWN, LONGEST_RUN
 
 
-@given(st.text("abfg019-_ .é", max_size=LONGEST_RUN))
+@given(st.text("abfgAG019-_ .é", max_size=LONGEST_RUN))
 def test_ids_are_found_as_the_pattern_says(text: str) -> None:
     assert literals._undrawn(text) == DRAWN.sub("*", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("summer-sale-in-berlin-2026", "summer-sale-in-berlin-2026"),
+        ("2026-05-12_10-30_hall-north", "2026-05-12_10-30_hall-north"),
+        ("1790001234567890123456", "1790001234567890123456"),
+        ("q7Rk0ujsswThIGTUYm2K8F", "*"),
+        ("x-550e8400-e29b-41d4-a716-446655440000", "*"),
+        ("keynote-in-the-hall-5e42718136", "keynote-in-the-hall-*"),
+    ],
+)
+def test_words_and_dates_in_a_row_are_no_id(text: str, left: str) -> None:
+    assert list(literals.literals(f"go('{text}')")) == [("", left)]
 
 
 def test_a_long_run_is_an_id_if_it_has_a_digit() -> None:

@@ -10,6 +10,8 @@ import re
 from base64 import b64decode
 from collections.abc import Iterator
 
+from scrapy_neardup.urls.key import TURN, TURNS
+
 AT_ONCE = 1 << 17  # characters that one call reads, holding Python's lock
 
 # No alternative is given up once it has begun: each character is read once, whatever the script is.
@@ -21,8 +23,13 @@ TOKEN = re.compile(
     rf"({_STRING}|-?\d[\w.]*+|(?:true|false)\b)|{_NAME}",
     re.DOTALL,
 )
-# What has letters and digits in a row that long was made by a program: an id of this visit.
-DRAWN = re.compile(r"(?=[a-f]*+\d)(?=\d*+[a-f])[0-9a-f]{10,}|\b(?=[\w-]*\d)[\w-]{22,}\b")
+# What has letters and digits in a row that long was made by a program: an id of this visit. So was
+# what has them take turns as in no words: `summer-sale-2026` may be what a page is about.
+_TURN = rf"(?>[\w-]*?(?:{TURN.pattern}))"
+DRAWN = re.compile(
+    r"(?=[a-f]*+\d)(?=\d*+[a-f])[0-9a-f]{10,}|"
+    rf"\b(?=[\w-]*\d)(?=(?:{_TURN}){{{TURNS}}})[\w-]{{22,}}\b"
+)
 # DRAWN is tried at each character, and looks ahead from there: quadratic in the length of a run.
 SHORTEST_RUN = 10  # characters
 RUN = re.compile(rf"[\w-]{{{SHORTEST_RUN},}}+")

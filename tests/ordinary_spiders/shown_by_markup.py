@@ -86,6 +86,7 @@ DETAILS = {
         '<script type=application/json>{{"genetically_modified": "{letter}"}}</script>',
         "//script/text()",
     ),
+    "sale": ("<script>go('sale-in-spring-of-2026-{letter}')</script>", "//script/text()"),
     "talk": (
         '<script>var talk = {{"session_id": "keynote-in-hall-{letter}"}}</script>',
         "//script/text()",
