@@ -97,6 +97,7 @@ DETAILS = {
         "<a href='https://videos.example/watch?v={letter}Qw4'>Watch</a>",
         "//main/a/@href",
     ),
+    "fares": ("<table summary='Fares of zone {n}'><tr><td>Day</table>", "//@summary"),
     "shop-link": ("<a href='//{letter}.example/x'>Visit the shop</a>", "//main/a/@href"),
     "player": (
         "<iframe src='https://videos.example/embed?v={letter}Qw4'></iframe>",

@@ -19,9 +19,10 @@ BLOCKS = (
 # What tells pages apart that read alike: all attributes but SILENT ones, which name, link, size or
 # script elements; of LOOKS those of the small elements SPANS, and any style with one of SHOWING; of
 # LINKS those to no page and that to the symbol which `use` shows. And each of MARKS, elements that
-# change what is read in them, may be open or may be chosen, and empty CELLS. Of a script count
-# `data-*`: what it is to show.
-UNSHOWN = ("base", "head", "html", "link", "meta", "style")
+# change what is read in them, may be open or may be chosen, and empty CELLS. Of OF_DATA count
+# `data-*`: what a script is to show, what a page is about.
+UNSHOWN = ("base", "head", "link", "meta", "style")
+OF_DATA = ("html", "script")
 ROOTS = ("html", "head", "body")
 SPANS = (*("b", "dd", "dt", "em", "i", "li", "p", "rect", "small", "span", "strong", "tr", "use"),)
 CELLS = ("td", "th")
@@ -41,7 +42,7 @@ SILENT = (
     *("for", "form", "frameborder", "headers", "hreflang", "id", "integrity"),
     *("itemid", "itemprop", "itemscope", "list", "loading", "maxlength", "media"),
     *("method", "name", "nonce", "onload", "property", "rel", "role", "rows"),
-    *("scope", "size", "sizes", "stroke", "stroke-width", "summary", "tabindex", "target"),
+    *("scope", "size", "sizes", "stroke", "stroke-width", "tabindex", "target"),
     *("type", "valign", "viewbox", "xmlns", "xml:space"),
 )
 # How names may end of what is made anew for each visit, or is code that may name the page.
@@ -246,7 +247,7 @@ def _text(piece: bytes) -> str:
 
 def _counts(element: str, name: str, value: str) -> bool:
     """Whether an attribute says something beside the text."""
-    if element == "script" and not name.startswith("data-"):
+    if element in OF_DATA and not name.startswith("data-"):
         return False
     if name in LOOKS:
         is_small = element in SPANS or element in MARKS or element in CELLS
