@@ -21,6 +21,7 @@ from test_offline_dedup import warc_record
 from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.dedup.columns import Columns, Fields, value_at
 from scrapy_neardup.offline.dedup.formats import columns_of, csv_rows, format_of, records
+from scrapy_neardup.offline.dedup.formats.json_array import ROOM
 from scrapy_neardup.offline.dedup.formats.rows import distinct
 from scrapy_neardup.offline.dedup.inputs import find_inputs
 from scrapy_neardup.offline.dedup.reading import text_of
@@ -58,10 +59,12 @@ def in_members(content: bytes, packing: str) -> bytes:
     return pack(content[:middle]) + pack(content[middle:]) if packing else content
 
 
-def rewritten(path: Path, choose: Callable[[int], bool]) -> tuple[bytes, list[Page | Damage]]:
+def rewritten(
+    path: Path, choose: Callable[[int], bool], limits: Limits = LIMITS
+) -> tuple[bytes, list[Page | Damage]]:
     """A file as it is written with the chosen records, unpacked, and all of its records."""
     (source,) = find_inputs([path])
-    form = format_of(source, columns_of(source, Fields(has_url=False), LIMITS), LIMITS)
+    form = format_of(source, columns_of(source, Fields(has_url=False), limits), limits)
     written, n_records, is_first = b"", 0, True
     found: list[Page | Damage] = []
     for chunk in form.chunks():
@@ -268,6 +271,83 @@ def test_a_crawl_that_was_appended_is_read_on(tmp_path: Path, opening: str) -> N
     assert [page.error for page in found if isinstance(page, Damage)] == [
         "a second array begins here, as where a crawl was appended to a file"
     ] * 3
+
+
+def feed(letter: str, n_records: int, padding: int, style: str) -> tuple[list[str], str, str]:
+    """Records, what separates them, and the array of them as Scrapy writes it."""
+    rows = [
+        {"text": f"{letter}{i}é" + "x" * padding, "sizes": [{"sku": i}, {"of": "["}]}
+        for i in range(n_records)
+    ]
+    raws = [
+        json.dumps(r, indent=2 if style == "pretty" else None, ensure_ascii=False) for r in rows
+    ]
+    end = "" if style == "line" else "\n"
+    return raws, f",{end}", f"[{end}" + f",{end}".join(raws) + f"{end}]"
+
+
+paddings = st.sampled_from([0, 9, 30_000, 70_000, MIB])
+
+
+@settings(many, max_examples=150)
+@given(
+    data=st.data(),
+    style=st.sampled_from(["feed", "pretty", "line"]),
+    n_first=st.integers(1, 4),
+    n_second=st.integers(1, 4),
+    first_padding=paddings,
+    second_padding=paddings,
+)
+def test_a_crawl_that_was_appended_to_one_that_was_killed_is_read_whole(
+    tmp_path: Path,
+    data: st.DataObject,
+    style: str,
+    n_first: int,
+    n_second: int,
+    first_padding: int,
+    second_padding: int,
+) -> None:
+    raws, between, first = feed("a", n_first, first_padding, style)
+    more, _, second = feed("b", n_second, second_padding, style)
+    places = st.integers(0, len(first)) | st.integers(max(0, len(first) - 80), len(first))
+    cut = data.draw(places | st.integers(1, 80))
+    opening = first.index("{")
+    ends = [opening + len(between.join(raws[: i + 1])) for i in range(n_first)]
+    n_whole = sum(end <= cut for end in ends)
+    is_torn = n_whole < n_first and ends[n_whole] - len(raws[n_whole]) < cut
+    path = file_of(tmp_path, "json", "", (first[:cut] + second).encode())
+    written, found = rewritten(path, lambda i: True, Limits())
+    kept = [json.loads(raw) for raw in raws[:n_whole] + more]
+    assert json.loads(written) == kept
+    assert sum(isinstance(page, Damage) for page in found) == is_torn + (cut > 0)
+    assert all(page.error for page in found if isinstance(page, Damage))
+
+
+@pytest.mark.parametrize("n_characters", [9, ROOM + 9, MIB + 9, 3 * MIB])
+@pytest.mark.parametrize("end", ["", "\n", ",", ",\n"])
+def test_the_last_record_of_an_array_without_an_end_is_kept(
+    tmp_path: Path, n_characters: int, end: str
+) -> None:
+    text = "x" * n_characters
+    content = "[\n" + ",\n".join(json.dumps({"text": t}) for t in ("first", text)) + end
+    path = file_of(tmp_path, "json", "", content.encode())
+    written, found = rewritten(path, lambda i: True, Limits())
+    assert [row["text"] for row in json.loads(written)] == ["first", text]
+    assert "the array has no end" in str(found[-1])
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize("n_objects", [2, 5_000])
+@pytest.mark.parametrize("end", [',\n{"text": "last"}\n]', "\n]"])
+def test_a_list_among_the_elements_of_an_array_is_no_second_array(
+    tmp_path: Path, n_objects: int, end: str
+) -> None:
+    inner = json.dumps([{"text": f"{i} inside"} for i in range(n_objects)])
+    content = f'[\n{{"text": "first"}},\n{inner}{end}'
+    _, found = rewritten(file_of(tmp_path, "json", "", content.encode()), lambda i: True)
+    assert isinstance(found[1], Damage)
+    assert found[1].error == "a JSON list, not an object"
+    assert len(found) == 2 + end.count("last")
 
 
 @pytest.mark.parametrize("last", range(-4, 1))

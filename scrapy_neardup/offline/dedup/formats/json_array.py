@@ -19,16 +19,18 @@ from scrapy_neardup.offline.dedup.formats.jsonl import (
 )
 from scrapy_neardup.offline.dedup.formats.stream import Cutter, blocks, rest_lost
 from scrapy_neardup.offline.dedup.packing import Unpacked, packed
-from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame, Page
+from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Chunk, Damage, Frame, Page
 
-SPACE = " \t\r\n"
+NO_SPACE = re.compile(r"[^ \t\r\n]")
 BEFORE = re.compile(r"[ \t\r\n]*,?[ \t\r\n]*")
+BEGUN_AGAIN = re.compile(r"\[[ \t\r\n]*")
 SECOND_ARRAY = re.compile(r"\][ \t\r\n\ufeff]*\[")
-FIRST_NAME = re.compile(r'\{[ \t\r\n]*("[^"\\]{1,100}")')
-# An object behind a comma: on a line of its own, with its indentation; anywhere, with the space
-# before it and its first name.
-ON_A_LINE = re.compile(r",[ \t\r]*\n([ \t]*)(?=\{)|\n([ \t]*),[ \t]*(?=\{)")
-WITHIN_LINES = re.compile(r',([ \t\r\n]*)(?=\{[ \t\r\n]*("[^"\\]{1,100}")?)|\n,[ \t]*(?=\{)')
+OBJECTS = re.compile(r"\[[ \t\r\n]*\{")
+FIRST_NAME = re.compile(r'\{[ \t\r\n]*("[^"\\]{1,100}")[ \t\r\n]*:')
+# An object behind a comma, or behind what begins a second array: on a line of its own, with its
+# indentation; anywhere, with the space before it and its first name.
+ON_A_LINE = re.compile(r"[,\[][ \t\r]*\n([ \t]*)(?=\{)|\n([ \t]*),[ \t]*(?=\{)")
+WITHIN_LINES = re.compile(r'[,\[]([ \t\r\n]*)(?=\{[ \t\r\n]*("[^"\\]{1,100}")?)|\n,[ \t]*(?=\{)')
 TAIL = 2**10  # characters that are looked at again with the next block: a match may begin in them
 ROOM = 2**16  # characters that are there before an element is tried, so that few are tried twice
 
@@ -153,6 +155,8 @@ class Elements:
         self._ended = False
         self._indent: str | None = None  # of the first element; None within a line
         self._name = ""  # the first one in the first element, as it is written; "" if there is none
+        self._is_killed = False  # whether an array was found to end without an end
+        self._is_again = False  # whether the next element is the first one of a second array
         self.closing = ""
         self.why = ""
 
@@ -172,31 +176,33 @@ class Elements:
             if not self._more() and not found:
                 raise NotAnArray("not a JSON array")
         self._at = found.end()
-        opening = found[0]
+        self._take_style(found[0], self._before()[1])
+        return found[0]
+
+    def _take_style(self, opening: str, begin: int) -> None:
+        """Note how an array opens, and its first element, which begins at a place."""
         _, line_end, indent = opening.rpartition("\n")
         self._indent = indent if line_end else None
-        _, begin = self._before()
         name = FIRST_NAME.match(self._text, begin)
         self._name = name[1] if name else ""
-        return opening
 
     def __iter__(self) -> Iterator[tuple[str, str | None]]:
         is_first = True
         while True:
-            begin, end = self._before()
-            before = self._text[begin:end]
-            if self._text[end : end + 1] == "]" and self._is_last(end):
+            before, end = self._before()
+            if self._text[end : end + 1] == "]" and self._next(end + 1) == "":
                 end = self._at + len(before)
                 self.closing = before.replace(",", "") + self._text[end:]
                 return
             if end == len(self._text):
                 raise NotAnArray("the array has no end")
-            if again := SECOND_ARRAY.match(self._text, end):
-                yield self._joined(again.end() - 1), None
+            may_stand = is_first or "," in before
+            if (again := self._second_array(before, may_stand)) is not None:
+                yield self._joined(again), None
                 continue
-            size = self._element_size(end)
+            size = self._element_size(self._at + len(before), self._limit)
             end = self._at + len(before)
-            if size and (is_first or "," in before):
+            if size and may_stand:
                 self._at = end + size
                 yield before, self._text[end : self._at]
             else:
@@ -204,30 +210,65 @@ class Elements:
                 yield self._skipped(end), None
             is_first = False
 
-    def _before(self) -> tuple[int, int]:
-        """The place of what stands before the next element, which is read in far enough."""
+    def _before(self) -> tuple[str, int]:
+        """What stands before the next element, and where that begins, which is read in far enough.
+
+        What begins a second array is the comma of one array.
+        """
         while len(self._text) - self._at < ROOM and not self._ended:
             self._more()
-        found = BEFORE.match(self._text, self._at)
+        found = (BEGUN_AGAIN if self._is_again else BEFORE).match(self._text, self._at)
         assert found is not None
-        return self._at, found.end()
+        if not self._is_again:
+            return found[0], found.end()
+        self._is_again = False
+        self._take_style(found[0], found.end())
+        return found[0].replace("[", ","), found.end()
 
-    def _element_size(self, at: int) -> int:
+    def _second_array(self, before: str, may_stand: bool) -> int | None:
+        """Where the `[` is of a second array that begins behind what stands before it, if one does.
+
+        One that began where a crawl was killed is behind a comma, or where one should be. A list
+        stands there, too, if an element may, and if more of the array follows.
+        """
+        at = self._at + len(before)
+        if again := SECOND_ARRAY.match(self._text, at):
+            return again.end() - 1
+        if not OBJECTS.match(self._text, at):
+            return None
+        # Tried until one is found: lists in lists in lists would be tried to their end each.
+        if may_stand and not self._is_killed and self._is_list(at):
+            return None
+        self._is_killed = True
+        return self._at + len(before)
+
+    def _is_list(self, at: int) -> bool:
+        """Whether a whole list is at a place, and more of the array follows."""
+        ahead = at - self._at
+        size = self._element_size(at, CHUNK_BYTES)
+        return size > 0 and self._next(self._at + ahead + size) in (",", "]")
+
+    def _element_size(self, at: int, limit: int) -> int:
         """Characters of the element; more is read until it ends or is too long. 0: damage."""
-        ahead, tried = at - self._at, 0
+        ahead = at - self._at
         while True:
+            size = 0
             try:
                 _, end = scan(self._text, self._at + ahead)
             except (ValueError, RecursionError) as error:
                 self.why = f"not JSON: {error}"
             else:
+                size = end - self._at - ahead
                 # A number at the end of what was read may go on.
                 if end < len(self._text) or self._ended:
-                    return int(end - self._at - ahead)
+                    return size
             tried = len(self._text) - self._at
-            while not self._ended and len(self._text) - self._at < min(2 * tried, self._limit):
+            while not self._ended and len(self._text) - self._at < min(2 * tried, limit):
                 self._more()
+            if size and self._ended and len(self._text) - self._at == tried:
+                return size
             if len(self._text) - self._at <= tried:
+                self.why = f"{size:,} characters without an end" if size else self.why
                 return 0
 
     def _skipped(self, at: int) -> str:
@@ -251,7 +292,8 @@ class Elements:
 
         No string holds a line end or a bare quote. An object on a line of its own is an element
         if it is indented as the first one is, and one within a line if its first name is the
-        first one's: others may be in a list within the damaged element.
+        first one's: others may be in a list within the damaged element. Where the first one was
+        torn before its name ended, any object that begins a list begins a second array.
         """
         if self._indent is not None:
             for found in ON_A_LINE.finditer(self._text, at):
@@ -262,19 +304,20 @@ class Elements:
             space, name = found.groups()
             if space is None or space.endswith("\n") or (name and name == self._name):
                 return found.start()
+            if name and not self._name and found[0][0] == "[":
+                return found.start()
         return None
 
     def _joined(self, at: int) -> str:
-        """What ends one array before the `[` at a place, which becomes the comma of one array."""
+        """What stands before the `[` at a place, which begins a second array."""
         passed = self._text[self._at : at]
-        self._text = f"{self._text[:at]},{self._text[at + 1 :]}"
-        self._at = at
+        self._at, self._is_again = at, True
         self.why = "a second array begins here, as where a crawl was appended to a file"
         return passed
 
-    def _is_last(self, at: int) -> bool:
-        """Whether nothing but white space follows the `]` at a place, which is read to there."""
-        ahead = at + 1 - self._at
-        while not self._text[self._at + ahead :].strip(SPACE) and self._more():
+    def _next(self, at: int) -> str:
+        """The character at a place, or behind the white space there; "" at the end of the file."""
+        ahead = at - self._at
+        while not (found := NO_SPACE.search(self._text, self._at + ahead)) and self._more():
             pass
-        return not self._text[self._at + ahead :].strip(SPACE)
+        return found[0] if found else ""
