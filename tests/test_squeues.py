@@ -95,6 +95,27 @@ def test_a_job_that_was_stopped_goes_on_with_what_waits(
     assert len(leaves) == len(set(leaves)) == 4 * 12
 
 
+@pytest.mark.parametrize("settings", [{}, ONE_QUEUE])
+def test_a_job_whose_start_brings_nothing_goes_on_with_what_waits(
+    mock_site: MockSite, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    """No start request opens the queues again."""
+
+    class WideOnce(Wide):
+        async def start(self) -> Any:
+            if not list(tmp_path.glob("neardup/snapshot-*")):
+                async for request in super().start():
+                    yield request
+
+    add_wide(mock_site)
+    settings = settings | {"JOBDIR": str(tmp_path)}
+    stopped = settings | {"CLOSESPIDER_ITEMCOUNT": 6}
+    urls = crawl(WideOnce, stopped, root=mock_site.url("")).urls
+    assert len(urls) < 52
+    urls += crawl(WideOnce, settings, root=mock_site.url("")).urls
+    assert len(urls) == len(set(urls)) == 52
+
+
 def test_a_queue_that_an_older_job_left_is_taken_over(mock_site: MockSite, tmp_path: Path) -> None:
     add_wide(mock_site)
     first = wide(mock_site, tmp_path, SCRAPYS | {"CLOSESPIDER_ITEMCOUNT": 9})

@@ -219,7 +219,7 @@ def write_active(frontier: Frontier, crawler: Crawler) -> None:
     for name, slot in frontier.names():
         folder, _, last = name.rpartition("/")
         found.add(bool(folder))  # not slot: that of a request without a host is ""
-        by_slot[slot].add(int(last.removesuffix("s")))
+        by_slot[slot if by_slots else ""].add(int(last.removesuffix("s")))
     if len(found) > 1:
         raise SettingsError(
             f"the requests in {frontier.path} were queued under another SCHEDULER_PRIORITY_QUEUE: "
