@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
+from scrapy.extensions.spiderstate import SpiderState
 from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
@@ -48,10 +49,19 @@ class NearDuplicateSpiderMiddleware:
         """
         try:
             self.session.open()
-        except NearDupError as refusal:
+        except Exception as refusal:
+            self.leave_spider_state()
+            if not isinstance(refusal, NearDupError):
+                raise
             # Scrapy prints it three times: without the calls that led to it, it can be found.
             raise refusal.with_traceback(None) from refusal.__cause__
         return self.started(start)
+
+    def leave_spider_state(self) -> None:
+        """Keep Scrapy from emptying the job's spider.state, which it has not read yet."""
+        extension = self.crawler.get_extension(SpiderState)
+        if extension is not None:
+            extension.jobdir = None
 
     async def started(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """What process_start passes on."""

@@ -13,9 +13,11 @@ from scrapy import Request
 from scrapy.http import Response
 
 from scrapy_neardup.crawl.request_tracker import TRACE
+from scrapy_neardup.errors import NearDupError
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
+from scrapy_neardup.state.lock import FolderLock
 from tests.crawls import Outcome, PagesSpider, crawl, crawl_requests
 from tests.mock_site import MockSite, page, prose
 
@@ -326,3 +328,31 @@ def test_a_crawl_that_could_not_start_leaves_the_queue_as_it_was(
     assert not (tmp_path / "requests.queue.crashed").exists()
     assert len(set(first.urls) | set(second.urls)) == 5
     assert mock_site.gets("/hub") == 1
+
+
+class Counting(Follower):
+    """Counts its pages in the state that Scrapy keeps for a job."""
+
+    state: dict[str, int]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        self.state["pages"] = self.state.get("pages", 0) + 1
+        yield from super().parse(response)
+
+
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_a_crawl_that_is_refused_leaves_the_spider_s_state_as_it_was(
+    mock_site: MockSite, tmp_path: Path, is_locked: bool
+) -> None:
+    add_branch(mock_site)
+    where, seed = {"JOBDIR": str(tmp_path)}, mock_site.url("/start")
+    first = crawl(Counting, where | {"CLOSESPIDER_ITEMCOUNT": 2}, seed=seed)
+    written = (tmp_path / "spider.state").read_bytes()
+    lock = FolderLock(tmp_path / "neardup") if is_locked else None
+    with pytest.raises(NearDupError):
+        crawl(Counting, where | ({} if is_locked else {"NEARDUP_SCOPE": "all"}), seed=seed)
+    assert (tmp_path / "spider.state").read_bytes() == written
+    if lock is not None:
+        lock.close()
+    second = crawl(Counting, where, seed=seed)
+    assert len(set(first.urls) | set(second.urls)) == 5
