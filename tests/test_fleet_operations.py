@@ -90,6 +90,7 @@ def test_what_was_exported_is_imported_elsewhere(
     worker.close()
     server.command("SET", "another", "key")
     assert main(["fleet", "export", server.url, "--file", str(file)]) == 0
+    assert "1 workers live, or did four seconds ago" in capsys.readouterr().err
     assert main(["fleet", "export", server.url, "--file", str(file)]) == 2  # is there already
     with running_server() as other:
         assert main(["fleet", "import", other.url, "--file", str(file)]) == 0

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 def act(operator: Operator, options: argparse.Namespace) -> int:
     """The exit code."""
     if options.action == "export":
-        return tell(options, "exported", operator.save(options.file), "keys")
+        return exported(options, operator)
     if options.action == "import":
         return tell(options, "imported", operator.load(options.file), "keys")
     if options.action == "forget":
@@ -67,6 +67,18 @@ def act(operator: Operator, options: argparse.Namespace) -> int:
     if options.action == "rotate-key":
         return tell(options, "forgotten", operator.rotate_key(), "keys of the server")
     return show(operator.status(), options)
+
+
+def exported(options: argparse.Namespace, operator: Operator) -> int:
+    """How many keys a file has; with a warning if workers may have changed some meanwhile."""
+    n_keys, n_workers = operator.save(options.file), operator.status().workers
+    if n_workers:
+        complain(
+            f"{n_workers} workers live, or did four seconds ago: what they changed meanwhile may "
+            f"be missing in part, and a crawl from {options.file} may not come to an end. Stop "
+            f"them, wait four seconds, and export to another file"
+        )
+    return tell(options, "exported", n_keys, "keys")
 
 
 def forgotten(options: argparse.Namespace, n_pages: int) -> int:
