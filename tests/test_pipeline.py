@@ -5,6 +5,7 @@ import dataclasses
 import json
 import time
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -150,7 +151,12 @@ def test_whole_pages_that_say_other_things_in_equal_words_are_all_kept(
 def test_pages_whose_data_echo_the_visit_are_copies(mock_site: MockSite) -> None:
     for n in range(3):
         url = mock_site.url(f"/echo/{n}")
-        state = {"url": url, "csrfToken": f"{n}" * 32, "renderedAt": int(time.time()) - n, "id": 7}
+        state = {
+            "url": url,
+            "csrfToken": sha256(b"%d" % n).hexdigest(),
+            "renderedAt": int(time.time()) - n,
+            "id": 7,
+        }
         script = f"<script>var state = {json.dumps(state)};</script>"
         mock_site.add(f"/echo/{n}", f"<p>{BLURB}{script}")
     outcome = pages(mock_site, PagesSpider, *(f"/echo/{n}" for n in range(3)))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from scrapy.core.scraper import Scraper
@@ -27,10 +26,9 @@ def make_on_demand(crawler: Crawler) -> None:
     little its callback yields. Starting them and collecting them as garbage takes a third of the
     CPU time of a crawl of short pages, which is more than all that the plugin takes. No setting
     tells Scrapy otherwise, so the method of its scraper is wrapped. Outputs are handled as before:
-    in their order, as many at once, while the callback goes on, and before another callback begins,
-    for pipelines may read what this one has left in an attribute of the spider. Left alone are a
-    scraper whose method is not Scrapy's own, or that lacks what this relies on, and one without
-    asyncio, which starts no tasks.
+    in their order, as many at once, while the callback goes on. Left alone are a scraper whose
+    method is not Scrapy's own, or that lacks what this relies on, and one without asyncio, which
+    starts no tasks.
     """
     scraper: Any = getattr(engine_of(crawler), "scraper", None)
     handle: Any = getattr(scraper, "handle_spider_output_async", None)
@@ -41,37 +39,25 @@ def make_on_demand(crawler: Crawler) -> None:
 
 
 def _handling(scraper: Any, handle: Handle) -> Handle:
-    turn = Turn()
-
     async def handle_spider_output_async(
         result: Outputs, request: Request, response: Response | Failure
     ) -> None:
         if not isinstance(result, AsyncIterator):  # our spider middleware is switched off
             return await handle(result, request, response)
-
-        async def begin(output: Any) -> None:
-            turn.n_waiting -= 1
-            await scraper._process_spidermw_output_async(output, response)
-
         outputs = aiter_errback(result, scraper.handle_spider_error, request, response)
-        await in_tasks(begin, outputs, scraper.concurrent_items, turn)
+        await in_tasks(
+            lambda output: scraper._process_spidermw_output_async(output, response),
+            outputs,
+            scraper.concurrent_items,
+        )
 
     return handle_spider_output_async
 
 
-@dataclass(slots=True)
-class Turn:
-    """Lets no callback begin while outputs of another one wait to be handled."""
-
-    n_waiting: int = 0  # outputs whose task has not begun
-
-
 async def in_tasks(
-    begin: Callable[[Any], Coroutine[Any, Any, None]], outputs: Outputs, n_at_once: int, turn: Turn
+    handle: Callable[[Any], Awaitable[None]], outputs: Outputs, n_at_once: int
 ) -> None:
     """Handle each output in a task of its own, at most so many at once; ends when all have.
-
-    begin: notes that an output's turn has come, and handles it.
 
     What a task raises is not raised here, as in Scrapy: asyncio reports it.
     """
@@ -81,12 +67,9 @@ async def in_tasks(
         tasks.discard(task)
         free.release()
 
-    while turn.n_waiting:  # each for one step of the loop
-        await asyncio.sleep(0)
     async for output in outputs:
         await free.acquire()
-        turn.n_waiting += 1
-        task = asyncio.ensure_future(begin(output))
+        task = asyncio.ensure_future(handle(output))
         tasks.add(task)
         task.add_done_callback(done)
     if tasks:
