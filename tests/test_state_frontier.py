@@ -18,6 +18,9 @@ from scrapy_neardup.errors import StateError
 from scrapy_neardup.state.frontier import CHUNK, Frontier, RowQueue, count_requests, examine
 from scrapy_neardup.state.mac import REQUEST, mac_of
 
+# What makes a file one of the version that keeps no last commit.
+AN_EARLIER_VERSION = "DROP TABLE last_commit; PRAGMA user_version = 3;"
+
 
 def numbered(number: int) -> bytes:
     return b"request %d" % number
@@ -29,6 +32,14 @@ def filled(path: Path, n_requests: int, newest_first: bool) -> tuple[Frontier, R
     for number in range(n_requests):
         queue.push(numbered(number), "")
     return frontier, queue
+
+
+def closed_with_three(folder: Path) -> Path:
+    """The file of a frontier in which three requests wait."""
+    frontier, queue = filled(folder / "f", 3, newest_first=True)
+    queue.close()
+    frontier.close()
+    return frontier.path
 
 
 def popped(queue: RowQueue) -> list[bytes]:
@@ -212,12 +223,9 @@ def test_a_request_that_changed_does_not_leave_the_file(tmp_path: Path, changed:
 def test_a_file_of_an_earlier_version_opens_and_tells_its_commits_from_then_on(
     tmp_path: Path,
 ) -> None:
-    path = tmp_path / "f"
-    frontier, queue = filled(path, 3, newest_first=True)
-    queue.close()
-    frontier.close()
+    path = closed_with_three(tmp_path)
     with closing(stored(path)) as db:
-        db.executescript("DROP TABLE last_commit; PRAGMA user_version = 3;")
+        db.executescript(AN_EARLIER_VERSION)
     assert examine(path, key=0) == (3, None)
     with pytest.raises(StateError, match="ends before its first commit"):
         Frontier(path, commit=1)
@@ -326,13 +334,10 @@ def test_commits_that_somebody_else_made_are_refused(tmp_path: Path, change: str
 def test_a_queue_that_nobody_could_open_is_damage(
     tmp_path: Path, change: str, is_earlier: bool
 ) -> None:
-    path = tmp_path / "f"
-    frontier, queue = filled(path, 3, newest_first=True)
-    queue.close()
-    frontier.close()
+    path = closed_with_three(tmp_path)
     with closing(stored(path)) as db:
         if is_earlier:
-            db.executescript("DROP TABLE last_commit; PRAGMA user_version = 3;")
+            db.executescript(AN_EARLIER_VERSION)
         assert examine(path).damage is None
         db.execute(change)
     damage = examine(path).damage  # without the key, too
@@ -343,10 +348,7 @@ def test_a_queue_that_nobody_could_open_is_damage(
 
 
 def test_an_index_that_does_not_fit_its_table_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    frontier, queue = filled(path, 3, newest_first=True)
-    queue.close()
-    frontier.close()
+    path = closed_with_three(tmp_path)
     with closing(stored(path)) as db:
         pages = "SELECT rootpage FROM sqlite_master WHERE name = 'requests_by_queue'"
         (page,) = db.execute(pages).fetchone()

@@ -10,7 +10,7 @@ class FirstStep:
     """An awaitable that runs at once, in the task that makes this, until it waits for something.
 
     What it waits for may be a download, say, or what becomes of what a callback has yielded. It
-    is to be awaited then, in the same task, and goes on from there.
+    is to be awaited then, in the same task, and goes on from there. One that is done is not.
 
     is_done  whether it has ended
     value    its value, if so
@@ -35,8 +35,6 @@ class FirstStep:
         """The value. Raises what the awaitable raises."""
         if self.error is not None:
             raise self.error
-        if self.is_done:
-            return self.value
         resume: Callable[[Any], Any]
         while True:
             try:

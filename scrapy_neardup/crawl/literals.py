@@ -10,7 +10,7 @@ import re
 from base64 import b64decode
 from collections.abc import Iterator
 
-from scrapy_neardup.urls.key import TURN, TURNS
+from scrapy_neardup.urls.key import TURNS, up_to_a_turn
 
 AT_ONCE = 1 << 17  # characters that one call reads, holding Python's lock
 
@@ -25,7 +25,7 @@ TOKEN = re.compile(
 )
 # What has letters and digits in a row that long was made by a program: an id of this visit. So was
 # what has them take turns as in no words: `summer-sale-2026` may be what a page is about.
-_TURN = rf"(?>[\w-]*?(?:{TURN.pattern}))"
+_TURN = up_to_a_turn(r"\w-")
 DRAWN = re.compile(
     r"(?=[a-f]*+\d)(?=\d*+[a-f])[0-9a-f]{10,}|"
     rf"\b(?=[\w-]*\d)(?=(?:{_TURN}){{{TURNS}}})[\w-]{{22,}}\b"

@@ -23,7 +23,7 @@ from lxml import etree
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup.crawl.literals import literals
 from scrapy_neardup.errors import OverBudget
-from scrapy_neardup.urls.key import HEXADECIMAL, TURN, TURNS
+from scrapy_neardup.urls.key import HEXADECIMAL, TURNS, up_to_a_turn
 
 # Where JSON may begin in a script, by its first two characters: an attempt to decode what is code
 # takes longer. Later arguments of a function are not searched: of those, a page could make the same
@@ -83,7 +83,7 @@ VOLATILE = re.compile(
 MADE = re.compile(r".*(?:date_?modified|modified_?(?:time|date)?|updated_time)", re.IGNORECASE)
 # Drawn are letters and digits that take turns as in no words, or are hexadecimal: what urls/key.py
 # calls a token. But not where a coin has its contract, which has one of these forms.
-_TURN = rf"(?>[\w+/=.:-]*?(?:{TURN.pattern}))"
+_TURN = up_to_a_turn(r"\w+/=.:-")
 _CONTRACT = r"0x[0-9a-fA-F]{40}|T[1-9A-HJ-NP-Za-km-z]{33}|[1-9A-HJ-NP-Za-km-z]{43,44}"
 DRAWN = re.compile(
     rf"(?!(?:{_CONTRACT})\Z)(?:(?=(?:{_TURN}){{{TURNS}}})[\w+/=.:-]{{16,}}|"

@@ -70,6 +70,7 @@ TOKEN = re.compile(r"[0-9A-Za-z_-]{16,}")
 HEXADECIMAL = re.compile(r"(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]+", re.IGNORECASE)
 TURN = re.compile(r"(?<=[0-9])[A-Za-z]|(?<=[A-Za-z])[0-9]|(?<=[a-z])[A-Z]")
 TURNS = 4
+
 # UUID, ULID since 2004, KSUID, and what two capitals begin that say of what kind the record is.
 RECORD_ID = re.compile(
     r"(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})|(?i:01[0-9a-hjkmnp-tv-z]{24})|"
@@ -355,6 +356,11 @@ def is_token(value: str) -> bool:
     if TOKEN.fullmatch(value) is None:
         return False
     return HEXADECIMAL.fullmatch(value) is not None or len(TURN.findall(value)) >= TURNS
+
+
+def up_to_a_turn(characters: str) -> str:
+    """A pattern of the shortest run that ends with a TURN; characters: what it is of."""
+    return rf"(?>[{characters}]*?(?:{TURN.pattern}))"
 
 
 def matches(name: str, pattern: str) -> bool:
