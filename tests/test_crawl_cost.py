@@ -6,7 +6,7 @@ is worth it.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -24,9 +24,18 @@ LEARN = {"NEARDUP_BOILERPLATE": "learn"}
 MENU = [f"/section/{n}" for n in range(20)]
 
 
+def item_and_links(response: Response) -> Iterator[Any]:
+    """A callback that yields an item, and a request for each link."""
+    yield {"url": response.url}
+    yield from (Request(response.urljoin(url), callback=nothing) for url in MENU)
+
+
 def nothing(response: Response) -> tuple[()]:
     """A callback that yields nothing."""
     return ()
+
+
+CALLBACKS = {"no-items": nothing, "links": item_and_links}  # of the others: an item, nothing else
 
 
 class Calls:
@@ -75,14 +84,13 @@ def calls_of(site: MockSite, make: Callable[[int], Request], n: int) -> int:
 
 @pytest.mark.parametrize(
     ("kind", "bound"),
-    [("new", 896), ("near", 1088), ("copy", 732), ("no-items", 206)],
+    [("new", 911), ("near", 1114), ("copy", 760), ("no-items", 213), ("links", 1440)],
 )
 def test_a_response_takes_no_more_calls_than(mock_site: MockSite, kind: str, bound: int) -> None:
     def request(i: int) -> Request:
         text = prose("one" if kind == "near" else i if kind == "new" else "same")
         text += f" {prose(i, 1)}" if kind == "near" else ""
         body = page(text, *MENU, head=f"<title>{kind}</title>")
-        callback = nothing if kind == "no-items" else None
-        return Request(mock_site.add(f"/{kind}/{i}", body), callback=callback)
+        return Request(mock_site.add(f"/{kind}/{i}", body), callback=CALLBACKS.get(kind))
 
     assert calls_a_response(mock_site, request) <= bound

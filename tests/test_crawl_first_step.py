@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 
 import pytest
 
-from scrapy_neardup.crawl.first_step import FirstStep
+from scrapy_neardup.crawl.first_step import FirstStep, begun_task
 
 
 def test_an_output_is_done_without_waiting() -> None:
@@ -80,5 +81,86 @@ def test_a_callback_that_waits_is_told_that_it_is_cancelled() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert was_told
+
+    asyncio.run(crawl())
+
+
+def test_a_begun_task_has_come_to_where_it_waits() -> None:
+    async def crawl() -> None:
+        steps = []
+
+        async def pipeline() -> str:
+            steps.append("before")
+            await asyncio.sleep(0)
+            steps.append("after")
+            return "item"
+
+        task = begun_task(pipeline())
+        assert steps == ["before"]
+        assert await task == "item"
+        assert steps == ["before", "after"]
+
+    asyncio.run(crawl())
+
+
+def test_a_begun_task_is_the_current_one_in_all_its_steps() -> None:
+    async def crawl() -> None:
+        caller, seen = asyncio.current_task(), []
+
+        async def pipeline() -> None:
+            seen.append(asyncio.current_task())
+            await asyncio.sleep(0)
+            seen.append(asyncio.current_task())
+
+        task = begun_task(pipeline())
+        assert asyncio.current_task() is caller
+        await task
+        assert seen == [task, task]
+
+    asyncio.run(crawl())
+
+
+def test_a_timeout_within_a_begun_task_ends_what_it_waits_for() -> None:
+    async def crawl() -> None:
+        async def pipeline() -> str:
+            try:
+                async with asyncio.timeout(0):
+                    await asyncio.get_running_loop().create_future()
+            except TimeoutError:
+                return "too late"
+            return "in time"
+
+        assert await begun_task(pipeline()) == "too late"
+
+    asyncio.run(crawl())
+
+
+def test_a_begun_task_keeps_its_context_to_itself() -> None:
+    page: ContextVar[str] = ContextVar("page", default="none")
+
+    async def crawl() -> None:
+        async def pipeline() -> str:
+            page.set("one")
+            await asyncio.sleep(0)
+            return page.get()
+
+        task = begun_task(pipeline())
+        assert page.get() == "none"
+        assert await task == "one"
+
+    asyncio.run(crawl())
+
+
+@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+def test_what_a_task_raises_as_it_begins_is_raised_where_it_is_awaited(
+    error: type[BaseException],
+) -> None:
+    async def crawl() -> None:
+        async def pipeline() -> None:
+            raise error
+
+        task = begun_task(pipeline())
+        with pytest.raises(error):
+            await task
 
     asyncio.run(crawl())

@@ -98,6 +98,48 @@ def test_a_page_of_one_item_starts_no_hundred_tasks(mock_site: MockSite) -> None
     assert 0 < watched.n_tasks < 20
 
 
+class Links(PagesSpider):
+    """Yields 500 links of a page, then one item."""
+
+    n_found = 0
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for self.n_found in range(1, 501):
+            yield Request(response.urljoin(f"#{self.n_found}"))
+        yield {"url": response.url, "n": self.n_found}
+
+
+def test_links_take_no_tasks(mock_site: MockSite) -> None:
+    watched = pipeline()
+    crawl_page(mock_site, Links, watched)
+    assert 0 < watched.n_tasks < 20
+
+
+def test_a_callback_is_halted_while_twice_as_many_outputs_wait(mock_site: MockSite) -> None:
+    n_found = []
+
+    class Stopped(Links):
+        def parse(self, response: Response) -> Iterator[Any]:
+            yield from ({"url": response.url, "n": n} for n in range(3))
+            yield from super().parse(response)
+
+    class Noting(Watched):
+        under_way: ClassVar[list[int]] = []
+
+        async def process_item(self, item: Any) -> Any:
+            n_found.append(self.crawler.spider.n_found)
+            return await super().process_item(item)
+
+        @classmethod
+        def from_crawler(cls, crawler: Any) -> "Noting":
+            pipeline = cls()
+            pipeline.crawler = crawler
+            return pipeline
+
+    crawl_page(mock_site, Stopped, Noting, CONCURRENT_ITEMS=2)
+    assert n_found == [1, 1, n_found[2], 500]
+
+
 def test_what_a_callback_yielded_before_it_raised_passes(mock_site: MockSite) -> None:
     outcome = crawl_page(mock_site, Failing, pipeline(), LOG_LEVEL="CRITICAL")
     assert [item["n"] for item in outcome.items] == [0, 1]

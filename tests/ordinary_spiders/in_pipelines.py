@@ -241,3 +241,38 @@ class StatusSpider(scrapy.Spider):
     def parse(self, response: Any, first: int):
         for place, row in enumerate(response.json()["rows"]):
             yield {"machine": first + place, **row}
+
+
+def catalogues(site: OrdinarySite, root: str) -> None:
+    """Thirty catalogues of three products each."""
+    pages = {}
+    for n in range(30):
+        rows = "".join(f"<li>{prose(f'row {n} {k}', 2)}" for k in range(3))
+        pages[f"{n}"] = template(f"Catalogue {n}", f"<p>{prose(f'c{n}', 80)}</p><ul>{rows}</ul>")
+    site.add_all(root, pages)
+
+
+class NoteCatalogue:
+    """Notes in each item of which catalogue the spider has told before."""
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        pipeline = cls()
+        pipeline.crawler = crawler
+        return pipeline
+
+    def process_item(self, item):
+        return item | {"catalogue": self.crawler.spider.catalogue}
+
+
+@case(catalogues)
+class CatalogueSpider(IndexSpider):
+    """Tells its pipeline by an attribute what the items belong to."""
+
+    name = "says-in-an-attribute-what-items-belong-to"
+    custom_settings: ClassVar = {"ITEM_PIPELINES": {NoteCatalogue: 600}}
+
+    def parse_page(self, response):
+        self.catalogue = response.css("h1::text").get()
+        for row in response.css("li::text").getall():
+            yield {"name": row}
