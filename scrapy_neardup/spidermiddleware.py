@@ -129,7 +129,7 @@ class NearDuplicateSpiderMiddleware:
     def found(self, request: Request, page: CrawledPage) -> None:
         """Note where a request was found."""
         session = self.session
-        session.requests.found(request, page.id if page.is_tracked else None)
+        session.requests.found(request, page.id if page.is_tracked else None, page.is_of_form)
         if session.skipping.acts:
             session.skipping.found(page, request, session.urls.key(request))
 

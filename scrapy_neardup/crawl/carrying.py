@@ -6,7 +6,7 @@ import re
 
 from scrapy.http import Request
 
-from scrapy_neardup.crawl.request_tracker import was_form
+from scrapy_neardup.crawl.request_tracker import is_behind_form
 
 # What of request.meta says how a page is fetched, or where its link was found. All other keys are
 # the spider's, by which it may pass on what it read.
@@ -25,5 +25,8 @@ def carries_nothing(request: Request) -> bool:
 
 
 def may_carry_an_item(request: Request) -> bool:
-    """Whether a request of the spider, or what a redirect made of it, is more than a link."""
-    return not carries_nothing(request) or was_form(request)
+    """Whether a request of the spider, or what a redirect made of it, is more than a link.
+
+    A link on the page that a form led to may show what was sent with the form.
+    """
+    return not carries_nothing(request) or is_behind_form(request)

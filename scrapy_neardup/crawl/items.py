@@ -36,6 +36,7 @@ class CrawledPage:
     response: Response
     is_tracked: bool  # whether what is found on it is waited for
     asked_fleet: bool = False  # whether the fleet was asked for its URL
+    is_of_form: bool = False  # whether a form led to it
     body: Body | None = None  # where it may tell a copy
     content: PageContent | str | None = None  # what was extracted of it
     is_extracted: bool = False  # whether that was tried

@@ -97,10 +97,10 @@ class CrawledPages:
 
     def begin(self, response: Response) -> CrawledPage:
         """The callback of a response begins."""
-        found, asked_fleet = self._requests.page_of(response)
+        found, asked_fleet, is_of_form = self._requests.page_of(response)
         # One that bypassed the tracker: nobody waits for it, nor it for what is found on it.
         id_ = self._lifecycle.answered(None, None) if found is None else found
-        page = CrawledPage(id_, response, found is not None, asked_fleet)
+        page = CrawledPage(id_, response, found is not None, asked_fleet, is_of_form)
         self._pages[id_] = self._by_response[id(response)] = page
         return page
 

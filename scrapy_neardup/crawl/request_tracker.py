@@ -20,17 +20,18 @@ from scrapy_neardup.urls.key import OWN_KEY, USED_KEY
 #     (flags, asked_fleet, state, page)
 #
 # flags        as the spider yielded the request: DONT_FILTER, which retries set, too, and all of
-#              errbacks have; FORM, of which a redirect leaves a GET
+#              errbacks have; FORM, of which a redirect leaves a GET; BEHIND_FORM, of what was found
+#              on the page that a form led to
 # asked_fleet  whether the fleet was asked for the URL, which is to be fetched once
 # state, page  which page of which state's crawls the request was found on, else NO_STATE, NOBODY
 #
 # Requests of others have it only while a queue of ours keeps them on disk, without the first
-# number. The final response's page takes its place: (asked_fleet, page). That is taken out when
-# the callback begins, so that copies of meta repeat nothing. While an errback runs after a failed
-# download, its request has only (page,), by which copies of it are known.
+# number. The final response's page takes its place: (asked_fleet | FORM, page). That is taken out
+# when the callback begins, so that copies of meta repeat nothing. While an errback runs after a
+# failed download, its request has only (page,), by which copies of it are known.
 TRACE = "neardup_trace"
 NO_STATE = -1
-DONT_FILTER, FORM = 1, 2
+DONT_FILTER, FORM, BEHIND_FORM = 1, 2, 4
 LINK_METHODS = "GET", "HEAD"
 
 OF_A_FETCH = ("retry_times", "redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons")
@@ -76,12 +77,17 @@ class RequestTracker:
         _, _, state, page = trace_of(request)
         request.meta[TRACE] = (flags_of(request), 0, state, page)
 
-    def found(self, request: Request, page: int | None) -> None:
-        """The callback of a page yielded a request; None: of one that is not waited for."""
+    def found(self, request: Request, page: int | None, behind_form: bool = False) -> None:
+        """The callback of a page yielded a request; None: of one that is not waited for.
+
+        behind_form: whether a form led to the page.
+        """
         # Not at the signal request_scheduled, nor by flags_of(): for every link of a crawl.
         flags = DONT_FILTER if request.dont_filter else 0
         if request.method not in LINK_METHODS:
             flags |= FORM
+        if behind_form:
+            flags |= BEHIND_FORM
         if page is not None and self._waits:
             self._lifecycle.requested(page)
             request.meta[TRACE] = (flags, 0, self._state_id, page)
@@ -159,7 +165,9 @@ class RequestTracker:
             del meta[TRACE]
             return
         page = self._lifecycle.answered(key, self._found_on(request))
-        meta[TRACE] = (meta[TRACE][-3], page)
+        trace = meta[TRACE]
+        of_form = trace[0] & FORM if trace[:-3] else 0  # as was_form(), without its calls
+        meta[TRACE] = (trace[-3] | of_form, page)
 
     def failed(self, request: Request) -> Failed:
         """A download came to nothing: what stands for it while its errback runs.
@@ -176,8 +184,9 @@ class RequestTracker:
         trace = request.meta.get(TRACE, ())  # not by trace_of(): asked two times for each link
         return trace[-1] if len(trace) > 2 and trace[-2] == self._state_id else None
 
-    def page_of(self, response: Response) -> tuple[int | None, bool]:
-        """The page that answered() began, and whether the fleet was asked; told once.
+    def page_of(self, response: Response) -> tuple[int | None, bool, bool]:
+        """Told once: the page that answered() began, whether the fleet was asked, whether it was a
+        form that led to it.
 
         From now on the spider may copy the response's meta to other requests.
         """
@@ -185,7 +194,9 @@ class RequestTracker:
         trace = meta.pop(TRACE, ())
         if OWN_KEY in meta:
             meta[USED_KEY] = meta[OWN_KEY]
-        return (trace[1], bool(trace[0])) if len(trace) == 2 else (None, False)
+        if len(trace) != 2:
+            return None, False, False
+        return trace[1], trace[0] & ~FORM != 0, trace[0] & FORM != 0
 
 
 def trace_of(request: Request) -> tuple[int, int, int, int]:
@@ -236,6 +247,11 @@ def had_dont_filter(request: Request) -> bool:
 def was_form(request: Request) -> bool:
     """Whether the spider sent a form, or data, where a request now leads on from."""
     return is_of_spider(request) and bool(request.meta[TRACE][0] & FORM)
+
+
+def is_behind_form(request: Request) -> bool:
+    """The same, and whether a link that the spider follows was on the page that a form led to."""
+    return is_of_spider(request) and bool(request.meta[TRACE][0] & (FORM | BEHIND_FORM))
 
 
 def fleet_was_asked(request: Request) -> None:

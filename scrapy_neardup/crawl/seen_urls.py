@@ -32,6 +32,7 @@ from scrapy_neardup.crawl.request_tracker import (
     is_of_spider,
 )
 from scrapy_neardup.crawl.scrapy_redis import is_of_scrapy_redis
+from scrapy_neardup.crawl.senders import Senders, sender_of
 from scrapy_neardup.crawl.start_urls import StartUrls
 from scrapy_neardup.crawl.url_skipping import UrlSkipping
 from scrapy_neardup.factory import make_queued_urls, make_rules
@@ -123,6 +124,7 @@ class SeenUrls:
         self._queued = make_queued_urls(settings)
         self._forgets = settings.ttl is not None
         self._starts = StartUrls()
+        self._senders = Senders(self._queued, attempt)
         self._minds_depth = minds_depth(crawler)
         self._read_at, self._queued_at = LeastDepths(), LeastDepths()  # empty unless it does
         self._keys: WeakKeyDictionary[Request, bytes | None] = WeakKeyDictionary()
@@ -308,7 +310,8 @@ class SeenUrls:
         key = self._key_unless_exempt(request)
         if key is None:
             return None
-        if may_carry_an_item(request) or self._leads_from_itself(request, key, is_queued=True):
+        is_more = may_carry_an_item(request) or sender_of(request)
+        if is_more or self._leads_from_itself(request, key, is_queued=True):
             return CARRYING + self._exact(request)
         return key
 
@@ -387,7 +390,7 @@ class SeenUrls:
         To Scrapy, session ids and tracking arguments are parts of the URL: it makes the request.
         """
         if self._fleet is not None:  # which tells more of URLs
-            return may_carry_an_item(request)
+            return self._is_more_than_a_link(request, key)
         return self._name_as_scrapy(request, key) is not None and self._is_of_this_run(key)
 
     def _is_of_this_run(self, key: bytes) -> bool:
@@ -402,14 +405,18 @@ class SeenUrls:
         return bool(self._attempt("filter", self._queued.__contains__, READ_NOW + key))
 
     def _name_as_scrapy(self, request: Request, key: bytes) -> bytes | None:
-        """What a request that carries something has for a key under Scrapy's rules.
+        """What a request that is more than a link has for a key under Scrapy's rules.
 
         None where its page was asked for by this very URL, as far as is known.
         """
-        if not may_carry_an_item(request):
+        if not self._is_more_than_a_link(request, key):
             return None
         name = self._exact(request)
         return CARRYING + name if name != key or self._has_longer(key) else None
+
+    def _is_more_than_a_link(self, request: Request, key: bytes) -> bool:
+        """Whether an item may be under way in a request, or somebody else asks for the page."""
+        return may_carry_an_item(request) or self._senders.is_new(request, key)
 
     def _exact(self, request: Request) -> bytes:
         return request_key(request, self._as_scrapy, self._fingerprinter)
@@ -463,6 +470,8 @@ class SeenUrls:
             self._starts.answered(request, response, key)
         if had_dont_filter(request):
             return None
+        if self._has_any_longer and key is not None:  # else nobody asks for it by another URL
+            self._senders.note(request, key)
         if self._minds_depth and key is not None:
             self._read_at.note(request, key)
         if self._knows_others and key is not None:
@@ -470,7 +479,9 @@ class SeenUrls:
         name = None if self._name_in_run is None else self._name_in_run(request)
         if name is not None:
             self._attempt("filter", self._queued.add, name)
-        if self._fleet is not None and key is not None and may_carry_an_item(request):
+        if self._fleet is None or key is None:
+            return key
+        if may_carry_an_item(request) or sender_of(request):
             self._names.setdefault(key, set()).add(self._name_in_fleet(self._fleet, request))
         return key
 

@@ -1,5 +1,6 @@
 """Requests that look alike, and pages of which the address or the request says what they are."""
 
+import hashlib
 from collections.abc import Iterable
 from itertools import cycle
 from typing import Any, ClassVar
@@ -179,6 +180,88 @@ class AccountsSpider(Local, scrapy.Spider):
 
     def parse_balance(self, response: Any):
         yield {"balance": response.css("b::text").get()}
+
+
+def session_of(n: int) -> str:
+    """What a server draws for its visitor n."""
+    return hashlib.sha256(b"%d" % n).hexdigest()[:32]
+
+
+def orders(site: OrdinarySite, root: str) -> None:
+    """Shows each visitor their own order, by the session in the URL."""
+    numbers = {session_of(n): 4100 + n for n in range(12)}
+
+    def order(ask: Ask) -> Reply:
+        number = numbers[ask.query["PHPSESSID"]]
+        return Reply(template("Your order", f"<b>Order {number}</b>{blurb(120)}").encode())
+
+    site.add(f"{root}/", template("Shop", blurb(80)))
+    site.routes[f"{root}/orders"] = order
+
+
+@case(orders)
+class OrdersSpider(Local, scrapy.Spider):
+    """Asks for one page as twelve visitors, one cookie jar each."""
+
+    name = "orders-by-session-and-cookiejar"
+    custom_settings: ClassVar = {"CONCURRENT_REQUESTS": 2}
+
+    def parse(self, response):
+        for n in range(12):
+            url = f"{self.root}/orders?PHPSESSID={session_of(n)}"
+            yield Request(url, self.parse_order, meta={"cookiejar": n})
+
+    def parse_order(self, response):
+        yield {"order": response.css("b::text").get()}
+
+
+@case(orders)
+class OrdersByHeaderSpider(OrdersSpider):
+    """Says who asks in a header."""
+
+    name = "orders-by-session-and-authorization"
+
+    def parse(self, response):
+        for n in range(12):
+            url = f"{self.root}/orders?PHPSESSID={session_of(n)}"
+            yield Request(url, self.parse_order, headers={"Authorization": f"Bearer {n}"})
+
+
+def searches(site: OrdinarySite, root: str) -> None:
+    """Answers a form by a link to what was found, kept in the visitor's session."""
+    sent: dict[str, str] = {}
+
+    def search(ask: Ask) -> Reply:
+        session = ask.query["PHPSESSID"]
+        sent[session] = ask.form["town"]
+        link = f"<a href='{root}/found?PHPSESSID={session}'>What we have found</a>"
+        return Reply(template("Your search", f"{blurb(60)}{link}").encode())
+
+    def found(ask: Ask) -> Reply:
+        hotels = f"<b>Hotels in {sent[ask.query['PHPSESSID']]}</b>"
+        return Reply(template("Hotels", f"{hotels}{blurb(120)}").encode())
+
+    site.add(f"{root}/", template("Search", blurb(80)))
+    site.routes[f"{root}/search"], site.routes[f"{root}/found"] = search, found
+
+
+@case(searches)
+class SearchesSpider(Local, scrapy.Spider):
+    """Sends a form for each town, and follows the link on its answer."""
+
+    name = "searches-whose-answer-is-in-a-session"
+    custom_settings: ClassVar = {"CONCURRENT_REQUESTS": 2}
+
+    def parse(self, response):
+        for n in range(12):
+            url = f"{self.root}/search?PHPSESSID={session_of(n)}"
+            yield FormRequest(url, self.parse_answer, formdata={"town": prose(n, 1)})
+
+    def parse_answer(self, response):
+        yield from response.follow_all(css="main a", callback=self.parse_found)
+
+    def parse_found(self, response):
+        yield {"found": response.css("b::text").get()}
 
 
 def alternates(site: OrdinarySite, root: str) -> None:
