@@ -60,6 +60,27 @@ def test_the_next_crawl_fetches_nothing_but_its_start(mock_site: MockSite, tmp_p
     assert mock_site.gets("/leaf/0") == 1
 
 
+class Lengths(Follower):
+    """Takes something else of each page."""
+
+    name = "lengths"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"page": response.url, "length": len(response.text)}
+        yield from response.follow_all(css="a")
+
+
+def test_another_spider_finds_something_else_on_the_same_pages(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_branch(mock_site)
+    follow(mock_site, tmp_path)
+    where, start = {"NEARDUP_STATE_DIR": str(tmp_path)}, mock_site.url("/start")
+    assert len(crawl(Lengths, where, seed=start).items) == 5
+    assert len(crawl(Lengths, where, seed=start).items) == 1
+    assert follow(mock_site, tmp_path).urls == [start]
+
+
 def test_a_time_to_live_set_later_forgets_nothing_younger(
     mock_site: MockSite, tmp_path: Path
 ) -> None:

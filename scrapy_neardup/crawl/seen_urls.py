@@ -107,6 +107,8 @@ class SeenUrls:
         self._fingerprinter = own_fingerprinter(crawler.request_fingerprinter)
         self._spider = (crawler.spidercls.name or "").encode("utf-8", "surrogatepass")
         self._fetched = state.urls
+        # Behind keys in a folder that other spiders may share: they find something else on a page.
+        self._owner = b"\0" + self._spider if self._knows_others else b""
         self._state = state
         self._under_way = lifecycle
         self._recorder = recorder
@@ -245,7 +247,7 @@ class SeenUrls:
             return await self._fleet_made(fleet, request, key)
         self._count(stats.BACKEND_SEEN)
         if not self._forgets:  # else it would be remembered here for longer than there
-            self._attempt("filter", self._fetched.add, key)
+            self._attempt("filter", self._fetched.add, key + self._owner)
         return self._is_dropped(request)
 
     async def _fleet_made(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
@@ -430,7 +432,7 @@ class SeenUrls:
     def _has_longer(self, key: bytes) -> bool:
         """Whether a page was asked for by such a URL, in this run or in an earlier one of a job."""
         return self._is_longer_of_this_run(key) or bool(
-            self._attempt("filter", self._fetched.__contains__, key + BY_LONGER)
+            self._attempt("filter", self._fetched.__contains__, key + BY_LONGER + self._owner)
         )
 
     def _is_longer_of_this_run(self, key: bytes) -> bool:
@@ -456,7 +458,10 @@ class SeenUrls:
     def _was_delivered(self, key: bytes) -> bool:
         if self._visits is not None:
             return bool(self._attempt("recrawl", self._visits.is_done, key_of(key)))
-        return bool(self._attempt("filter", self._fetched.__contains__, key))
+        if self._attempt("filter", self._fetched.__contains__, key + self._owner):
+            return True
+        # Earlier releases noted of no URL which spider had read it.
+        return self._knows_others and bool(self._attempt("filter", self._fetched.__contains__, key))
 
     def _knows(self, request: Request, key: bytes) -> bool:
         return key in self._starts.known or self.seen(key)
@@ -506,9 +511,9 @@ class SeenUrls:
         self._undelivered.discard(key)
         if key in self._incomplete:
             return
-        layer = self._state.url_done(key)
+        layer = self._state.url_done(key + self._owner)
         if self._has_any_longer and self._is_longer_of_this_run(key):
-            self._state.url_done(key + BY_LONGER)
+            self._state.url_done(key + BY_LONGER + self._owner)
             names = *names, key + BY_LONGER
         if self._visits is not None:
             self._visits.done(key_of(key))
