@@ -21,7 +21,7 @@ from scrapy_neardup.errors import SettingsError, StateError, StateLocked
 from scrapy_neardup.state.frontier import NAME
 from scrapy_neardup.state.lock import FolderLock
 from scrapy_neardup.state.mac import MAC_BYTES
-from tests.crawls import SETTINGS, Outcome, PagesSpider, crawl
+from tests.crawls import ADDONS, SETTINGS, PagesSpider, crawl
 from tests.mock_site import MockSite, page, prose
 from tests.test_state_crawls import ROOT, Follower, add_branch
 
@@ -371,13 +371,11 @@ def test_what_a_frontier_holds_can_be_peeked_at(mock_site: MockSite, tmp_path: P
 
 
 def test_a_single_pages_command_leaves_the_job_alone(mock_site: MockSite, tmp_path: Path) -> None:
-    outcome: Outcome = crawl(
-        PagesSpider,
-        {"JOBDIR": str(tmp_path), "KEEP_ALIVE": True},
-        seed=mock_site.url("/page/1"),
-        requests=lambda: iter(()),
-    )
-    assert outcome.stats["scheduler/dequeued/disk"] == 1
+    command = [sys.executable, "-m", "scrapy", "fetch", mock_site.url("/page/1")]
+    for setting in (f"ADDONS={json.dumps(ADDONS)}", f"JOBDIR={tmp_path}"):
+        command += ["-s", setting]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert not (tmp_path / "neardup").exists()
     assert json.loads((tmp_path / "requests.queue" / "active.json").read_text()) in ({}, [])
 

@@ -18,7 +18,7 @@ from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.lock import FolderLock
-from tests.crawls import Outcome, PagesSpider, crawl, crawl_requests
+from tests.crawls import ADDONS, Outcome, PagesSpider, crawl, crawl_requests
 from tests.mock_site import MockSite, page, prose
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,6 +79,18 @@ def test_another_spider_finds_something_else_on_the_same_pages(
     assert len(crawl(Lengths, where, seed=start).items) == 5
     assert len(crawl(Lengths, where, seed=start).items) == 1
     assert follow(mock_site, tmp_path).urls == [start]
+
+
+def test_the_shell_leaves_the_state_alone(mock_site: MockSite, tmp_path: Path) -> None:
+    add_branch(mock_site)
+    settings = {"ADDONS": json.dumps(ADDONS), "NEARDUP_STATE_DIR": str(tmp_path / "state")}
+    command = [sys.executable, "-m", "scrapy", "shell", mock_site.url("/start")]
+    command += ["-c", "response.status"]
+    for name, value in settings.items():
+        command += ["-s", f"{name}={value}"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.split() == ["200"], done.stderr
+    assert not (tmp_path / "state").exists()
 
 
 def test_a_time_to_live_set_later_forgets_nothing_younger(

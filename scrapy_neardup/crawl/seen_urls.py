@@ -613,8 +613,8 @@ def as_it_stands(request: Request) -> bytes:
 def is_inspection(crawler: Crawler) -> bool:
     """Whether somebody looks at single pages by `scrapy shell`, `fetch`, `parse` or `check`.
 
-    Those commands put their own start method into the spider class; the shell, which has
-    none, is the only one that sets KEEP_ALIVE.
+    Those commands put their own start method into the spider class; the shell, which has none,
+    makes an engine, and crawls nothing.
     """
     by_command: bool = crawler.spidercls.start.__module__.startswith("scrapy.commands.")
-    return by_command or crawler.settings.getbool("KEEP_ALIVE")
+    return by_command or not crawler.crawling
