@@ -309,14 +309,15 @@ class Carrying(PagesSpider):
         return Request(
             self.site.url(path),
             self.parse_item,
-            meta={"_carried": [path]},
+            meta={"playwright_page_methods": [path]},
             headers={"X-Carried": path},
             priority=priority,
         )
 
     def parse_item(self, response: Response) -> Iterator[Any]:
         header = response.request.headers["X-Carried"].decode()
-        yield {"url": response.url, "header": header, "carried": response.meta["_carried"]}
+        carried = response.meta["playwright_page_methods"]
+        yield {"url": response.url, "header": header, "carried": carried}
 
 
 def test_a_request_is_given_back_with_all_that_it_carried(
@@ -352,7 +353,7 @@ class Uncarried(Carrying):
 
     def request(self, path: str, priority: int) -> Request:
         request = super().request(path, priority)
-        request.meta["_opened"] = object()
+        request.meta["playwright_page"] = object()
         return request
 
 

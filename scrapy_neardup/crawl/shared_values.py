@@ -28,7 +28,7 @@ class SharedValues:
             return
         carried = {**request.meta, **request.cb_kwargs}
         for name, value in carried.items():
-            if type(value) in (dict, list) and not HOW_FETCHED.match(str(name)):
+            if type(value) in (dict, list) and name not in HOW_FETCHED:
                 self._add(name, value, request)
 
     def _add(self, name: str, value: Any, request: Request) -> None:

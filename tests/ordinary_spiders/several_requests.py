@@ -73,6 +73,46 @@ class AuthorOfBookSpider(IndexSpider):
         yield {"book": book, "author": response.css("h1::text").get(), "by": response.url[-8:]}
 
 
+@case(sessions_in_links)
+class NestedCallbackSpider(IndexSpider):
+    """The book is a variable of the callbacks themselves."""
+
+    name = "items-under-way-in-callbacks"
+    custom_settings: ClassVar = {"CONCURRENT_REQUESTS": 2}
+
+    def parse_page(self, response):
+        book = response.css("h1::text").get()
+
+        def parse_author(author):
+            yield {"book": book, "author": author.css("h1::text").get(), "by": "session"}
+
+        by_session, by_campaign = response.css("a.by")
+        yield response.follow(by_session, parse_author)
+        yield response.follow(by_campaign, lambda author, book=book: self.merged(author, book))
+
+    def merged(self, author, book):
+        yield {"book": book, "author": author.css("h1::text").get(), "by": "campaign"}
+
+
+@case(sessions_in_links)
+class OwnMetaSpider(IndexSpider):
+    """Its keys in meta begin as those do that say how a page is fetched."""
+
+    name = "items-under-way-in-meta-with-ordinary-names"
+    custom_settings: ClassVar = {"CONCURRENT_REQUESTS": 2}
+    keys = ("_item", "depth_item", "download_count", "proxy_item", "retry_item", "rule_name")
+
+    def parse_page(self, response):
+        book = response.css("h1::text").get()
+        key = self.keys[int(response.url.rpartition("/")[2]) % len(self.keys)]
+        for link in response.css("a.by"):
+            yield response.follow(link, self.parse_author, meta={key: book})
+
+    def parse_author(self, response):
+        book = next(response.meta[key] for key in self.keys if key in response.meta)
+        yield {"book": book, "author": response.css("h1::text").get(), "by": response.url[-8:]}
+
+
 def plain_among_campaigns(site: OrdinarySite, root: str) -> None:
     """Books whose author is linked plainly on some pages, by a campaign's URL on others."""
     books = {}
