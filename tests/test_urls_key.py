@@ -206,6 +206,8 @@ def test_a_session_id_is_one_only_where_it_looks_like_one() -> None:
         f"http://h.example/list;sid={session}",
         f"http://h.example/list?CFID=12&CFTOKEN={session}",
         "http://h.example/list?scid=550e8400-e29b-41d4-a716-446655440000",
+        f"http://h.example/list?cfid=1234567&zenid={session}",
+        "http://h.example/list?CFID=8d5a3c1e-77b2-4f0a-9c1d-0f2b6a3e4d5c&CFTOKEN=0",
     ):
         assert url_key(same) == page
     for other in (
@@ -215,6 +217,8 @@ def test_a_session_id_is_one_only_where_it_looks_like_one() -> None:
         *("?sessionId=550e8400-e29b-41d4-a716-446655440000", "?sid=a1b2c3d4e5f60718"),
         *("?session=01ARZ3NDEKTSV4RRFFQ69G5FAV", "?sid=01hv3k5q9m7w2x4y6z8a0b1c2d"),
         *("?session_id=2b7Xk0ujsswThIGTUYm2K8FjOOf", "?sid=CA5ef8732a3c49700934481addd5ce1659"),
+        *("?cfid=furniture", "?cfid=clothing-men", "?cfid=20260a7", "?zenid=rinzai", "?zenid=12"),
+        "?cfid=550e8400-e29b-41d4-a716-446655440000",
     ):
         assert url_key("http://h.example/list" + other) != page
 
@@ -225,6 +229,23 @@ def test_an_argument_tracks_by_its_whole_name() -> None:
         assert url_key(f"http://h.example/map?{same}") == page
     for other in ("utm_zone=32U", "utm_easting=69", "mtm_width=120", "hsa_eligible=1", "utm=1"):
         assert url_key(f"http://h.example/map?{other}") != page
+
+
+def test_a_name_that_pages_may_have_tracks_by_its_value() -> None:
+    page = url_key("http://h.example/view")
+    for same in (
+        *("pk_source=letter", "pk_content=banner-a", "pk_content=2026-summer"),
+        *("epik=dj0yJnU9WDhYa1lGeTJ2", "vero_id=65f1a2b3c4d5e6f708192a3b"),
+        *("ef_id=VxR1ZgAAAHzhcQBa:20160418112345:s", "ef_id=EAIaIQobChMI8Nvx2Q:G:s"),
+    ):
+        assert url_key(f"http://h.example/view?{same}") == page
+        assert url_key(f"http://h.example/view?{same}", UrlKeyRules(normalise=False)) == page
+    for other in (
+        *("pk_source=3", "pk_content=12", "pk_content=550e8400-e29b-41d4-a716-446655440000"),
+        *("epik=iliad", "epik=12", "vero_id=7", "vero_id=emma-brown", "ef_id=3", "ef_id=opening"),
+        "ef_id=opening-keynote:G:s",
+    ):
+        assert url_key(f"http://h.example/view?{other}") != page
 
 
 def test_a_fragment_names_a_page_only_behind_a_hashbang() -> None:

@@ -33,15 +33,15 @@ TRACKING = frozenset(
     {
         # advertising networks mark the click
         *("gclid", "gclsrc", "dclid", "gbraid", "wbraid", "gad_source", "srsltid", "s_kwcid"),
-        *("fbclid", "igsh", "igshid", "msclkid", "twclid", "ttclid", "li_fat_id", "epik"),
-        *("yclid", "ysclid", "_openstat", "ef_id", "irclickid", "rb_clickid"),
+        *("fbclid", "igsh", "igshid", "msclkid", "twclid", "ttclid", "li_fat_id"),
+        *("yclid", "ysclid", "_openstat", "irclickid", "rb_clickid"),
         # web analytics carry the visitor from host to host
         *("_ga", "_gac", "_gid", "_gl", "_branch_match_id", "sc_campaign"),
-        *("pk_campaign", "pk_content", "pk_keyword", "pk_kwd", "pk_medium", "pk_source"),
+        *("pk_campaign", "pk_keyword", "pk_kwd", "pk_medium"),
         # newsletters name the reader
         *("mc_cid", "mc_eid", "mkt_tok", "_hsenc", "_hsmi", "hsctatracking", "_kx", "dm_i"),
         *("ml_subscriber", "ml_subscriber_hash", "oly_anon_id", "oly_enc_id"),
-        *("trk_contact", "trk_msg", "vero_conv", "vero_id", "wickedid"),
+        *("trk_contact", "trk_msg", "vero_conv", "wickedid"),
     }
 )
 TRACKING_PREFIXES = ("matomo_", "piwik_")
@@ -55,15 +55,22 @@ CAMPAIGN = re.compile(
     r"hsa_(?:acc|ad|cam|grp|kw|la|mt|net|ol|src|tgt|ver)"
 )
 
-SESSIONS = frozenset({"cftoken", "jsessionid", "oscsid", "phpsessid", "zenid"})
-CFID_DIGITS = 7  # a shorter `cfid` may be a category's filter, but beside a `cftoken`
+SESSIONS = frozenset({"cftoken", "jsessionid", "oscsid", "phpsessid"})
+# A `cfid` of fewer digits, or of anything else, may be a category's filter, but beside a `cftoken`,
+# as ColdFusion has it always.
+CFID = re.compile(r"[0-9]{7,}")
 SESSION_PREFIXES = ("aspsessionid",)
 # These name pages on some sites; what looks drawn names none, if it has so many characters and has
 # not the form of a RECORD_ID. MongoDB's ids have 24, which interfaces call `session_id` and
 # `sessionId`; PHP's have 26.
-MAYBE_SESSIONS = frozenset({"session", "session_id", "sessionid", "sid"})
+MAYBE_SESSIONS = frozenset({"session", "session_id", "sessionid", "sid", "zenid"})
 SESSION_CHARS, SESSIONID_CHARS = 26, 24
-MAYBE_TRACKING = frozenset({"scid"})  # a click on an advertisement, or a subcategory
+# A click on an advertisement, or a subcategory, a poem, a record; who reads a newsletter.
+MAYBE_TRACKING = frozenset({"ef_id", "epik", "scid", "vero_id"})
+# Behind the click's id: the network, or the time, and of what kind it was.
+EF_ID_END = re.compile(r"(?::|%3A)(?:[A-Za-z]|[0-9]{14})(?::|%3A)s$")
+# Parts of a campaign, or the primary keys of a database: then numbers, or a RECORD_ID.
+MAYBE_PRIMARY_KEYS = frozenset({"pk_content", "pk_source"})
 # 16 characters or more, hexadecimal or such that letters and digits take turns TURNS times:
 # `sid=12` may be a page, and so may `2026-07-14-morning` or `KeynoteSession12`.
 TOKEN = re.compile(r"[0-9A-Za-z_-]{16,}")
@@ -334,7 +341,9 @@ def is_noise(pair: str, rules: UrlKeyRules, query: str) -> bool:
 def is_tracking(name: str, value: str) -> bool:
     if name in TRACKING or name.startswith(TRACKING_PREFIXES) or CAMPAIGN.fullmatch(name):
         return True
-    return name in MAYBE_TRACKING and is_token(value)
+    if name in MAYBE_PRIMARY_KEYS:
+        return not value.isdecimal() and RECORD_ID.fullmatch(value) is None
+    return name in MAYBE_TRACKING and is_token(EF_ID_END.sub("", value))
 
 
 def is_session(written: str, value: str, query: str) -> bool:
@@ -342,7 +351,7 @@ def is_session(written: str, value: str, query: str) -> bool:
     if name in SESSIONS or name.startswith(SESSION_PREFIXES):
         return True
     if name == "cfid":
-        return len(value) >= CFID_DIGITS or "cftoken=" in query.lower()
+        return CFID.fullmatch(value) is not None or "cftoken=" in query.lower()
     n_chars = SESSIONID_CHARS if written == "sessionid" else SESSION_CHARS
     return name in MAYBE_SESSIONS and is_session_id(value, n_chars)
 

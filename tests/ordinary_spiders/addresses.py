@@ -62,6 +62,24 @@ class CategorySpider(WordSpider):
     name = "cfid-that-is-a-category"
 
 
+@case(arguments("cfid", [prose(n, 2).replace(" ", "-") for n in range(12)]))
+class DepartmentSpider(WordSpider):
+    name = "cfid-that-is-a-word"
+    custom_settings: ClassVar = {"CONCURRENT_REQUESTS": 2}
+
+
+@case(arguments("pk_content", [f"{n}" for n in range(12)]))
+class PrimaryKeySpider(WordSpider):
+    name = "primary-keys"
+    custom_settings: ClassVar = {"CONCURRENT_REQUESTS": 2}
+
+
+@case(arguments("zenid", [prose(n, 1) for n in range(12)]))
+class ZenSpider(WordSpider):
+    name = "words-that-sound-like-sessions"
+    custom_settings: ClassVar = {"CONCURRENT_REQUESTS": 2}
+
+
 @case(arguments("cid=3&scid", [f"{n}" for n in range(30)]))
 class SubcategorySpider(WordSpider):
     name = "subcategories"
