@@ -226,11 +226,51 @@ def test_the_spaces_of_preformatted_text_are_details() -> None:
     assert details("<pre>\n in one line\n</pre>") == []
 
 
+def of_plain_text(body: str, url: str, kind: str) -> PageContent | str | None:
+    headers = {"Content-Type": kind}
+    return page_content(TextResponse(url, body=body.encode(), encoding="utf-8", headers=headers))
+
+
+SENTENCES = "Dear reader, [1] is a number.\nIt stands there: see (a), or b/c, and no more!"
+
+
 @pytest.mark.parametrize("kind", ["", "text/plain; charset=utf-8", "application/octet-stream"])
-def test_plain_text_is_for_readers(kind: str) -> None:
-    body, headers = b"Dear reader, [1] is a number", {"Content-Type": kind}
-    response = TextResponse("http://site.example/", body=body, headers=headers)
-    assert page_content(response) == "Dear reader, [1] is a number"
+@pytest.mark.parametrize("path", ["", "letter", "letter.txt", "v1.0", "get.php?file=a.py"])
+def test_plain_text_of_sentences_is_for_readers(kind: str, path: str) -> None:
+    assert of_plain_text(SENTENCES, f"http://site.example/{path}", kind) == SENTENCES
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "kind"),
+    [
+        ("a = b(c)", "notes.md", "text/plain"),
+        ("a = b(c)", "notes", "text/markdown"),
+        ("我们打开了门。他没有来。", "letter", "text/plain"),
+    ],
+)
+def test_text_is_for_readers_by_its_type_its_suffix_or_its_looks(text, path, kind) -> None:
+    assert of_plain_text(text, f"http://site.example/{path}", kind) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (SENTENCES, "letter.py"),
+        (SENTENCES, "letter.yaml?raw=1"),
+        ("def f(x):\n    return x", "module"),
+        ("It is.\tIt is not.\tMay be.", "table.txt"),
+        ("It is open,it is shut,it may be.", "get.php?file=a.csv"),
+        ("state: It is open.\nview: It is the sea.", "raw/1"),
+        ("2026-11-27 It is open.\n2026-11-28 It is shut.", "log"),
+        ("Nov 26 14:18:40 It is open.\nNov 26 14:19:01 It is shut.", "log"),
+        ("INFO It is open.\nERROR It is shut.", "log"),
+        ("worker said that the job was done by the user\n" * 20, "log"),
+    ],
+)
+def test_plain_text_that_is_written_for_programs_is_data(text: str, path: str) -> None:
+    content = of_plain_text(text, f"http://site.example/{path}", "text/plain")
+    assert isinstance(content, PageContent)
+    assert content.data == [f"document {text.strip()}"]
 
 
 def test_bytes_that_are_no_text_in_the_encoding_of_a_page_are_data() -> None:

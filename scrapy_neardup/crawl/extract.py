@@ -7,6 +7,7 @@ from codecs import lookup
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from lxml import etree
 from scrapy.http import HtmlResponse, JsonResponse, Response, TextResponse, XmlResponse
@@ -24,11 +25,28 @@ from scrapy_neardup.kernels.numpy_twin.markup import BLOCKS, INVISIBLE
 # before it.
 MAX_MARKUP, MAX_ATTRIBUTES = 90_000, 1_000
 
-# Texts for readers, and what servers call files that they know nothing of.
-PROSE_TYPE = re.compile(
-    rb"\s*+(?:text/(?:plain|markdown|x-markdown)|application/octet-stream)?+\s*+(?:;|\Z)",
-    re.IGNORECASE,
+# Texts for readers, and what servers call text or files of which they know no more.
+PROSE_TYPE = re.compile(rb"\s*+text/(?:x-)?markdown\s*+(?:;|\Z)", re.IGNORECASE)
+UNTOLD_TYPE = re.compile(
+    rb"\s*+(?:text/plain|application/octet-stream)?+\s*+(?:;|\Z)", re.IGNORECASE
 )
+# Then the URL's path may tell: by a suffix that is no number, as of a version.
+SUFFIX = re.compile(r"\.([a-z]\w*+)\Z", re.IGNORECASE)
+PROSE_SUFFIXES = frozenset({"adoc", "htm", "html", "markdown", "md", "rst", "xhtml"})
+# Of any text, or of a program that may answer with any.
+UNTELLING_SUFFIXES = frozenset({"asp", "aspx", "cgi", "jsp", "php", "text", "txt"})
+# A line with a sign that hardly any sentence has, tabs and commas between cells included, or that
+# begins with a key, a time or a log's level.
+CODED_LINE = re.compile(
+    r"^[^\S\n]*+(?=\S)(?:.*?(?:[{}<>=;|\\_#$@~^]|\w[,(]\w|\d:\d\d:\d|\S *+\t[^\S\n]*+\S)|"
+    r"(?:[-*] )?[\w.\"'-]++:(?:\s|$)|\[?(?:\d[\d:./-]{6}|"
+    r"(?:DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\b)).*+",
+    re.MULTILINE,
+)
+SENTENCE_ENDS = re.compile(r"\w['\")\]”’»]*+(?:[.!?؟।]['\")\]”’»]*+(?!\S)|[。！？])")
+MAX_CODED, SENTENCE_WORDS = 0.25, 50  # share of the characters; words for each sentence's end
+LOOKED_AT = 1 << 15  # characters: up to 15 ms
+
 # How JSON begins, also where it is not to be run as a script, or only calls a function.
 JSON_GUARD = re.compile(
     r"\s*+(?:\)\]\}',?|while *+\(1\);|for *+\(;;\);|(?:/\*\*/)?\s*+[\w$.]{1,99}+\()?+\s*+[\[{]"
@@ -58,7 +76,8 @@ def page_content(response: Response) -> PageContent | str | None:
     """What a page says: its visible text and, of HTML, the data in its markup (page_data.py).
 
     Of other text all characters are data, be it JSON, a calendar or source code: they are equal or
-    not; only that of PROSE_TYPE is for readers. So is all JSON and XML that is said to be HTML.
+    not; only Markdown and plain text that reads like prose are for readers. So is all JSON and XML
+    that is said to be HTML.
     None for a binary response. As visible_text() it reuses the tree of the spider's selectors, as
     long as it has all elements of the page.
     """
@@ -130,8 +149,27 @@ def _is_data(response: TextResponse) -> bool:
     """Whether a text that is no page was written for programs, not for readers."""
     if isinstance(response, (HtmlResponse, JsonResponse, XmlResponse)):
         return True
+    return JSON_GUARD.match(response.text) is not None or not _is_prose(response)
+
+
+def _is_prose(response: TextResponse) -> bool:
+    """Whether a text is said to be for readers, or has no other type or suffix and reads so."""
     kind = response.headers.get("Content-Type") or b""
-    return PROSE_TYPE.match(kind) is None or JSON_GUARD.match(response.text) is not None
+    if UNTOLD_TYPE.match(kind) is None:
+        return PROSE_TYPE.match(kind) is not None
+    found = SUFFIX.search(urlsplit(response.url).path)
+    suffix = found[1].lower() if found else ""
+    if suffix and suffix not in UNTELLING_SUFFIXES:
+        return suffix in PROSE_SUFFIXES
+    return _reads_like_prose(response.text[:LOOKED_AT])
+
+
+def _reads_like_prose(text: str) -> bool:
+    """Whether a text is made of sentences, and few of its lines are code, tables or records."""
+    coded = sum(map(len, CODED_LINE.findall(text)))
+    if coded > MAX_CODED * len(text):
+        return False
+    return len(text.split()) <= SENTENCE_WORDS * len(SENTENCE_ENDS.findall(text))
 
 
 def _document(response: TextResponse) -> str:

@@ -86,6 +86,46 @@ class UnnamedJsonSpider(DocumentSpider):
     name = "json-as-plain-text"
 
 
+# Lines of files as raw-file hosts serve them.
+RAW_LINES = {
+    "py": "    {a} = {b}({c}, {word} is not other and value in names or key in table)\n",
+    "tsv": "{a}\t{b}\t{word}\t{c}\tup\tsea\tlow\ttwin\tyes\tno\tsoon\n",
+    "sql": "INSERT INTO hotels VALUES ('{a}', '{b}', 'single room', 'view', '{word}', '{c}');\n",
+    "yaml": "- name: {a}\n  note: {b} is {word} and stands behind the other one near to {c}\n",
+    "log": "INFO worker {a} said that the job {b} has been {word} by the user {c} of the host\n",
+}
+
+
+def raw_file(name: str, line: str, word: str) -> str:
+    """Forty lines, one of which has the word."""
+    words = iter(prose(f"raw {name}", 120).split())
+    rows = zip(words, words, words, strict=True)
+    return "".join(
+        line.format(a=a, b=b, c=c, word=word if n == 20 else "free")
+        for n, (a, b, c) in enumerate(rows)
+    )
+
+
+def raw_files(site: OrdinarySite, root: str) -> None:
+    """Versions of files, with the suffix of their kind and without."""
+    paths = []
+    for media in ("text/plain", "application/octet-stream"):
+        for kind, line in RAW_LINES.items():
+            for name in (f"{media}/{kind}", f"{media}/file.{kind}"):
+                for word in WORDS[:4]:
+                    paths.append(f"{root}/{word}/{name}")
+                    site.add(paths[-1], raw_file(name, line, word), content_type=media)
+    site.index(f"{root}/", paths)
+
+
+@case(raw_files)
+class RawFileSpider(IndexSpider):
+    name = "raw-files"
+
+    def parse_page(self, response: Any):
+        yield {"file": response.url.split("/")[-1], "code": response.text}
+
+
 def notebook(word: str, n: int) -> str:
     """A notebook that differs from another in the indentation of a line."""
     body = "        total += 1\n" if n % 2 else "    total += 1\n"
@@ -185,7 +225,7 @@ def rewritten(site: OrdinarySite, root: str) -> None:
             text, path = prose(f"{kind} {reader}", 400), f"{root}/{reader}/{kind}"
             body = template("Notice", f"<p>{text}</p>") if reader == "page" else f"<p>{text}</p>"
             if reader == "plain":
-                site.add(path, text, content_type="text/plain")
+                site.add(path, text, content_type="text/markdown")
             else:
                 site.add(path, body)
             for n, word in enumerate(WORDS[:2]):

@@ -59,6 +59,10 @@ class Chunk(NamedTuple):
     head: bytes = b""
 
 
+# The type of a text that was taken from a page, whatever its URL says that the page was.
+TEXT_OF_A_PAGE = "text/markdown; charset=utf-8"
+
+
 class Page(NamedTuple):
     """One record. One without text and body is kept without being compared.
 

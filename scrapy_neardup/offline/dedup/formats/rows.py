@@ -7,7 +7,7 @@ from typing import Any
 
 from scrapy_neardup.detect.sites import host_of
 from scrapy_neardup.offline.dedup.columns import Columns, value_at
-from scrapy_neardup.offline.dedup.record import Page
+from scrapy_neardup.offline.dedup.record import TEXT_OF_A_PAGE, Page
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 PRIVATE_USE = 0xF0000 - 0xD800
@@ -32,7 +32,7 @@ def page_of(row: dict[str, Any], columns: Columns) -> Page:
         return Page(url, distinct(text), has_site=has_site, row=row)
     if strings := strings_in(text):
         body = distinct("\n".join(strings)).encode("utf-8")
-        return Page(url, None, body, "text/plain; charset=utf-8", has_site, row)
+        return Page(url, None, body, TEXT_OF_A_PAGE, has_site, row)
     html = _first(row, columns.html) if text is None else text
     if strings := strings_in(html):
         html = "".join(strings)

@@ -24,6 +24,7 @@ from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.packing import FREE_BYTES, needs, zstandard
 from scrapy_neardup.offline.dedup.record import (
     CHUNK_BYTES,
+    TEXT_OF_A_PAGE,
     Chunk,
     Damage,
     Frame,
@@ -273,7 +274,7 @@ class Wet(Warc):
             return Page(url)
         row = {"date": record.rec_headers.get_header("WARC-Date")}
         body, has_site = record.content_stream().read(), bool(host_of(url))
-        return Page(url, None, body, "text/plain; charset=utf-8", has_site, row)
+        return Page(url, None, body, TEXT_OF_A_PAGE, has_site, row)
 
 
 def head_of(content: bytes) -> tuple[int, int]:
