@@ -61,6 +61,7 @@ def read(body: str) -> PageData:
             ["b[] 1"],
         ),
         (r"""<script>JSON.parse('\u{ffffff}"'); z = [3]</script>""", ["z[] 3"]),
+        ("""<script>a = JSON.parse('null'); b = JSON.parse('""')</script>""", ["a null", "b "]),
         ("<script>f({unquoted: 1}); g = [1, }</script>", []),
         (
             "<script>f([a]); g = { }; h = {\n'a': 1}; i = [ ]; j = [ -1]; k([[2]])</script>",
@@ -72,6 +73,21 @@ def read(body: str) -> PageData:
         ),
         ("<script>x = {broken: [1]}; y = [2]</script>", ["y[] 2"]),
         ("<script src=/a.js></script><script type=text/template>a = [1]</script>", []),
+        (
+            '<script>a = {"seats": {"A1": {}, "A2": []}}; b = {}; c = [[]]</script>',
+            ["a.seats.A1 {}", "a.seats.A2 []", "c[] []"],
+        ),
+        (
+            '<script>a = [[1, 2], [3], 4, {"k": 5}, {}, "{}"]</script>',
+            [
+                *("a[][] 1", "a[][] 2", "a[] ,", "a[][] 3", "a[] 4", "a[].k 5", "a[] ,"),
+                *("a[] {}", 'a[] "{}"'),
+            ],
+        ),
+        (
+            '<script>a = {"b.c": 1, "d[]": 2, "e f": 3, "b": {"c": [true, "true"]}}</script>',
+            ["a.b.c[] true", 'a.b.c[] "true"', 'a."b.c" 1', 'a."d[]" 2', 'a."e f" 3'],
+        ),
         (
             '<meta name="description" content="A lamp"><meta name=viewport content=w>',
             ["meta.description A lamp"],
@@ -99,6 +115,20 @@ def test_lines_are(markup: str, lines: list[str]) -> None:
 def test_keys_sent_in_another_order_are_the_same_data() -> None:
     one, other = (read(f"<script>a={s}</script>").lines for s in ('{"x":1,"y":2}', '{"y":2,"x":1}'))
     assert one == other
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    keys = st.sampled_from(["a", "b", "a.b", "a[]", "a 1"])
+    return st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3)
+
+
+VALUES = st.recursive(st.sampled_from([None, True, "true", "a", ",", "{}"]), nested, max_leaves=6)
+
+
+@given(VALUES, VALUES)
+def test_values_of_json_are_told_apart_by_their_structure(one: Any, other: Any) -> None:
+    said = [read(f"<script>x({json.dumps({'k': value})})</script>").lines for value in (one, other)]
+    assert (said[0] == said[1]) == (one == other)
 
 
 def test_heads_are_title_and_h1() -> None:

@@ -140,6 +140,18 @@ SOURCE = re.compile(
 # What says no more where its spaces are kept.
 IN_ONE_LINE = re.compile(r"(?:\S++ ?)*+")
 
+# What a key may have that stands between keys in a path, or between path and value.
+JOINING = re.compile(r"[.\[\s\"]")
+BORDER = object()
+# How values are written that would look like others: strings that look like none.
+WRITTEN: dict[Any, str] = {
+    BORDER: ",",
+    **{
+        word: f'"{word}"'
+        for word in ("true", "false", "null", "NaN", "Infinity", "-Infinity", "{}", "[]", ",")
+    },
+}
+
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
 
 
@@ -532,17 +544,38 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _leaves(value: Any, name: str) -> Iterable[tuple[str, str, Any]]:
-    """Path, last key and value of each leaf; keys in order, whatever order they are sent in."""
-    left = [(name, name, value)]
+    """Path, last key and value of each leaf, as which empty lists and objects count, and a border
+    between lists or objects that follow each other in a list; none of a value that is empty.
+
+    Keys in order, whatever order they are sent in.
+    """
+    left = [] if value in ([], {}) else [(name, name, value)]
     while left:
         path, key, value = left.pop()
         if isinstance(value, dict):
-            left += ((f"{path}.{k}"[-MAX_PATH:], k, value[k]) for k in _backwards(value))
+            if not value:
+                yield path, key, "{}"
+            left += (
+                (f"{path}.{json.dumps(k) if JOINING.search(k) else k}"[-MAX_PATH:], k, value[k])
+                for k in _backwards(value)
+            )
         elif isinstance(value, list):
-            inside = f"{path}[]"[-MAX_PATH:]
-            left += ((inside, key, one) for one in reversed(value))
+            if not value:
+                yield path, key, "[]"
+            left += _elements(f"{path}[]"[-MAX_PATH:], key, value)
         else:
-            yield path, key, value
+            yield path, key, WRITTEN.get(value, value)
+
+
+def _elements(path: str, key: str, values: list[Any]) -> Iterator[tuple[str, str, Any]]:
+    """The elements of a list backwards, with borders, see _leaves()."""
+    was_nested = False
+    for value in reversed(values):
+        is_nested = isinstance(value, (dict, list))
+        if is_nested and was_nested:
+            yield path, key, BORDER
+        was_nested = is_nested
+        yield path, key, value
 
 
 def _backwards(keys: Iterable[str]) -> Iterable[str]:

@@ -203,6 +203,40 @@ class ScriptModeSpider(PageModeSpider):
     name = "loose-scripts-judged-by-page"
 
 
+# Values of JSON of equal words, which differ in what is empty, or in what belongs together.
+STATES = (
+    ({"seats": {"A1": {}, "A2": {}}}, {"seats": {"A1": {}, "A3": {}}}, {"seats": {}}, {}),
+    ([{"wifi": [], "pool": []}], [{"wifi": [], "bar": []}], [{"wifi": {}, "bar": []}], []),
+    ([["Ann", "Bob"], ["Cid", "Dan"]], [["Ann"], ["Bob", "Cid", "Dan"]], ["Ann", ["Bob"]], [[]]),
+    (
+        [{"team": ["Ann", "Bob"]}, {"team": ["Cid"]}],
+        [{"team": ["Ann"]}, {"team": ["Bob", "Cid"]}],
+        [{"team": ["Ann", "Bob", "Cid"]}],
+        [{"team": ["Ann", "Bob", "Cid"]}, {}],
+    ),
+    ([{"size": 1}, {"stock": 3}], [{"size": 1, "stock": 3}], [{"size": 1, "stock": [3]}], [1, 3]),
+    ({"a": {"b": 1}}, {"a.b": 1}, {"a": {"b": [1]}}, {"a": {"b[]": 1}}),
+    ({"is": True}, {"is": "true"}, {"is": None}, {"is": "null"}),
+)
+
+
+def states(site: OrdinarySite, root: str) -> None:
+    """Pages of equal text, four for each group of values."""
+
+    def body(n: int, variant: int) -> str:
+        state = json.dumps({"props": STATES[n][variant]})
+        script = f"<script type='application/json'>{state}</script>"
+        return template(f"Hall {prose(n, 1)}", f"<p>{prose(n, 150)}</p>{script}")
+
+    numbers = [(n, variant) for n in range(len(STATES)) for variant in range(4)]
+    site.add_all(root, {f"{n}-{variant}": body(n, variant) for n, variant in numbers})
+
+
+@case(states)
+class StateSpider(WholePageSpider):
+    name = "structure-of-json-in-scripts"
+
+
 WORDS = prose("spaces", 80).split()
 
 
