@@ -336,6 +336,35 @@ def test_requests_that_carry_a_login_are_not_made_again(
     assert unread(recrawl(mock_site, tmp_path, LoggedIn)) == N  # all but the list
 
 
+def test_requests_that_would_come_back_as_others_are_not_made_again(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    class Numbered(Shop):
+        def parse(self, response: Response) -> Iterator[Any]:
+            for output in super().parse(response):
+                is_link = isinstance(output, Request)
+                number = getattr(response.request, "number", "")
+                yield numbered(output) if is_link else output | {"number": number}
+
+    def numbered(request: Request) -> Request:
+        request = request.replace(cls=NumberedRequest)
+        request.number = request.url.rpartition("/")[2]
+        return request
+
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path, Numbered)
+    add(mock_site, "/p/3", product(3, price="11.00"))
+    second = recrawl(mock_site, tmp_path, Numbered)
+    assert [item["number"] for item in second.items] == ["3"]
+    assert unread(second) == N - 2  # all but the first of the host and the changed one
+
+
+class NumberedRequest(Request):
+    """Holds what Request.to_dict() does not know of."""
+
+    number = ""
+
+
 @pytest.mark.parametrize("revisit", [{}, {"NEARDUP_REVISIT": "adaptive"}])
 def test_pages_are_read_whose_callback_hands_on_another_thing_in_each_crawl(
     mock_site: MockSite, tmp_path: Path, revisit: dict[str, str]

@@ -115,6 +115,86 @@ def test_requests_that_cannot_be_written_as_json_stay_with_the_worker(
     assert outcome.stat("frontier/pushed") == 1
 
 
+class WithSku(Request):
+    """Holds what Request.to_dict() does not know of."""
+
+    def __init__(self, *args: Any, sku: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.sku = sku
+
+
+class WithSlot(Request):
+    """The same in a slot."""
+
+    __slots__ = ("sku",)
+
+    def __init__(self, *args: Any, sku: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.sku = sku
+
+
+class WithKey(Request):
+    """Signs its URL."""
+
+    def __init__(self, url: str, *args: Any, sku: str = "", **kwargs: Any) -> None:
+        super().__init__(f"{url}?key={sku}", *args, **kwargs)
+        self.sku = "of the URL"
+
+
+class WithoutUrl(Request):
+    """Cannot be made from what Request.to_dict() gives."""
+
+    def __init__(self, link: str, sku: str, **kwargs: Any) -> None:
+        super().__init__(link, **kwargs)
+        self.sku = sku
+
+
+class Shop(Links):
+    """Makes requests of a class of its own."""
+
+    class Nested(WithSku):
+        """Is not found by its name."""
+
+    kind: type[Any]
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        for n, link in enumerate(response.css("a::attr(href)").getall()):
+            yield self.kind(link, callback=self.page, sku=f"sku-{n}")
+
+    def page(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "sku": getattr(response.request, "sku", "")}
+
+
+@pytest.mark.parametrize("kind", [WithSku, WithSlot, WithKey, WithoutUrl, Shop.Nested])
+def test_requests_that_would_come_back_as_others_stay_with_the_worker(
+    server: RunningServer, mock_site: MockSite, kind: type[Request]
+) -> None:
+    root = hub(mock_site, "/page/1", "/page/2")
+    shop = type("OfKind", (Shop,), {"kind": kind})
+    expected = crawl(shop, {}, root=root)
+    assert len(expected.items) == 2
+    outcome = run(server, root, shop)
+    assert sorted(map(repr, outcome.items)) == sorted(map(repr, expected.items))
+    assert outcome.stats["scheduler/unserializable"] == 2
+    assert outcome.stats["finish_reason"] == "finished"
+
+
+class WithListedSku(WithSku):
+    """Says what it holds."""
+
+    attributes = (*Request.attributes, "sku")
+
+
+def test_requests_of_a_class_that_lists_its_attributes_are_shared(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    shop = type("OfKind", (Shop,), {"kind": WithListedSku})
+    outcome = run(server, hub(mock_site, "/page/1", "/page/2"), shop)
+    assert sorted(item["sku"] for item in outcome.items) == ["sku-0", "sku-1"]
+    assert "scheduler/unserializable" not in outcome.stats
+    assert outcome.stat("frontier/pushed") == 3
+
+
 class Books(Links):
     """Puts each book out with its author, whose page has another session id in each link."""
 

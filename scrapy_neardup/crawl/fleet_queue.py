@@ -31,8 +31,12 @@ from scrapy_neardup import stats
 from scrapy_neardup.crawl.carried_cookies import CarriedCookies
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.lost_requests import REASON
-from scrapy_neardup.crawl.request_json import request_from_plain, request_to_json
-from scrapy_neardup.crawl.request_tracker import RequestTracker, stored_fields
+from scrapy_neardup.crawl.request_json import (
+    fields_for_json,
+    request_from_plain,
+    request_to_json,
+)
+from scrapy_neardup.crawl.request_tracker import RequestTracker
 from scrapy_neardup.crawl.seen_urls import SeenUrls
 from scrapy_neardup.crawl.shared_values import SharedValues
 from scrapy_neardup.crawl.spider_arguments import arguments_of, differing
@@ -157,7 +161,7 @@ class FleetQueue:
 
     def _packed(self, request: Request) -> QueuedRequest:
         assert self._crawler.engine
-        fields = stored_fields(request, self._crawler.spider)
+        fields = fields_for_json(request, self._crawler.spider)
         if self._arguments:
             fields[ARGUMENTS] = self._arguments
         cookies = self._attempt("frontier", self._cookies.of, request)

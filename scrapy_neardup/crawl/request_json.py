@@ -10,11 +10,51 @@ from scrapy.http import Request
 from scrapy.utils.misc import load_object
 from scrapy.utils.request import request_from_dict
 
+from scrapy_neardup.crawl.request_tracker import stored_fields
+
 # What JSON lacks is an object of one such key. It begins as no user's key does; a dict that has a
 # key like it is written as pairs.
 MARK = "\0"
 BYTES, TUPLE, PAIRS = MARK + "bytes", MARK + "tuple", MARK + "pairs"
 PLAIN = (str, int, float, bool, type(None))
+
+
+def fields_for_json(request: Request, spider: Spider | None) -> dict[str, Any]:
+    """stored_fields() of a request that comes back from them as it was.
+
+    Raises ValueError for others: of a class of the project's own, Request.to_dict() leaves out
+    attributes that the class does not list, and the class may change the arguments that it gets.
+    """
+    fields = stored_fields(request, spider)
+    is_scrapys = type(request).__module__.startswith("scrapy.")
+    if not (is_scrapys or _comes_back(request, fields, spider)):
+        raise ValueError(f"a {type(request).__qualname__} comes back as another request")
+    return fields
+
+
+def _comes_back(request: Request, fields: dict[str, Any], spider: Spider | None) -> bool:
+    data = request_to_json(fields)
+    try:
+        again = request_from_json(data, spider)
+        return (
+            type(again) is type(request)
+            and again.to_dict(spider=spider) == fields
+            and _own_attributes(again) == _own_attributes(request)
+        )
+    except Exception as error:  # whatever a constructor of the project's, or a comparison, raises
+        raise ValueError(f"a {type(request).__qualname__} cannot be made again: {error}") from error
+
+
+def _own_attributes(request: Request) -> dict[str, Any]:
+    """What a request holds beside what to_dict() gives, in slots or not."""
+    state: Any = object.__getstate__(request)
+    parts = state if isinstance(state, tuple) else (state,)
+    return {
+        name: value
+        for part in filter(None, parts)
+        for name, value in part.items()
+        if name.lstrip("_") not in request.attributes
+    }
 
 
 def request_to_json(fields: dict[str, Any]) -> bytes:
@@ -35,12 +75,12 @@ def plain(fields: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def request_from_json(data: bytes, spider: Spider) -> Request:
+def request_from_json(data: bytes, spider: Spider | None) -> Request:
     """The request. Raises ValueError, AttributeError where the spider has no such callback."""
     return request_from_plain(json.loads(data), spider)
 
 
-def request_from_plain(fields: dict[str, Any], spider: Spider) -> Request:
+def request_from_plain(fields: dict[str, Any], spider: Spider | None) -> Request:
     """The request of which plain() gave the fields. Raises ValueError, AttributeError."""
     fields = from_plain(fields)
     name = fields.get("_class")

@@ -12,8 +12,12 @@ from scrapy import Spider
 from scrapy.http import Request
 
 from scrapy_neardup.crawl.program import is_of_fetching
-from scrapy_neardup.crawl.request_json import from_plain, plain, request_from_plain
-from scrapy_neardup.crawl.request_tracker import stored_fields
+from scrapy_neardup.crawl.request_json import (
+    fields_for_json,
+    from_plain,
+    plain,
+    request_from_plain,
+)
 
 MAX_STORED_BYTES = 64_000  # of a page; one that has more is always read
 MAX_JSON_BYTES = 1_000_000  # of those: packed and read in one call
@@ -37,7 +41,7 @@ class YieldedRequests:
             self._groups = None
             return
         try:
-            fields = plain(stored_fields(request, self._spider))
+            fields = plain(fields_for_json(request, self._spider))
         except ValueError:
             self._groups = None
             return

@@ -18,8 +18,12 @@ from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.recorder import Recorder
-from scrapy_neardup.crawl.request_json import request_from_json, request_to_json
-from scrapy_neardup.crawl.request_tracker import RequestTracker, stored_fields, urls_of
+from scrapy_neardup.crawl.request_json import (
+    fields_for_json,
+    request_from_json,
+    request_to_json,
+)
+from scrapy_neardup.crawl.request_tracker import RequestTracker, urls_of
 from scrapy_neardup.crawl.url_deferral import UrlDeferral, drawn_of
 from scrapy_neardup.crawl.url_learning import UrlLearning, is_spared
 from scrapy_neardup.learn.learner import Twin
@@ -273,7 +277,7 @@ class UrlSkipping:
 def as_json(request: Request, spider: Spider | None) -> dict[str, Any] | None:
     """The fields of a request; None where JSON cannot hold them all: it had better be made."""
     try:
-        fields: dict[str, Any] = json.loads(request_to_json(stored_fields(request, spider)))
+        fields: dict[str, Any] = json.loads(request_to_json(fields_for_json(request, spider)))
     except ValueError:
         return None
     return fields
