@@ -1,6 +1,7 @@
 """A real server on loopback for tests, and workers in processes of their own."""
 
 import asyncio
+import math
 import os
 import random
 import shutil
@@ -8,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -111,10 +113,14 @@ class Listener:
 
 
 class Wire(Listener):
-    """The network between a worker and a server: bytes pass, or vanish while it is cut."""
+    """The network between a worker and a server: bytes pass, or vanish while it is cut.
 
-    def __init__(self, port: int) -> None:
-        self._whole, self._target = Event(), port
+    A connection breaks on which more than `most` bytes come one way without an answer.
+    """
+
+    def __init__(self, port: int, most: float = math.inf) -> None:
+        self._whole, self._target, self._most = Event(), port, most
+        self._n_bytes: Counter[socket.socket] = Counter()
         self._whole.set()
         super().__init__(self._connect)
 
@@ -132,9 +138,12 @@ class Wire(Listener):
 
     def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
-            while data := source.recv(2**16):
+            while (data := source.recv(2**16)) and self._n_bytes[source] <= self._most:
                 if self._whole.is_set():
+                    self._n_bytes[source] += len(data)
+                    self._n_bytes[target] = 0
                     target.sendall(data)
+            source.shutdown(socket.SHUT_RDWR)
             target.shutdown(socket.SHUT_RDWR)
 
 
@@ -168,8 +177,8 @@ def hostile_server(answer: bytes) -> Iterator[HostileServer]:
 
 
 @contextmanager
-def wire_to(server: RunningServer) -> Iterator[Wire]:
-    wire = Wire(server.port)
+def wire_to(server: RunningServer, most: float = math.inf) -> Iterator[Wire]:
+    wire = Wire(server.port, most)
     try:
         yield wire
     finally:

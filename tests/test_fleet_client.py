@@ -166,6 +166,18 @@ def test_a_network_cut_in_mid_crawl_loses_nothing(
     assert [mock_site.gets(path) for path in paths] == [1] * 6
 
 
+def test_a_server_that_does_not_answer_in_time_is_said_how_to_wait_for(
+    server: RunningServer,
+) -> None:
+    with wire_to(server) as wire:
+        wire.cut()
+        client = Server(f"{wire.url}?socket_timeout=0.1")
+        (error,) = client.send([Call("return 1", "key", (), int)])
+        client.close()
+    assert is_passing(error)
+    assert "?socket_timeout=SECONDS" in str(error)
+
+
 def test_of_a_cluster_that_lacks_a_node_the_others_answer_and_are_told() -> None:
     sites = [f"https://site{number}.example" for number in range(30)]
     with running_cluster(cluster_require_full_coverage="no") as nodes:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from crawls import Outcome, crawl
-from fleets import RunningServer, running_server, wait_until
+from fleets import RunningServer, running_server, wait_until, wire_to
 from mock_site import MockSite, Reply, page, prose, redirect, running_site
 from scrapy import FormRequest, Request, Spider, signals
 from scrapy.crawler import Crawler
@@ -193,6 +193,25 @@ def test_requests_of_a_class_that_lists_its_attributes_are_shared(
     assert sorted(item["sku"] for item in outcome.items) == ["sku-0", "sku-1"]
     assert "scheduler/unserializable" not in outcome.stats
     assert outcome.stat("frontier/pushed") == 3
+
+
+class Laden(Links):
+    """Hands on much with each link."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield {"url": response.url}
+        yield from response.follow_all(css="a", meta={"laden": "x" * 20_000})
+
+
+def test_large_requests_arrive_over_a_link_that_carries_a_few_at_a_time(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    root = hub(mock_site, *(f"/page/{n}" for n in range(30)))
+    with wire_to(server, most=200_000) as wire:
+        settings = {"NEARDUP_BACKEND": wire.url, "CONCURRENT_REQUESTS": 2}
+        outcome = run(server, root, Laden, **settings, CLOSESPIDER_TIMEOUT=30)
+    assert len(outcome.items) == 31
+    assert outcome.stats["finish_reason"] == "finished"
 
 
 class Books(Links):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from hashlib import blake2b
-from itertools import count, islice
+from itertools import count
 from typing import Any
 from weakref import WeakSet
 
@@ -51,6 +51,7 @@ logger = logging.getLogger(__name__)
 POLL_S = 0.25  # between questions for requests while there are none
 PAUSE_S = 0.02  # between looks at whether an answer has come
 PUSHED_AT_ONCE, PUSHES = 64, 16  # requests in a call, calls in a round
+PUSHED_BYTES = 2**16  # in a call: a slow link has to bring them before the server counts as failed
 AHEAD_OF_A_HOST = 2  # times as many of a host in hand as are downloaded at once
 DEFAULT_AHEAD = 16  # requests taken ahead, where CONCURRENT_REQUESTS is 0
 CLOSING_S = 5.0  # to push what was found last
@@ -422,8 +423,8 @@ class FleetQueue:
             )
 
     def _push(self) -> list[Push]:
-        self._sending = [self._unsent.popleft() for _ in range(self._n_to_send)]
-        chunks = _chunks(self._sending)
+        chunks = [chunk for _ in range(PUSHES) if (chunk := _next_chunk(self._unsent))]
+        self._sending = [one for chunk in chunks for one in chunk]
         return [(chunk, self._frontier.push([row for row, _ in chunk])) for chunk in chunks]
 
     def _take(self, in_hand: Counter[str], released: set[str]) -> Future[Given]:
@@ -486,10 +487,6 @@ class FleetQueue:
                 *(error, REASON),
             )
         self._is_refused = True
-
-    @property
-    def _n_to_send(self) -> int:
-        return min(len(self._unsent), PUSHED_AT_ONCE * PUSHES)
 
     def _pushed(self, chunk: Sequence[Unsent], answers: list[int]) -> None:
         for (_, request), is_new in zip(chunk, answers, strict=True):
@@ -606,6 +603,13 @@ def _url_of(row: QueuedRequest) -> str:
         return "?"
 
 
-def _chunks(requests: list[Unsent]) -> list[list[Unsent]]:
-    rest = iter(requests)
-    return list(iter(lambda: list(islice(rest, PUSHED_AT_ONCE)), []))
+def _next_chunk(unsent: deque[Unsent]) -> list[Unsent]:
+    """Take what one call sends off a queue: a request that has too many bytes goes alone."""
+    chunk: list[Unsent] = []
+    n_bytes = 0
+    while unsent and len(chunk) < PUSHED_AT_ONCE:
+        n_bytes += len(unsent[0][0].record)
+        if chunk and n_bytes > PUSHED_BYTES:
+            break
+        chunk.append(unsent.popleft())
+    return chunk

@@ -162,7 +162,7 @@ class Server:
             carried_out = self._spread if self.is_cluster else self._carried_out
             answers = carried_out(client, calls)
         except failures() as error:
-            answers = [_without_addresses(error)] * len(calls)
+            answers = [_explained(error)] * len(calls)
         except Exception as error:  # what redis-py raises of answers that it does not expect
             answers = [WrongAnswer(f"{type(error).__name__}: {error}")] * len(calls)
         failed = [answer for answer in answers if isinstance(answer, Exception)]
@@ -186,7 +186,7 @@ class Server:
             return self._carried_out(cluster.get_redis_connection(node), calls)
         except failures() as error:
             self._down.add(name)
-            return [NodeDown(f"{name}: {error}")] * len(calls)
+            return [NodeDown(f"{name}: {_explained(error)}")] * len(calls)
 
     def close(self) -> None:
         """Close every connection."""
@@ -235,8 +235,12 @@ class Server:
             return pipe.execute(raise_on_error=False)
 
 
-def _without_addresses(error: Exception) -> Exception:
+def _explained(error: Exception) -> Exception:
     """An error; without the representation of redis-py's clients, if no sentinel has a master."""
+    from redis.exceptions import TimeoutError
+
+    if isinstance(error, TimeoutError) and "connecting" not in str(error):
+        return TimeoutError(f"{error}; ?socket_timeout=SECONDS in its URL makes us wait longer")
     what, mark, _ = str(error).partition(" : <redis")
     return type(error)(what) if mark else error
 
