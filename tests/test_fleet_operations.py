@@ -48,7 +48,7 @@ def test_status_tells_workers_and_what_waits(
     status = json.loads(capsys.readouterr().out)
     assert status["workers"] == 1
     queue = {"spider": "a spider", "waiting": 2, "leased": 1, "failed": 0}
-    assert status["queues"] == [queue | {"busy": 1, "idle": 0, "dead": 0}]
+    assert status["queues"] == [queue | {"busy": 1, "idle": 0, "dead": 0, "lost": 0}]
     assert main(["fleet", "status", server.url]) == 0
     assert "a spider        2       1" in capsys.readouterr().out
     worker.close()
@@ -68,6 +68,19 @@ def test_check_names_what_could_lose_data(
         Worker(durable.url).close()
         assert main(["fleet", "check", durable.url]) == 0
     assert "nothing is wrong" in capsys.readouterr().out
+
+
+def test_check_names_requests_that_the_server_has_lost(
+    server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = Worker(server.url)
+    push(worker, 3)
+    main(["fleet", "check", server.url])
+    assert "are lost" not in capsys.readouterr().out
+    server.command("DEL", "{neardup}:q:s:a%20spider:requests")
+    assert main(["fleet", "check", server.url]) == 1
+    assert "3 requests of 'a spider' that wait are lost" in capsys.readouterr().out
+    worker.close()
 
 
 @pytest.mark.parametrize("what", ["aof_last_write_status", "rdb_last_bgsave_status"])

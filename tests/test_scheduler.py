@@ -593,6 +593,19 @@ def test_a_crawl_whose_queue_the_server_lost_does_not_end_as_finished(
     assert outcome.stats["finish_reason"] == "requests_lost"
 
 
+def test_requests_of_which_the_server_has_only_the_ids_are_warned_of_once(
+    server: RunningServer, mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = hub(mock_site, *(f"/page/{n}" for n in range(8)))
+    run(server, root, CLOSESPIDER_PAGECOUNT=1, CONCURRENT_REQUESTS=1)
+    server.command("DEL", "{neardup}:q:s:links:requests")
+    outcome = run(server, root, CONCURRENT_REQUESTS=1)
+    assert outcome.stats["finish_reason"] == "requests_lost"
+    assert outcome.stat("requests/lost") > 1
+    assert caplog.text.count("it has no more than their ids") == 1
+    assert "another NEARDUP_BACKEND_PREFIX" in caplog.text
+
+
 class StoringLate(Flushing):
     """Its items are stored when the worker has noticed that the server has lost its data."""
 

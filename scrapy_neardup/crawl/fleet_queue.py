@@ -114,6 +114,7 @@ class FleetQueue:
         self._arguments: dict[str, str] = {}  # of the spider when the crawl begins
         self._n_foreign = 0  # requests of workers with others
         self._n_lost = 0
+        self._has_gaps = False  # whether the server had of some requests but the ids
         self._n_left = 0  # requests of other workers that wait for the next run
         self._is_refused = False  # whether the server refused for good to give requests
         self._went_back = False  # whether the server has forgotten what it had answered
@@ -541,6 +542,14 @@ class FleetQueue:
         if n_lost := given.n_lost + len(given.foreign):
             self._n_lost += n_lost
             self._count(stats.REQUESTS_LOST, n_lost)
+        if given.n_lost and not self._has_gaps:
+            self._has_gaps = True
+            logger.warning(
+                "neardup: %d requests on the server of NEARDUP_BACKEND, at least, are lost: it has "
+                "no more than their ids. The crawl ends as %r. Start it again under another "
+                "NEARDUP_BACKEND_PREFIX: under this one the pages that link them count as read",
+                *(given.n_lost, REASON),
+            )
         if given.foreign:
             logger.warning(
                 "neardup: %d requests on the server of NEARDUP_BACKEND are damaged, or no worker "

@@ -28,6 +28,9 @@ FOR_EVER = -1  # what PTTL says of a key that does not expire
 NAMES = re.compile(rb":p:[0-9a-f]{16}(:\d+)?\}|:[ti]:[0-9a-f]{16}\}|:u:\d+\}|\}:")
 FILTERS = re.compile(rb":u:\d+\}(:t\d+)?$")  # not their slices
 
+# How many requests wait and how many are there, at one moment.
+COUNTED = "return {redis.call('GET', KEYS[1]) or '0', redis.call('HLEN', KEYS[2])}"
+
 
 class Queue(NamedTuple):
     """The shared frontier of one spider."""
@@ -39,6 +42,7 @@ class Queue(NamedTuple):
     busy: int  # workers
     idle: int
     dead: int  # whose leases have expired; their requests are given out again bit by bit
+    lost: int  # waiting, at least, of which the server has only the id
 
 
 class Status(NamedTuple):
@@ -100,14 +104,16 @@ class Operator:
         ends = {one: client.zscore(self._frontier + ":workers", one) or 0 for one in workers}
         alive = [state for one, state in workers.items() if ends[one] > now]
         leases = [base.encode() + b":leases:" + one for one in workers]
+        n_waiting, n_there = map(int, client.eval(COUNTED, 2, base + ":n", base + ":requests"))
         return Queue(
             unquote(spider.decode()),
-            int(client.get(base + ":n") or 0),
+            n_waiting,
             sum(client.scard(key) for key in leases),
             client.scard(base + ":failed"),
             alive.count(b"b"),
             alive.count(b"i"),
             len(workers) - len(alive),
+            max(0, n_waiting - n_there),
         )
 
     def _servers(self) -> list[dict[str, Any]]:
@@ -272,6 +278,12 @@ def troubles(status: Status) -> list[str]:
         f"{queue.waiting:,} requests of {queue.spider!r} wait and no worker lives"
         for queue in status.queues
         if queue.waiting and not queue.busy + queue.idle
+    ]
+    found += [
+        f"{queue.lost:,} requests of {queue.spider!r} that wait are lost: crawl again under "
+        f"another NEARDUP_BACKEND_PREFIX"
+        for queue in status.queues
+        if queue.lost
     ]
     for info in status.servers:
         if info.get("maxmemory") and info.get("maxmemory_policy") != "noeviction":
