@@ -1173,6 +1173,25 @@ def test_a_spider_may_go_on_when_it_is_idle(server: RunningServer, mock_site: Mo
     assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
 
 
+class Elsewhere(Links):
+    """Follows links in another slot than that of the start request."""
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        yield {"url": response.url}
+        yield from response.follow_all(css="a", meta={"download_slot": "quick"})
+
+
+def test_a_host_rests_for_others_as_long_as_its_slot_does(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    slots = {"127.0.0.1": {"delay": 500}}
+    root = hub(mock_site, "/page/1", "/page/2")
+    run(server, root, Elsewhere, DOWNLOAD_SLOTS=slots, ROBOTSTXT_OBEY=False)
+    rest_ms = server.command("PTTL", "{neardup}:q:rest:127.0.0.1")
+    assert int(rest_ms.removeprefix(":")) > 100_000
+    assert server.command("EXISTS", "{neardup}:q:rest:quick") == ":0\r\n"
+
+
 class Watching(Links):
     """Notes how many requests are with the downloader."""
 

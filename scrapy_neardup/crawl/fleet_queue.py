@@ -97,7 +97,7 @@ class FleetQueue:
         settings = crawler.settings
         self._ahead = settings.getint("CONCURRENT_REQUESTS") or DEFAULT_AHEAD
         self._per_host = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN") or self._ahead
-        self._rest_s = settings.getfloat("DOWNLOAD_DELAY")
+        self._delay_s = settings.getfloat("DOWNLOAD_DELAY")
         self._unsent: deque[Unsent] = deque()
         self._sending: list[Unsent] = []
         self._taken: deque[Taken] = deque()
@@ -438,8 +438,14 @@ class FleetQueue:
             rooms,
             released,
             is_idle=self._is_idle,
-            rest_s=self._rest_s,
+            rest_s=max(map(self._rest_s, released), default=0.0),
         )
+
+    def _rest_s(self, host: str) -> float:
+        """How long a host rests before another worker may have it: as between two requests."""
+        assert self._crawler.engine
+        slot = self._crawler.engine.downloader.slots.get(host)  # DOWNLOAD_SLOTS, AutoThrottle
+        return self._delay_s if slot is None else slot.delay
 
     async def _answers_to(self, pushes: list[Push]) -> int:
         """Wait until the server has what was pushed; how much of it is to be pushed again."""
