@@ -16,11 +16,12 @@ from mock_site import MockSite, page, prose
 from scrapy import Request
 from scrapy.http import Response
 
-from scrapy_neardup.commands import main
+from scrapy_neardup.commands import NOTHING_FOUND, main
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.ledger.schema import Decided
+from scrapy_neardup.ledger.undo import Overrides
 from scrapy_neardup.report.live import LiveView
 from scrapy_neardup.settings import NearDupSettings
 
@@ -177,6 +178,33 @@ def test_what_cannot_be_undone_costs_no_other_page(
     outcome = crawl_requests(mock_site, "/page/1", settings=settings(tmp_path))
     assert outcome.urls == [mock_site.url("/near/1")]
     assert mock_site.gets("/page/1") == 1  # the spider's own requests are made, too
+
+
+def test_a_damaged_line_of_the_overrides_is_told_by_the_crawl_and_by_check_and_set_aside(
+    mock_site: MockSite,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    crawl_requests(mock_site, *PATHS, settings=settings(tmp_path))
+    for path in ("/near/1", "/copy/1"):
+        assert main(["undo", mock_site.url(path), "--state", str(tmp_path)]) == 0
+    overrides = tmp_path / "overrides.jsonl"
+    damaged = overrides.read_bytes().replace(b"undo", b"tndo", 1)
+    overrides.write_bytes(damaged)
+    outcome = crawl_requests(mock_site, settings=settings(tmp_path))
+    assert mock_site.url("/copy/1") in outcome.urls
+    (told,) = [r.getMessage() for r in caplog.records if str(overrides) in r.getMessage()]
+    assert "1 lines are damaged" in told
+    assert f"`scrapy neardup repair {tmp_path}` sets them aside" in told
+
+    assert main(["check", str(tmp_path)]) == NOTHING_FOUND
+    assert f"{overrides}: 1 lines are damaged" in capsys.readouterr().out
+    assert main(["repair", str(tmp_path)]) == 0
+    aside = tmp_path / "overrides.jsonl.damaged"
+    assert aside.read_bytes() == damaged.splitlines(keepends=True)[0]
+    assert main(["check", str(tmp_path)]) == 0
+    assert Overrides(tmp_path).keeps(mock_site.url("/copy/1"))
 
 
 def explained(state: Path, url: str, capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_neardup.ledger.undo import FILE, Override, Overrides, undo
+from scrapy_neardup.ledger.undo import FILE, Override, Overrides, damaged_lines, undo
 
 PAGE = "https://shop.example/item?id=7"
 
@@ -63,6 +63,20 @@ def test_a_torn_line_costs_only_itself(tmp_path: Path, torn: bytes) -> None:
     overrides = Overrides(tmp_path)
     assert len(overrides) == 2
     assert overrides.wants("https://shop.example/other")
+
+
+def test_lines_that_are_no_entries_are_damaged_but_for_a_last_one_cut_off(tmp_path: Path) -> None:
+    undo(tmp_path, [Override(PAGE, "parse_item")])
+    sound = (tmp_path / FILE).read_bytes()
+    names = [i for i in range(len(sound)) if sound[i : i + 4] in (b"undo", b"call")]
+    for at in (*range(6), *names, len(sound) - 2, len(sound) - 1):
+        flipped = bytearray(sound)
+        flipped[at] ^= 1
+        (tmp_path / FILE).write_bytes(flipped)
+        assert damaged_lines(tmp_path) == [(0, bytes(flipped))], at
+    for length in range(len(sound) - 1):
+        (tmp_path / FILE).write_bytes(sound + sound[:length])
+        assert damaged_lines(tmp_path) == []
 
 
 def test_hostile_urls_stay_one_line(tmp_path: Path) -> None:

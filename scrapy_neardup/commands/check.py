@@ -40,7 +40,7 @@ class Report(NamedTuple):
     damage: list[Damage]  # to the files of the state
     bad_ledgers: list[Path]  # files of the ledger that cannot be read
     bad_frontier: Path | None
-    bad_beside: list[Path]  # learnt rules, skipped requests, visits
+    bad_beside: list[Path]  # learnt rules, skipped requests, visits, overrides
     bad_key: str | None  # what is wrong with the key
     n_waiting: int  # requests in the frontier
     n_guests: int  # journals that the next crawl merges
@@ -147,6 +147,7 @@ def _frontier(
 def _beside(folder: Path, files: list[Finding], key: int | None) -> list[Path]:
     """Of the files that not every crawl has, those that are damaged; adds them to those read."""
     from scrapy_neardup.learn import stored_rules
+    from scrapy_neardup.ledger import undo
     from scrapy_neardup.state import learnt_rules, skipped, visit_file, visits
 
     bad = []
@@ -154,6 +155,7 @@ def _beside(folder: Path, files: list[Finding], key: int | None) -> list[Path]:
         (stored_rules.FILE, learnt_rules.examine),
         (skipped.FILE, skipped.examine),
         (visit_file.FILE, visits.examine),
+        (undo.FILE, lambda folder, _key: undo.examine(folder)),
     ):
         if not (folder / name).exists():
             continue

@@ -2,7 +2,7 @@
 
 The next crawl would do the same. It fetches and keeps again what only the damaged files held.
 They stay in the folder under names that end in .damaged. Sound lines of
-skipped.jsonl stay in it. Refused while a crawl uses the folder.
+skipped.jsonl and overrides.jsonl stay in them. Refused while a crawl uses the folder.
 
 Requests that waited in a damaged frontier can only be found again. Nobody knows on which pages, so
 the next crawl of the job reads all of them again. A damaged key cannot be repaired.
@@ -75,10 +75,26 @@ def repair(folder: Path, key: int | None = None) -> dict[str, int]:
 
 
 def _beside_set_aside(path: Path, key: int | None) -> Path:
+    from scrapy_neardup.ledger import undo
     from scrapy_neardup.own_files import set_aside
     from scrapy_neardup.sqlite_files import WRITTEN_BESIDE
     from scrapy_neardup.state import skipped
 
+    if path.name == undo.FILE:
+        return _overrides_set_aside(path)
     if path.name == skipped.FILE:
         return skipped.repair(path.parent, key)
     return set_aside(path, *WRITTEN_BESIDE)
+
+
+def _overrides_set_aside(path: Path) -> Path:
+    """Leave a list's entries in it; where its damaged lines are now. Raises OSError."""
+    from scrapy_neardup.ledger import undo
+    from scrapy_neardup.own_files import aside_name
+    from scrapy_neardup.state.files import write_atomically
+
+    damaged, aside = undo.damaged_lines(path.parent), aside_name(path)
+    # First the copy: a crash before they are blank leaves a copy too many.
+    write_atomically(aside, [line for _, line in damaged])
+    undo.blank_out(path.parent, damaged)
+    return aside

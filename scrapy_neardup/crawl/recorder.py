@@ -17,7 +17,7 @@ from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import make_rules, rules_on_record
 from scrapy_neardup.ledger.schema import Action, Entry, EntryKind
-from scrapy_neardup.ledger.undo import FILE, Override, Overrides
+from scrapy_neardup.ledger.undo import FILE, Override, Overrides, examine
 from scrapy_neardup.ledger.writer import LedgerWriter
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit_file import Status
@@ -55,6 +55,8 @@ class Recorder:
         self.settings = settings
         self.folder = folder
         self.overrides = None if folder is None else Overrides(folder, make_rules(settings))
+        if folder is not None and (damage := examine(folder)) is not None:
+            logger.warning("neardup: %s", damage)
         self.ledger: LedgerWriter | None = None
         self.keeps_text = False  # whether the text of pages is wanted
         self.live: LiveView | None = None

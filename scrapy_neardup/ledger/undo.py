@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from scrapy_neardup.own_files import refuse_links, sync_new_files
+from scrapy_neardup.own_files import refuse_links, sync_file, sync_new_files
 from scrapy_neardup.urls.key import DEFAULT_RULES, UrlKeyRules, url_key
 
 FILE = "overrides.jsonl"
@@ -33,17 +33,68 @@ def undo(state: Path, overrides: Iterable[Override]) -> None:
 
 def read(state: Path) -> Iterator[dict[str, str | None]]:
     """Every entry, oldest first, without lines that a crash tore or that are not ours."""
+    return filter(None, (_entry(line) for _, line in _lines(state)))
+
+
+def damaged_lines(state: Path) -> list[tuple[int, bytes]]:
+    """The lines that are no entries, each with where it begins, in bytes.
+
+    A last line that a kill cut off is none of them: whoever wrote it was not told that it is there.
+    """
+    return [
+        (start, line)
+        for start, line in _lines(state)
+        if _entry(line) is None and (line.endswith(b"\n") or b"}" in line)
+    ]
+
+
+def examine(state: Path) -> str | None:
+    """What is wrong with the list of a folder. Raises OSError."""
+    n_damaged = len(damaged_lines(state))
+    if not n_damaged:
+        return None
+    return (
+        f"{state / FILE}: {n_damaged} lines are damaged, and nobody knows any more which URLs were "
+        f"undone there. `scrapy neardup repair {state}` sets them aside: `undo` those URLs again"
+    )
+
+
+def blank_out(state: Path, lines: Iterable[tuple[int, bytes]]) -> None:
+    """Put spaces where these lines are; on disk when this returns. Raises OSError.
+
+    In place, so that an `undo` that appends meanwhile is not lost.
+    """
+    path = state / FILE
+    refuse_links(path)
+    with path.open("rb+") as file:
+        for start, line in lines:
+            file.seek(start)
+            file.write(b" " * len(line.rstrip(b"\n")))
+    sync_file(path)
+
+
+def _lines(state: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank, each with where it begins and with its end."""
     try:
-        lines = (state / FILE).read_text("utf-8", "replace").split("\n")
+        lines = (state / FILE).read_bytes().splitlines(keepends=True)
     except (FileNotFoundError, NotADirectoryError):
         return
+    start = 0
     for line in lines:
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(entry, dict) and all(isinstance(v, str | None) for v in entry.values()):
-            yield entry
+        if line.strip():
+            yield start, line
+        start += len(line)
+
+
+def _entry(line: bytes) -> dict[str, str | None] | None:
+    try:
+        entry = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict) or not all(isinstance(v, str | None) for v in entry.values()):
+        return None
+    is_ours = entry.keys() in ({"undo"}, {"undo", "callback"}, {"fetched"})
+    return entry if is_ours else None
 
 
 def append(path: Path, entries: list[dict[str, str | None]]) -> None:
