@@ -12,6 +12,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import Response
 
+from scrapy_neardup.commands import NOTHING_FOUND, main
 from scrapy_neardup.crawl.request_tracker import TRACE
 from scrapy_neardup.errors import NearDupError
 from scrapy_neardup.factory import make_state_factory
@@ -389,3 +390,27 @@ def test_a_crawl_that_is_refused_leaves_the_spider_s_state_as_it_was(
         lock.close()
     second = crawl(Counting, where, seed=seed)
     assert len(set(first.urls) | set(second.urls)) == 5
+
+
+def test_a_crawl_whose_key_is_gone_is_refused_until_it_is_put_back(
+    mock_site: MockSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_branch(mock_site)
+    drawn: dict[str, Any] = {"NEARDUP_KEY": None}
+    follow(mock_site, tmp_path, **drawn)
+    key = tmp_path / "key"
+    text = key.read_bytes()
+    key.unlink()
+    with pytest.raises(NearDupError, match=f"{key} is missing"):
+        follow(mock_site, tmp_path, **drawn)
+    assert not key.exists()
+    assert main(["check", str(tmp_path)]) == NOTHING_FOUND
+    told = capsys.readouterr().out
+    assert f"{key} is missing" in told
+    assert "Codes were not verified" in told
+    assert main(["repair", str(tmp_path)]) == 0
+    assert "codes were not verified" in capsys.readouterr().out
+    key.write_bytes(text)
+    assert main(["check", str(tmp_path)]) == 0
+    follow(mock_site, tmp_path, **drawn)
+    assert mock_site.gets("/leaf/1") == 1

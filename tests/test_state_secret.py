@@ -30,3 +30,14 @@ def test_a_damaged_key_is_refused_by_name(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "key").write_bytes(text)
     with pytest.raises(StateError, match="key is damaged: found"):
         kept_key(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["snapshot-1", "journal-0"])
+def test_no_key_is_drawn_where_one_is_missing(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.damaged").touch()
+    kept_key(tmp_path)
+    (tmp_path / name).touch()
+    (tmp_path / "key").unlink()
+    with pytest.raises(StateError, match=r"key is missing.* set NEARDUP_KEY"):
+        kept_key(tmp_path)
+    assert not (tmp_path / "key").exists()

@@ -1,7 +1,7 @@
 """Check a state folder: read every byte, and list sound and damaged files.
 
 Changes nothing. Exit code 1 means damage. The next crawl repairs it, or `repair` does so now; a
-damaged frontier or key stops the next crawl. Refused while a crawl uses the folder.
+damaged or missing frontier or key stops the next crawl. Refused while a crawl uses the folder.
 """
 
 from __future__ import annotations
@@ -10,10 +10,17 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_neardup.commands.state_folder import add_state, known_key, locked, state_folder
+from scrapy_neardup.commands.state_folder import (
+    add_state,
+    is_of_fleet,
+    known_key,
+    locked,
+    state_folder,
+)
 from scrapy_neardup.commands.terminal import clean, say, say_json, say_table
 
 if TYPE_CHECKING:
+    from scrapy_neardup.state.header import Identity
     from scrapy_neardup.state.recovery import Damage
 
 EXAMPLES = """\
@@ -62,13 +69,15 @@ def run(options: argparse.Namespace) -> int:
     """Tell what was found; exit code 1 if anything is damaged."""
     folder = state_folder(options)
     with locked(folder):
-        report = inspect(folder, known_key(folder, options))
+        report = inspect(folder, known_key(folder, options), is_of_fleet(options))
     tell(report, options.json)
     return 1 if report.n_damaged else 0
 
 
-def inspect(folder: Path, key: int | None) -> Report:
+def inspect(folder: Path, key: int | None, of_fleet: bool = False) -> Report:
     """Read every file. key: the folder's secret, where it is known.
+
+    of_fleet: whether a fleet's server has it.
 
     Raises StateError where another version, specification or key is among them.
     """
@@ -79,6 +88,7 @@ def inspect(folder: Path, key: int | None) -> Report:
         read_fallback,
         read_folder,
     )
+    from scrapy_neardup.state.secret import missing_key
     from scrapy_neardup.state.snapshot import row_files
 
     content = read_folder(folder, key=key)
@@ -93,6 +103,8 @@ def inspect(folder: Path, key: int | None) -> Report:
     paths += sorted(row_files(folder))
     files = [_finding(folder, path, wrong.get(path, SOUND)) for path in [*paths, *guests]]
     bad_key = _key(folder, files)
+    if bad_key is None and key is None and not of_fleet and _has_key(content.identity):
+        files.append(Finding("key", 0, f"{missing_key(folder)}. Codes were not verified"))
     n_waiting, bad_frontier = _frontier(folder, files, key, content.frontier_commit)
     bad_beside = _beside(folder, files, key)
     ledgers, bad_ledgers = _ledgers(folder)
@@ -110,16 +122,23 @@ def inspect(folder: Path, key: int | None) -> Report:
     )
 
 
+def _has_key(identity: Identity | None) -> bool:
+    """Whether files of an identity were written under a key; NEARDUP_KEY = 0 is none."""
+    from scrapy_neardup.engines import key_id
+
+    return identity is not None and identity.get("sketch.key") != key_id(0)
+
+
 def _key(folder: Path, files: list[Finding]) -> str | None:
     """What is wrong with the key; adds the file, if there is one, to those read."""
     from scrapy_neardup.errors import StateError
-    from scrapy_neardup.state.secret import kept_key
+    from scrapy_neardup.state.secret import key_in
 
     path, verdict = folder / "key", SOUND
     if not path.exists():  # the crawl's settings have it
         return None
     try:
-        kept_key(folder)
+        key_in(folder)
     except StateError as error:
         verdict = str(error)
     files.append(_finding(folder, path, verdict))

@@ -5,7 +5,7 @@ They stay in the folder under names that end in .damaged. Sound lines of
 skipped.jsonl and overrides.jsonl stay in them. Refused while a crawl uses the folder.
 
 Requests that waited in a damaged frontier can only be found again. Nobody knows on which pages, so
-the next crawl of the job reads all of them again. A damaged key cannot be repaired.
+the next crawl of the job reads all of them again. A damaged or missing key cannot be repaired.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def run(options: argparse.Namespace) -> int:
 
     folder = state_folder(options)
     with locked(folder):
-        moved = repair(folder, known_key(folder, options))
+        key = known_key(folder, options)
+        moved = repair(folder, key)
     if options.json:
         say_json({"moved": moved})
         return 0
@@ -45,6 +46,8 @@ def run(options: argparse.Namespace) -> int:
         if name.startswith(NAME):
             say("The next crawl reads all pages again, to find the requests that waited there")
     say(f"{len(moved)} damaged files repaired" if moved else "nothing is damaged")
+    if key is None:
+        say("The key is neither in the folder nor in the settings: codes were not verified")
     return 0
 
 

@@ -6,8 +6,12 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scrapy_neardup.errors import StateError
+
+if TYPE_CHECKING:
+    from scrapy_neardup.settings import NearDupSettings
 
 STATE_HELP = "state folder of a crawl, or the JOBDIR that it is in"
 
@@ -34,7 +38,6 @@ def state_folder(options: argparse.Namespace) -> Path:
 
 def known_key(folder: Path, options: argparse.Namespace) -> int | None:
     """The secret that a state folder keeps, or NEARDUP_KEY; None where neither is there."""
-    from scrapy_neardup.settings import NearDupSettings
     from scrapy_neardup.state.secret import key_in
 
     if (folder / "key").exists():
@@ -42,8 +45,21 @@ def known_key(folder: Path, options: argparse.Namespace) -> int | None:
             return key_in(folder)
         except StateError:  # damaged, of which `check` speaks
             return None
+    settings = _of_project(options)
+    return None if settings is None else settings.key
+
+
+def is_of_fleet(options: argparse.Namespace) -> bool:
+    """Whether the project's crawls are workers, which have their key from the fleet's server."""
+    settings = _of_project(options)
+    return settings is not None and settings.backend is not None
+
+
+def _of_project(options: argparse.Namespace) -> NearDupSettings | None:
+    from scrapy_neardup.settings import NearDupSettings
+
     settings = getattr(options, "scrapy_settings", None)
-    return None if settings is None else NearDupSettings.from_settings(settings).key
+    return None if settings is None else NearDupSettings.from_settings(settings)
 
 
 def require_state(folder: Path) -> None:

@@ -25,11 +25,30 @@ def keep_key(folder: Path, key: int) -> None:
 def kept_key(folder: Path) -> int:
     """The key of a state folder, made at the first call; readable by its owner only.
 
-    Raises StateError for a damaged file, OSError where it cannot be read or made.
+    Raises StateError for a damaged file, and for one that is missing beside what was written under
+    it; OSError where it cannot be read or made.
     """
     if not (folder / "key").exists():
+        if _holds_files_under_a_key(folder):
+            raise StateError(missing_key(folder))
         keep_key(folder, new_key())
     return key_in(folder)
+
+
+def _holds_files_under_a_key(folder: Path) -> bool:
+    return any(
+        path.name.startswith(("snapshot-", "journal-")) and not path.suffix
+        for path in folder.glob("*-*")
+    )
+
+
+def missing_key(folder: Path) -> str:
+    """What is said of a folder whose key nobody has."""
+    return (
+        f"{folder / 'key'} is missing, so that nobody can tell whether {folder}'s own crawls wrote "
+        f"what is there. Put the file back, or set NEARDUP_KEY to what that crawl was given; "
+        f"without either, begin anew in an empty folder"
+    )
 
 
 def key_in(folder: Path) -> int:
