@@ -23,6 +23,8 @@ from scrapy_neardup.commands import WRONG_USE, main
 from scrapy_neardup.offline.dedup.copies import Member, chosen
 from scrapy_neardup.offline.dedup.deciding import Place
 from scrapy_neardup.offline.dedup.traits import Traits, canonical_in, seconds_of, status_of
+from scrapy_neardup.state.journal import pack_record
+from scrapy_neardup.state.records import FRONTIER
 
 pytest.importorskip("warcio", reason="the extra [dedup] is not installed")
 
@@ -210,6 +212,35 @@ def test_a_run_without_a_key_of_its_own_takes_that_of_its_reference(
     assert run(tmp_path / "second", source, "--against", tmp_path / "first") == 0
     assert (tmp_path / "second" / "key").read_bytes() == (tmp_path / "first" / "key").read_bytes()
     assert not list((tmp_path / "second" / "kept").iterdir())
+
+
+@pytest.mark.parametrize("kind", ["snapshot", "journal"])
+def test_a_run_against_a_damaged_state_is_refused_until_it_is_repaired(
+    tmp_path: Path, mock_site: MockSite, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    crawled, body = tmp_path / "crawl", page(prose(1))
+    mock_site.add("/crawled", body)
+    own = {"NEARDUP_STATE_DIR": str(crawled), "NEARDUP_KEY": 5, "NEARDUP_BOILERPLATE": "learn"}
+    crawl_requests(mock_site, "/crawled", settings=own)
+    table = [{"id": 0, "url": mock_site.url("/elsewhere"), "html": body.decode()}]
+    source = written(tmp_path / "new.jsonl", table)
+    (journal,) = sorted(crawled.glob("journal-*"))[-1:]
+    last = pack_record(FRONTIER, bytes(8), 5)
+    journal.write_bytes(journal.read_bytes() + last + last[:-1])  # as a kill leaves it
+    assert run(tmp_path / "torn", source, "--against", crawled) == 0
+    assert not list((tmp_path / "torn" / "kept").iterdir())
+
+    (damaged,) = sorted(crawled.glob(f"{kind}-*"))[-1:]
+    data = bytearray(damaged.read_bytes() + last)
+    data[len(data) // 2 if kind == "snapshot" else -len(last) - 9] ^= 1
+    damaged.write_bytes(data)
+    capsys.readouterr()
+    assert run(tmp_path / "damaged", source, "--against", crawled) == WRONG_USE
+    told = capsys.readouterr().err
+    assert damaged.name in told
+    assert f"`scrapy neardup repair {crawled}`" in told
+    assert main(["repair", str(crawled)]) == 0
+    assert run(tmp_path / "repaired", source, "--against", crawled) == 0
 
 
 @pytest.mark.parametrize("where", ["NEARDUP_STATE_DIR", "JOBDIR"])

@@ -173,3 +173,15 @@ def test_another_version_is_refused_with_both_named(path: Path) -> None:
 def test_too_long_a_payload_is_refused_by_name(path: Path) -> None:
     with pytest.raises(ValueError, match=f"{MAX_PAYLOAD_BYTES + 1} bytes: at most"):
         pack_record(1, bytes(MAX_PAYLOAD_BYTES + 1))
+
+
+def test_a_journal_that_a_kill_cut_off_is_torn_and_a_damaged_one_is_not(path: Path) -> None:
+    data, ends = path.read_bytes(), whole_ends(path)
+    for length in range(ends[0], len(data)):
+        path.write_bytes(data[:length])
+        assert read_journal(path, IDENTITY).is_torn is (length not in ends)
+    for at in range(ends[0], ends[2]):  # whole records follow
+        flipped = bytearray(data)
+        flipped[at] ^= 0x41
+        path.write_bytes(flipped)
+        assert not read_journal(path, IDENTITY).is_torn

@@ -188,6 +188,16 @@ class JournalContent(NamedTuple):
         """What is behind the last sound record: torn by a crash, or damaged."""
         return self.data[self.bad :]
 
+    @property
+    def is_torn(self) -> bool:
+        """Whether all that is behind the last sound record is the beginning of one, as a kill
+        leaves it; no damage to what was recorded."""
+        rest = self.rest
+        if not len(rest) or _length_of(rest) + _HEAD.size <= len(rest):
+            return False
+        # Damage to a record's length looks the same, but whole records follow.
+        return all(_record_end(rest, at) is None for at in range(len(rest)))
+
 
 def read_journal(path: Path, identity: Identity | None, key: int | None = 0) -> JournalContent:
     """Read a journal up to the first record that is not sound; O(file).
@@ -241,6 +251,14 @@ def _require_own(record: memoryview, key: int, path: Path, at: int) -> None:
     signed = record[: _LENGTH.size], record[_KIND:_MAC], record[_HEAD.size :]
     if not is_mac(record[_MAC : _HEAD.size], key, RECORD, *signed):
         raise JournalError(foreign(path, f"the record at offset {at}"))
+
+
+def _length_of(record: memoryview) -> int:
+    """Bytes of the payload that a record says it has; of a part of its head, the most it may."""
+    if len(record) < _HEAD.size:
+        return MAX_PAYLOAD_BYTES
+    length = int(_HEAD.unpack_from(record)[0])
+    return length if length <= MAX_PAYLOAD_BYTES else 0
 
 
 def _record_end(data: memoryview, at: int) -> int | None:

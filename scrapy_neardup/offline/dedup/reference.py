@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scrapy_neardup.detect.detector import Detector
-from scrapy_neardup.errors import InputError
+from scrapy_neardup.errors import DamagedFile, InputError
 from scrapy_neardup.factory import make_detector, make_identity, restored_detector
 from scrapy_neardup.offline.dedup.index_folder import ABOUT, IndexFolder
 from scrapy_neardup.offline.dedup.progress import is_done
@@ -13,7 +13,7 @@ from scrapy_neardup.offline.dedup.signature_index import KEY, indexed_detector
 from scrapy_neardup.offline.file_systems import shown
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import records
-from scrapy_neardup.state.recovery import read_folder
+from scrapy_neardup.state.recovery import FolderContent, read_folder
 from scrapy_neardup.state.secret import kept_key
 from scrapy_neardup.state.snapshot import Array, open_snapshot
 from scrapy_neardup.stored_arrays import under
@@ -60,8 +60,8 @@ def reference_key(folder: Path | str, settings: NearDupSettings) -> int:
 def reference_detector(folder: Path | str, settings: NearDupSettings, key: int) -> Detector:
     """A detector that remembers its pages. Changes nothing in the folder.
 
-    Raises SnapshotError and JournalError for damage, or where settings differ from those that
-    it was made by.
+    Raises DamagedFile for damage, SnapshotError and JournalError where settings differ from those
+    that it was made by.
     """
     if isinstance(folder, str) or is_index(folder):
         return indexed_detector(folder, settings, key)
@@ -70,12 +70,26 @@ def reference_detector(folder: Path | str, settings: NearDupSettings, key: int) 
         arrays = open_snapshot(folder / SNAPSHOT, identity, key).arrays
         return restored_detector(settings, key, arrays)
     content = read_folder(folder, identity, key)
+    _require_sound(content)
     detector = _of_snapshot(content.arrays, settings, key)
     for record in content.records():
         if record.kind == records.PAGE:
             kept = records.unpack_page(record.payload)
             detector.restore(kept.page, kept.indexed)
     return detector
+
+
+def _require_sound(content: FolderContent) -> None:
+    """Raise DamagedFile unless all that was recorded can be read; what a kill tore never was."""
+    written = [n for n, journal in content.journals.items() if len(journal.data) > journal.start]
+    is_torn = bool(written) and content.journals[written[-1]].is_torn
+    torn = f"journal-{written[-1]}" if is_torn else None
+    for damage in content.damage:
+        if damage.path.name != torn:
+            raise DamagedFile(
+                f"{damage.reason}. Records like those that only it held would be kept as new: put "
+                f"the file back, or run `scrapy neardup repair {damage.path.parent}` to do without"
+            )
 
 
 def _of_snapshot(arrays: dict[str, Array], settings: NearDupSettings, key: int) -> Detector:
