@@ -118,7 +118,7 @@ def nested(book: int) -> Callable[[Response], Iterator[Any]]:
                 "download_count",
                 "proxy_item",
                 "retry_item",
-                "rules",
+                "link_text",
             )
         ),
     ],

@@ -312,7 +312,7 @@ def test_requests_that_carry_something_on_are_no_links_to_prune(
 def test_links_that_only_say_how_to_fetch_them_are_pruned(mock_site: MockSite) -> None:
     class Own(PagesSpider):
         def parse(self, response: Response) -> Iterator[Any]:
-            meta = {"cookiejar": 1, "download_timeout": 5, "link_text": "Next"}
+            meta = {"cookiejar": 1, "download_timeout": 5, "rule": 0, "link_text": "Next"}
             yield response.follow("/page/9", meta=meta)
 
     outcome = pages(mock_site, Own, "/page/1", "/copy/1", FOLLOW_DUPLICATES=False)

@@ -25,7 +25,7 @@ HOW_FETCHED = frozenset(
         *("is_start_request", "max_retry_times", "priority_adjust", "proxy", "redirect_reasons"),
         *("redirect_times", "redirect_ttl", "redirect_urls", "referrer_policy", "retry_times"),
         *("verbatim_url", "_auth_proxy", "_dont_cache", "_scheme_proxy", "cache_timestamp"),
-        *("cached_response", "depth", "depth_reset", "link_text", "rule"),
+        *("cached_response", "depth", "depth_reset"),
         # browsers and services that fetch for Scrapy
         *("playwright", "playwright_context", "playwright_context_kwargs", "playwright_page"),
         *("playwright_include_page", "playwright_page_coroutines", "playwright_page_goto_kwargs"),
@@ -42,13 +42,15 @@ HOW_FETCHED = frozenset(
     }
 )
 
+OF_A_RULE = {"link_text", "rule"}  # CrawlSpider sets both: one alone is of the spider's own
+
 
 def carries_nothing(request: Request) -> bool:
     """Whether a request is a link and no more: no form, and nothing that an item is built of."""
     if request.method != "GET" or request.body or request.cb_kwargs or request.flags:
         return False
     return (
-        HOW_FETCHED.issuperset(request.meta)
+        (HOW_FETCHED.issuperset(request.meta) or request.meta.keys() - HOW_FETCHED == OF_A_RULE)
         and holds_nothing(request.callback)
         and holds_nothing(request.errback)
     )
@@ -65,8 +67,8 @@ def may_carry_an_item(request: Request) -> bool:
 def holds_nothing(handler: Callable[..., Any] | None) -> bool:
     """Whether a callback or errback has nothing of its own to build an item of.
 
-    So are methods of the spider's class, and functions without variables around them or defaults.
-    A lambda, a partial or a method of another object may hold what was read.
+    Methods of the spider's class have nothing, nor do functions without variables around them and
+    defaults. A lambda, a partial or a method of another object may hold what was read.
     """
     if handler is None:
         return True
