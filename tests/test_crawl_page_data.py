@@ -217,6 +217,22 @@ def test_a_script_that_was_read_before_is_held_against_the_visit() -> None:
         assert said("/p/14") == ["a.b 1", "a.url /p/12?size=M", " /p/13"]
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [
+        *("gtag(", "!function(){", "(async function () {", "(()=>{", "window.a = 5;", "const a=5;"),
+        *("// a hint\n", "/* a hint */", "<!--\n", "'use strict';", "if (a) {", "a['b'] = 5;"),
+        *("import(", "let {a} = b;", "\n  a.push("),
+    ],
+)
+def test_code_that_waits_for_consent_is_read_as_code(begin: str) -> None:
+    code = f"{begin} go('visit'); x = {{\"k\": 1}};"
+    for kind in ("text/plain", " Text/Plain "):
+        page = read(f"<script type='{kind}' data-category=analytics>{code}</script>")
+        assert page.lines == ["x.k 1"]
+        assert " visit" in page.details
+
+
 def test_scripts_without_json_are_counted() -> None:
     assert read("<script>run(1)</script>").unread_chars == len("run(1)")
     assert read("<script>a=[1, 2]</script>").unread_chars == len("a=")
@@ -420,6 +436,8 @@ def test_a_long_script_without_json_is_read_in_passing() -> None:
         ("<li class='sold-out menu-item-9 is-active current_page_item'>", ["li.class sold-out"]),
         ("<svg><title>Sold out</title></svg>", ["title Sold out"]),
         ("<script type='math/tex'>x^2</script>", ["script x^2"]),
+        ("<script type='text/plain'># The *east*\ngate</script>", ["script # The *east* gate"]),
+        ("<script type=text/plain>(Let it = be)</script>", ["script (Let it = be)"]),
         ("<script type='text/template'><b>4</b> left</script>", ["script <b>4</b> left"]),
         ("<script type='5e42-text/javascript'>a=4,'ad-5e42f18d3d64c'</script>", ["a 4", " ad-*"]),
         ("<script type=importmap>{'imports': {'a': '/a.4f.js'}}</script>", []),

@@ -62,8 +62,15 @@ KEYS_AT_ONCE = 1 << 14  # keys sorted in one call
 MAX_TOKEN = 1 << 20  # characters; longer values are what the page says, whatever they look like
 MAX_BEGIN = 1 << 12  # characters between a name and its JSON
 JSON_TYPE = re.compile(r"json\b", re.IGNORECASE)
-# Code, also where a consent banner or a cache has it wait. What has another type is read by it.
-SCRIPT_TYPE = re.compile(r"(?:module|text/(?:plain|babel|jsx)|.*script\b.*+)?", re.IGNORECASE)
+# Code, also where a cache has it wait. What has another type is read by it.
+SCRIPT_TYPE = re.compile(r"(?:module|text/(?:babel|jsx)|.*script\b.*+)?", re.IGNORECASE)
+# As which consent banners have code wait, and pages have prose and Markdown; how code begins.
+WAITING_TYPE = "text/plain"
+CODE_BEGINS = re.compile(
+    r"\s*+(?:<!--|//|/\*|[\"']use strict|[!(;+~]*+(?:(?:async\s++)?function\b|\)\s*+=>)|"
+    r"(?:var|let|const)\s++(?:[\w$]++\s*+[=;]|[{\[])|(?:if|for|try|while)\s*+[({]|import\s*+[({*\"']|"
+    r"[\w$.]++(?:\(|\s*+=|\[[^\]]*+\]\s*+[=(.]))"
+)
 RULES_OF_BROWSERS = frozenset({"importmap", "speculationrules"})
 # Meta tags that say how to show or index a page, or when it was made; not what it says.
 TECHNICAL = re.compile(
@@ -455,7 +462,7 @@ Add = Callable[[str, str, Any], None]  # of path, key and value
 
 def _read_script(add_data: Add, add_code: Add, text: str, kind: str, id: str) -> int:
     """Tell what a script says; how many of its characters hold no JSON."""
-    is_code = SCRIPT_TYPE.fullmatch(kind.strip()) is not None
+    is_code = _is_code(kind.strip(), text)
     is_json = JSON_TYPE.search(kind) is not None or (
         not is_code and text.lstrip()[:1] in ("{", "[")
     )
@@ -474,6 +481,13 @@ def _read_script(add_data: Add, add_code: Add, text: str, kind: str, id: str) ->
     for name, literal in literals(unread):
         add_code(name, name, literal)
     return 0 if is_json else len(unread)
+
+
+def _is_code(kind: str, text: str) -> bool:
+    """Whether a script of a type is one that browsers run, now or later."""
+    if kind.lower() == WAITING_TYPE:
+        return CODE_BEGINS.match(text) is not None
+    return SCRIPT_TYPE.fullmatch(kind) is not None
 
 
 def _json_values(script: str) -> Iterator[tuple[str, Any, int, int]]:

@@ -74,6 +74,10 @@ DETAILS = {
         "//script/text()",
     ),
     "script-template": ("<script type='text/template'><b>{n} left</b></script>", "//script/text()"),
+    "markdown-in-script": (
+        "<script type='text/plain'># Hall\n\nDoors open at the **{word}** gate</script>",
+        "//script/text()",
+    ),
     "nuxt": (
         "<script>window.__NUXT__=(function(a,b){{return {{price:a,name:b}}}}({n},'x'))</script>",
         "//script/text()",
