@@ -355,3 +355,41 @@ def test_what_is_missing_or_does_not_answer_is_said(capsys: pytest.CaptureFixtur
     assert "needs --file" in capsys.readouterr().err
     assert main(["fleet", "status", "redis://127.0.0.1:1/0"]) == 2
     assert "the server fails or refuses" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("scheme", "query", "name"),
+    [
+        ("redis", "nonsense=1", "nonsense"),
+        ("redis", "socket_timeout=x", "socket_timeout"),
+        ("redis", "ssl_ca_certs=x", "ssl_ca_certs"),
+        ("redis+cluster", "socket_timeout=x", "socket_timeout"),
+        ("redis+sentinel", "nonsense=1", "nonsense"),
+    ],
+)
+def test_what_a_url_asks_of_redis_py_in_vain_is_named(
+    capsys: pytest.CaptureFixture[str], scheme: str, query: str, name: str
+) -> None:
+    path = "shop/0" if scheme.endswith("sentinel") else "0"
+    url = f"{scheme}://:secret@127.0.0.1:1/{path}?{query}"
+    assert main(["fleet", "status", url]) == 2
+    said = capsys.readouterr().err
+    assert name in said
+    assert "secret" not in said
+
+
+def test_a_site_that_is_none_is_named(
+    server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fleet", "forget", server.url, "--site", "http://["]) == 2
+    assert "'http://['" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_is_named(
+    server: RunningServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "missing" / "fleet.dump"
+    assert main(["fleet", "export", server.url, "--file", str(file)]) == 2
+    said = capsys.readouterr().err
+    assert str(file) in said
+    assert "the server" not in said

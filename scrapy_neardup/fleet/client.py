@@ -23,7 +23,7 @@ def connect(url: str) -> Any:
     """A client of redis-py for a URL: TLS, cluster and Sentinel included. A cluster is contacted at
     once.
 
-    Raises FleetError if redis-py is missing.
+    Raises FleetError if redis-py is missing, or does not take what follows ? in the URL.
     """
     try:
         import redis
@@ -38,6 +38,23 @@ def connect(url: str) -> Any:
         "socket_timeout": ANSWER_S,
         "retry": Retry(NoBackoff(), 0),  # Link backs off
     }
+    try:
+        client = _client(redis, url, options)
+        pool = getattr(client, "connection_pool", None)  # a cluster has connected already
+        if pool is not None:
+            pool.connection_class(**pool.connection_kwargs)
+    except (TypeError, ValueError) as error:
+        raise FleetError(
+            f"NEARDUP_BACKEND: redis-py does not take what follows ? in the URL ({error}). "
+            f"Name arguments of its connections there, such as socket_timeout=5"
+        ) from error
+    return client
+
+
+def _client(redis: Any, url: str, options: dict[str, Any]) -> Any:
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
     scheme, _, rest = url.partition("://")
     scheme = scheme.replace("valkey", "redis")  # the name that redis-py knows
     if scheme.endswith("+cluster"):

@@ -137,14 +137,17 @@ class Operator:
         """Write every key of the fleet to a new file; how many. Best while no worker runs."""
         try:
             return dump_file.write(path, self._keys())
-        except failures() as error:
-            raise FleetError(f"the server fails or refuses: {error}") from error
+        except OSError as error:
+            raise FleetError(f"{path}: {error.strerror or error}") from error
 
     def _keys(self) -> Iterator[Key]:
-        for name in self._all_names():
-            dump, rest_ms = self._client.dump(name), self._client.pttl(name)
-            if dump is not None and (rest_ms > 0 or rest_ms == FOR_EVER):  # or it has expired
-                yield Key(name, dump, max(rest_ms, 0))
+        try:
+            for name in self._all_names():
+                dump, rest_ms = self._client.dump(name), self._client.pttl(name)
+                if dump is not None and (rest_ms > 0 or rest_ms == FOR_EVER):  # or it has expired
+                    yield Key(name, dump, max(rest_ms, 0))
+        except failures() as error:
+            raise FleetError(f"the server fails or refuses: {error}") from error
 
     def load(self, path: Path) -> int:
         """Write the keys of a file to a server that has none of the fleet, or none; how many."""
@@ -203,7 +206,10 @@ class Operator:
 
         site: a URL or a host, also in letters beyond ASCII. Its URLs stay seen.
         """
-        url = safe_url_string(site if "://" in site else f"http://{site}/")
+        try:
+            url = safe_url_string(site if "://" in site else f"http://{site}/")
+        except ValueError as error:
+            raise FleetError(f"{site!r} is no host and no URL of a site: {error}") from error
         number = f"{site_number(site_of(url)):016x}"
         try:
             pages = list(self._names(f":p:{number}[:}}]*"))
