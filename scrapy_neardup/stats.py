@@ -337,9 +337,10 @@ INDEX_LARGEST_BUCKET = key(
 MEMORY_BYTES = key("memory/bytes", "bytes of URL filter, index and page table")
 
 
-def table(stats: Mapping[str, Any]) -> str:
+def table(stats: Mapping[Any, Any]) -> str:
     """The numeric neardup/ stats as aligned lines, largest part of the name first."""
-    rows = sorted((key, value) for key, value in stats.items() if key.startswith("neardup/"))
+    names = [key for key in stats if isinstance(key, str) and key.startswith("neardup/")]
+    rows = sorted((name, stats[name]) for name in names)
     width = max((len(key) for key, _ in rows), default=0)
     return "\n".join(f"  {key:<{width}}  {text}" for key, text in map(_as_text, rows))
 

@@ -107,6 +107,44 @@ def test_a_running_crawl_serves_its_stats(mock_site: MockSite) -> None:
         urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
 
 
+class Counting(Scraped):
+    """Counts by numbers, and beyond any float."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        assert self.crawler.stats
+        self.crawler.stats.inc_value(response.status)  # type: ignore[arg-type]
+        self.crawler.stats.set_value("beyond", 10**400)
+        yield from super().parse(response)
+
+
+def test_stats_that_are_no_metrics_cost_neither_the_others_nor_the_table(
+    mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    port = free_port()
+    crawl(
+        Counting,
+        {"NEARDUP_METRICS_PORT": port},
+        seed=mock_site.url("/page/seed"),
+        requests=lambda: iter([Request(mock_site.url("/page/1"))]),
+        port=port,
+    )
+    assert Counting.found['scrapy_200{spider="pages"}'] == 1
+    assert 'neardup_urls_asked{spider="pages"}' in Counting.found
+    assert not [name for name in Counting.found if "beyond" in name]
+    assert "neardup stats:" in caplog.text
+
+
+def test_stats_that_become_one_metric_are_told_apart() -> None:
+    stats = {"shop.fr/items": 1, "shop-fr/items": 2, "shop": 3, 5: 4, "5": 5}
+    assert samples("\n".join(lines(stats, {"spider": "s"}))) == {
+        'scrapy_shop_fr_items{spider="s",stat="shop.fr/items"}': 1,
+        'scrapy_shop_fr_items{spider="s",stat="shop-fr/items"}': 2,
+        'scrapy_shop{spider="s"}': 3,
+        'scrapy_5{spider="s"}': 5,
+    }
+
+
 def test_a_port_that_is_taken_costs_the_metrics_only(
     mock_site: MockSite, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -71,24 +72,34 @@ class Metrics:
         return "\n".join(lines(self._read(), {"spider": self._spider})) + "\n"
 
 
-def lines(stats: Mapping[str, Any], labels: dict[str, str]) -> Iterator[str]:
-    """The lines of the text format, without their ends; each metric once, with its help."""
-    metrics: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
+def lines(stats: Mapping[Any, Any], labels: dict[str, str]) -> Iterator[str]:
+    """The lines of the text format, without their ends; each metric once, with its help.
+
+    Stats that become one metric have their names as labels beside.
+    """
+    metrics: defaultdict[str, list[tuple[str, str, float]]] = defaultdict(list)
     helps: dict[str, str] = {}
-    for stat, value in sorted(stats.items()):
+    for stat, value in sorted({str(key): value for key, value in stats.items()}.items()):
         number = as_number(value)
         if number is None:
             continue
         name, kind, help_ = metric_of(stat)
         own = labels | ({"kind": kind} if kind else {})
-        listed = ",".join(f'{key}="{escaped(text)}"' for key, text in own.items())
-        metrics[name].append((listed, number))
+        metrics[name].append((listed(own), stat, number))
         helps[name] = help_
     for name, samples in metrics.items():
         if helps[name]:
             yield f"# HELP {name} {helps[name]}"
         yield f"# TYPE {name} gauge"
-        yield from (f"{name}{{{listed}}} {number!r}" for listed, number in samples)
+        n_alike = Counter(text for text, _, _ in samples)
+        for text, stat, number in samples:
+            apart = "," + listed({"stat": stat}) if n_alike[text] > 1 else ""
+            yield f"{name}{{{text}{apart}}} {number!r}"
+
+
+def listed(labels: Mapping[str, str]) -> str:
+    """Labels as the text format has them."""
+    return ",".join(f'{key}="{escaped(text)}"' for key, text in labels.items())
 
 
 def metric_of(stat: str) -> tuple[str, str, str]:
@@ -110,11 +121,13 @@ def metric_of(stat: str) -> tuple[str, str, str]:
 
 
 def as_number(value: Any) -> float | None:
-    """A number, or the Unix time of a moment; None for what is neither."""
+    """A number, or the Unix time of a moment; None for what is neither, or beyond any float."""
     if isinstance(value, datetime):
         moment = value if value.tzinfo else value.replace(tzinfo=UTC)
         return moment.timestamp()
-    return float(value) if isinstance(value, (int, float)) else None
+    with suppress(OverflowError):
+        return float(value) if isinstance(value, (int, float)) else None
+    return None
 
 
 def escaped(label: str) -> str:
