@@ -6,8 +6,11 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
+from shutil import copymode
 
 from scrapy_neardup.errors import StateError
 
@@ -91,6 +94,34 @@ def aside_name(path: Path) -> Path:
         number += 1
         aside = path.with_name(f"{path.name}{DAMAGED}-{number}")
     return aside
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """The name of a new file to write, which takes the place of one when the context ends well.
+
+    Else that stays as it was, and the new one goes. What is there and is no file, such as a pipe,
+    is to be written to itself. Raises OSError.
+    """
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    target = path.resolve()  # a link stays one
+    part = target.with_name(f"{target.name}.{token_hex(4)}.tmp")
+    try:
+        part.touch(exist_ok=False)
+        if target.exists():
+            copymode(target, part)
+        yield part
+        sync_file(part)
+        os.replace(part, target)
+    except OSError as error:
+        if str(error.filename) == str(part):
+            error.filename = str(path)
+        raise
+    finally:
+        part.unlink(missing_ok=True)
+    sync_folder(target.parent)
 
 
 def sync_file(path: Path) -> None:

@@ -2,7 +2,11 @@
 
 import csv
 import json
+import os
 import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -244,6 +248,48 @@ def test_parquet_holds_the_same(
     lines = [json.loads(line) for line in said(capsys, "export", state).splitlines()]
     table = pq.read_table(tmp_path / "d.parquet").to_pylist()
     assert [row["url"] for row in table] == [line["url"] for line in lines]
+
+
+ON_A_FULL_DISK = """\
+import resource, sys
+from scrapy_neardup.commands import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (33_000, 33_000))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such limit")
+@pytest.mark.parametrize("name", ["d.csv", "d.jsonl", "r.html"])
+def test_a_file_is_as_it_was_where_the_new_one_cannot_be_written(tmp_path: Path, name: str) -> None:
+    state = write(tmp_path, shop(600))
+    (tmp_path / "to").mkdir()
+    output = tmp_path / "to" / name
+    output.write_text("of yesterday")
+    command = "report" if name == "r.html" else "export"
+    program = [sys.executable, "-c", ON_A_FULL_DISK, command, str(state), "-o", str(output)]
+    done = subprocess.run(program, capture_output=True, text=True)
+    assert done.returncode == WRONG_USE
+    assert f"{output}: File too large" in done.stderr
+    assert output.read_text() == "of yesterday"
+    assert list(output.parent.iterdir()) == [output]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes with names, nor such modes")
+def test_a_link_a_pipe_and_a_mode_stay_what_they_are(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, link, pipe = (tmp_path / name for name in ("d.csv", "link.csv", "pipe.csv"))
+    output.touch(0o600)
+    link.symlink_to(output)
+    said(capsys, "export", state, "-o", link)
+    assert link.is_symlink()
+    assert output.stat().st_mode & 0o777 == 0o600
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as threads:
+        reading = threads.submit(pipe.read_bytes)
+        said(capsys, "export", state, "-o", pipe)
+        assert reading.result() == output.read_bytes()
+    assert pipe.is_fifo()
 
 
 def test_an_unknown_format_is_wrong_use(

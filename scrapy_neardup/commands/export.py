@@ -20,6 +20,7 @@ from scrapy_neardup.commands.state_folder import add_state, state_folder
 from scrapy_neardup.commands.terminal import Output, Progress, clean, say, say_json
 from scrapy_neardup.errors import NearDupError
 from scrapy_neardup.ledger.reader import LedgerReader
+from scrapy_neardup.own_files import replacing
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -73,11 +74,12 @@ def run(options: argparse.Namespace) -> int:
     form = options.format or (options.output.suffix[1:] if options.output else "jsonl")
     if form not in FORMATS:
         raise NearDupError(f"{options.output}: give --format, one of {', '.join(FORMATS)}")
-    if form == "parquet":
-        written = write_parquet(rows, options.output)
-    else:
-        with _opened(options.output) as file:
-            written = {"jsonl": write_jsonl, "csv": write_csv}[form](rows, file)
+    with _written_to(options.output) as path:
+        if form == "parquet":
+            written = write_parquet(rows, path)
+        else:
+            with _opened(path) as file:
+                written = {"jsonl": write_jsonl, "csv": write_csv}[form](rows, file)
     if options.output and options.json:
         say_json({"file": str(options.output), "decisions": written})
     elif options.output:
@@ -100,6 +102,10 @@ def exported(reader: LedgerReader) -> Iterator[Row]:
 def _key_id(rules: dict[str, object]) -> object:
     spec = rules.get("spec")
     return spec.get("key", "") if isinstance(spec, dict) else ""
+
+
+def _written_to(output: Path | None) -> AbstractContextManager[Path | None]:
+    return nullcontext() if output is None else replacing(output)
 
 
 def _opened(path: Path | None) -> AbstractContextManager[SupportsWrite[str]]:

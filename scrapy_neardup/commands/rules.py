@@ -120,12 +120,14 @@ def change(rules: list[Rule], number: int, options: argparse.Namespace) -> None:
 def export(rules: list[Rule], path: Path) -> int:
     """Write what can be said as site rules; exit code 1 if that is nothing."""
     from scrapy_neardup.learn.exported_rules import exported
+    from scrapy_neardup.own_files import replacing
     from scrapy_neardup.urls.site_rules import SiteRules, write_rules
 
     trusted = [rule for rule in rules if rule.acts]
     made = [one for one in map(exported, trusted) if one is not None]
     if made:
-        path.write_text(write_rules(SiteRules(tuple(dict.fromkeys(made)))) + "\n", "utf-8")
+        with replacing(path) as part:
+            part.write_text(write_rules(SiteRules(tuple(dict.fromkeys(made)))) + "\n", "utf-8")
     left = len(trusted) - len(made)
     say(f"{len(made)} of {len(trusted)} trusted rules written to {path}")
     if left:

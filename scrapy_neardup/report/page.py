@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from scrapy_neardup.ledger.reader import Tell
+from scrapy_neardup.own_files import replacing
 from scrapy_neardup.report.data import ROWS, Collected
 
 PART_ITEMS = 500  # of a list, made into JSON at once: about a millisecond
@@ -34,7 +35,8 @@ def write_report(state: Path, output: Path, rows: int = ROWS, tell: Tell | None 
     collected = Collected(state, rows, tell)
     collected.refresh()
     page = render(collected.as_dict())
-    return output.write_bytes(page)
+    with replacing(output) as part:
+        return part.write_bytes(page)
 
 
 def render(data: dict[str, object], live_s: float = 0) -> bytes:
