@@ -39,9 +39,22 @@ def connect_to_read(path: Path, timeout: float = 5.0) -> sqlite3.Connection:
 def reads_log(path: Path) -> bool:
     """Whether connect_to_read() reads what is in a file's -wal, too.
 
-    A folder that cannot be written to has no place for SQLite's shared memory.
+    A folder that cannot be written to has no place for SQLite's shared memory; what a crawl has
+    there, or left behind when it was killed, will do.
     """
-    return os.access(path.parent, os.W_OK)
+    beside = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+    return os.access(path.parent, os.W_OK) or all(os.access(one, os.R_OK) for one in beside)
+
+
+def unread_log(path: Path) -> str | None:
+    """What is said of a file where connect_to_read() would leave out what is in its -wal."""
+    log = path.with_name(path.name + "-wal")
+    if reads_log(path) or not log.exists() or not log.stat().st_size:
+        return None
+    return (
+        f"{path}: the newest of what it holds is in {log.name}, which cannot be read where you may "
+        f"not write to {path.parent}. Run this as the user of the crawl, or copy the whole folder"
+    )
 
 
 def require_schema(db: sqlite3.Connection, *schemas: str, max_cell_bytes: int) -> None:

@@ -1,10 +1,17 @@
 """The decision ledger gives back what went in, rotates, survives damage, and never holds up."""
 
+import json
+import os
 import re
+import shutil
 import sqlite3
+import subprocess
+import sys
 import zlib
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -439,3 +446,56 @@ def test_a_text_that_unpacks_to_more_than_is_stored_is_not_shown() -> None:
     assert decompressed(compressed("\U0001f600" * MAX_TEXT_CHARS)) is not None
     assert decompressed(zlib.compress(bytes(4 * MAX_TEXT_CHARS + 1))) is None
     assert decompressed(compressed("cut short")[:-1]) is None
+
+
+# Everything is imported before: nobody may not read where Python is.
+AS_NOBODY = """\
+import os, sys
+from encodings import idna
+from scrapy_neardup.commands import main
+for command in ["export"], ["explain", "http://a.example/", "--state"]:
+    main([*command, os.devnull])
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def as_nobody(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command of ours, by a user who may read everything and write to nothing."""
+    return subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, *arguments], capture_output=True, text=True
+    )
+
+
+@pytest.fixture
+def unfinished(tmp_path: Path) -> Iterator[Path]:
+    """A folder that all may read, whose ledger's only decision is in its log, as after a kill."""
+    write(tmp_path, NEAR)
+    (path,) = ledger_files(tmp_path / "ledger")
+    with TemporaryDirectory() as name, closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE decision SET words = 1234")
+        db.commit()
+        folder = Path(name)
+        shutil.copytree(path.parent, folder / "ledger")
+        for one in (folder, *folder.rglob("*")):
+            one.chmod(0o755)
+        yield folder
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be nobody"
+)
+def test_who_may_only_read_a_ledger_is_told_all_of_it_or_that_it_is_not_all(
+    unfinished: Path,
+) -> None:
+    whole = as_nobody("export", str(unfinished))
+    assert (whole.returncode, json.loads(whole.stdout)["words"]) == (0, 1_234)
+    (shared,) = (unfinished / "ledger").glob("*-shm")
+    shared.unlink()
+    for command in (["export", str(unfinished)], ["explain", NEAR.url, "--state", str(unfinished)]):
+        done = as_nobody(*command)
+        assert done.returncode == WRONG_USE
+        assert "-wal, which cannot be read" in done.stderr
+        assert "Run this as the user of the crawl" in done.stderr

@@ -22,7 +22,7 @@ from scrapy_neardup.commands.export import harmless
 from scrapy_neardup.commands.state_folder import add_state, state_folder
 from scrapy_neardup.commands.terminal import Output, clean, complain, say
 from scrapy_neardup.errors import NearDupError
-from scrapy_neardup.sqlite_files import connect_to_read
+from scrapy_neardup.sqlite_files import connect_to_read, unread_log
 
 if TYPE_CHECKING:
     from scrapy_neardup.state.visit_file import Change, Due, Run
@@ -115,6 +115,8 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
     if not path.exists():
         raise NearDupError(f"{path}: no such file: no crawl had NEARDUP_RECRAWL='changed' or 'all'")
+    if (unread := unread_log(path)) is not None:
+        raise NearDupError(unread)
     with ExitStack() as opened:
         try:
             db = opened.enter_context(closing(connect_to_read(path)))

@@ -26,7 +26,7 @@ from scrapy_neardup.ledger.schema import (
     url_hash,
     url_id,
 )
-from scrapy_neardup.sqlite_files import connect_to_read, is_time
+from scrapy_neardup.sqlite_files import connect_to_read, is_time, unread_log
 
 REPEATS = ", ".join(f"'{kind}'" for kind in sorted(DUPLICATE_KINDS))
 DUPLICATES_OF = f"""
@@ -257,7 +257,10 @@ def _object(rules: object) -> dict[str, object]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A read-only connection. Raises LedgerError for a file that is not a ledger."""
+    """A read-only connection. Raises LedgerError for a file that is not a ledger, and for one of
+    which only a part could be read."""
+    if (unread := unread_log(path)) is not None:
+        raise LedgerError(unread)
     try:
         with closing(connect_to_read(path)) as connection:
             check_format(connection, path)
