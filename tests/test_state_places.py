@@ -7,10 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from scrapy_neardup.errors import StateError
+from scrapy_neardup.state.frontier import NAME, Frontier
 from tests.crash_model import keep, knows, opened
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,3 +93,22 @@ def test_a_read_only_file_system_is_read_and_the_crawl_goes_on_in_memory(tmp_pat
     again = opened(tmp_path, "always")
     assert [number for number in range(4) if knows(again, number)] == [0, 1, 2]
     again.close()
+
+
+def begin_a_job_on_a_full_disk(folder: Path) -> None:
+    for room in (0, 16_384, 40_960):  # for no page, no shared memory, not the whole file
+        job = folder / f"{room}"
+        job.mkdir()
+        with (folder / "ballast").open("wb", buffering=0) as ballast:
+            with suppress(OSError):
+                while True:
+                    ballast.write(bytes(4096))
+            ballast.truncate(ballast.tell() - room)
+            with pytest.raises(StateError, match=r"cannot be opened .*\. Free the disk"):
+                Frontier(job / NAME)
+        shutil.rmtree(job)
+
+
+@needs_mounts
+def test_a_queue_that_a_full_disk_has_no_room_for_is_refused_with_that(tmp_path: Path) -> None:
+    run_mounted('mount -t tmpfs -o size=600k none "$1"', "begin_a_job_on_a_full_disk", tmp_path)

@@ -499,9 +499,11 @@ def count_requests(path: Path) -> int:
 
 
 def _unreadable(path: Path, error: Exception) -> StateError:
+    remedy = f"Make it readable and writable; if it is damaged, {_remedy(path)}"
+    if getattr(error, "sqlite_errorname", None) in _NO_ROOM:
+        remedy = "Free the disk: a job's requests cannot wait where there is no room for their file"
     return StateError(
-        f"{path}, the crawl's queue of requests, cannot be opened ({error}). Make it readable and "
-        f"writable; if it is damaged, {_remedy(path)}"
+        f"{path}, the crawl's queue of requests, cannot be opened ({error}). {remedy}"
     )
 
 
@@ -554,6 +556,8 @@ def _remedy(path: Path) -> str:
     )
 
 
+# The second: SQLite's shared memory, a file beside it, cannot grow.
+_NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")
 # As bytes, whatever damage made of the text.
 _QUEUES = "SELECT id, CAST(name AS BLOB), CAST(slot AS BLOB) FROM queues"
 _COUNTS = "SELECT queue, count(*) FROM requests GROUP BY queue"
