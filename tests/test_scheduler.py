@@ -865,11 +865,20 @@ def test_a_worker_that_is_refused_says_why_and_nothing_about_its_scheduler(
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random"])
 def test_a_server_that_may_evict_requests_is_refused(policy: str, mock_site: MockSite) -> None:
-    with running_server(maxmemory="100mb", maxmemory_policy=policy) as server:
-        with pytest.raises(SettingsError, match=f"{policy}: when its memory is full it evicts"):
-            run(server, mock_site.url("/page/1"))
-        server.command("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
-        assert run(server, mock_site.url("/page/1")).stats["finish_reason"] == "finished"
+    with (
+        running_server(maxmemory="100mb", maxmemory_policy=policy) as server,
+        pytest.raises(SettingsError, match=f"{policy}: when its memory is full it evicts"),
+    ):
+        run(server, mock_site.url("/page/1"))
+
+
+def test_a_server_that_may_evict_keys_that_expire_is_warned_of(
+    mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running_server(maxmemory="100mb", maxmemory_policy="volatile-lru") as server:
+        outcome = run(server, mock_site.url("/page/1"))
+    assert outcome.stats["finish_reason"] == "finished"
+    assert caplog.text.count("is volatile-lru: when its memory is full it evicts keys") == 1
 
 
 class Sharing(Links):

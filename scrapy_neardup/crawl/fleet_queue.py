@@ -57,6 +57,7 @@ DEFAULT_AHEAD = 16  # requests taken ahead, where CONCURRENT_REQUESTS is 0
 CLOSING_S = 5.0  # to push what was found last
 COOKIES, ARGUMENTS = "neardup_cookies", "neardup_arguments"  # beside the fields of a request
 ASK_AGAIN = 3  # what START answers where it is not done
+EXPIRING = "volatile"  # how policies begin by which a server evicts no requests
 CHECKED_EVERY = 20  # rounds without anything to do: whether the server may evict requests
 
 Unsent = tuple[QueuedRequest, Request]
@@ -144,6 +145,13 @@ class FleetQueue:
                 "neardup: this worker may not ask the server of NEARDUP_BACKEND whether it evicts "
                 "requests when its memory is full. Give its user +info, or see to it that "
                 "maxmemory-policy is noeviction"
+            )
+        elif policy.startswith(EXPIRING):
+            logger.warning(
+                "neardup: maxmemory-policy of the server of NEARDUP_BACKEND is %s: when its memory "
+                "is full it evicts keys that expire. By one of them workers see that it has lost "
+                "no requests; without it they end as %r. Set noeviction",
+                *(policy, REASON),
             )
         elif policy:
             raise SettingsError(
@@ -413,7 +421,7 @@ class FleetQueue:
             return
         with suppress(Unanswered):
             policy = await answer_of(self._frontier.eviction())
-            self._may_evict = policy not in ("", "?")
+            self._may_evict = policy not in ("", "?") and not policy.startswith(EXPIRING)
         if self._may_evict:
             logger.warning(
                 "neardup: maxmemory-policy of the server of NEARDUP_BACKEND has become %s: it may "
@@ -476,11 +484,11 @@ class FleetQueue:
         self._count(stats.FRONTIER_WENT_BACK)
         logger.warning(
             "neardup: the server of NEARDUP_BACKEND has forgotten what it had answered: it was "
-            "restored from an older file, or failed over to a replica that lagged behind. Requests "
-            "may be lost. This worker makes those that it has, and ends as %r. Start it again, in "
-            "a cluster under another NEARDUP_BACKEND_PREFIX: the crawl makes the start requests "
-            "again, and reads again the pages that were under way. See docs/fleet.md, When the "
-            "server goes back",
+            "restored from an older file, failed over to a replica that lagged behind, or evicted "
+            "keys for want of memory (maxmemory-policy volatile-…). Requests may be lost. This "
+            "worker makes those that it has, and ends as %r. Start it again, in a cluster under "
+            "another NEARDUP_BACKEND_PREFIX: the crawl makes the start requests again, and reads "
+            "again the pages that were under way. See docs/fleet.md, When the server goes back",
             REASON,
         )
 

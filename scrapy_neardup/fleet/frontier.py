@@ -142,7 +142,10 @@ class SharedFrontier:
         return QueuedRequest(id, signed + mac_of(self._own_key, REQUEST, id, signed))
 
     def eviction(self) -> Future[str]:
-        """By which policy the server may evict requests; "" if it evicts none, "?": unknown."""
+        """By which policy the server may evict keys; "" if it evicts none, "?": unknown.
+
+        One that does not begin with "volatile" evicts requests.
+        """
         call = Call(scripts.EVICTION, self._key, (), lambda answer: answer.decode("ascii"))
         return self.ask(call)
 

@@ -439,15 +439,12 @@ return {last}
 """
 )
 
-# Answer: maxmemory-policy of a server that evicts keys without a time to live, else ''; '?' without
-# the permission to ask.
+# Answer: maxmemory-policy of a server that evicts keys, else ''; '?' without the permission to ask.
 EVICTION = """
 local info = redis.pcall('INFO', 'memory')
 if type(info) == 'table' then return '?' end
 local policy = string.match(info, 'maxmemory_policy:([%w-]+)') or ''
-if string.find(info, 'maxmemory:0', 1, true) or string.sub(policy, 1, 7) ~= 'allkeys' then
-  return ''
-end
+if string.find(info, 'maxmemory:0', 1, true) or policy == 'noeviction' then return '' end
 return policy
 """
 
