@@ -20,7 +20,7 @@ from scrapy_neardup.detect.near import FEW_WORDS
 from scrapy_neardup.errors import NearDupError
 
 NEAR_KINDS = "near", "claimed"  # of copies whose text is not that of the original
-LOOK_AHEAD = 100  # outputs of a near page among which its second item may be
+LOOK_AHEAD = 1_000  # outputs of a near page that are held, looking for its second item
 
 
 class NearDuplicateSpiderMiddleware:
@@ -165,8 +165,8 @@ class NearDuplicateSpiderMiddleware:
 def look_ahead(result: AsyncIterator[Any], outputs: list[Any]) -> bool:
     """Whether a near page gives a second item, before its first is compared.
 
-    Appends what the callback yields meanwhile to its outputs. True as well where it waits for
-    something, which may be what becomes of these outputs.
+    Appends what the callback yields meanwhile to its outputs. True as well where there are too many
+    of them, and where it waits for something, which may be what becomes of these outputs.
     """
     for _ in range(LOOK_AHEAD):
         following = FirstStep(anext(result))
@@ -178,4 +178,4 @@ def look_ahead(result: AsyncIterator[Any], outputs: list[Any]) -> bool:
         outputs.append(following.value)
         if not isinstance(following.value, Request):
             return True
-    return False
+    return True

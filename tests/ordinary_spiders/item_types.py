@@ -191,6 +191,33 @@ class SeveralItemsSpider(IndexSpider):
             }
 
 
+def teams(site: OrdinarySite, root: str) -> None:
+    """Four teams of each name, near each other, with many members."""
+    members = "".join(f'<a class="member" href="#{n}">{n}</a>' for n in range(150))
+    site.add_all(
+        root,
+        {
+            f"teams/{n}": template(
+                f"Team {prose(n // 4, 2)}",
+                f"<p>{prose(n // 4, 110)} {prose(f'room {n}', 1)} {prose(n // 4, 110)}</p>{members}",
+            )
+            for n in range(16)
+        },
+    )
+
+
+@case(teams)
+class LinksBetweenItemsSpider(IndexSpider):
+    """Yields two items of a page, with 150 links between them."""
+
+    name = "many-links-between-two-items"
+
+    def parse_page(self, response):
+        yield {"team": text(response, "h1"), "url": response.url}
+        yield from response.follow_all(css="a.member", callback=self.parse_page)
+        yield {"team": text(response, "h1"), "url": response.url, "kind": "summary"}
+
+
 @case(rows)
 class NestedSpider(IndexSpider):
     name = "nested-items"
