@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from scrapy_neardup.errors import StateError
+from scrapy_neardup.factory import make_state_factory
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import State
 from scrapy_neardup.state.frontier import NAME, Frontier
 from tests.crash_model import keep, knows, opened
 
@@ -112,3 +115,23 @@ def begin_a_job_on_a_full_disk(folder: Path) -> None:
 @needs_mounts
 def test_a_queue_that_a_full_disk_has_no_room_for_is_refused_with_that(tmp_path: Path) -> None:
     run_mounted('mount -t tmpfs -o size=600k none "$1"', "begin_a_job_on_a_full_disk", tmp_path)
+
+
+def draw_a_key_on_a_full_disk(folder: Path) -> None:
+    factory = make_state_factory(NearDupSettings(index="scan", engine="numpy", url_capacity=100))
+    (folder / "state").mkdir()
+    with (folder / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+        while True:
+            ballast.write(bytes(4096))
+    state = State.open(folder / "state", factory)
+    state.url_done(b"a page")
+    (folder / "ballast").unlink()
+    state.close()
+    again = State.open(folder / "state", factory)
+    assert b"a page" in again.urls
+    again.close()
+
+
+@needs_mounts
+def test_a_key_that_found_no_room_is_written_before_what_it_is_for(tmp_path: Path) -> None:
+    run_mounted('mount -t tmpfs -o size=3m none "$1"', "draw_a_key_on_a_full_disk", tmp_path)

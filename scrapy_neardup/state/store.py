@@ -11,6 +11,7 @@ journal-N       what came after; kept as long as a snapshot before it
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -39,7 +40,7 @@ from scrapy_neardup.state.recovery import (
     recover,
 )
 from scrapy_neardup.state.row_files import save_rows
-from scrapy_neardup.state.secret import kept_key, new_key
+from scrapy_neardup.state.secret import keep_key, kept_key, new_key
 from scrapy_neardup.state.snapshot import (
     RowFiles,
     map_rows,
@@ -97,6 +98,7 @@ class Store:
         self.crashed = False
         self.frontier_commit = 0
         self._said = False
+        self._unkept_key: int | None = None
         self._fsync = fsync
         self._number = 0
         self._rows: RowFiles = {}  # what the newest snapshot needs
@@ -115,7 +117,14 @@ class Store:
             return kept_key(self.folder)
         except OSError as error:
             self._failed(error)
-            return new_key()
+            self._unkept_key = new_key()
+            return self._unkept_key
+
+    def _keep_key(self) -> None:
+        """Write the key that found no room; first, for nobody could use what follows without it."""
+        if self._unkept_key is not None and not os.path.lexists(self.folder / "key"):
+            keep_key(self.folder, self._unkept_key)
+        self._unkept_key = None
 
     def load(
         self, identity: Identity, key: int = 0
@@ -190,6 +199,7 @@ class Store:
         )
 
     def _start_journal(self, number: int) -> None:
+        self._keep_key()
         path = self._journal_path(number)
         self._journal = Journal.create(path, self._identity, self._fsync, self.id, self._key)
         self._number = number
@@ -250,6 +260,7 @@ class Store:
             return
         path = self._journal_path(self._number + 1)
         try:
+            self._keep_key()
             self._spare = Journal.create(path, self._identity, self._fsync, self.id, self._key)
         except OSError as error:
             self._failed(error)
