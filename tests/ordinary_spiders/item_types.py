@@ -199,7 +199,7 @@ def teams(site: OrdinarySite, root: str) -> None:
         {
             f"teams/{n}": template(
                 f"Team {prose(n // 4, 2)}",
-                f"<p>{prose(n // 4, 110)} {prose(f'room {n}', 1)} {prose(n // 4, 110)}</p>{members}",
+                f"<p>{prose(n // 4, 110)} {prose(f'room {n}', 1)} {prose(n // 4, 90)}</p>{members}",
             )
             for n in range(16)
         },
