@@ -19,6 +19,7 @@ from scrapy_neardup.errors import JournalError, StateError, StateLocked
 from scrapy_neardup.own_files import require_own
 from scrapy_neardup.state.journal import MAX_PAYLOAD_BYTES, pack_record
 from scrapy_neardup.state.recovery import numbers
+from scrapy_neardup.state.secret import kept_key
 from scrapy_neardup.state.store import Store
 
 IDENTITY = {"spec": 1}
@@ -177,8 +178,8 @@ def test_a_link_in_the_folder_is_never_followed(tmp_path: Path, name: str) -> No
     folder = tmp_path / "state"
     folder.mkdir()
     (folder / name).symlink_to(victim)
+    kept_key(folder)
     store, _ = opened(folder)
-    store.key()
     if (number := store.rotate()) is not None:
         store.write(number, {})
     store.close()
