@@ -19,6 +19,14 @@ def test_two_keys_differ() -> None:
     assert new_key() != new_key()
 
 
+@pytest.mark.parametrize("name", ["journal-9", "snapshot-9"])
+def test_a_folder_called_like_a_file_of_ours_is_no_reason_to_miss_a_key(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).mkdir()
+    assert kept_key(tmp_path) == kept_key(tmp_path)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 def test_only_the_owner_may_read_the_key(tmp_path: Path) -> None:
     kept_key(tmp_path)

@@ -29,17 +29,12 @@ def kept_key(folder: Path) -> int:
     it; OSError where it cannot be read or made.
     """
     if not (folder / "key").exists():
-        if _holds_files_under_a_key(folder):
+        from scrapy_neardup.state.recovery import numbers  # brings NumPy, which commands do without
+
+        if numbers(folder, "snapshot") or numbers(folder, "journal"):
             raise StateError(missing_key(folder))
         keep_key(folder, new_key())
     return key_in(folder)
-
-
-def _holds_files_under_a_key(folder: Path) -> bool:
-    return any(
-        path.name.startswith(("snapshot-", "journal-")) and not path.suffix
-        for path in folder.glob("*-*")
-    )
 
 
 def missing_key(folder: Path) -> str:
