@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import FIRST_COMPLETED, sleep
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
@@ -89,8 +90,8 @@ class OutputTasks:
             if not self._is_due:
                 self._begin_soon()
             while len(waiting) >= 2 * self._n_at_once:
-                one = asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED) if tasks else None
-                await (one or asyncio.sleep(0))
+                # Where none is under way, _begin_waiting() comes next.
+                await (asyncio.wait(tasks, return_when=FIRST_COMPLETED) if tasks else sleep(0))
 
     def _begin_soon(self) -> None:
         self._is_due = True

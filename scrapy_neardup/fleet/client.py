@@ -52,15 +52,13 @@ def connect(url: str) -> Any:
 
 
 def _client(redis: Any, url: str, options: dict[str, Any]) -> Any:
-    from redis.backoff import NoBackoff
-    from redis.retry import Retry
-
     scheme, _, rest = url.partition("://")
     scheme = scheme.replace("valkey", "redis")  # the name that redis-py knows
     if scheme.endswith("+cluster"):
         plain = f"{scheme.removesuffix('+cluster')}://{rest}"
         options["require_full_coverage"] = False  # nodes that are there can be asked
-        options["retry"] = Retry(NoBackoff(), 3)  # connecting asks some node, which may be down
+        # Connecting asks some node, which may be down.
+        options["retry"] = redis.retry.Retry(redis.backoff.NoBackoff(), 3)
         return redis.cluster.RedisCluster.from_url(plain, **options)
     if scheme.endswith("+sentinel"):
         return _master(scheme.removesuffix("+sentinel"), rest, options)
@@ -253,7 +251,10 @@ class Server:
 
 
 def _explained(error: Exception) -> Exception:
-    """An error; without the representation of redis-py's clients, if no sentinel has a master."""
+    """An error of redis-py; of an answer that came too late, with how to wait longer for it.
+
+    Without the representation of its clients, which stands there if no sentinel has a master.
+    """
     from redis.exceptions import TimeoutError
 
     if isinstance(error, TimeoutError) and "connecting" not in str(error):

@@ -227,7 +227,10 @@ class OrdersSpider(Local, scrapy.Spider):
     def parse(self, response):
         for n in range(12):
             url = f"{self.root}/orders?PHPSESSID={session_of(n)}"
-            yield Request(url, self.parse_order, meta={"cookiejar": n})
+            yield Request(url, self.parse_order, **self.sent_by(n))
+
+    def sent_by(self, n):
+        return {"meta": {"cookiejar": n}}
 
     def parse_order(self, response):
         yield {"order": response.css("b::text").get()}
@@ -239,10 +242,8 @@ class OrdersByHeaderSpider(OrdersSpider):
 
     name = "orders-by-session-and-authorization"
 
-    def parse(self, response):
-        for n in range(12):
-            url = f"{self.root}/orders?PHPSESSID={session_of(n)}"
-            yield Request(url, self.parse_order, headers={"Authorization": f"Bearer {n}"})
+    def sent_by(self, n):
+        return {"headers": {"Authorization": f"Bearer {n}"}}
 
 
 def searches(site: OrdinarySite, root: str) -> None:

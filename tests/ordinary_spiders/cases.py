@@ -50,6 +50,16 @@ class Local:
         self.sitemap_urls = [f"{root}/sitemap.xml"]
 
 
+class OfCrawler:
+    """A pipeline that knows its crawler."""
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        pipeline = cls()
+        pipeline.crawler = crawler
+        return pipeline
+
+
 class IndexSpider(Local, Spider):
     """Opens every entry of the start page."""
 

@@ -11,7 +11,7 @@ from scrapy.exceptions import DropItem
 from scrapy.http.request import NO_CALLBACK
 from scrapy.loader import ItemLoader
 
-from .cases import IndexSpider, case
+from .cases import IndexSpider, OfCrawler, case
 from .site import Ask, OrdinarySite, blurb, json_reply, template
 
 N_PAGES = 10
@@ -252,14 +252,8 @@ def catalogues(site: OrdinarySite, root: str) -> None:
     site.add_all(root, pages)
 
 
-class NoteCatalogue:
+class NoteCatalogue(OfCrawler):
     """Notes in each item of which catalogue the spider has told before."""
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        pipeline = cls()
-        pipeline.crawler = crawler
-        return pipeline
 
     def process_item(self, item):
         return item | {"catalogue": self.crawler.spider.catalogue}

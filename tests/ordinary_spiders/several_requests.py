@@ -11,7 +11,7 @@ from scrapy import Request, signals
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import DontCloseSpider
 
-from .cases import IndexSpider, Local, case
+from .cases import IndexSpider, Local, OfCrawler, case
 from .site import Ask, OrdinarySite, blurb, json_reply, product, template
 
 
@@ -628,14 +628,8 @@ class WaitingSpider(IndexSpider):
         sheet.set_result(response.json())
 
 
-class Storing:
+class Storing(OfCrawler):
     """Tells the spider's callback that its item is stored."""
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        pipeline = cls()
-        pipeline.crawler = crawler
-        return pipeline
 
     def process_item(self, item):
         if "parts" not in item:
