@@ -56,8 +56,7 @@ class FleetScheduler(Scheduler):
                     f"{len(self.dqs):,} requests wait in {self.dqdir}, where FleetScheduler does "
                     f"not look for them. Finish that crawl without it, or set another JOBDIR"
                 )
-            queue.keep_here = self._mqpush
-            queue.has_kept = lambda: len(self.mqs) > 0
+            self.mqs: Any = queue.local_requests(self.mqs)
             self.dqs: Any = queue
             queue.open()
 

@@ -190,6 +190,72 @@ def test_two_spiders_have_a_host_in_turns(workers: Workers) -> None:
     assert len(turns) == 8
 
 
+def test_a_wanted_host_is_given_when_its_owner_has_released_it(workers: Workers) -> None:
+    one, other = workers(), workers()
+    one.push("1", "2")
+    assert one.take(1) == ["1"]
+    assert other.take(wanted=["h", "i"]) == []
+    assert other.given.hosts == ["i"]
+    assert one.take(rooms={"h": 9}) == []  # the other one waits
+    one.released = ["h"]
+    assert one.take() == []
+    assert other.take(0, wanted=["h"]) == []
+    assert other.given.hosts == ["h"]
+    assert one.take() == []
+    other.released = ["h"]
+    assert other.take(0) == []
+    assert one.take() == ["2"]
+
+
+def test_a_wanted_host_rests_first(workers: Workers) -> None:
+    one, other = workers(), workers()
+    one.push("1")
+    assert one.take() == ["1"]
+    one.released = ["h"]
+    assert one.take(rest_s=1.0) == []
+    begin = time.monotonic()
+    wait_until(lambda: not other.take(wanted=["h"]) and other.given.hosts == ["h"])
+    assert time.monotonic() - begin > 0.5
+
+
+def test_a_host_that_nobody_wants_any_more_goes_to_others(workers: Workers) -> None:
+    one, other = workers(), workers()
+    one.push("1", "2")
+    assert one.take(1) == ["1"]
+    assert other.take(0, wanted=["h"]) == []
+    one.released = ["h"]
+    assert one.take() == []
+    one.released = []
+    found: list[str] = []
+    wait_until(lambda: bool(found.extend(one.take()) or found))
+    assert found == ["2"]
+
+
+def test_a_spider_and_a_worker_that_wait_have_a_host_in_turns(workers: Workers) -> None:
+    one, other, third = workers("a"), workers("b"), workers("a")
+    one.push("1")
+    other.push("2", "3")
+    assert one.take() == ["1"]
+    assert other.take() == []
+    assert third.take(0, wanted=["h"]) == []
+    one.released = other.released = third.released = ["h"]
+    assert one.take(0) == []
+    assert third.take(0, wanted=["h"]) == []
+    assert third.given.hosts == []  # the other spider has waited longer
+    other.released = []
+    assert other.take(1) == ["2"]
+    other.released = ["h"]
+    assert other.take() == []
+    third.released = []
+    assert third.take(0, wanted=["h"]) == []
+    assert third.given.hosts == ["h"]
+    assert other.take() == []
+    third.released = ["h"]
+    assert third.take(0) == []
+    other.released = []
+    assert other.take() == ["3"]
+
+
 def test_what_a_dead_worker_had_is_given_to_another(workers: Workers) -> None:
     one, other = workers(), workers()
     one.push("1", "2", "3")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
@@ -113,6 +114,38 @@ def test_requests_that_cannot_be_written_as_json_stay_with_the_worker(
     assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
     assert outcome.stats["scheduler/unserializable"] == 2
     assert outcome.stat("frontier/pushed") == 1
+
+
+class LocalStart(Local):
+    """Starts with such a request, too."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.root, cb_kwargs={"unwritable": object()})
+
+
+def test_a_request_that_stays_with_its_worker_waits_until_no_other_has_its_host(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    other, hits = Workers(server)("links", key=0), []
+    other.push("1", host="127.0.0.1", key=False)
+    assert other.take() == ["1"]
+
+    def release_the_host() -> None:
+        wait_until(lambda: server.command("ZCARD", "{neardup}:q:wanted:127.0.0.1") == ":1\r\n")
+        hits.append(mock_site.gets("/hub"))
+        other.done(*other.given.requests)
+        other.released = ["127.0.0.1"]
+        other.take(0, is_idle=True)
+
+    with ThreadPoolExecutor() as pool:
+        released = pool.submit(release_the_host)
+        settings = {"ROBOTSTXT_OBEY": False}
+        outcome = run(server, hub(mock_site, "/page/1", "/page/2"), LocalStart, **settings)
+        released.result()
+    assert hits == [0]
+    assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
+    assert outcome.stats["finish_reason"] == "finished"
+    other.link.close(0)
 
 
 class WithSku(Request):

@@ -30,6 +30,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.carried_cookies import CarriedCookies
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.local_requests import LocalRequests
 from scrapy_neardup.crawl.lost_requests import REASON
 from scrapy_neardup.crawl.request_json import (
     fields_for_json,
@@ -68,12 +69,10 @@ Taken = tuple[QueuedRequest, Request, dict[str, Any]]  # the third: its payload,
 class FleetQueue:
     """What FleetScheduler has in the place of a queue on disk. For the loop's thread.
 
-    `keep_here` gets requests that the server refuses for good: they stay with this worker.
     `feed` is called while nothing waits, here or on the server, and other workers are busy.
     """
 
-    keep_here: Callable[[Request], object]
-    has_kept: Callable[[], bool]  # whether any of them waits
+    _local: LocalRequests  # those that are not on the server
     feed: Callable[[], object] | None = None
 
     def __init__(
@@ -104,7 +103,8 @@ class FleetQueue:
         self._taken: deque[Taken] = deque()
         self._leases: dict[int, bytes] = {}  # number in the lifecycle → id on the server
         self._numbers = count()
-        self._owned: set[str] = set()  # hosts of which the server gave us requests
+        self._owned: set[str] = set()  # hosts that the server gave us
+        self._releasing: set[str] = set()  # of those, what the server is told to give to others
         self._is_running = self._is_closed = self._is_over = False
         self._starts = False  # whether we make start requests, and the server does not know
         self._has_started = False  # whether we have made them all
@@ -160,6 +160,18 @@ class FleetQueue:
                 f"noeviction, or leave SCHEDULER alone"
             )
 
+    def local_requests(self, queue: Any) -> LocalRequests:
+        """What stands for Scrapy's queue in memory."""
+        self._local = LocalRequests(queue, self._host_of, self._is_ours, self._look)
+        return self._local
+
+    def _is_ours(self, host: str) -> bool:
+        return host in self._owned and host not in self._releasing
+
+    def _host_of(self, request: Request) -> str:
+        assert self._crawler.engine
+        return self._crawler.engine.downloader.get_slot_key(request)
+
     def push(self, request: Request) -> None:
         """Queue a request. Raises ValueError for one that cannot be written as JSON."""
         if self._frontier.is_left:
@@ -170,13 +182,12 @@ class FleetQueue:
         self._look()
 
     def _packed(self, request: Request) -> QueuedRequest:
-        assert self._crawler.engine
         fields = fields_for_json(request, self._crawler.spider)
         if self._arguments:
             fields[ARGUMENTS] = self._arguments
         cookies = self._attempt("frontier", self._cookies.of, request)
         payload = request_to_json(fields | {COOKIES: cookies} if cookies else fields)
-        host = self._crawler.engine.downloader.get_slot_key(request)
+        host = self._host_of(request)
         is_start = request in self._starting
         self._starting.discard(request)
         key = (
@@ -362,7 +373,8 @@ class FleetQueue:
     @property
     def _has_work(self) -> bool:
         needs_more = 2 * len(self._taken) <= self._ahead and not self._asks_no_more
-        return bool(self._unsent) or self._is_to_tell_started or needs_more
+        tells = bool(self._unsent) or self._is_to_tell_started
+        return tells or needs_more or self._local.waits
 
     @property
     def _is_to_tell_started(self) -> bool:
@@ -383,13 +395,14 @@ class FleetQueue:
         if self._frontier.is_left:
             self._refused(self._unsent)
             self._unsent.clear()
+            self._ask_for_no_host()
             return False
         n_failures = self._frontier.n_failures
         pushes = self._push()
         in_hand = self._in_hand()
-        released = self._owned - in_hand.keys()
+        self._releasing = self._owned - in_hand.keys()
         was_idle = self._is_idle
-        take = self._take(in_hand, released)
+        take = self._take(in_hand, self._releasing)
         tells_started = self._is_to_tell_started and not self._unsent and not pushes
         started = self._frontier.started() if tells_started else None
         n_unanswered = await self._answers_to(pushes)
@@ -408,7 +421,8 @@ class FleetQueue:
         self._note_loss()
         if not self._frontier.has_gone_back:  # by all answers of this round
             self._frontier.release(n_failures)
-        self._owned -= released
+        self._owned -= self._releasing
+        self._releasing = set()
         await self._check_eviction_again(given, was_idle)
         self._given(given, was_idle)
         return not n_unanswered and self._has_work and bool(given.requests or pushes)
@@ -447,6 +461,7 @@ class FleetQueue:
             released,
             is_idle=self._is_idle,
             rest_s=max(map(self._rest_s, released), default=0.0),
+            wanted=self._local.wanted(),
         )
 
     def _rest_s(self, host: str) -> float:
@@ -502,6 +517,13 @@ class FleetQueue:
                 *(error, REASON),
             )
         self._is_refused = True
+        self._ask_for_no_host()
+
+    def _ask_for_no_host(self) -> None:
+        """Make what stays with this worker, whosever its host is."""
+        if self._local.waits:
+            self._local.given_all()
+            self._wake_engine()
 
     def _pushed(self, chunk: Sequence[Unsent], answers: list[int]) -> None:
         for (_, request), is_new in zip(chunk, answers, strict=True):
@@ -511,20 +533,21 @@ class FleetQueue:
     def _refused(self, chunk: Iterable[Unsent]) -> None:
         for _, request in chunk:
             self._count(stats.FRONTIER_REFUSED)
-            self.keep_here(request)
-        self._wake_engine()
+            self._local.push(request)
+            self._wake_engine()
 
     def _given(self, given: Given, was_idle: bool) -> None:
         self._frontier.taken()
         found = [(row, self._attempt("frontier", self._ready, row)) for row in given.requests]
         self._taken.extend(taken for _, taken in found if taken is not None)
         self._set_aside([row for row, taken in found if taken is None])
-        self._owned.update(row.host for row in given.requests)
+        self._owned.update(given.hosts, (row.host for row in given.requests))
+        self._local.given(given.hosts)
         self._count(stats.FRONTIER_TAKEN, len(given.requests))
         self._count(stats.FRONTIER_RETURNED, given.n_returned)
         self._note_lost(given)
         self._is_over = was_idle and given.is_over and not given.requests
-        if given.requests or self.is_over:
+        if given.requests or given.hosts or self.is_over:
             self._wake_engine()
         elif was_idle and not given.n_waiting and self.feed is not None:
             self._feed(self.feed)
@@ -573,7 +596,8 @@ class FleetQueue:
 
     def _in_hand(self) -> Counter[str]:
         """Requests by host that are to be downloaded, or are being so."""
-        return self._downloading() + Counter(row.host for row, _, _ in self._taken)
+        taken = Counter(row.host for row, _, _ in self._taken)
+        return self._downloading() + self._local.ready + taken
 
     def _downloading(self) -> Counter[str]:
         assert self._crawler.engine
@@ -589,7 +613,7 @@ class FleetQueue:
         return (
             not len(self)
             and not self._starts
-            and not self.has_kept()
+            and not len(self._local)
             and not engine.downloader.active
             and engine.scraper.slot.is_idle()
         )

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from hashlib import blake2b
+from itertools import compress
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -55,6 +56,7 @@ class Given(NamedTuple):
     n_lost: int  # of which the server has lost all but the id
     n_returned: int  # given to workers whose lease has expired since; they wait again
     foreign: list[bytes]  # ids of what is damaged, or what no worker queued
+    hosts: list[str]  # of those that were wanted: they are the worker's
 
     @property
     def is_over(self) -> bool:
@@ -168,6 +170,7 @@ class SharedFrontier:
         *,
         is_idle: bool,
         rest_s: float,
+        wanted: Sequence[str] = (),
     ) -> Future[Given]:
         """Be given the next requests; taken() is to be called when they have come.
 
@@ -175,22 +178,23 @@ class SharedFrontier:
         rooms     host of which requests are in hand → how many more of it
         released  hosts that others may have: nothing of them is in hand any more
         rest_s    seconds after which they may
+        wanted    hosts of requests that are not on the server
         """
         arguments = [self._n_takes, "i" if is_idle else "b", int(1000 * LEASE_S), most, per_host]
         in_hand = [part for one in rooms.items() for part in one]
-        call = self._counted(
-            scripts.TAKE, *arguments, int(1000 * rest_s), len(rooms), *in_hand, *released
-        )
-        return self.ask(call._replace(read=lambda answer: self._given(call.read(answer))))
+        arguments += [int(1000 * rest_s), len(rooms), len(wanted)]
+        call = self._counted(scripts.TAKE, *arguments, *in_hand, *wanted, *released)
+        return self.ask(call._replace(read=lambda answer: self._given(call.read(answer), wanted)))
 
-    def _given(self, answer: list[Any]) -> Given:
-        n_waiting, n_busy, is_started, n_lost, n_returned, *parts = answer
+    def _given(self, answer: list[Any], wanted: Sequence[str]) -> Given:
+        n_waiting, n_busy, is_started, n_lost, n_returned, are_given, *parts = answer
         if not all(map(is_count, (n_waiting, n_busy, n_lost, n_returned))):
             raise ValueError("numbers of requests that are none")
         rows = [QueuedRequest(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
         own = [row for row in rows if self._is_own(row)]
         foreign = [row.id for row in rows if not self._is_own(row)]
-        return Given(own, n_waiting, n_busy, bool(is_started), n_lost, n_returned, foreign)
+        hosts = list(compress(wanted, _each(len(wanted), are_given)))
+        return Given(own, n_waiting, n_busy, bool(is_started), n_lost, n_returned, foreign, hosts)
 
     def _is_own(self, row: QueuedRequest) -> bool:
         """Whether a worker queued it so."""

@@ -26,7 +26,9 @@ KEYS[1], Q below, is the frontier of a fleet, in the slot of the fleet's heartbe
     Q:owners         host → worker and spider; only while the worker has requests of it in hand
     Q:owned:WORKER   the same the other way round
     Q:wants:HOST     spiders whose requests wait and that do not own the host, the longest first
-    Q:turn:HOST      whose turn it is, for TURN_MS
+    Q:wanted:HOST    workers with requests of the host in their own memory, the longest first, until
+                     they own it; expires
+    Q:turn:HOST      which spider's turn it is, for TURN_MS
     Q:rest:HOST      who had the host last: for others it rests
 
 A request is in exactly one of S:h:HOST, S:leases:WORKER and S:failed. An id ends in four bytes of
@@ -104,19 +106,31 @@ end
 
 local function is_working(name) return call('HLEN', of(name) .. ':workers') > 0 end
 
--- Let others have a host. If another spider waits for it, that one is next.
+-- The worker that has wanted a host longest, and since when.
+local function first_to_want(host)
+  local waits = call('ZRANGE', Q .. ':wanted:' .. host, 0, -1, 'WITHSCORES')
+  for i = 1, #waits, 2 do
+    local until_ms = call('ZSCORE', Q .. ':workers', waits[i])
+    if tonumber(until_ms or '0') > now then return waits[i], tonumber(waits[i + 1]) end
+  end
+  return nil, math.huge
+end
+
+-- Let others have a host. The spider or the worker that has waited for it longest is next.
 local function release(one, name, host, rest_ms)
   if call('HGET', Q .. ':owners', host) ~= one .. name then return end
   call('HDEL', Q .. ':owners', host)
   call('SREM', Q .. ':owned:' .. one, host)
   call('ZREM', of(name) .. ':mine:' .. one, host)
   if rest_ms > 0 then call('SET', Q .. ':rest:' .. host, one, 'PX', rest_ms) end
-  local next
-  for _, other in ipairs(call('ZRANGE', Q .. ':wants:' .. host, 0, -1)) do
-    if not next and is_working(other) then next = other end
-    list(other, host)
+  local next, since
+  local waits = call('ZRANGE', Q .. ':wants:' .. host, 0, -1, 'WITHSCORES')
+  for i = 1, #waits, 2 do
+    if not next and is_working(waits[i]) then next, since = waits[i], tonumber(waits[i + 1]) end
+    list(waits[i], host)
   end
-  if next then call('SET', Q .. ':turn:' .. host, next, 'PX', TURN_MS) end
+  local _, wanted_since = first_to_want(host)
+  if next and since <= wanted_since then call('SET', Q .. ':turn:' .. host, next, 'PX', TURN_MS) end
   list(name, host)
 end
 
@@ -204,37 +218,42 @@ return answers
 
 # ARGV: spider, worker, two numbers as for PUSH, number of this question, 'b' or 'i', milliseconds
 # of the lease, most requests to give, most of one host, milliseconds for which a released host
-# rests for others, number of hosts in hand, each with how many more of it, then the hosts that are
-# out of hand.
+# rests for others, numbers of hosts in hand and of hosts wanted, each of the first with how many
+# more of it, each of the second, then the hosts that are out of hand.
 # Answer: {number of the call before, how many wait, busy workers, 1 if the start requests are all
-# in, requests that were lost, requests of dead workers that wait again, id, record, ...}. A
-# question that was asked already, by its number, is answered with the same requests: its answer was
-# lost. Those of them that are completed since are left out.
+# in, requests that were lost, requests of dead workers that wait again, for each wanted host 1 if
+# it is the worker's, id, record, ...}. A question that was asked already, by its number, is
+# answered with the same requests: its answer was lost. Those of them that are completed since are
+# left out.
 TAKE = (
     _FRONTIER
     + """
 local MOST = 1000 -- Lua passes some thousands of values at once
 local number, lease_ms, per_host = ARGV[5], ARGV[7], tonumber(ARGV[9])
 local most = math.min(MOST, tonumber(ARGV[8]))
-local rest_ms, n_hands = tonumber(ARGV[10]), tonumber(ARGV[11])
+local rest_ms, n_hands, n_wanted = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
 local leases, mine, free = S .. ':leases:' .. worker, S .. ':mine:' .. worker, S .. ':free'
 local ID, REAPED, RESTING = 13, 100, 64
 local rooms = {}
-for i = 12, 10 + 2 * n_hands, 2 do rooms[ARGV[i]] = tonumber(ARGV[i + 1]) end
+for i = 13, 11 + 2 * n_hands, 2 do rooms[ARGV[i]] = tonumber(ARGV[i + 1]) end
 
 local function is_wanted(host)
   for _, other in ipairs(call('ZRANGE', Q .. ':wants:' .. host, 0, -1)) do
     if is_working(other) then return true end
   end
-  return false
+  return first_to_want(host) ~= nil
 end
 
 -- Whether the worker owns a free host from now on. One that rests is put aside until then.
 local function own(host)
   if call('HGET', Q .. ':owners', host) then return false end -- listed again when released
   local turn, last = call('GET', Q .. ':turn:' .. host), call('GET', Q .. ':rest:' .. host)
-  if turn and turn ~= spider or last and last ~= worker then
-    local rest = math.max(call('PTTL', Q .. ':turn:' .. host), call('PTTL', Q .. ':rest:' .. host))
+  local first = not turn and first_to_want(host) or worker
+  if turn and turn ~= spider or last and last ~= worker or first ~= worker then
+    local rest = 0
+    for _, why in ipairs({':turn:', ':rest:', ':wanted:'}) do
+      rest = math.max(rest, call('PTTL', Q .. why .. host))
+    end
     call('ZADD', S .. ':resting', now + rest, host)
     return false
   end
@@ -243,6 +262,18 @@ local function own(host)
   call('ZREM', Q .. ':wants:' .. host, spider)
   call('DEL', Q .. ':turn:' .. host)
   return true
+end
+
+-- Whether a host is the worker's now that has requests of it in its memory.
+local function own_wanted(host)
+  if call('HGET', Q .. ':owners', host) == worker .. spider or own(host) then
+    call('ZREM', Q .. ':wanted:' .. host, worker)
+    list(spider, host)
+    return true
+  end
+  call('ZADD', Q .. ':wanted:' .. host, 'NX', now, worker)
+  call('PEXPIRE', Q .. ':wanted:' .. host, TURN_MS)
+  return false
 end
 
 -- The best host: the worker's own where the best free one is no better.
@@ -311,7 +342,7 @@ local function release_named(given_again)
     local host = fields(call('HGET', S .. ':requests', id))
     in_hand[host] = true
   end
-  for i = 12 + 2 * n_hands, #ARGV do
+  for i = 13 + 2 * n_hands + n_wanted, #ARGV do
     if not in_hand[ARGV[i]] then release(worker, spider, ARGV[i], rest_ms) end
   end
 end
@@ -322,6 +353,8 @@ local dead = call('ZRANGEBYSCORE', Q .. ':workers', '-inf', now, 'LIMIT', 0, 1)[
 if dead then n_returned = dismiss(dead, call('HGET', Q .. ':names', dead) or '', false, REAPED) end
 local ids = given_before()
 release_named(ids or {})
+local are_given = {}
+for i = 1, n_wanted do are_given[i] = own_wanted(ARGV[12 + 2 * n_hands + i]) and 1 or 0 end
 if not ids then
   for _, host in ipairs(call('ZRANGEBYSCORE', S .. ':resting', '-inf', now, 'LIMIT', 0, RESTING)) do
     call('ZREM', S .. ':resting', host)
@@ -348,7 +381,8 @@ for _, state in ipairs(call('HVALS', S .. ':workers')) do
 end
 local is_started = call('EXISTS', S .. ':run') == 0 or call('HEXISTS', S .. ':run', 'started') == 1
 local n_waiting = tonumber(call('GET', S .. ':n') or '0')
-return {last, n_waiting, n_busy, is_started and 1 or 0, n_lost, n_returned, unpack(records)}
+is_started = is_started and 1 or 0
+return {last, n_waiting, n_busy, is_started, n_lost, n_returned, are_given, unpack(records)}
 """
 )
 
