@@ -12,6 +12,7 @@ from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.carrying import carries_nothing
+from scrapy_neardup.crawl.elsewhere import Wait, waits_first
 from scrapy_neardup.crawl.first_step import FirstStep
 from scrapy_neardup.crawl.items import CrawledPage
 from scrapy_neardup.crawl.session import CrawlSession
@@ -101,6 +102,7 @@ class NearDuplicateSpiderMiddleware:
         is_start = response.request is not None and "is_start_request" in response.request.meta
         if session.recrawl is not None:
             result = session.recrawl.compared(page, result)
+        wait = Wait()
         try:
             async for first in result:
                 outputs = [first]
@@ -114,12 +116,17 @@ class NearDuplicateSpiderMiddleware:
                             continue
                         self.found(output, page)
                     else:
+                        if page.has_waited is None:
+                            page.has_waited = self.has_waited_first(response)
+                        page.has_waited |= wait.is_over
                         if await self.is_near(page) and page.gives_several is None:
                             page.gives_several = look_ahead(result, outputs)
                         if is_start:
                             session.urls.brought_item(response.request)
                         session.pages.hand_over(output, page)
                     yield output
+                    if wait.is_over:  # the page was judged in a thread, say
+                        wait = Wait()
             if session.skipping.acts and self.judges_pages:  # what lists say is evidence, too
                 await session.pages.judge(page)
             failed = False
@@ -132,6 +139,11 @@ class NearDuplicateSpiderMiddleware:
         session.requests.found(request, page.id if page.is_tracked else None, page.is_of_form)
         if session.skipping.acts:
             session.skipping.found(page, request, session.urls.key(request))
+
+    def has_waited_first(self, response: Response) -> bool:
+        """Whether a callback may have waited before any of its outputs was there."""
+        callback = response.request.callback if response.request is not None else None
+        return waits_first(callback or getattr(self.crawler.spider, "parse", None))
 
     async def is_near(self, page: CrawledPage) -> bool:
         """Judge the page of an item: whether it is the copy of one that has other text."""

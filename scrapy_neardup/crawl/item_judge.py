@@ -15,6 +15,7 @@ from scrapy.http import HtmlResponse, Request, Response
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.counts import Counts
+from scrapy_neardup.crawl.elsewhere import said_by, says_more
 from scrapy_neardup.crawl.extract import is_whole, shown_by
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.item_data import (
@@ -186,21 +187,35 @@ class ItemJudge:
         return data, self._with_text(KeptItem(0, data.values), data.text)
 
     def _read_data(self, item: Any, page: CrawledPage, stable: bool = False) -> ItemData | None:
-        if page.visit is None:
-            is_few = page.judged is not None and page.judged.words < self._min_words
-            names_items = bool(page.gives_several) or (is_few and is_no_document(page.response))
-            times = self._began, page.asked_at
-            page.visit = Visit.of(page.response, self._rules, *times, self._media, names_items)
-        page.visit.until = time.time()
+        shared = self._rules, self._ignored, self._key, stable
         try:
-            visit, ignored = page.visit, self._ignored
-            return item_data(item, visit, self._rules, ignored, self._key, stable)
+            data = item_data(item, self._visit(page), *shared)
+            if page.has_waited and not page.says_more and self._says_more(item, page):
+                page.says_more, page.visit = True, None
+                data = item_data(item, self._visit(page), *shared)
+            return data
         except ItemTooLarge:
             self._count(stats.ITEMS_TOO_LARGE)
             return None
         except ItemUnreadable:
             self._count(stats.ITEMS_UNREADABLE)
             return None
+
+    def _says_more(self, item: Any, page: CrawledPage) -> bool:
+        if page.said is None:
+            page.said = said_by(page.response)
+        return says_more(item, page.said, self._ignored)
+
+    def _visit(self, page: CrawledPage) -> Visit:
+        """What an item of a page may echo."""
+        if page.visit is None:
+            is_few = page.judged is not None and page.judged.words < self._min_words
+            is_named = is_few and is_no_document(page.response)
+            names_items = bool(page.gives_several) or page.says_more or is_named
+            times = self._began, page.asked_at
+            page.visit = Visit.of(page.response, self._rules, *times, self._media, names_items)
+        page.visit.until = time.time()
+        return page.visit
 
     def _with_text(self, item: KeptItem, text: str) -> KeptItem:
         """The item with what tells its long text; a text of few words only has a digest."""

@@ -53,6 +53,10 @@ class CrawledPage:
     # Whether a page that repeats another gives several items, and says something else: then its
     # URL tells of what they are. Of exact copies known from the first item on that is new.
     gives_several: bool | None = None
+    # Whether its callback waited for something before an item of it; None: it has given none yet.
+    has_waited: bool | None = None
+    said: str | None = None  # by the page, where that is to be known
+    says_more: bool = False  # whether such an item says what the page does not
     shown: Shown | None = None  # its texts, where an item may hold all of it
     # Of pages whose text repeats none: what they say, in words and line by line.
     words: bytes = b""

@@ -656,3 +656,33 @@ class StoredFirstSpider(IndexSpider):
         yield {"name": name}
         await self.stored[name].wait()
         yield {"name": name, "parts": 3}
+
+
+def shells(site: OrdinarySite, root: str) -> None:
+    """An application's pages, which are all the same, and the prices that it asks for."""
+    shell = template("Shop", f"<div id=app>{blurb(80)}</div>")
+    site.add_all(root, {f"product/{n}": shell for n in range(24)})
+    for n in range(24):
+        site.routes[f"{root}/price/{n}"] = lambda ask, n=n: json_reply({"price": 10 + n % 4})
+
+
+@case(shells)
+class AwaitedPriceSpider(IndexSpider):
+    """Awaits what it says of a page that says nothing."""
+
+    name = "awaits-the-price-of-an-empty-page"
+
+    async def parse_page(self, response):
+        number = response.url.rpartition("/")[2]
+        answer = await self.crawler.engine.download_async(Request(f"{self.root}/price/{number}"))
+        yield {"url": response.url, "price": answer.json()["price"]}
+
+
+@case(shells)
+class ReturnedPriceSpider(AwaitedPriceSpider):
+    """The same by a coroutine, which returns its items."""
+
+    name = "returns-the-price-of-an-empty-page"
+
+    async def parse_page(self, response):
+        return [item async for item in super().parse_page(response)]
