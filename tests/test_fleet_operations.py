@@ -154,6 +154,15 @@ def test_keys_between_which_some_are_missing_are_not_whole(
     assert list(dump_file.read(tmp_path / "others")) == others
 
 
+def test_a_file_with_a_flipped_bit_is_not_whole(server: RunningServer, tmp_path: Path) -> None:
+    whole = exported(server, tmp_path / "whole", 1)
+    damaged = tmp_path / "damaged"
+    for at in range(len(dump_file.MAGIC), len(whole)):
+        damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        with pytest.raises(FleetError, match="is not whole"):
+            list(dump_file.read(damaged))
+
+
 def test_an_export_whose_server_dies_leaves_no_file(
     server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
