@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
+from itertools import count, pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -146,6 +146,16 @@ def test_a_request_that_stays_with_its_worker_waits_until_no_other_has_its_host(
     assert kept(outcome, mock_site) == Counter(["/hub", "/page/1", "/page/2"])
     assert outcome.stats["finish_reason"] == "finished"
     other.link.close(0)
+
+
+def test_a_request_that_fails_in_each_crawl_is_made_no_more_often_in_the_next(
+    server: RunningServer, mock_site: MockSite
+) -> None:
+    root, hits = hub(mock_site, "/dead", "/page/1"), [0]
+    for _ in range(4):
+        run(server, root, RETRY_TIMES=1)
+        hits.append(mock_site.gets("/dead"))
+    assert [after - before for before, after in pairwise(hits)] == [2, 3, 3, 3]
 
 
 class WithSku(Request):

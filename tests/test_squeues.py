@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +279,51 @@ def test_a_request_that_failed_waits_for_the_next_crawl(
         last = crawl(Follower, where, seed=mock_site.url("/start"))
     assert mock_site.url("/flaky") in last.urls
     assert mock_site.gets("/hub") == 1
+
+
+class Dead(Follower):
+    """Starts with pages that never answer, and asks for one of them twice."""
+
+    errback: Any = None
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.seed, errback=self.errback)
+        for url in (self.seed.replace("/start", "/dead"), "http://127.0.0.1:9/"):
+            yield Request(url, dont_filter=True, errback=self.errback)
+            yield Request(url, dont_filter=True, errback=self.errback)
+
+
+class DeadToErrbacks(Dead):
+    """The same with errbacks."""
+
+    def errback(self, failure: Any) -> None:
+        """Makes nothing of it."""
+
+
+def test_a_request_that_fails_in_each_crawl_is_made_no_more_often_in_the_next(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    """A link to it is found anew in each, and what is left of its retries counts as the same."""
+    mock_site.add("/start", page(prose("start"), mock_site.url("/dead"), mock_site.url("/page/1")))
+    where, hits = {"JOBDIR": str(tmp_path), "RETRY_TIMES": 2}, [0]
+    for _ in range(4):
+        crawl(Follower, where, seed=mock_site.url("/start"))
+        hits.append(mock_site.gets("/dead"))
+    assert [after - before for before, after in pairwise(hits)] == [3, 1, 1, 1]
+
+
+@pytest.mark.parametrize("spider", [Dead, DeadToErrbacks])
+def test_of_equal_requests_that_fail_in_each_crawl_one_stays(
+    mock_site: MockSite, tmp_path: Path, spider: type[Dead]
+) -> None:
+    mock_site.add("/start", page(prose("start")))
+    where = {"JOBDIR": str(tmp_path), "RETRY_TIMES": 1, "ROBOTSTXT_OBEY": False}
+    hits, errors = [0], []
+    for _ in range(4):
+        outcome = crawl(spider, where, seed=mock_site.url("/start"))
+        hits.append(mock_site.gets("/dead"))
+        errors.append(outcome.stats["downloader/exception_count"])
+    assert [after - before for before, after in pairwise(hits)] == errors == [4, 5, 5, 5]
 
 
 def test_requests_that_cannot_be_serialised_stay_in_memory_and_their_page_waits(

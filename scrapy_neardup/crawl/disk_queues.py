@@ -13,7 +13,12 @@ from scrapy.squeues import PickleLifoDiskQueue
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.jobdir import queue_folder
-from scrapy_neardup.crawl.request_tracker import RequestTracker, stored_fields
+from scrapy_neardup.crawl.request_tracker import (
+    RequestTracker,
+    had_dont_filter,
+    is_of_spider,
+    stored_fields,
+)
 from scrapy_neardup.crawl.seen_urls import SeenUrls
 from scrapy_neardup.state import State
 from scrapy_neardup.state.frontier import Frontier, Row, RowQueue
@@ -85,8 +90,10 @@ class DiskQueues:
 
     def _is_repeated(self, row: Row, request: Request) -> bool:
         """Whether a request of an earlier crawl was found again by this one before its turn."""
-        if self._urls is None or request.dont_filter or not self.frontier.is_reopened(row.id):
+        if self._urls is None or not self.frontier.is_reopened(row.id):
             return False
+        if had_dont_filter(request) if is_of_spider(request) else request.dont_filter:
+            return False  # as the spider yielded it: retries set it
         return self._urls.is_not_to_be_queued(request)
 
     def commit(self) -> None:

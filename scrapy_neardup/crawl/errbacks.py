@@ -92,6 +92,8 @@ class Errbacks:
         if request.errback is None or is_repeated:
             if is_dropped:
                 self._requests.ended(request)
+            else:
+                self._requests.came_to_nothing(request)
             failure.raiseException()
         failed = self._begun(failure, request)
         try:
@@ -99,7 +101,8 @@ class Errbacks:
         except Exception as error:  # the failure itself, where the errback wants none of it
             self._exhausted(failed.page, is_dropped and error is failure.value)
             raise
-        return self._followed(as_async_generator(output), failed, is_dropped)
+        is_done = is_dropped or failed.is_repeated
+        return self._followed(as_async_generator(output), failed, is_done)
 
     def _begun(self, failure: Failure, request: Request) -> Failed:
         if not self._listens:
@@ -119,7 +122,7 @@ class Errbacks:
         connect(self.item_error, signal=signals.item_error)
 
     async def _followed(
-        self, output: AsyncIterator[Any], failed: Failed, is_dropped: bool
+        self, output: AsyncIterator[Any], failed: Failed, is_done_then: bool
     ) -> AsyncIterator[Any]:
         is_made_again = is_done = False
         try:
@@ -129,7 +132,7 @@ class Errbacks:
                 elif one is not None:
                     self._lifecycle.item_out(failed.page)
                 yield one
-            is_done = is_dropped or is_made_again
+            is_done = is_done_then or is_made_again
         finally:
             self._exhausted(failed.page, is_done)
 

@@ -494,6 +494,11 @@ class PageLifecycle:
         """The rows that are neither kept nor forgotten."""
         return list(self._unkept)
 
+    def is_leased(self, page: int | None) -> bool:
+        """Whether a page is a request that a queue on disk keeps, and has no answer yet."""
+        entry = self._pages.get(NOBODY if page is None else page)
+        return entry is not None and entry.stage is Stage.REQUESTED
+
     def is_unkept(self, row: int | None) -> bool:
         """Whether a row is neither kept nor forgotten."""
         return row in self._unkept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -13,6 +13,9 @@ from scrapy.http import Request, Response
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.page_lifecycle import NOBODY, PageLifecycle
 from scrapy_neardup.urls.key import OWN_KEY, USED_KEY
+
+if TYPE_CHECKING:
+    from scrapy_neardup.crawl.failed_requests import FailedRequests
 
 # The one key of ours in request.meta, of plain numbers, because meta follows a request through
 # retries, redirects and queues of any kind. The spider's requests have it, no others:
@@ -42,6 +45,7 @@ class Failed(NamedTuple):
 
     page: int  # that stands for it
     flags: int  # as in TRACE
+    is_repeated: bool  # whether an equal one has failed before: see has_failed()
 
 
 class RequestTracker:
@@ -59,6 +63,7 @@ class RequestTracker:
         state_id: int,
         waits: bool,
         effects: Effects,
+        failures: FailedRequests,
     ) -> None:
         """waits: whether a page is completed only when what was found on it is; without, no
         request is stale.
@@ -68,6 +73,7 @@ class RequestTracker:
         self._state_id = state_id
         self._waits = waits
         self._effects = effects
+        self._failures = failures
         if waits:
             crawler.signals.connect(self.ended, signal=signals.request_dropped)
             crawler.signals.connect(self.scheduled, signal=signals.request_scheduled)
@@ -162,6 +168,7 @@ class RequestTracker:
         """The final response came; key: of its URL, if that is to count as seen."""
         meta = request.meta
         if is_transient(response.status):  # what waits for the request goes on waiting
+            self.came_to_nothing(request)
             del meta[TRACE]
             return
         page = self._lifecycle.answered(key, self._found_on(request))
@@ -169,15 +176,25 @@ class RequestTracker:
         of_form = trace[0] & FORM if trace[:-3] else 0  # as was_form(), without its calls
         meta[TRACE] = (trace[-3] | of_form, page)
 
+    def came_to_nothing(self, request: Request) -> None:
+        """A request failed for good, and no errback hears of it."""
+        if self.has_failed(request):
+            self._effects.of(self._lifecycle.request_ended, self._found_on(request))
+
+    def has_failed(self, request: Request) -> bool:
+        """Whether a request that fails now need not stay: a queue keeps an equal one that did."""
+        return self._lifecycle.is_leased(self._found_on(request)) and self._failures.add(request)
+
     def failed(self, request: Request) -> Failed:
         """A download came to nothing: what stands for it while its errback runs.
 
         The errback may copy the request, its meta and all, to other requests.
         """
+        is_repeated = self.has_failed(request)
         page = self._lifecycle.answered(None, self._found_on(request))
         flags = request.meta[TRACE][0] if is_of_spider(request) else DONT_FILTER
         request.meta[TRACE] = (page,)
-        return Failed(page, flags)
+        return Failed(page, flags, is_repeated)
 
     def _found_on(self, request: Request) -> int | None:
         """The page the request was found on, if a crawl of this state found it."""

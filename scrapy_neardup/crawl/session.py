@@ -26,6 +26,7 @@ from scrapy_neardup.crawl.disk_queues import COMMIT_INTERVAL_S, DiskQueues
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.errbacks import Errbacks
 from scrapy_neardup.crawl.fail_open import FailOpen
+from scrapy_neardup.crawl.failed_requests import FailedRequests
 from scrapy_neardup.crawl.feeds import Feeds
 from scrapy_neardup.crawl.item_fields import media_fields
 from scrapy_neardup.crawl.item_judge import ItemJudge
@@ -298,7 +299,12 @@ class CrawlSession:
 
     def _make_request_tracker(self) -> RequestTracker:
         return RequestTracker(
-            self.lifecycle, self._crawler, self.state.id, self._waits_for_links(), self._effects
+            self.lifecycle,
+            self._crawler,
+            self.state.id,
+            self._waits_for_links(),
+            self._effects,
+            FailedRequests(self._crawler),
         )
 
     def _waits_for_links(self) -> bool:
