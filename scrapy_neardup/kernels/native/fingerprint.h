@@ -10,6 +10,7 @@
 #define MAX_SHINGLE 16
 #define MAX_FINGERPRINT 16 /* uint64 words of a fingerprint */
 #define VOTES_ROOM (WORDS_ROOM + STEP + MAX_SHINGLE)
+#define AHEAD 16 /* features whose slots are asked for before they are added; see keep_new() */
 
 /* A word's feature: plain sdbm, sdbm mixed with key[0], or SipHash under the key. */
 typedef enum { PLAIN, MIXED, SIPHASH } Hash;
@@ -57,13 +58,17 @@ static int set_start(Set *set, uint64_t multiplier, int bits) {
     return set->slots ? 0 : -1;
 }
 
+INLINE size_t slot_of(const Set *set, uint64_t feature) {
+    return (size_t)(feature * set->multiplier >> (64 - set->bits));
+}
+
 /* Whether the feature is new; it is a member afterwards. */
 INLINE int set_add(Set *set, uint64_t feature) {
     size_t mask = ((size_t)1 << set->bits) - 1;
-    size_t slot = (size_t)(feature * set->multiplier >> (64 - set->bits));
+    size_t slot = slot_of(set, feature);
     uint64_t there = set->slots[slot];
     if (!feature) return !set->has_zero && (set->has_zero = 1);
-    while (there && there != feature) {
+    while (there & (0 - (uint64_t)(there != feature))) { /* one branch, and seldom taken */
         slot = (slot + 1) & mask;
         there = set->slots[slot];
     }
@@ -87,12 +92,13 @@ static int set_reserve(Set *set, size_t n) {
     return 0;
 }
 
-/* Keeps those of n features that are new, in place; how many. */
+/* Keeps those of n features that are new, in place; how many. Reads AHEAD more, of any value. */
 INLINE size_t keep_new(Set *set, uint64_t *features, size_t n) {
     size_t kept = 0;
     Set here = *set; /* in registers: what is stored could otherwise be a part of it */
     for (size_t i = 0; i < n; i++) {
         uint64_t feature = features[i];
+        PREFETCH(here.slots + slot_of(&here, features[i + AHEAD]));
         features[kept] = feature;
         kept += (size_t)set_add(&here, feature);
     }
