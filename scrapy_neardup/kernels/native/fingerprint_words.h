@@ -161,8 +161,55 @@ TARGET_AVX2 static uint64_t spaces_avx2(const uint8_t *block) {
     return l | (uint64_t)h << 32;
 }
 
+/* x * factor modulo 2^64 in each lane. */
+TARGET_AVX2 INLINE __m256i times_avx2(__m256i x, uint64_t factor) {
+    const __m256i low = _mm256_set1_epi64x((int64_t)factor);
+    const __m256i high = _mm256_set1_epi64x((int64_t)(factor >> 32));
+    __m256i crossed = _mm256_add_epi64(_mm256_mul_epu32(x, high),
+                                       _mm256_mul_epu32(_mm256_srli_epi64(x, 32), low));
+    return _mm256_add_epi64(_mm256_mul_epu32(x, low), _mm256_slli_epi64(crossed, 32));
+}
+
+/* sdbm8 in each lane. BASE is 2^16 + 63, so a pair of bytes is 63 times the first, plus the
+ * second, plus the first at bit 16; and BASE2 is 2^32 and less than 2^32 more. */
+TARGET_AVX2 INLINE __m256i sdbm8_avx2(__m256i x) {
+    const __m256i high = _mm256_set1_epi64x((int64_t)0xFFFFFFFF00000000);
+    const __m256i third = _mm256_set1_epi32(0x00FF0000);
+    const __m256i base2 = _mm256_set1_epi64x((int64_t)(BASE2 & 0xFFFFFFFF)); /* + 2^32 */
+    __m256i pairs = _mm256_maddubs_epi16(x, _mm256_set1_epi16(1 << 8 | 63));
+    __m256i a = _mm256_blend_epi16(_mm256_and_si256(_mm256_slli_epi32(x, 16), third), pairs, 0x55);
+    __m256i b = _mm256_or_si256(_mm256_and_si256(x, third), _mm256_srli_epi32(pairs, 16));
+    __m256i a1 = _mm256_srli_epi64(a, 32), b1 = _mm256_srli_epi64(b, 32);
+    __m256i low_sum = _mm256_blend_epi32(b, _mm256_slli_epi64(a, 32), 0xAA);
+    __m256i high_sum = _mm256_blend_epi32(b1, a, 0xAA);
+    __m256i low4 = _mm256_add_epi64(_mm256_mul_epu32(a, base2), low_sum);
+    __m256i high4 = _mm256_add_epi64(_mm256_mul_epu32(a1, base2), high_sum);
+    return _mm256_add_epi64(times_avx2(low4, BASE4), high4);
+}
+
+/* The sdbm of each word, four at a time: of its last eight bytes, and of those before them. A
+ * count of 64, where the last block is empty, shifts everything out. */
+TARGET_AVX2 INLINE void sdbm_of_blocks(Words *words, const uint8_t *text) {
+    for (size_t i = 0; i < words->n; i += 4) {
+        __m256i first = _mm256_loadu_si256((const __m256i *)(words->first + i));
+        __m256i last = _mm256_loadu_si256((const __m256i *)(words->last + i));
+        __m256i in_last = _mm256_and_si256(_mm256_srli_epi64(last, 53), _mm256_set1_epi64x(56));
+        __m256i out = _mm256_sub_epi64(_mm256_set1_epi64x(64), in_last);
+        __m256i is_long = _mm256_cmpgt_epi64(_mm256_setzero_si256(), _mm256_slli_epi64(last, 4));
+        first = _mm256_and_si256(first, is_long); /* 8 to 15 bytes */
+        last = _mm256_or_si256(_mm256_sllv_epi64(last, out), _mm256_srlv_epi64(first, in_last));
+        first = times_avx2(sdbm8_avx2(_mm256_sllv_epi64(first, out)), BASE8);
+        _mm256_storeu_si256((__m256i *)(words->sdbm + i),
+                            _mm256_add_epi64(first, sdbm8_avx2(last)));
+    }
+    for (size_t i = 0; i < words->n_long; i++)
+        words->sdbm[words->long_[i].word] = sdbm(text, words->long_[i].start, words->long_[i].end);
+}
+
 TARGET_AVX2 static size_t scan_avx2(Scanner *scanner, Words *words, int wanted) {
-    return scan(scanner, words, wanted, spaces_avx2);
+    size_t n = scan(scanner, words, BLOCKS, spaces_avx2);
+    if (wanted & SDBM) sdbm_of_blocks(words, scanner->text);
+    return n;
 }
 
 /* AVX-512: the words of a block by byte permutation, eight at a time.
