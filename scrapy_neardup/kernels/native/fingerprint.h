@@ -139,7 +139,7 @@ INLINE void flip(Odd odd, uint64_t *features, size_t n) {
     }
 }
 
-INLINE int cast(Votes *votes, uint64_t *features, size_t n) {
+INLINE int cast(Votes *votes, uint64_t *features, size_t n, int simd) {
     if (votes->odd.rows) n = sample(features, n, votes->odd.level);
     if (votes->spec.distinct) {
         if (set_reserve(&votes->seen, n) < 0) return -1;
@@ -150,14 +150,14 @@ INLINE int cast(Votes *votes, uint64_t *features, size_t n) {
         flip(votes->odd, features, n);
         return 0;
     }
-    count_bits(features, pad(features, n), votes->ones[0]);
+    count_bits(features, pad(features, n), simd, votes->ones[0]);
     for (int i = 1; i < votes->spec.n_words; i++) {
         uint64_t step = GOLDEN * (uint64_t)i;
         if (votes->spec.hash == SIPHASH)
             spread_all(features, n, fmix64(step) | 1, votes->wide);
         else
             widen_all(features, n, step, votes->wide);
-        count_bits(votes->wide, pad(votes->wide, n), votes->ones[i]);
+        count_bits(votes->wide, pad(votes->wide, n), simd, votes->ones[i]);
     }
     return 0;
 }
@@ -172,13 +172,13 @@ INLINE int vote(Votes *votes, const Words *found, const uint8_t *text, int simd)
         mix_all(found->sdbm, n, votes->spec.key[0], words);
     else
         memcpy(words, found->sdbm, n * sizeof *words);
-    if (size == 1) return cast(votes, votes->words, n);
+    if (size == 1) return cast(votes, votes->words, n, simd);
     votes->carried = total < size ? total : size - 1;
     if (total < size) return 0;
     shingle_all(votes->words, total - size + 1, size, simd, votes->features);
     memmove(votes->words, votes->words + total - votes->carried,
             votes->carried * sizeof *votes->words);
-    return cast(votes, votes->features, total - size + 1);
+    return cast(votes, votes->features, total - size + 1, simd);
 }
 
 /* A text shorter than a shingle is one; nothing voted for it yet. */
@@ -187,7 +187,7 @@ static int vote_short(Votes *votes, int64_t n_words) {
     votes->features[0] = votes->words[0];
     if (votes->carried > 1)
         shingle_all(votes->words, 1, votes->carried, SIMD_PORTABLE, votes->features);
-    return cast(votes, votes->features, 1);
+    return cast(votes, votes->features, 1, SIMD_PORTABLE);
 }
 
 /* level: of the sample of features that is taken; 0 for all. */

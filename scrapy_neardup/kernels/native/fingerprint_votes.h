@@ -2,8 +2,9 @@
  *
  * Counters are bit-sliced: plane k holds bit k of 64 counters, one for each bit position, in
  * every lane. Carry-save adders put eight features into them at a time, so that a feature
- * costs a few operations and not 64. Written for lanes of any number; compilers that know
- * vectors take eight. Method: positional population count (Klarqvist, Muła, Lemire 2019).
+ * costs a few operations and not 64. Written for lanes of any number: those of a register, one
+ * where compilers know no vectors. Method: positional population count (Klarqvist, Muła,
+ * Lemire 2019).
  */
 #ifndef NEARDUP_FINGERPRINT_VOTES_H
 #define NEARDUP_FINGERPRINT_VOTES_H
@@ -41,32 +42,39 @@ INLINE void spread_all(const uint64_t *in, size_t n, uint64_t odd, uint64_t *out
     }
 }
 
-/* Features of n shingles of `size` consecutive words' features each. Compilers do not find these
- * vectors themselves, and multiplying is as fast without them below AVX-512. */
+/* Features of shingles of `size` consecutive words' features each: of the first of n that fill
+ * whole Vectors; how many. Compilers do not find these vectors themselves. */
+#define DEFINE_SHINGLES(name, Vector)                                              \
+    INLINE size_t name(const uint64_t *in, size_t n, size_t size, uint64_t *out) { \
+        size_t i = 0;                                                              \
+        for (; i + sizeof(Vector) / 8 <= n; i += sizeof(Vector) / 8) {             \
+            Vector h, next;                                                        \
+            memcpy(&h, in + i, sizeof h);                                          \
+            for (size_t j = 1; j < size; j++) {                                    \
+                memcpy(&next, in + i + j, sizeof next);                            \
+                h = h * GOLDEN + next;                                             \
+            }                                                                      \
+            FMIX64(h);                                                             \
+            memcpy(out + i, &h, sizeof h);                                         \
+        }                                                                          \
+        return i;                                                                  \
+    }
+DEFINE_SHINGLES(shingles_1, uint64_t)
+DEFINE_SHINGLES(shingles_4, FourLanes)
+DEFINE_SHINGLES(shingles_8, Lanes)
+
 INLINE void shingle_all(const uint64_t *in, size_t n, size_t size, int simd, uint64_t *out) {
-    size_t i = 0;
-    for (; simd == SIMD_AVX512 && i + LANES <= n; i += LANES) {
-        Lanes h, next;
-        memcpy(&h, in + i, sizeof h);
-        for (size_t j = 1; j < size; j++) {
-            memcpy(&next, in + i + j, sizeof next);
-            h = h * GOLDEN + next;
-        }
-        FMIX64(h);
-        memcpy(out + i, &h, sizeof h);
-    }
-    for (; i < n; i++) {
-        uint64_t h = in[i];
-        for (size_t j = 1; j < size; j++) h = h * GOLDEN + in[i + j];
-        out[i] = fmix64(h);
-    }
+    size_t done = 0;
+    if (simd == SIMD_AVX512) done = shingles_8(in, n, size, out);
+    if (simd == SIMD_AVX2) done = shingles_4(in, n, size, out);
+    shingles_1(in + done, n - done, size, out + done);
 }
 
 /* sum, carry = a + b + c; carry may be any of them */
-#define ADD3(carry, sum, a, b, c)           \
+#define ADD3(Vector, carry, sum, a, b, c)   \
     do {                                    \
-        Lanes a_ = a, b_ = b, c_ = c;       \
-        Lanes differ_ = a_ ^ b_;            \
+        Vector a_ = a, b_ = b, c_ = c;      \
+        Vector differ_ = a_ ^ b_;           \
         carry = (a_ & b_) | (differ_ & c_); \
         sum = differ_ ^ c_;                 \
     } while (0)
@@ -105,25 +113,44 @@ INLINE void fold(uint64_t planes[PLANES][LANES], int half) {
     }
 }
 
-/* ones[b] += how many of n features have bit b; n a multiple of STEP, at most 2047. */
-INLINE void count_bits(const uint64_t *features, size_t n, uint64_t *ones) {
-    Lanes plane[PLANES] = {0}, f[8], two[4], four[2], carry;
-    uint64_t lanes[PLANES][LANES], sums[PLANES];
-    for (size_t i = 0; i < n; i += STEP) {
-        memcpy(f, features + i, sizeof f);
-        for (int j = 0; j < 4; j++) ADD3(two[j], plane[0], plane[0], f[2 * j], f[2 * j + 1]);
-        for (int j = 0; j < 2; j++) ADD3(four[j], plane[1], plane[1], two[2 * j], two[2 * j + 1]);
-        ADD3(carry, plane[2], plane[2], four[0], four[1]);
-        for (int k = 3; k < PLANES; k++) {
-            Lanes next = plane[k] & carry;
-            plane[k] ^= carry;
-            carry = next;
-        }
+/* ones[b] += how many of n features have bit b; n a multiple of STEP, at most 2047. A
+ * Vector is a register: wider ones go through memory. */
+#define DEFINE_COUNT_BITS(name, Vector)                                                \
+    INLINE void name(const uint64_t *features, size_t n, uint64_t *ones) {             \
+        Vector plane[PLANES] = {0}, two[4], four[2], carry, f, g;                      \
+        uint64_t lanes[PLANES][LANES], sums[PLANES];                                   \
+        const size_t width = sizeof(Vector) / 8;                                       \
+        for (size_t i = 0; i < n; i += 8 * width) {                                    \
+            for (size_t j = 0; j < 4; j++) {                                           \
+                memcpy(&f, features + i + 2 * j * width, sizeof f);                    \
+                memcpy(&g, features + i + (2 * j + 1) * width, sizeof g);              \
+                ADD3(Vector, two[j], plane[0], plane[0], f, g);                        \
+            }                                                                          \
+            for (int j = 0; j < 2; j++)                                                \
+                ADD3(Vector, four[j], plane[1], plane[1], two[2 * j], two[2 * j + 1]); \
+            ADD3(Vector, carry, plane[2], plane[2], four[0], four[1]);                 \
+            for (int k = 3; k < PLANES; k++) {                                         \
+                f = plane[k] & carry;                                                  \
+                plane[k] ^= carry;                                                     \
+                carry = f;                                                             \
+            }                                                                          \
+        }                                                                              \
+        for (int k = 0; k < PLANES; k++) memcpy(lanes[k], &plane[k], sizeof plane[k]); \
+        for (int half = (int)width / 2; half; half /= 2) fold(lanes, half);            \
+        for (int k = 0; k < PLANES; k++) sums[k] = lanes[k][0];                        \
+        add_counters(sums, ones);                                                      \
     }
-    memcpy(lanes, plane, sizeof lanes);
-    for (int half = LANES / 2; half; half /= 2) fold(lanes, half);
-    for (int k = 0; k < PLANES; k++) sums[k] = lanes[k][0];
-    add_counters(sums, ones);
+DEFINE_COUNT_BITS(count_bits_2, TwoLanes)
+DEFINE_COUNT_BITS(count_bits_4, FourLanes)
+DEFINE_COUNT_BITS(count_bits_8, Lanes)
+
+INLINE void count_bits(const uint64_t *features, size_t n, int simd, uint64_t *ones) {
+    if (simd == SIMD_AVX512)
+        count_bits_8(features, n, ones);
+    else if (simd == SIMD_AVX2)
+        count_bits_4(features, n, ones);
+    else
+        count_bits_2(features, n, ones);
 }
 
 #endif

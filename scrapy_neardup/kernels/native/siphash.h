@@ -13,9 +13,10 @@
 #if defined(__GNUC__)
 typedef uint64_t Lanes __attribute__((vector_size(64)));
 typedef uint64_t FourLanes __attribute__((vector_size(32)));
+typedef uint64_t TwoLanes __attribute__((vector_size(16)));
 #define LANES 8
 #else
-typedef uint64_t Lanes, FourLanes;
+typedef uint64_t Lanes, FourLanes, TwoLanes;
 #define LANES 1
 #endif
 
