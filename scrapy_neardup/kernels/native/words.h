@@ -211,12 +211,14 @@ INLINE void emit(Words *w, uint32_t entry) {
 /* The bytes of ASCII from `at` to the end, or to the last space before other bytes. */
 INLINE size_t ascii_stretch(Words *w) {
     size_t end = w->at;
-    uint64_t eight;
     if (end < w->ascii) return 0;
-    for (; w->length - end >= 8; end += 8) {
-        memcpy(&eight, w->text + end, 8);
-        if (eight & 0x8080808080808080) break;
+    for (; w->length - end >= 32; end += 32) {
+        uint64_t any = 0;
+        for (int i = 0; i < 32; i += 8) any |= load8(w->text + end + i);
+        if (any & 0x8080808080808080) break;
     }
+    for (; w->length - end >= 8; end += 8)
+        if (load8(w->text + end) & 0x8080808080808080) break;
     while (end < w->length && w->text[end] < 0x80) end++;
     w->ascii = end;
     if (end == w->length) return end - w->at;
@@ -292,10 +294,23 @@ typedef struct {
     int64_t *n_words, *lines, *ends;
 } Blocks;
 
+/* How many of n bytes are c. Vectors count in bytes, and so no more than 255 at once. */
+INLINE size_t count_of(const uint8_t *bytes, size_t n, uint8_t c) {
+    size_t found = 0;
+    while (n) {
+        size_t few = n < 224 ? n : 224; /* whole vectors */
+        uint8_t here = 0;
+        for (size_t i = 0; i < few; i++) here += bytes[i] == c;
+        found += here;
+        bytes += few;
+        n -= few;
+    }
+    return found;
+}
+
 /* Lines that a text can be told to have, with the last one. */
 static size_t lines_at_most(const uint8_t *text, size_t length, size_t max_lines) {
-    size_t n = 1;
-    for (size_t i = 0; i < length; i++) n += text[i] == '\n';
+    size_t n = 1 + count_of(text, length, '\n');
     return n <= max_lines ? n : max_lines + 1;
 }
 
@@ -315,28 +330,16 @@ static size_t next_line(Words *w, Blocks *b) {
     return (size_t)(feed - w->text) + 1;
 }
 
-/* How many of 8 characters are spaces. */
-INLINE uint64_t spaces_of(uint64_t eight) {
-    const uint64_t ones = 0x0101010101010101, low = 0x7F * ones;
-    uint64_t other = eight ^ SPACE * ones;
-    uint64_t spaces = ~((((other & low) + low) | other | low)) >> 7;
-    return spaces * ones >> 56;
-}
-
 INLINE void end_block(Words *w, Blocks *b) {
     const uint8_t *words = w->out + b->start;
     size_t length;
     end_word(w);
     length = w->n - b->start;
     if (length && b->hashes) {
-        int64_t spaces = 0;
-        for (size_t i = 0; i < length / 8 * 8; i += 8)
-            spaces += (int64_t)spaces_of(load8(words + i));
-        for (size_t i = length / 8 * 8; i < length; i++) spaces += words[i] == SPACE;
         b->hashes[b->n] = murmur3(words, length - 1);
         b->lines[b->n] = b->line;
         b->ends[b->n] = (int64_t)w->n - 2;
-        b->n_words[b->n++] = spaces;
+        b->n_words[b->n++] = (int64_t)count_of(words, length, SPACE);
     }
     b->start = w->n;
 }
