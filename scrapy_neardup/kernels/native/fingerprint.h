@@ -49,13 +49,38 @@ typedef struct {
     uint64_t ones[MAX_FINGERPRINT][64];
 } Votes;
 
+/* Room for the next set of at most 2^KEPT_BITS slots, or NULL. Freed, it would go back to the
+ * system and come page by page, which takes a fifth as long as a long text's sketch. */
+#define KEPT_BITS 17
+static uint64_t *KEPT;
+
+#if defined(__GNUC__)
+static uint64_t *exchange_kept(uint64_t *slots) {
+    return __atomic_exchange_n(&KEPT, slots, __ATOMIC_ACQ_REL);
+}
+#else
+static uint64_t *exchange_kept(uint64_t *slots) {
+    return _InterlockedExchangePointer((void *volatile *)&KEPT, slots);
+}
+#endif
+
 static int set_start(Set *set, uint64_t multiplier, int bits) {
-    set->slots = calloc((size_t)1 << bits, sizeof *set->slots);
+    const int room = bits < KEPT_BITS ? KEPT_BITS : bits;
+    set->slots = room == KEPT_BITS ? exchange_kept(NULL) : NULL;
+    if (!set->slots) set->slots = malloc(sizeof *set->slots << room);
+    if (!set->slots) return -1;
+    memset(set->slots, 0, sizeof *set->slots << bits);
     set->multiplier = multiplier;
     set->bits = bits;
     set->used = 0;
     set->has_zero = 0;
-    return set->slots ? 0 : -1;
+    return 0;
+}
+
+/* Of a set that was started; slots NULL: it was not. */
+static void set_end(Set *set) {
+    if (set->slots && set->bits <= KEPT_BITS) set->slots = exchange_kept(set->slots);
+    free(set->slots);
 }
 
 INLINE size_t slot_of(const Set *set, uint64_t feature) {
@@ -87,7 +112,7 @@ static int set_reserve(Set *set, size_t n) {
     grown.has_zero = set->has_zero;
     for (size_t i = 0; i < (size_t)1 << set->bits; i++)
         if (set->slots[i]) set_add(&grown, set->slots[i]);
-    free(set->slots);
+    set_end(set);
     *set = grown;
     return 0;
 }
@@ -267,7 +292,7 @@ static int64_t fingerprints(Text text, const Spec *specs, int n_specs, uint64_t 
     for (i = 0; i < n_specs && !failed; i++) failed |= vote_short(&votes[i], n_words);
     for (i = 0; i < n_specs; i++) {
         majority(&votes[i], out[i]);
-        free(votes[i].seen.slots);
+        set_end(&votes[i].seen);
     }
     return failed ? -1 : n_words;
 }
@@ -287,7 +312,7 @@ static int odd_sketches_of(Text text, const Spec *spec, Odd odd, uint64_t multip
         failed |= level->vote(votes, &words, text.bytes);
     }
     if (!failed) failed |= vote_short(votes, n_words);
-    free(votes->seen.slots);
+    set_end(&votes->seen);
     return failed ? -1 : 0;
 }
 
