@@ -192,6 +192,7 @@ def test_of_two_long_texts_only_the_longer_one_is_compared_as_text() -> None:
         ("within three days", "within seven days"),
         ("innerhalb von drei Tagen", "innerhalb von fünf Tagen"),
         ("应当在 三日内 缴纳", "应当在 五日内 缴纳"),
+        ("FC🏴\U000e0067\U000e0065\U000e007f", "FC🏴\U000e0067\U000e0077\U000e007f"),  # flags
     ],
 )
 def test_long_texts_that_differ_in_a_fact_are_not_the_same(one: str, other: str) -> None:

@@ -31,6 +31,10 @@ from scrapy_neardup.kernels.numpy_twin.facts import (
 )
 
 FAR = 100.0  # shingles that differ
+ENGLAND, WALES = (  # a black flag, and invisible letters that say whose
+    f"🏴{''.join(chr(0xE0000 + ord(letter)) for letter in region)}\U000e007f"
+    for region in ("gbeng", "gbwls")
+)
 
 
 def row(text: str, *heads: str, are_own: bool = True) -> U64Array:
@@ -64,6 +68,10 @@ def difference(one: U64Array, other: U64Array, n_differing: float = FAR) -> str 
         ("an area of 5 m²", "an area of 5 m2"),
         ("x²", "x2"),
         ("½ of it", "¼ of it"),
+        (f"plays for {ENGLAND}", f"plays for {WALES}"),
+        (f"Club: {ENGLAND}5, fans", f"Club: {WALES}5, fans"),
+        ("plays for 🏴", f"plays for {WALES}"),
+        (f"{ENGLAND}{WALES}", f"{WALES}{ENGLAND}"),
         ("Henry Ⅷ of England", "Henry Ⅶ of England"),
         ("it weighs 1.000 kg", "it weighs 1,000 kg"),
         ("a\nlot 5 of wood\nb", "a\nlot 6 of wood\nb"),

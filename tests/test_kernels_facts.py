@@ -25,7 +25,7 @@ ATOMS = (
     *"abcnotCM 5²½Ⅷ-+#£★%<",
     *("not ", "no ", "isn't ", "isn’t ", "5 ", "size M ", ". ", "; ", "…\n", "\n", "\n\n", "  "),
     *("Of letters ", "seventeen", "electroluminescence ", "@", "[", "`", "{"),
-    *"(),.'’\"！。５ＡＣ\u3000\xa0\u200b\u200c\u2065\U000e0041é\u0301e\uff9eカ가\u1161ß\x00\ud800\udfff",
+    *"(),.'’\"！。５ＡＣ\u3000\xa0\u200b\u200c\u2065\U000e0001\U000e0041🏴é\u0301e\uff9eカ가\u1161ß\x00\ud800\udfff",
 )
 TEXTS = st.lists(st.sampled_from(ATOMS), max_size=40).map("".join) | st.text()
 

@@ -32,7 +32,10 @@ AT_ENDS = frozenset("-/=")  # count at the ends of a token only: co-op, and/or, 
 FACTS_ALONE = frozenset("bcdfghjlmnpqrstx<>")
 NO_SYMBOLS = frozenset("<>|")  # "Map<K, V>" says the same wherever its line is broken
 NUMBER_CATEGORIES = frozenset({"Nd", "Nl", "No"})  # 5, Ⅷ and ²
-JOINERS = frozenset("\u200c\u200d")  # the only format characters that change what is read
+# The only format characters that change what is read: joiners, and the letters that tell the flags
+# of England and Wales apart. Letters that follow no emoji count, too: hardly anybody writes such.
+JOINERS = frozenset("\u200c\u200d")
+TAGS = frozenset(map(chr, range(0xE0020, 0xE007F)))
 AT_ONCE = 1 << 14  # characters that a pattern is replaced in: the GIL is held for 2 ms
 # Format characters that nobody sees. The joiners and tags change what is shown.
 INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
@@ -420,7 +423,7 @@ def _depends_on_company(char: str) -> bool:
 
 def _kind(char: str) -> int:
     category = unicodedata.category(char)
-    is_symbol = char in ASCII_SYMBOLS or category in SYMBOL_CATEGORIES
+    is_symbol = char in ASCII_SYMBOLS or char in TAGS or category in SYMBOL_CATEGORIES
     kind = 0
     if char == "\n":
         kind |= FEED
