@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -209,7 +210,7 @@ def test_a_short_crawl_warns_of_field_names_at_its_end(
 
 
 def test_names_are_found_at_any_depth() -> None:
-    item = {"a": [{"b": 1}, ({"c": {"d": 2}},)], 5: None}
+    item = {"a": [{"b": 1}, ({"c": MappingProxyType({"d": 2})},)], 5: None}
     assert set(names_in(item)) == {"a", "b", "c", "d", "5"}
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from functools import wraps
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -40,6 +41,7 @@ SAID = said_by(PAGE)
         "",
         None,
         ["lamp", {"of": ("red", 7)}],
+        MappingProxyType({"of": ("red", 7)}),
     ],
 )
 def test_what_a_page_and_its_url_say_is_no_more(value: Any) -> None:

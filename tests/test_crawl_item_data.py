@@ -3,10 +3,11 @@
 import array
 import dataclasses
 import threading
-from collections import deque
+from collections import ChainMap, UserDict, deque
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import attrs
@@ -16,7 +17,8 @@ import scrapy
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy import Request, Selector
-from scrapy.http import HtmlResponse, TextResponse
+from scrapy.http import Headers, HtmlResponse, TextResponse
+from scrapy.settings import Settings
 
 from scrapy_neardup.crawl.extract import text_and_markup_of_html
 from scrapy_neardup.crawl.item_data import (
@@ -25,6 +27,7 @@ from scrapy_neardup.crawl.item_data import (
     MAX_VALUES,
     ItemData,
     Visit,
+    is_long,
     item_data,
 )
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
@@ -200,9 +203,66 @@ def test_long_texts_that_differ_in_a_fact_are_not_the_same(one: str, other: str)
     assert data({"text": text + one}).values != data({"text": text + other}).values
 
 
+class Rows(Mapping[str, Any]):
+    """A mapping that neither is a dict nor an item; of another's rows, which may be gone."""
+
+    def __init__(self, rows: dict[str, Any] | None) -> None:
+        self.rows = rows
+
+    def __getitem__(self, name: str) -> Any:
+        return self._open()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._open())
+
+    def __len__(self) -> int:
+        return len(self._open())
+
+    def _open(self) -> dict[str, Any]:
+        if self.rows is None:
+            raise OSError("the rows are closed")
+        return self.rows
+
+
+MAPPINGS = [MappingProxyType, ChainMap, UserDict, Settings, Rows]
+
+
+@pytest.mark.parametrize("make", MAPPINGS)
+def test_a_mapping_of_any_class_is_compared_by_what_it_holds(make: Any) -> None:
+    held = ({"b": {"c": n}, "id": other} for n, other in ((2, 1), (2, 2), (3, 1)))
+    one, same, another = (data({"value": make(a)}, ignored={"id"}).values for a in held)
+    assert one == same
+    assert one != another
+    others = [dict, *MAPPINGS]
+    others.remove(make)
+    assert all(data({"value": other({"b": {"c": 2}})}).values != one for other in others)
+
+
+def test_of_headers_every_value_counts() -> None:
+    one, other = (Headers({"Set-Cookie": [f"id={n}", "seen=1"]}) for n in (1, 2))
+    assert data({"headers": one}).values != data({"headers": other}).values
+
+
+@pytest.mark.parametrize("make", [dict, *MAPPINGS])
+def test_what_a_mapping_holds_may_make_an_item_long(make: Any) -> None:
+    assert not is_long({"value": make({"text": "short"})})
+    assert is_long({"value": make({"text": "long " * 10_000})})
+    assert is_long({"value": make(dict.fromkeys(map(str, range(1000))))})
+
+
+def test_a_mapping_that_cannot_be_read_makes_no_item_long() -> None:
+    assert not is_long({"value": Rows(None)})
+
+
 @pytest.mark.parametrize(
     "value",
-    [(n for n in ()), lambda: 5, Selector(text="<p>words</p>").css("p"), threading.Lock()],
+    [
+        (n for n in ()),
+        lambda: 5,
+        Selector(text="<p>words</p>").css("p"),
+        threading.Lock(),
+        Rows(None),
+    ],
     ids=lambda value: type(value).__name__,
 )
 def test_a_value_that_cannot_be_looked_into_is_refused(value: Any) -> None:

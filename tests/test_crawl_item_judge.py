@@ -1,8 +1,10 @@
 """scrapy_neardup/crawl/item_judge.py: an item is dropped only if its own data repeat, too."""
 
 import threading
+from collections import UserDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pytest
@@ -287,6 +289,31 @@ def test_an_author_who_repeats_others_words_makes_no_item_repeat(mock_site: Mock
     )
     assert [item["text"] for item in outcome.items[-2:]] == [one, other]
     assert outcome.stat("items/dropped") == 0
+
+
+def test_an_item_with_the_mapping_of_the_original_is_dropped(mock_site: MockSite) -> None:
+    held = ({"of": MappingProxyType({"price": price})} for price in (1, 2, 1))
+    outcome = products(mock_site, *held)
+    assert [item["of"]["price"] for item in outcome.items] == [1, 2]
+    assert outcome.stat("items/dropped") == 1
+    assert outcome.stat("errors/item_data") == 0
+
+
+class Closed(UserDict[str, Any]):
+    """A mapping whose values cannot be read any more."""
+
+    def __getitem__(self, name: str) -> Any:
+        raise OSError(f"{name} is closed")
+
+
+def test_an_item_with_a_mapping_that_cannot_be_read_is_kept_and_counted(
+    mock_site: MockSite,
+) -> None:
+    closed = {"of": Closed(price=1)}
+    outcome = products(mock_site, closed, closed)
+    assert len(outcome.items) == 2
+    assert outcome.stat("items/unreadable") == 2
+    assert outcome.stat("errors/item_data") == 0
 
 
 def test_an_item_too_large_to_look_at_is_kept_and_counted(mock_site: MockSite) -> None:

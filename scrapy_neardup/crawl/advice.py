@@ -6,11 +6,13 @@ import logging
 import shlex
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl.item_fields import fields_of, is_item
+from scrapy_neardup.crawl.item_fields import has_names, named_values
+from scrapy_neardup.errors import ItemUnreadable
 from scrapy_neardup.report.patterns import is_wholesale, url_pattern
 from scrapy_neardup.settings import PREFIX, NearDupSettings
 from scrapy_neardup.settings.readers import closest_to
@@ -237,9 +239,10 @@ def names_in(item: Any) -> Iterator[str]:
     while waiting and n_read < MAX_NAMES:
         value = waiting.pop()
         n_read += 1
-        if is_item(value):
-            fields = fields_of(value)
-            yield from map(str, fields)
-            waiting.extend(fields.values())
+        if has_names(value):
+            with suppress(ItemUnreadable):
+                for name, held in named_values(value):
+                    yield name
+                    waiting.append(held)
         elif isinstance(value, (list, tuple)):
             waiting.extend(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from datetime import date
 from inspect import iscoroutinefunction, unwrap
@@ -18,7 +18,7 @@ from scrapy.utils.asyncio import call_later
 from w3lib.html import replace_tags
 
 from scrapy_neardup.crawl.item_data import ADDRESS, OF_THE_VISIT
-from scrapy_neardup.crawl.item_fields import fields_of, is_item
+from scrapy_neardup.crawl.item_fields import has_names, named_values
 
 # What a longer page says is not looked at, nor an item of more values: that takes 2 ms at most.
 MAX_PAGE_BYTES, MAX_VALUES = 1 << 17, 32
@@ -71,9 +71,9 @@ def says_more(item: Any, said: str | None, ignored: AbstractSet[str]) -> bool:
 
 def _values(item: Any, ignored: AbstractSet[str]) -> Iterator[Any]:
     """The values of an item and of what it holds, but for what is empty or a time of the visit."""
-    if isinstance(item, Mapping) or is_item(item):
-        for name, value in fields_of(item).items():
-            if name not in ignored and not (OF_THE_VISIT.search(str(name)) and _is_time(value)):
+    if has_names(item):
+        for name, value in named_values(item, ignored):
+            if not (OF_THE_VISIT.search(name) and _is_time(value)):
                 yield from _values(value, ignored)
     elif isinstance(item, (list, tuple, AbstractSet)):
         for value in item:

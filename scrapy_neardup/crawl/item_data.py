@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from hashlib import blake2b
+from itertools import islice
 from types import FunctionType
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -24,7 +26,7 @@ from uuid import UUID
 from scrapy.http import HtmlResponse, Response, TextResponse, XmlResponse
 
 from scrapy_neardup.crawl.extract import text_and_markup_of_html
-from scrapy_neardup.crawl.item_fields import fields_of, is_item
+from scrapy_neardup.crawl.item_fields import has_names, named_values
 from scrapy_neardup.crawl.page_data import script_sources
 from scrapy_neardup.detect.echoes import names_day
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
@@ -221,7 +223,7 @@ def item_data(
     characters, ItemUnreadable for a value that cannot be looked into or two fields of one name.
     """
     reader = _Reader(visit, rules, ignored)
-    named = [*_fields(item, ignored)]
+    named = [*named_values(item, ignored)]
     encoded = {name: reader.field(name, value) for name, value in named}
     if len(encoded) < len(named):
         raise ItemUnreadable("two fields of an item are of one name, as 1 and '1' are")
@@ -248,12 +250,14 @@ def is_long(item: Any) -> bool:
         left -= VALUE_CHARS
         if isinstance(value, (str, bytes, bytearray)):
             left -= len(value)
-        elif isinstance(value, Mapping):
-            values.extend(value.values())
         elif isinstance(value, (list, tuple, AbstractSet)):
             values.extend(value)
-        elif is_item(value):
-            values.extend(fields_of(value).values())
+        elif type(value) is dict:  # most items
+            values.extend(value.values())
+        elif has_names(value):
+            with suppress(ItemUnreadable):  # whoever reads it hears of that
+                some = islice(named_values(value), LOOP_CHARS // VALUE_CHARS + 1)
+                values.extend(held for _, held in some)
     return left < 0
 
 
@@ -271,12 +275,6 @@ def _kind_of(item: Any) -> bytes:
     """What class an item is of: by it pipelines choose where it is stored."""
     kind = type(item)
     return b"" if kind is dict else _text(f"{kind.__module__} {kind.__qualname__}") + b"\t"
-
-
-def _fields(item: Any, ignored: AbstractSet[str]) -> Iterator[tuple[str, Any]]:
-    for name, value in fields_of(item).items():
-        if name not in ignored:
-            yield str(name), value
 
 
 class _Reader:
@@ -308,7 +306,7 @@ class _Reader:
             return self._number(value)
         if isinstance(value, date):
             return self._date(value)
-        if isinstance(value, Mapping) or is_item(value):
+        if has_names(value):
             return self._mapping(value, depth)
         if isinstance(value, AbstractSet):
             return b"S" + _joined(sorted(self._encoded(part, depth + 1) for part in value))
@@ -336,7 +334,7 @@ class _Reader:
     def _mapping(self, value: Any, depth: int) -> bytes:
         """A mapping or an item within another, in its own order: a table of ranks, by names."""
         parts, outer = [], self._name
-        for name, part in _fields(value, self._ignored):
+        for name, part in named_values(value, self._ignored):
             self._name = name
             parts.append(_text(name) + b"\t" + self._encoded(part, depth + 1))
         self._name = outer

@@ -1,11 +1,14 @@
-"""An item's fields by name, whatever its type; a dict's without itemadapter."""
+"""What items, and mappings within them, hold by name; a dict's without itemadapter."""
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from scrapy.settings import BaseSettings
+
+from scrapy_neardup.errors import ItemUnreadable
 
 # Neither items nor wrapped in any: they need no adapter to tell.
 PLAIN = frozenset({str, bytes, int, float, bool, type(None), list, tuple, set, frozenset})
@@ -31,6 +34,24 @@ def is_item(value: Any) -> bool:
     """Whether fields_of() takes a value."""
     kind = type(value)
     return kind is dict or (kind not in PLAIN and bool(_adapter().is_item(value)))
+
+
+def has_names(value: Any) -> bool:
+    """Whether named_values() takes a value: an item, or any other mapping, such as a ChainMap."""
+    return isinstance(value, Mapping) or is_item(value)
+
+
+def named_values(value: Any, ignored: AbstractSet[str] = frozenset()) -> Iterator[tuple[str, Any]]:
+    """What an item or a mapping holds, in its order, but for what has an ignored name.
+
+    Raises ItemUnreadable where code of its class does, at any of the values.
+    """
+    try:
+        for name, held in (value if isinstance(value, Mapping) else fields_of(value)).items():
+            if name not in ignored:
+                yield str(name), held
+    except Exception as error:
+        raise ItemUnreadable(f"a {type(value).__qualname__} cannot be read") from error
 
 
 def _adapter() -> Any:
