@@ -53,8 +53,10 @@ def test_what_a_page_and_its_url_say_is_no_more(value: Any) -> None:
     [
         "amp lamp",
         "lam",
+        "★★★",
         9,
         19,
+        50,
         True,
         b"lamp",
         "http://shop.example/img/8.jpg",

@@ -20,10 +20,12 @@ from w3lib.html import replace_tags
 from scrapy_neardup.crawl.item_data import ADDRESS, OF_THE_VISIT
 from scrapy_neardup.crawl.item_fields import has_names, named_values
 
-# What a longer page says is not looked at, nor an item of more values: that takes 2 ms at most.
-MAX_PAGE_BYTES, MAX_VALUES = 1 << 17, 32
+# What a longer page says is not looked at, nor an item of more values.
+MAX_PAGE_BYTES, MAX_VALUES = 1 << 16, 32
 DAY = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{4}")
 SECONDS = 10**9  # since the epoch: a smaller number is no time of a visit
+# What stands between words, a point or a comma at the end of one apart.
+BETWEEN = str.maketrans(dict.fromkeys("!\"#$%&'()*+-/:;<=>?@[\\]^`{|}~«»“”„‘’–—…", " "))
 
 
 class Wait:
@@ -46,7 +48,7 @@ def waits_first(callback: Callable[..., Any] | None) -> bool:
 
 
 def said_by(response: Response) -> str | None:
-    """What a page and its URLs say, spaces apart: as it came, and as it is shown.
+    """The words of a page and its URLs: as it came, and as it is shown.
 
     None for a page of more than MAX_PAGE_BYTES, and where it is no text.
     """
@@ -54,7 +56,7 @@ def said_by(response: Response) -> str | None:
         return None
     asked = response.request.url if response.request is not None else ""
     shown = html.unescape(replace_tags(response.text, " "))
-    return " ".join(f"{asked} {response.url} {response.text} {shown}".split())
+    return _words(f"{asked} {response.url} {response.text} {shown}")
 
 
 def says_more(item: Any, said: str | None, ignored: AbstractSet[str]) -> bool:
@@ -91,9 +93,14 @@ def _is_time(value: Any) -> bool:
 def _is_said(value: Any, said: str) -> bool:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return False
-    words = " ".join(str(value).split())
-    if ADDRESS.fullmatch(words):  # pages link by paths
-        alone = rf"{re.escape(urlsplit(words).path)}(?!\w)"
-    else:
-        alone = rf"(?<!\w)(?<!\d[.,]){re.escape(words)}(?!\w|[.,]\d)"
-    return re.search(alone, said) is not None
+    text = str(value).strip()
+    if ADDRESS.fullmatch(text):  # pages link by paths
+        text = urlsplit(text).path
+    words = _words(text)
+    return words != "  " and words in said
+
+
+def _words(text: str) -> str:
+    """The words of a text with a space around each."""
+    apart = f"{text.translate(BETWEEN)} ".replace(". ", " ").replace(", ", " ")
+    return f" {' '.join(apart.split())} "
