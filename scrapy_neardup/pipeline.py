@@ -120,6 +120,8 @@ class NearDuplicatePipeline:
         revisit = page.revisit if page is not None else None
         of_data = reading if isinstance(reading, ItemReading) else None
         if page is not None and revisit is not None and revisit.says_nothing_new:
+            if self.session.attempt("recrawl", self.session.pages.is_completed, item, page):
+                return self.keep_completed(item, revisit)
             return self.act_on_unchanged(item, page, revisit, of_data)
         if page and self.reads_data and self.session.pages.was_put_out(item, page, of_data):
             self.count_dropped(stats.ITEMS_PUT_OUT_BEFORE)
@@ -181,6 +183,14 @@ class NearDuplicatePipeline:
         url = page.response.url if page is not None else None
         self.session.advice.item_dropped(url, str(duplicate))
         raise duplicate
+
+    def keep_completed(self, item: Any, revisit: Revisit) -> Any:
+        """Keep an item of a page that is what it was: what it says is not only the page's."""
+        self.session.count(stats.RECRAWL_COMPLETED)
+        self.session.count(stats.ITEMS_KEPT)
+        if not put(item, revisit.tag):
+            self.session.count(stats.ITEMS_UNTAGGABLE)
+        return item
 
     def act_on_unchanged(
         self, item: Any, page: CrawledPage, revisit: Revisit, reading: ItemReading | None

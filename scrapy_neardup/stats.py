@@ -283,6 +283,11 @@ RECRAWL_PAGES = key(
 RECRAWL_ITEMS = key(
     "recrawl/items_unchanged", "items dropped, tagged or counted because their page is unchanged"
 )
+RECRAWL_COMPLETED = key(
+    "recrawl/items_completed",
+    "items kept though their page is unchanged: a component added to them, or changed them, after "
+    "their callback",
+)
 RECRAWL_FOREIGN = key(
     "recrawl/foreign",
     "rows of visits.sqlite, or of a fleet's server, that nobody with the key wrote; their pages "

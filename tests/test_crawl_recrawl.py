@@ -96,6 +96,32 @@ def test_unchanged_pages_give_no_items_and_changed_ones_do(
     assert found(third) == {"unchanged": 9}
 
 
+class LookUp:
+    """A pipeline that adds what it knows."""
+
+    stock = 0
+
+    def process_item(self, item: Any) -> Any:
+        item["stock"] = self.stock
+        return item
+
+
+@pytest.mark.parametrize("order", [-10, 10])
+def test_an_item_that_a_pipeline_has_completed_is_kept(
+    mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: int
+) -> None:
+    add_shop(mock_site)
+    monkeypatch.setattr(Shop, "custom_settings", {"ITEM_PIPELINES": {LookUp: order}}, raising=False)
+    recrawl(mock_site, tmp_path)
+    monkeypatch.setattr(LookUp, "stock", 7)
+    second = recrawl(mock_site, tmp_path)
+    n_kept = 8 if order < 0 else 0
+    assert [item["stock"] for item in second.items] == [7] * n_kept
+    assert second.stat("recrawl/items_completed") == n_kept
+    assert second.stat("recrawl/items_unchanged") == 8 - n_kept
+    assert found(second) == {"unchanged": 9}
+
+
 def noise(visit: int, number: int) -> str:
     """What differs on every page at every visit: a time, a counter, advertising, a token."""
     mix = visit * 7919 + number * 104_729

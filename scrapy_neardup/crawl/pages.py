@@ -16,6 +16,7 @@ from scrapy_neardup.crawl.claims import Claims
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.item_data import is_long
 from scrapy_neardup.crawl.item_fields import fields_of
 from scrapy_neardup.crawl.item_judge import ItemJudge, ItemReading
 from scrapy_neardup.crawl.items import CrawledPage, HandedItems
@@ -215,6 +216,17 @@ class CrawledPages:
             self._copies[row][page.id] = request
         if page is not None and self._lifecycle.item_repeats(page.id, decision.original_id):
             self._count(stats.BYTES_SAVED, len(page.response.body))
+
+    def is_completed(self, item: Any, page: CrawledPage) -> bool:
+        """Whether an item says something else than when its callback yielded it, under
+        NEARDUP_RECRAWL.
+
+        A component may have looked up a price for it. Long items are not looked at.
+        """
+        yielded = page.as_yielded.get(id(item))
+        if yielded is None or is_long(item):
+            return False
+        return self._item_judge.fields_of(item, page) != yielded
 
     def item_unchanged(self, item: Any, page: CrawledPage, reading: ItemReading | None) -> Fate:
         """An item is about to be dropped because its page is what it was; what becomes of it.

@@ -398,6 +398,7 @@ class Recrawl:
             read = self._items.fields_of(item, page)
             if read is None:
                 return None
+            page.as_yielded[id(item)] = read
             texts = shown.fields_in(item, read)
             exactly = {EXACTLY + name: read[name] for name in texts}
             fields.append(read | dict.fromkeys(texts, SAME_TEXT) | exactly)
