@@ -210,6 +210,14 @@ def test_a_spider_with_other_arguments_reads_the_pages(mock_site: MockSite, tmp_
         assert unread(outcome) == expected
 
 
+def test_a_spider_with_other_settings_of_its_own_reads_the_pages(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    for currency, expected in (("EUR", 0), ("USD", 0), ("USD", N + 1)):
+        assert unread(recrawl(mock_site, tmp_path, CURRENCY=currency)) == expected
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.http import Request
+from scrapy.settings import Settings, default_settings
 
 from scrapy_neardup.crawl.request_json import plain
 
@@ -31,8 +34,9 @@ class Program:
     """Digests: equal ones say that a callback does with the same page what it did before.
 
     They tell apart: the code of the spider's project, as it is on disk; the spider's attributes
-    of plain types when the crawl begins, which hold its arguments; the settings above; a
-    request's callback, cb_kwargs and meta. They do not tell what comes from elsewhere.
+    of plain types when the crawl begins, which hold its arguments; the settings above, and the
+    project's own; a request's callback, cb_kwargs and meta. They do not tell what comes from
+    elsewhere.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -42,7 +46,8 @@ class Program:
         code = code_of(type(crawler.spider))
         parts = [str(settings.get(name)) for name in SETTINGS]
         parts += sorted(map(str, settings.getwithbase("SPIDER_MIDDLEWARES").items()))
-        self._common = None if code is None else [code, *parts, *_attributes(crawler.spider)]
+        parts += [*_own_settings(settings), *_attributes(crawler.spider)]
+        self._common = None if code is None else [code, *parts]
 
     def of(self, request: Request) -> bytes | None:
         """8 bytes for a request to be made; None where what its callback does cannot be known."""
@@ -66,15 +71,23 @@ def is_of_fetching(key: Any) -> bool:
     return isinstance(key, str) and (key in OF_FETCHING_TOO or key.startswith(OF_FETCHING))
 
 
+def _own_settings(settings: Settings) -> list[str]:
+    """Settings that neither Scrapy nor this plugin has: a callback may read them."""
+    ours = (name for name in settings if not hasattr(default_settings, name))
+    return _plain({name: settings[name] for name in ours if not name.startswith("NEARDUP_")})
+
+
 def _attributes(spider: Spider) -> list[str]:
-    """A spider's attributes of types that JSON has, but for where it starts."""
+    """A spider's attributes, but for where it starts."""
+    return _plain({name: value for name, value in vars(spider).items() if name != "start_urls"})
+
+
+def _plain(values: Mapping[str, Any]) -> list[str]:
+    """Values of types that JSON has, with their names."""
     found = []
-    for name, value in sorted(vars(spider).items()):
-        try:
-            if name != "start_urls":
-                found.append(json.dumps(plain({name: value}), sort_keys=True))
-        except ValueError:
-            continue
+    for name, value in sorted(values.items()):
+        with suppress(ValueError):
+            found.append(json.dumps(plain({name: value}), sort_keys=True))
     return found
 
 

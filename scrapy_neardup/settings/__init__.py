@@ -70,7 +70,8 @@ class NearDupSettings:
     item_fields: tuple[str, ...] = setting(
         (),
         names,
-        "Compare the text of these item fields, item by item, instead of the page's text.",
+        "Compare the text of these item fields, item by item, instead of the page's text. What "
+        "other fields say does not count.",
     )
     follow_duplicates: bool = setting(
         True,
