@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from email.utils import formatdate
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar
+from threading import Event
+from typing import Any, ClassVar, Self
 
 import pytest
-from scrapy import Request
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
@@ -21,7 +23,7 @@ from scrapy_neardup.crawl.conditional import Validators
 from scrapy_neardup.state.visit_file import FILE, opened
 from scrapy_neardup.urls.key import url_key
 from tests.crawls import Outcome, crawl
-from tests.mock_site import MockSite, Reply, page, redirect
+from tests.mock_site import MockSite, Reply, page, redirect, running_site
 from tests.test_crawl_recrawl import KILLED, Shop, found, product, recrawl
 
 N = 12
@@ -129,6 +131,58 @@ def test_a_server_that_says_304_for_a_changed_page_is_not_asked_again(
     third = recrawl(mock_site, tmp_path)
     assert unread(third) == third.stat("recrawl/asked") == 0
     assert {*second.urls, *third.urls} == {mock_site.url(f"/p/{i}") for i in range(N)}
+
+
+class InFlight(MockSite):
+    """Answers /late once all things are asked for, and these once its item is there."""
+
+    is_held = False
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.all_asked, self.is_compared = Event(), Event()
+
+    def reply(self, method: str, path: str, cookie: str, body: bytes) -> Reply:
+        reply = super().reply(method, path, cookie, body)
+        if all(self.gets(f"/p/{i}") == 2 for i in range(N)):
+            self.all_asked.set()
+        if self.is_held and path.startswith(("/late", "/p/")):
+            assert (self.all_asked if path == "/late" else self.is_compared).wait(30)
+        return reply
+
+
+class Telling(Shop):
+    """Tells its site of its first item."""
+
+    site: InFlight
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.tell, signal=signals.item_scraped)
+        return spider
+
+    def tell(self) -> None:
+        self.site.is_compared.set()
+
+
+def test_a_server_that_is_found_out_is_not_believed_in_answers_that_are_on_their_way(
+    tmp_path: Path,
+) -> None:
+    with running_site(InFlight) as site:
+        add(site, "/start", page("start", "/late", *(f"/p/{i}" for i in range(N))))
+        for day, tag in (("12.50", '"same"'), ("99.00", 'W/"same"')):
+            add(site, "/late", product(99, day), tag=tag)
+            for i in range(N):
+                add(site, f"/p/{i}", product(i, day), tag='"same"')
+            where = {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_RECRAWL": "changed"}
+            at_once = {"CONCURRENT_REQUESTS": N + 1, "CONCURRENT_REQUESTS_PER_DOMAIN": N + 1}
+            outcome = crawl(Telling, where | at_once, seed=site.url("/start"), site=site)
+            site.is_held = True
+            assert len(outcome.items) == N + 1
+            site.is_compared.clear()
+    assert outcome.stat("recrawl/refuted") == 1
+    assert unread(outcome) == 0
 
 
 def test_a_server_with_a_new_tag_at_every_visit_is_not_asked_again(

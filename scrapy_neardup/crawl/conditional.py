@@ -220,8 +220,11 @@ class ConditionalRequests:
     # --- answers
 
     def is_answer(self, request: Request, response: Response, visit: Visit) -> bool:
-        """Whether a 304 answers what we asked of a visit. A tag in it must be the one asked by."""
-        if not request.meta.get(ASKED):
+        """Whether a 304 answers what we asked of a visit. A tag in it must be the one asked by.
+
+        None does by whom we would not ask any more: it was on its way when its host was found out.
+        """
+        if not request.meta.get(ASKED) or not self.believes(host_of(visit.url)):
             return False
         tag = response.headers.get("ETag")
         return tag is None or visit.etag is None or _weak(tag) == _weak(visit.etag)
