@@ -26,6 +26,7 @@ PASSES = {
         "revision",
         "adds",
         "fields_text",
+        "has_names",
         "is_item",
         "read_text",
         "takes_long",
