@@ -312,6 +312,38 @@ def test_a_request_that_fails_in_each_crawl_is_made_no_more_often_in_the_next(
     assert [after - before for before, after in pairwise(hits)] == [3, 1, 1, 1]
 
 
+class Again(Follower):
+    """Has an errback that makes a request once more, and then gives up."""
+
+    n_failures = 0
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for output in super().parse(response):
+            is_request = isinstance(output, Request)
+            yield output.replace(errback=self.once_more) if is_request else output
+
+    def once_more(self, failure: Any) -> Iterator[Any]:
+        self.n_failures += 1
+        if self.n_failures == 1:
+            yield failure.request.replace(dont_filter=True)
+
+
+def test_a_request_that_an_errback_has_made_again_in_vain_stays(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    """The copy is equal to the request that failed before, which does not stay."""
+    dead = "http://127.0.0.1:9/"
+    mock_site.add("/start", page(prose("start"), "/hub"))
+    mock_site.add("/hub", page(prose("hub"), dead))
+    where = {"JOBDIR": str(tmp_path), "RETRY_ENABLED": False, "ROBOTSTXT_OBEY": False}
+    failed = [
+        crawl(Again, where, seed=mock_site.url("/start")).stats.get("downloader/exception_count")
+        for _ in range(3)
+    ]
+    assert failed == [2, 2, 2]
+    assert mock_site.gets("/hub") == 1
+
+
 @pytest.mark.parametrize("spider", [Dead, DeadToErrbacks])
 def test_of_equal_requests_that_fail_in_each_crawl_one_stays(
     mock_site: MockSite, tmp_path: Path, spider: type[Dead]

@@ -84,7 +84,7 @@ class Errbacks:
         if self._unread is not None and self._unread.unanswered(request, failure.value):
             failed = self._begun(failure, request)
             again = as_async_generator([self._unread.in_full(request)])
-            return self._followed(again, failed, False)
+            return self._followed(again, request, failed, False)
         is_dropped = isinstance(failure.value, IgnoreRequest)
         is_repeated = isinstance(failure.value, UrlAlreadyFetched) and not may_carry_an_item(
             request
@@ -101,8 +101,7 @@ class Errbacks:
         except Exception as error:  # the failure itself, where the errback wants none of it
             self._exhausted(failed.page, is_dropped and error is failure.value)
             raise
-        is_done = is_dropped or failed.is_repeated
-        return self._followed(as_async_generator(output), failed, is_done)
+        return self._followed(as_async_generator(output), request, failed, is_dropped)
 
     def _begun(self, failure: Failure, request: Request) -> Failed:
         if not self._listens:
@@ -122,7 +121,7 @@ class Errbacks:
         connect(self.item_error, signal=signals.item_error)
 
     async def _followed(
-        self, output: AsyncIterator[Any], failed: Failed, is_done_then: bool
+        self, output: AsyncIterator[Any], request: Request, failed: Failed, is_dropped: bool
     ) -> AsyncIterator[Any]:
         is_made_again = is_done = False
         try:
@@ -132,7 +131,7 @@ class Errbacks:
                 elif one is not None:
                     self._lifecycle.item_out(failed.page)
                 yield one
-            is_done = is_done_then or is_made_again
+            is_done = is_dropped or is_made_again or self._requests.need_not_stay(request, failed)
         finally:
             self._exhausted(failed.page, is_done)
 

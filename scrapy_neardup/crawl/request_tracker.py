@@ -45,7 +45,7 @@ class Failed(NamedTuple):
 
     page: int  # that stands for it
     flags: int  # as in TRACE
-    is_repeated: bool  # whether an equal one has failed before: see has_failed()
+    is_leased: bool  # whether a queue on disk keeps its request
 
 
 class RequestTracker:
@@ -178,23 +178,28 @@ class RequestTracker:
 
     def came_to_nothing(self, request: Request) -> None:
         """A request failed for good, and no errback hears of it."""
-        if self.has_failed(request):
-            self._effects.of(self._lifecycle.request_ended, self._found_on(request))
+        page = self._found_on(request)
+        if self._lifecycle.is_leased(page) and self._failures.add(request):
+            self._effects.of(self._lifecycle.request_ended, page)
 
-    def has_failed(self, request: Request) -> bool:
-        """Whether a request that fails now need not stay: a queue keeps an equal one that did."""
-        return self._lifecycle.is_leased(self._found_on(request)) and self._failures.add(request)
+    def need_not_stay(self, request: Request, failed: Failed) -> bool:
+        """Whether a queue on disk keeps a request that is equal to one which has failed for good.
+
+        To be asked once all that its errback yields is known: a copy would stand for the request.
+        """
+        return failed.is_leased and self._failures.add(request)
 
     def failed(self, request: Request) -> Failed:
         """A download came to nothing: what stands for it while its errback runs.
 
         The errback may copy the request, its meta and all, to other requests.
         """
-        is_repeated = self.has_failed(request)
-        page = self._lifecycle.answered(None, self._found_on(request))
+        found_on = self._found_on(request)
+        is_leased = self._lifecycle.is_leased(found_on)
+        page = self._lifecycle.answered(None, found_on)
         flags = request.meta[TRACE][0] if is_of_spider(request) else DONT_FILTER
         request.meta[TRACE] = (page,)
-        return Failed(page, flags, is_repeated)
+        return Failed(page, flags, is_leased)
 
     def _found_on(self, request: Request) -> int | None:
         """The page the request was found on, if a crawl of this state found it."""
