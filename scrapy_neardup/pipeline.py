@@ -121,7 +121,9 @@ class NearDuplicatePipeline:
         of_data = reading if isinstance(reading, ItemReading) else None
         if page is not None and revisit is not None and revisit.says_nothing_new:
             if self.session.attempt("recrawl", self.session.pages.is_completed, item, page):
-                return self.keep_completed(item, revisit)
+                # What it says is not only the page's.
+                self.session.count(stats.RECRAWL_COMPLETED)
+                return self.keep(item, revisit)
             return self.act_on_unchanged(item, page, revisit, of_data)
         if page and self.reads_data and self.session.pages.was_put_out(item, page, of_data):
             self.count_dropped(stats.ITEMS_PUT_OUT_BEFORE)
@@ -132,9 +134,7 @@ class NearDuplicatePipeline:
         if revisit is not None and revisit.stands:
             decision = None
         if decision is None or not decision.is_duplicate:
-            self.session.count(stats.ITEMS_KEPT)
-            if revisit is not None and not put(item, revisit.tag):
-                self.session.count(stats.ITEMS_UNTAGGABLE)
+            self.keep(item, revisit)
             if self.settings.action == "tag" and page is not None:
                 tag_container(item, page.applied)
             return item
@@ -184,11 +184,10 @@ class NearDuplicatePipeline:
         self.session.advice.item_dropped(url, str(duplicate))
         raise duplicate
 
-    def keep_completed(self, item: Any, revisit: Revisit) -> Any:
-        """Keep an item of a page that is what it was: what it says is not only the page's."""
-        self.session.count(stats.RECRAWL_COMPLETED)
+    def keep(self, item: Any, revisit: Revisit | None) -> Any:
+        """The item, told how its page compares with its earlier self."""
         self.session.count(stats.ITEMS_KEPT)
-        if not put(item, revisit.tag):
+        if revisit is not None and not put(item, revisit.tag):
             self.session.count(stats.ITEMS_UNTAGGABLE)
         return item
 

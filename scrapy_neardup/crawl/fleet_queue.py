@@ -373,8 +373,8 @@ class FleetQueue:
     @property
     def _has_work(self) -> bool:
         needs_more = 2 * len(self._taken) <= self._ahead and not self._asks_no_more
-        tells = bool(self._unsent) or self._is_to_tell_started
-        return tells or needs_more or self._local.waits
+        has_news = bool(self._unsent) or self._is_to_tell_started
+        return has_news or needs_more or self._local.waits
 
     @property
     def _is_to_tell_started(self) -> bool:
@@ -402,7 +402,7 @@ class FleetQueue:
         in_hand = self._in_hand()
         self._releasing = self._owned - in_hand.keys()
         was_idle = self._is_idle
-        take = self._take(in_hand, self._releasing)
+        take = self._take(in_hand)
         tells_started = self._is_to_tell_started and not self._unsent and not pushes
         started = self._frontier.started() if tells_started else None
         n_unanswered = await self._answers_to(pushes)
@@ -450,7 +450,7 @@ class FleetQueue:
         self._sending = [one for chunk in chunks for one in chunk]
         return [(chunk, self._frontier.push([row for row, _ in chunk])) for chunk in chunks]
 
-    def _take(self, in_hand: Counter[str], released: set[str]) -> Future[Given]:
+    def _take(self, in_hand: Counter[str]) -> Future[Given]:
         """Ask for requests, and give up hosts of which none is in hand."""
         most = AHEAD_OF_A_HOST * self._per_host
         rooms = {host: max(0, most - n) for host, n in in_hand.items()}
@@ -458,9 +458,9 @@ class FleetQueue:
             0 if self._asks_no_more else self._ahead - len(self._taken),
             most,
             rooms,
-            released,
+            self._releasing,
             is_idle=self._is_idle,
-            rest_s=max(map(self._rest_s, released), default=0.0),
+            rest_s=max(map(self._rest_s, self._releasing), default=0.0),
             wanted=self._local.wanted(),
         )
 

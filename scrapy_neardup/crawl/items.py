@@ -40,9 +40,9 @@ class CrawledPage:
     body: Body | None = None  # where it may tell a copy
     content: PageContent | str | None = None  # what was extracted of it
     is_extracted: bool = False  # whether that was tried
-    # By id() of an item a digest of each of its fields, as the callback yielded it; the same.
-    as_yielded: dict[int, dict[str, int]] = field(default_factory=dict)
     revisit: Revisit | None = None  # how it compares with its earlier self, under NEARDUP_RECRAWL
+    # The same: a digest of each field of an item, by its id(), as the callback yielded it.
+    as_yielded: dict[int, dict[str, int]] = field(default_factory=dict)
     original: Original | None = None  # the page that it repeats, as it was when they were compared
     originals: dict[bytes, int] = field(default_factory=dict)  # for which its items were dropped
     version: int = FIRST  # of the page by whose name its items are remembered
