@@ -17,7 +17,7 @@ from pathlib import Path
 from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
-from scrapy_neardup.crawl.extract import page_content
+from scrapy_neardup.crawl.pages.extract import page_content
 from scrapy_neardup.factory import make_detector
 from scrapy_neardup.settings import NearDupSettings
 

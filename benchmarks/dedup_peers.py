@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.rows import html_pages
-from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.crawl.pages.extract import visible_text_of_html
 
 WORDS = 300
 RECENT = 1_000  # pages that a copy may repeat

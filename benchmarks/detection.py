@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from benchmarks.made_sites import SITES, Author
 from benchmarks.peers import peer
 from benchmarks.rows import SHARED_DATA
-from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.crawl.pages.extract import visible_text_of_html
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.near import Limits
 from scrapy_neardup.engines import load_engine

@@ -22,7 +22,7 @@ from benchmarks.rows import (
     html_pages,
     rates,
 )
-from scrapy_neardup.crawl.extract import visible_text
+from scrapy_neardup.crawl.pages.extract import visible_text
 from scrapy_neardup.detect.text import normalise
 
 KB = 1024

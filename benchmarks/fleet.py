@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from fleets import RunningServer, Worker, running_server
 
-from scrapy_neardup.crawl.visit_items import packed_fields
+from scrapy_neardup.crawl.recrawl.visit_items import packed_fields
 from scrapy_neardup.detect.page_row import width
 from scrapy_neardup.detect.page_table import Page
 from scrapy_neardup.detect.revision import Lines

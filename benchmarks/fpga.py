@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.rows import cpu_seconds, html_pages, one_core
-from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.crawl.pages.extract import visible_text_of_html
 from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.engines import FINGERPRINT, Engine, load_engine
 from scrapy_neardup.engines import PAPER as PLAIN

@@ -38,7 +38,7 @@ from benchmarks.trap_site import (
     links_to,
     token,
 )
-from scrapy_neardup.crawl.url_learning import UrlLearning
+from scrapy_neardup.crawl.learning.url_learning import UrlLearning
 from scrapy_neardup.learn.learner import Judged, Learner
 from tests.mock_site import running_site
 

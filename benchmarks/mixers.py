@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.rows import SHARED_DATA
-from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.crawl.pages.extract import visible_text_of_html
 from scrapy_neardup.detect.text import normalise
 from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.kernels.numpy_twin.fingerprint import sdbm_words

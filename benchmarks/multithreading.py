@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.fpga import PAPER, Collection, table
 from benchmarks.rows import html_pages
-from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.crawl.pages.extract import visible_text_of_html
 from scrapy_neardup.detect.text import normalise
 
 N_BYTES = 4_000_000  # of text in a collection

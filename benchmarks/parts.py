@@ -19,8 +19,8 @@ from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
 import scrapy_neardup.kernels as kernels
-from scrapy_neardup.crawl.extract import page_content
-from scrapy_neardup.crawl.page_data import page_data
+from scrapy_neardup.crawl.pages.extract import page_content
+from scrapy_neardup.crawl.pages.page_data import page_data
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.facts import exact_text_and_facts
 from scrapy_neardup.detect.text import words_and_blocks

@@ -45,7 +45,7 @@ from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.http import HtmlResponse, Response
 from scrapy.linkextractors import LinkExtractor
 
-from scrapy_neardup.crawl.extract import visible_text
+from scrapy_neardup.crawl.pages.extract import visible_text
 from scrapy_neardup.state.visit_file import FILE, changes, opened
 
 PAGES = Path(__file__).parents[2] / "shared/data/pairs/pages.jsonl.gz"

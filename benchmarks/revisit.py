@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scrapy_neardup.crawl.extract import visible_text_of_html
+from scrapy_neardup.crawl.pages.extract import visible_text_of_html
 from scrapy_neardup.detect.revision import masked
 from scrapy_neardup.learn.change_rates import History, change_rate, interval
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scrapy_neardup.addon import NearDupAddon
-    from scrapy_neardup.crawl.extract import visible_text, visible_text_of_html
-    from scrapy_neardup.crawl.seen_urls import UrlAlreadyFetched
-    from scrapy_neardup.crawl.url_skipping import RequestSkipped
+    from scrapy_neardup.crawl.learning.url_skipping import RequestSkipped
+    from scrapy_neardup.crawl.pages.extract import visible_text, visible_text_of_html
+    from scrapy_neardup.crawl.requests.seen_urls import UrlAlreadyFetched
     from scrapy_neardup.detect.decision import Decision
     from scrapy_neardup.detect.detector import Detector
     from scrapy_neardup.detect.text import normalise
@@ -44,8 +44,8 @@ __version__ = "0.1.0"
 _MODULES = {
     "NearDupAddon": "addon",
     "SeenUrlMiddleware": "downloadermiddleware",
-    "UrlAlreadyFetched": "crawl.seen_urls",
-    "RequestSkipped": "crawl.url_skipping",
+    "UrlAlreadyFetched": "crawl.requests.seen_urls",
+    "RequestSkipped": "crawl.learning.url_skipping",
     "NearDuplicateSpiderMiddleware": "spidermiddleware",
     "NearDuplicatePipeline": "pipeline",
     "NearDuplicate": "pipeline",
@@ -65,8 +65,8 @@ _MODULES = {
     "LayeredBloomFilter": "urls.filters.layered",
     "BloomFilter": "urls.filters.layered",
     "ExactUrlFilter": "urls.filters.exact",
-    "visible_text": "crawl.extract",
-    "visible_text_of_html": "crawl.extract",
+    "visible_text": "crawl.pages.extract",
+    "visible_text_of_html": "crawl.pages.extract",
     "Detector": "detect.detector",
     "Decision": "detect.decision",
     "normalise": "detect.text",

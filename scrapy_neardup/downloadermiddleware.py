@@ -11,13 +11,13 @@ from scrapy.http import Request, Response
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl.conditional import ASKED
-from scrapy_neardup.crawl.recrawl import Recrawl
-from scrapy_neardup.crawl.request_tracker import is_of_spider, is_only_leased
-from scrapy_neardup.crawl.seen_urls import UrlAlreadyFetched
+from scrapy_neardup.crawl.learning.url_skipping import RequestSkipped
+from scrapy_neardup.crawl.recrawl.conditional import ASKED
+from scrapy_neardup.crawl.recrawl.recrawl import Recrawl
+from scrapy_neardup.crawl.recrawl.unread_pages import NOT_DUE, NOT_MODIFIED
+from scrapy_neardup.crawl.requests.request_tracker import is_of_spider, is_only_leased
+from scrapy_neardup.crawl.requests.seen_urls import UrlAlreadyFetched
 from scrapy_neardup.crawl.session import CrawlSession
-from scrapy_neardup.crawl.unread_pages import NOT_DUE, NOT_MODIFIED
-from scrapy_neardup.crawl.url_skipping import RequestSkipped
 
 
 class StaleRequest(IgnoreRequest):

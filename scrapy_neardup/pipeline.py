@@ -8,16 +8,16 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl import extract
-from scrapy_neardup.crawl.item_data import is_long
-from scrapy_neardup.crawl.item_fields import fields_of
-from scrapy_neardup.crawl.item_judge import ItemReading
-from scrapy_neardup.crawl.items import CrawledPage
-from scrapy_neardup.crawl.judge import TextReading
-from scrapy_neardup.crawl.no_item_limits import NoItemLimits
-from scrapy_neardup.crawl.page_lifecycle import Fate
+from scrapy_neardup.crawl.items.item_data import is_long
+from scrapy_neardup.crawl.items.item_fields import fields_of
+from scrapy_neardup.crawl.items.item_judge import ItemReading
+from scrapy_neardup.crawl.items.no_item_limits import NoItemLimits
+from scrapy_neardup.crawl.items.source_page import CrawledPage
+from scrapy_neardup.crawl.pages import extract
+from scrapy_neardup.crawl.pages.judge import TextReading
+from scrapy_neardup.crawl.pages.page_lifecycle import Fate
+from scrapy_neardup.crawl.recrawl.visit_comparison import Revisit
 from scrapy_neardup.crawl.session import CrawlSession
-from scrapy_neardup.crawl.visit_comparison import Revisit
 from scrapy_neardup.detect.decision import Decision
 
 

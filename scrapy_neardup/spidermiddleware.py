@@ -11,10 +11,10 @@ from scrapy.extensions.spiderstate import SpiderState
 from scrapy.http import Request, Response
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl.carrying import carries_nothing
-from scrapy_neardup.crawl.elsewhere import Wait, waits_first
 from scrapy_neardup.crawl.first_step import FirstStep
-from scrapy_neardup.crawl.items import CrawledPage
+from scrapy_neardup.crawl.items.elsewhere import Wait, waits_first
+from scrapy_neardup.crawl.items.source_page import CrawledPage
+from scrapy_neardup.crawl.requests.carrying import carries_nothing
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.near import FEW_WORDS

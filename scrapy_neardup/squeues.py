@@ -9,7 +9,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Request
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 
-from scrapy_neardup.crawl.disk_queues import DiskQueues
+from scrapy_neardup.crawl.queues.disk_queues import DiskQueues
 from scrapy_neardup.crawl.session import CrawlSession
 
 

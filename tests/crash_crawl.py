@@ -30,7 +30,7 @@ from twisted.internet.asyncioreactor import AsyncioSelectorReactor
 import scrapy_neardup.extension
 import scrapy_neardup.spidermiddleware
 import scrapy_neardup.squeues  # noqa: F401  # as those above: what the add-on names is imported once
-from scrapy_neardup.crawl.seen_urls import UrlAlreadyFetched
+from scrapy_neardup.crawl.requests.seen_urls import UrlAlreadyFetched
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.pipeline import PutOutBefore
 from tests import faults

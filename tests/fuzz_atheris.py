@@ -14,8 +14,8 @@ from tempfile import NamedTemporaryFile
 import atheris
 
 with atheris.instrument_imports(include=["scrapy_neardup", "w3lib"]):
-    from scrapy_neardup.crawl.extract import content_of_html
-    from scrapy_neardup.crawl.item_data import item_data
+    from scrapy_neardup.crawl.items.item_data import item_data
+    from scrapy_neardup.crawl.pages.extract import content_of_html
     from scrapy_neardup.detect.templates import Host
     from scrapy_neardup.detect.text import exact_text
     from scrapy_neardup.errors import NearDupError

@@ -20,10 +20,14 @@ from typing import NamedTuple
 from lxml import html
 from scrapy.http import HtmlResponse
 
-from scrapy_neardup.crawl.extract import page_content, text_and_markup_of_html, visible_text_of_html
-from scrapy_neardup.crawl.item_data import item_data
-from scrapy_neardup.crawl.long_bodies import takes_long
-from scrapy_neardup.crawl.page_data import attribute_lines, page_data
+from scrapy_neardup.crawl.items.item_data import item_data
+from scrapy_neardup.crawl.pages.extract import (
+    page_content,
+    text_and_markup_of_html,
+    visible_text_of_html,
+)
+from scrapy_neardup.crawl.pages.long_bodies import takes_long
+from scrapy_neardup.crawl.pages.page_data import attribute_lines, page_data
 from scrapy_neardup.detect.odd_sketch import odd_row
 from scrapy_neardup.detect.text import exact_text, words_and_blocks
 from scrapy_neardup.engines import load_engine

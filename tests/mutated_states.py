@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
+from scrapy_neardup.crawl.pages.page_lifecycle import PageLifecycle
 from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.errors import NearDupError
 from scrapy_neardup.factory import DAY_S, make_state_factory

@@ -1,4 +1,4 @@
-"""scrapy_neardup/crawl/advice.py: what the log tells the person who runs a crawl."""
+"""What the log tells the person who runs a crawl."""
 
 import logging
 from collections.abc import Iterator

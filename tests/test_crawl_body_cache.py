@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mock_site import MockSite, page, prose
 from scrapy.http import HtmlResponse, Response, TextResponse
 
-from scrapy_neardup.crawl.body_cache import BodyCache
+from scrapy_neardup.crawl.pages.body_cache import BodyCache
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.engines import SKETCH, FingerprintSpec, load_engine
 from scrapy_neardup.index import load_index
@@ -58,7 +58,7 @@ def test_bodies_are_told_apart_by_all_that_their_text_depends_on() -> None:
 
 
 def test_the_body_that_was_read_first_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scrapy_neardup.crawl.body_cache.MAX_BODIES", 2)
+    monkeypatch.setattr("scrapy_neardup.crawl.pages.body_cache.MAX_BODIES", 2)
     read = BodyCache()
     bodies = [read.body(Response("http://a.example/", body=b"%d" % n)) for n in (1, 2, 3)]
     for body in bodies:
@@ -85,7 +85,7 @@ def test_a_copy_byte_by_byte_is_dropped_without_being_read(
 def test_where_hashes_can_be_foreseen_every_page_is_read(
     mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scrapy_neardup.crawl.judge.HASH_TELLS", False)
+    monkeypatch.setattr("scrapy_neardup.crawl.pages.judge.HASH_TELLS", False)
     for name in ("one", "two"):
         mock_site.add(f"/{name}", page(prose("same")))
     read: list[str] = []
@@ -103,7 +103,7 @@ def test_hashes_tell_unless_their_key_is_public(seed: str, tells: bool) -> None:
     command = [
         sys.executable,
         "-c",
-        "from scrapy_neardup.crawl import body_cache; print(body_cache.HASH_TELLS)",
+        "from scrapy_neardup.crawl.pages import body_cache; print(body_cache.HASH_TELLS)",
     ]
     environment = os.environ | {"PYTHONHASHSEED": seed}
     assert subprocess.check_output(command, env=environment, text=True) == f"{tells}\n"

@@ -7,7 +7,7 @@ from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from scrapy.http import Request, Response
 from scrapy.utils.test import get_crawler
 
-from scrapy_neardup.crawl.carried_cookies import MAX_CHARS, CarriedCookies
+from scrapy_neardup.crawl.queues.carried_cookies import MAX_CHARS, CarriedCookies
 
 SHOP = "https://www.shop.example/list"
 

@@ -7,7 +7,7 @@ from crawls import crawl_requests
 from mock_site import MockSite, page, prose
 from scrapy.http import HtmlResponse
 
-from scrapy_neardup.crawl.claims import alternates, canonical_urls, tags_with
+from scrapy_neardup.crawl.pages.claims import alternates, canonical_urls, tags_with
 from scrapy_neardup.ledger.reader import LedgerReader
 
 CANONICAL = '<link rel="canonical" href="{}">'

@@ -18,8 +18,8 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
-from scrapy_neardup.crawl import conditional
-from scrapy_neardup.crawl.conditional import Validators
+from scrapy_neardup.crawl.recrawl import conditional
+from scrapy_neardup.crawl.recrawl.conditional import Validators
 from scrapy_neardup.state.visit_file import FILE, opened
 from scrapy_neardup.urls.key import url_key
 from tests.crawls import Outcome, crawl

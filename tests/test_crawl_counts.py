@@ -1,4 +1,4 @@
-"""scrapy_neardup/crawl/counts.py: what threads count is added by the loop, and none is lost."""
+"""What threads count is added by the loop, and none is lost."""
 
 import asyncio
 import threading

@@ -12,7 +12,7 @@ from crawls import PagesSpider, crawl
 from mock_site import MockSite, page, prose
 from scrapy.http import HtmlResponse, Request, Response
 
-from scrapy_neardup.crawl.elsewhere import (
+from scrapy_neardup.crawl.items.elsewhere import (
     MAX_PAGE_BYTES,
     MAX_VALUES,
     said_by,

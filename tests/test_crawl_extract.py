@@ -8,8 +8,8 @@ import pytest
 from mock_site import prose
 from scrapy.http import HtmlResponse, JsonResponse, Response, TextResponse, XmlResponse
 
-from scrapy_neardup.crawl import extract
-from scrapy_neardup.crawl.extract import fields_text, page_content, visible_text
+from scrapy_neardup.crawl.pages import extract
+from scrapy_neardup.crawl.pages.extract import fields_text, page_content, visible_text
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.errors import OverBudget
 

@@ -1,4 +1,4 @@
-"""scrapy_neardup/crawl/item_data.py: what of an item is data, and what only echoes the visit."""
+"""What of an item is data, and what only echoes the visit."""
 
 import array
 import dataclasses
@@ -20,8 +20,7 @@ from scrapy import Request, Selector
 from scrapy.http import Headers, HtmlResponse, TextResponse
 from scrapy.settings import Settings
 
-from scrapy_neardup.crawl.extract import text_and_markup_of_html
-from scrapy_neardup.crawl.item_data import (
+from scrapy_neardup.crawl.items.item_data import (
     LONG_CHARS,
     MAX_CHARS,
     MAX_VALUES,
@@ -30,6 +29,7 @@ from scrapy_neardup.crawl.item_data import (
     is_long,
     item_data,
 )
+from scrapy_neardup.crawl.pages.extract import text_and_markup_of_html
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.urls.key import DEFAULT_RULES
 

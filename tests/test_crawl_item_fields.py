@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scrapy import Field, Item
 
-from scrapy_neardup.crawl.item_fields import fields_of, is_item
+from scrapy_neardup.crawl.items.item_fields import fields_of, is_item
 
 
 @dataclass
@@ -41,7 +41,7 @@ def test_a_value_is_no_item(value: Any) -> None:
 
 def test_items_that_are_dicts_load_no_adapter() -> None:
     code = (
-        "import sys; from scrapy_neardup.crawl.item_fields import fields_of, is_item; "
+        "import sys; from scrapy_neardup.crawl.items.item_fields import fields_of, is_item; "
         "fields_of({'a': [1]}); is_item([1]); sys.exit('itemadapter' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,4 +1,4 @@
-"""scrapy_neardup/crawl/item_judge.py: an item is dropped only if its own data repeat, too."""
+"""An item is dropped only if its own data repeat, too."""
 
 import threading
 from collections import UserDict

@@ -1,4 +1,4 @@
-"""scrapy_neardup/crawl/literals.py: literals of scripts, without what was drawn for the visit."""
+"""Literals of scripts, without what was drawn for the visit."""
 
 import json
 import re
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_neardup.crawl import literals
-from scrapy_neardup.crawl.literals import DRAWN, LONGEST_RUN
+from scrapy_neardup.crawl.pages import literals
+from scrapy_neardup.crawl.pages.literals import DRAWN, LONGEST_RUN
 
 
 @given(st.text("abfgAG019-_ .é", max_size=LONGEST_RUN))

@@ -6,7 +6,7 @@ import pytest
 from scrapy.http import Request
 from scrapy.squeues import FifoMemoryQueue
 
-from scrapy_neardup.crawl.local_requests import MOST_HOSTS, LocalRequests
+from scrapy_neardup.crawl.queues.local_requests import MOST_HOSTS, LocalRequests
 
 
 class Worker:

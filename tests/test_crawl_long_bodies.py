@@ -3,7 +3,7 @@
 import pytest
 from mock_site import page, prose
 
-from scrapy_neardup.crawl.long_bodies import LOOP_NS, NS_A_BYTE, SHORT_BYTES, takes_long
+from scrapy_neardup.crawl.pages.long_bodies import LOOP_NS, NS_A_BYTE, SHORT_BYTES, takes_long
 
 
 @pytest.mark.parametrize("piece", ["a", "<b>", "[", "\u0f73"])

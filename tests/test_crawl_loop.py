@@ -12,7 +12,7 @@ from mock_site import MockSite, page, prose
 from scrapy.http import Response
 
 import scrapy_neardup
-from scrapy_neardup.crawl.long_bodies import LOOP_NS, NS_OF_MARKS, SHORT_BYTES
+from scrapy_neardup.crawl.pages.long_bodies import LOOP_NS, NS_OF_MARKS, SHORT_BYTES
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.page_reading import OwnPart, PageReading
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree, html
 
-from scrapy_neardup.crawl.literals import literals
-from scrapy_neardup.crawl.page_data import (
+from scrapy_neardup.crawl.pages.literals import literals
+from scrapy_neardup.crawl.pages.page_data import (
     PageData,
     attribute_lines,
     names_of_the_visit,
@@ -380,7 +380,7 @@ def test_the_name_of_a_list_is_looked_at_once(n_letters: int, n_looked_at: int) 
 @given(st.lists(st.sampled_from(["a", "bc", " ", "\n", "\u3000", "\x1c"]), max_size=30))
 def test_text_squeezed_in_pieces_is_that_squeezed_at_once(pieces: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scrapy_neardup.crawl.page_data.AT_ONCE", 3)
+        patch.setattr("scrapy_neardup.crawl.pages.page_data.AT_ONCE", 3)
         assert squeezed("".join(pieces)) == " ".join("".join(pieces).split())
 
 
@@ -388,8 +388,8 @@ def test_text_squeezed_in_pieces_is_that_squeezed_at_once(pieces: list[str]) -> 
 def test_json_is_found_wherever_a_script_is_parted(
     n_before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scrapy_neardup.crawl.page_data.AT_ONCE", 5)
-    monkeypatch.setattr("scrapy_neardup.crawl.page_data.KEYS_AT_ONCE", 2)
+    monkeypatch.setattr("scrapy_neardup.crawl.pages.page_data.AT_ONCE", 5)
+    monkeypatch.setattr("scrapy_neardup.crawl.pages.page_data.KEYS_AT_ONCE", 2)
     found = read(
         "<script>" + "." * n_before + ' a =\n{"c": 1, "a": 2, "e": 3, "b": 4, "d": 5};</script>'
     )
@@ -399,7 +399,7 @@ def test_json_is_found_wherever_a_script_is_parted(
 def test_literals_of_a_long_script_are_those_of_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     script = "".join(f"show{n}('a b {n}');\n" for n in range(50))
     whole = list(literals(script))
-    monkeypatch.setattr("scrapy_neardup.crawl.literals.AT_ONCE", 100)
+    monkeypatch.setattr("scrapy_neardup.crawl.pages.literals.AT_ONCE", 100)
     assert list(literals(script)) == whole
     assert len(whole) == 50
 

@@ -10,7 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from scrapy_neardup.crawl.page_lifecycle import (
+from scrapy_neardup.crawl.pages.page_lifecycle import (
     Completed,
     Effect,
     Fate,

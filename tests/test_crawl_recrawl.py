@@ -22,7 +22,7 @@ from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
 from scrapy_neardup.commands import main
-from scrapy_neardup.crawl.visit_comparison import MAX_TWICE
+from scrapy_neardup.crawl.recrawl.visit_comparison import MAX_TWICE
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.state import visits
 from scrapy_neardup.state.visit import Visit

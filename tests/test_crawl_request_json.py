@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scrapy import Request, Spider
 from scrapy.http import FormRequest, JsonRequest
 
-from scrapy_neardup.crawl.request_json import request_from_json, request_to_json
+from scrapy_neardup.crawl.queues.request_json import request_from_json, request_to_json
 
 
 class Pages(Spider):

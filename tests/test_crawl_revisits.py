@@ -11,8 +11,8 @@ import pytest
 from scrapy.http import FormRequest, Response
 
 from scrapy_neardup.commands import main
-from scrapy_neardup.crawl import recrawl as recrawl_module
-from scrapy_neardup.crawl import revisits
+from scrapy_neardup.crawl.recrawl import recrawl as recrawl_module
+from scrapy_neardup.crawl.recrawl import revisits
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit import Visit

@@ -11,7 +11,7 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
-from scrapy_neardup.crawl.page_depths import MAX_DEPTH
+from scrapy_neardup.crawl.requests.page_depths import MAX_DEPTH
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.ledger.reader import LedgerReader
 from tests.crawls import Outcome, PagesSpider, crawl, crawl_requests

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import pytest
 from scrapy.http import Response
 
-from scrapy_neardup.crawl import conditional
-from scrapy_neardup.crawl.spider_memory import OF_ATTRIBUTES, digest
+from scrapy_neardup.crawl.recrawl import conditional
+from scrapy_neardup.crawl.recrawl.spider_memory import OF_ATTRIBUTES, digest
 from scrapy_neardup.state.visit_file import FILE, opened
 from tests.mock_site import MockSite, page
 from tests.test_crawl_conditional import N, add, add_shop, unread

@@ -12,7 +12,7 @@ from scrapy import Spider
 from scrapy.http import Response
 
 from scrapy_neardup import commands
-from scrapy_neardup.crawl.url_deferral import KnownLines
+from scrapy_neardup.crawl.learning.url_deferral import KnownLines
 from scrapy_neardup.detect.text import words_and_blocks
 from scrapy_neardup.learn import dry_kinds
 from scrapy_neardup.learn.dry_kinds import (

@@ -11,7 +11,7 @@ from mock_site import MockSite, page, prose
 from scrapy import Request
 
 from scrapy_neardup import commands
-from scrapy_neardup.crawl.url_learning import (
+from scrapy_neardup.crawl.learning.url_learning import (
     BATCH,
     PutAside,
     Settled,

@@ -16,8 +16,8 @@ from scrapy import Request
 from scrapy.http import Response
 
 from scrapy_neardup import commands
-from scrapy_neardup.crawl import url_skipping
-from scrapy_neardup.crawl.url_skipping import RequestSkipped
+from scrapy_neardup.crawl.learning import url_skipping
+from scrapy_neardup.crawl.learning.url_skipping import RequestSkipped
 from scrapy_neardup.learn import learner
 from scrapy_neardup.own_files import NotOurFile
 from scrapy_neardup.state.mac import SKIPPED, signed_json

@@ -1,10 +1,10 @@
-"""scrapy_neardup/crawl/visit_items.py: what is remembered of a page's items, when it is equal."""
+"""What is remembered of a page's items, when it is equal."""
 
 import zlib
 
 import pytest
 
-from scrapy_neardup.crawl.visit_items import (
+from scrapy_neardup.crawl.recrawl.visit_items import (
     EXACTLY,
     MAX_FIELDS_BYTES,
     MAX_ITEMS,

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from mock_site import prose
 
-from scrapy_neardup.crawl.extract import content_of_html
+from scrapy_neardup.crawl.pages.extract import content_of_html
 from scrapy_neardup.factory import make_detector
 from scrapy_neardup.settings import NearDupSettings
 

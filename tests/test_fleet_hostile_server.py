@@ -51,7 +51,7 @@ def test_a_worker_survives_any_answer(what: str, monkeypatch: pytest.MonkeyPatch
         for number in range(3):
             worker.fleet.mark(b"a.example/%d" % number)
             worker.seen(b"a.example/9")
-            # A crawl counts what decide() raises, and keeps the page: crawl/judge.py.
+            # A crawl counts what decide() raises, and keeps the page: crawl/pages/judge.py.
             with suppress(Exception):
                 decision = worker.decide(f"https://a.example/{number}", prose(number))
                 assert not decision.is_duplicate

@@ -33,7 +33,7 @@ from test_fleet_client import RECRAWL_USER, USER
 from test_fleet_hostile_server import ANSWERS
 
 from scrapy_neardup.commands import main
-from scrapy_neardup.crawl import conditional
+from scrapy_neardup.crawl.recrawl import conditional
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.fleet.visit_records import MAX_RECORD, Reader, pack, unpack, unpack_told
 from scrapy_neardup.fleet.visits import _servers

@@ -22,7 +22,7 @@ from test_fleet_client import RECRAWL_USER, USER
 from test_fleet_recrawl import FLEET_SCHEDULER, VISIT, Fleet, Hands, Stopping, is_clean
 
 from scrapy_neardup.commands import main
-from scrapy_neardup.crawl.revisits import Revisits
+from scrapy_neardup.crawl.recrawl.revisits import Revisits
 from scrapy_neardup.fleet import visit_scripts as scripts
 from scrapy_neardup.fleet.protocol import Call
 from scrapy_neardup.fleet.visit_records import pack_hint, unpack_hint

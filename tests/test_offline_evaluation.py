@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from scrapy_neardup import commands
-from scrapy_neardup.crawl.extract import content_of_html
+from scrapy_neardup.crawl.pages.extract import content_of_html
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.near import Limits
 from scrapy_neardup.engines import load_engine

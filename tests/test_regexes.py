@@ -20,7 +20,7 @@ PACKAGE = Path(scrapy_neardup.__file__).parent
 LINEAR = 6.0
 # Not linear, but tried on texts of so many characters at most.
 BOUNDED = {
-    "crawl.literals.DRAWN": "LONGEST_RUN, 256",
+    "crawl.pages.literals.DRAWN": "LONGEST_RUN, 256",
 }
 MATCHED = {
     *(f"offline.dedup.formats.csv_rows.{name}" for name in ("WHOLE", "CONTINUED")),

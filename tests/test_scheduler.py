@@ -22,9 +22,9 @@ pytest.importorskip("redis", reason="the extra `redis` is not installed")
 from test_fleet_client import USER
 from test_fleet_frontier import Workers
 
-from scrapy_neardup.crawl.fleet_queue import FleetQueue
-from scrapy_neardup.crawl.request_json import request_to_json
-from scrapy_neardup.crawl.request_tracker import TRACE
+from scrapy_neardup.crawl.queues.fleet_queue import FleetQueue
+from scrapy_neardup.crawl.queues.request_json import request_to_json
+from scrapy_neardup.crawl.requests.request_tracker import TRACE
 from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.frontier import SharedFrontier

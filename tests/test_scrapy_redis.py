@@ -21,7 +21,7 @@ from redis import Redis
 from scrapy_redis.spiders import RedisSpider
 from test_scheduler import SCHEDULER, hub, kept
 
-from scrapy_neardup.crawl.start_messages import TAKE
+from scrapy_neardup.crawl.queues.start_messages import TAKE
 from scrapy_neardup.errors import SettingsError
 
 KEY, TAKEN = "messages:start_urls", "messages:start_urls:taken"

@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
+from scrapy_neardup.crawl.pages.page_lifecycle import PageLifecycle
 from scrapy_neardup.detect import detector
 from scrapy_neardup.errors import JournalError, SnapshotError, StateError, StateLocked
 from scrapy_neardup.factory import EXACT, make_state_factory

@@ -13,7 +13,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from scrapy_neardup.commands import NOTHING_FOUND, main
-from scrapy_neardup.crawl.request_tracker import TRACE
+from scrapy_neardup.crawl.requests.request_tracker import TRACE
 from scrapy_neardup.errors import NearDupError
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scrapy_neardup import stats
-from scrapy_neardup.crawl.item_fields import has_names, named_values
+from scrapy_neardup.crawl.items.item_fields import has_names, named_values
 from scrapy_neardup.errors import ItemUnreadable
 from scrapy_neardup.report.patterns import is_wholesale, url_pattern
 from scrapy_neardup.settings import PREFIX, NearDupSettings

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from scrapy_neardup.crawl.fail_open import FailOpen
-from scrapy_neardup.crawl.page_lifecycle import Effect
+from scrapy_neardup.crawl.pages.page_lifecycle import Effect
 
 
 class Effects:

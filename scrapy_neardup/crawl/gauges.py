@@ -8,8 +8,8 @@ from typing import Any
 import scrapy_neardup.kernels as kernels
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.delivery import Delivery
-from scrapy_neardup.crawl.page_lifecycle import PageLifecycle
-from scrapy_neardup.crawl.seen_urls import SeenUrls
+from scrapy_neardup.crawl.pages.page_lifecycle import PageLifecycle
+from scrapy_neardup.crawl.requests.seen_urls import SeenUrls
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.engines import Engine
 from scrapy_neardup.index import Index

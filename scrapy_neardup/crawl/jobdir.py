@@ -15,7 +15,7 @@ from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue, _p
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import load_object
 
-from scrapy_neardup.crawl.pickle_queues import DamagedQueue, read_queue
+from scrapy_neardup.crawl.queues.pickle_queues import DamagedQueue, read_queue
 from scrapy_neardup.errors import SettingsError, StateError
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State

@@ -16,7 +16,7 @@ from scrapy.utils.defer import aiter_errback
 from twisted.python.failure import Failure
 
 from scrapy_neardup.crawl.first_step import FirstStep, begun_task
-from scrapy_neardup.crawl.lost_requests import engine_of
+from scrapy_neardup.crawl.queues.lost_requests import engine_of
 
 Outputs = AsyncIterator[Any]
 Handle = Callable[[Any], Coroutine[Any, Any, None]]

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from scrapy.http import Request, Response
 
-from scrapy_neardup.crawl.request_tracker import urls_of
+from scrapy_neardup.crawl.requests.request_tracker import urls_of
 from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.errors import SettingsError
@@ -23,7 +23,7 @@ from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state.visit_file import Status
 
 if TYPE_CHECKING:
-    from scrapy_neardup.crawl.visit_comparison import Revisit
+    from scrapy_neardup.crawl.recrawl.visit_comparison import Revisit
     from scrapy_neardup.report.live import LiveView
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from scrapy.utils.misc import load_object
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.jobdir import ForeignJob, is_of_job, open_frontier
 from scrapy_neardup.crawl.recorder import Recorder
-from scrapy_neardup.crawl.seen_urls import is_inspection
+from scrapy_neardup.crawl.requests.seen_urls import is_inspection
 from scrapy_neardup.crawl.shared_state import StateHold, hold_state
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import N_URL_FILTERS, make_state_factory, ttl_s

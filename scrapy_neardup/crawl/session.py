@@ -19,21 +19,21 @@ from scrapy.utils.job import job_dir
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import garbage, gauges, output_tasks
 from scrapy_neardup.crawl.advice import Advice
-from scrapy_neardup.crawl.claims import Claims
 from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.delivery import Delivery
-from scrapy_neardup.crawl.disk_queues import COMMIT_INTERVAL_S, DiskQueues
 from scrapy_neardup.crawl.effects import Effects
-from scrapy_neardup.crawl.errbacks import Errbacks
 from scrapy_neardup.crawl.fail_open import FailOpen
-from scrapy_neardup.crawl.failed_requests import FailedRequests
 from scrapy_neardup.crawl.feeds import Feeds
-from scrapy_neardup.crawl.item_fields import media_fields
-from scrapy_neardup.crawl.item_judge import ItemJudge
+from scrapy_neardup.crawl.items.item_fields import media_fields
+from scrapy_neardup.crawl.items.item_judge import ItemJudge
 from scrapy_neardup.crawl.jobdir import shares_requests, state_folder
-from scrapy_neardup.crawl.judge import PageJudge
-from scrapy_neardup.crawl.lost_requests import LostRequests
-from scrapy_neardup.crawl.page_lifecycle import (
+from scrapy_neardup.crawl.learning.url_deferral import UrlDeferral
+from scrapy_neardup.crawl.learning.url_learning import EXCHANGE_INTERVAL_S, UrlLearning
+from scrapy_neardup.crawl.learning.url_skipping import SYNC_INTERVAL_S, UrlSkipping
+from scrapy_neardup.crawl.pages.claims import Claims
+from scrapy_neardup.crawl.pages.crawled_pages import CrawledPages
+from scrapy_neardup.crawl.pages.judge import PageJudge
+from scrapy_neardup.crawl.pages.page_lifecycle import (
     Completed,
     LeaseEnded,
     PageLifecycle,
@@ -42,24 +42,24 @@ from scrapy_neardup.crawl.page_lifecycle import (
     RowKeptInPart,
     RowPending,
 )
-from scrapy_neardup.crawl.pages import CrawledPages
-from scrapy_neardup.crawl.queue_mark import QueueMark
-from scrapy_neardup.crawl.recorder import Recorder
-from scrapy_neardup.crawl.recrawl import FLUSH_INTERVAL_S, Recrawl
-from scrapy_neardup.crawl.request_tracker import RequestTracker
-from scrapy_neardup.crawl.resources import Resources, joins_fleet, queues_by_us, shares_queue
-from scrapy_neardup.crawl.scrapy_redis import (
+from scrapy_neardup.crawl.pages.soft_404 import SoftNotFound
+from scrapy_neardup.crawl.queues.disk_queues import COMMIT_INTERVAL_S, DiskQueues
+from scrapy_neardup.crawl.queues.failed_requests import FailedRequests
+from scrapy_neardup.crawl.queues.lost_requests import LostRequests
+from scrapy_neardup.crawl.queues.queue_mark import QueueMark
+from scrapy_neardup.crawl.queues.scrapy_redis import (
     is_oldest_first,
     refuse_to_forget_requests,
     refuse_to_leave_queue,
     takes_messages,
     takes_them_its_own_way,
 )
-from scrapy_neardup.crawl.seen_urls import SeenUrls, is_inspection
-from scrapy_neardup.crawl.soft_404 import SoftNotFound
-from scrapy_neardup.crawl.url_deferral import UrlDeferral
-from scrapy_neardup.crawl.url_learning import EXCHANGE_INTERVAL_S, UrlLearning
-from scrapy_neardup.crawl.url_skipping import SYNC_INTERVAL_S, UrlSkipping
+from scrapy_neardup.crawl.recorder import Recorder
+from scrapy_neardup.crawl.recrawl.recrawl import FLUSH_INTERVAL_S, Recrawl
+from scrapy_neardup.crawl.requests.errbacks import Errbacks
+from scrapy_neardup.crawl.requests.request_tracker import RequestTracker
+from scrapy_neardup.crawl.requests.seen_urls import SeenUrls, is_inspection
+from scrapy_neardup.crawl.resources import Resources, joins_fleet, queues_by_us, shares_queue
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.learn.learner import Learner
 from scrapy_neardup.settings import NearDupSettings
@@ -69,8 +69,8 @@ from scrapy_neardup.state.skipped import SkippedRequests
 if TYPE_CHECKING:
     from twisted.internet.task import LoopingCall
 
-    from scrapy_neardup.crawl.fleet_queue import FleetQueue
-    from scrapy_neardup.crawl.start_messages import StartMessages
+    from scrapy_neardup.crawl.queues.fleet_queue import FleetQueue
+    from scrapy_neardup.crawl.queues.start_messages import StartMessages
     from scrapy_neardup.fleet.worker import FleetWorker
 
 logger = logging.getLogger(__name__)
@@ -367,7 +367,7 @@ class CrawlSession:
         crawler, fleet = self._crawler, self._fleet
         if fleet is None:
             return None
-        from scrapy_neardup.crawl.fleet_queue import FleetQueue, refuse_to_leave
+        from scrapy_neardup.crawl.queues.fleet_queue import FleetQueue, refuse_to_leave
 
         if not shares_requests(crawler):
             name = crawler.spidercls.name or ""
@@ -395,7 +395,7 @@ class CrawlSession:
         if takes_them_its_own_way(spider):
             self.advice.start_urls_are_taken(type(spider).__name__)
             return None
-        from scrapy_neardup.crawl.start_messages import StartMessages
+        from scrapy_neardup.crawl.queues.start_messages import StartMessages
 
         messages = StartMessages(
             spider, fleet, self.requests, self.lifecycle, self._effects, self.attempt, self.count

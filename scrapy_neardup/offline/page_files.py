@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scrapy_neardup.crawl.extract import content_of_html
+from scrapy_neardup.crawl.pages.extract import content_of_html
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.page_reading import PageReading

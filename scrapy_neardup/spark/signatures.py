@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BESIDE = (-1, 1)
 
 
-# What a page says outside its text, as crawl/page_data.py finds it.
+# What a page says outside its text, as crawl/pages/page_data.py finds it.
 MARKUP = (
     "struct<heads: array<string>, data: array<string>, details: array<string>, "
     "attributes: array<string>, unread_chars: long>"

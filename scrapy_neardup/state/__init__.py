@@ -1,7 +1,7 @@
 """What a crawl knows of URLs and pages, kept so that the next one knows it, too.
 
-When a URL counts as seen and a page as known, the crawl says (crawl/page_lifecycle.py). What is
-in between is in memory only: a crash forgets it, and it is fetched again.
+When a URL counts as seen and a page as known, the crawl says: crawl/pages/page_lifecycle.py.
+What is in between is in memory only: a crash forgets it, and it is fetched again.
 """
 
 from __future__ import annotations

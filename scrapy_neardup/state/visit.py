@@ -26,7 +26,7 @@ class Visit(NamedTuple):
     linked    run that last found a link to it
     text      digest of what a reader sees
     data      digest of what markup and scripts say besides
-    items     what its items held, see crawl/visit_items.py
+    items     what its items held, see crawl/recrawl/visit_items.py
     lines     see Lines.pack; None where only the digests are known
     links     requests that its callback yielded
     copy_of   key of the page that it repeats
@@ -35,8 +35,8 @@ class Visit(NamedTuple):
     mac       see code_of(); put() makes it
     etag      validators that the server sent with it, where they can be asked by
     modified
-    program   what its requests depend on besides the page, see crawl/program.py
-    requests  that its callback yielded, see crawl/stored_requests.py; None where not stored
+    program   what its requests depend on besides the page, see crawl/recrawl/program.py
+    requests  that its callback yielded, see crawl/recrawl/stored_requests.py; None where not stored
     trusted   visits in a row at which the server's word was taken that it is unchanged
     n_visits  comparisons with an earlier self, since the time `since`
     n_changes of which so many found it changed

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
-from scrapy_neardup.crawl.extract import page_content
+from scrapy_neardup.crawl.pages.extract import page_content
 from scrapy_neardup.detect.content import PageContent
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.page_reading import PageReading

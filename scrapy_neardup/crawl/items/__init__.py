@@ -1,0 +1,1 @@
+"""Items: which page each comes from, and what of it is data."""

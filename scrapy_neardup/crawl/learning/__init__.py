@@ -1,0 +1,1 @@
+"""What the crawl learns about URLs, and what it skips for that."""

@@ -1,0 +1,1 @@
+"""Pages: read, judged, and what becomes of each."""

@@ -1,0 +1,322 @@
+"""Pages on their way through the spider and the pipelines: what happens, as lifecycle events."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+from zlib import crc32
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.http import Request, Response
+
+from scrapy_neardup import stats
+from scrapy_neardup.crawl.advice import Advice
+from scrapy_neardup.crawl.delivery import Delivery
+from scrapy_neardup.crawl.effects import Effects
+from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.items.item_data import is_long
+from scrapy_neardup.crawl.items.item_fields import fields_of
+from scrapy_neardup.crawl.items.item_judge import ItemJudge, ItemReading
+from scrapy_neardup.crawl.items.source_page import CrawledPage, HandedItems
+from scrapy_neardup.crawl.learning.url_learning import UrlLearning
+from scrapy_neardup.crawl.learning.url_skipping import UrlSkipping
+from scrapy_neardup.crawl.pages.claims import Claims
+from scrapy_neardup.crawl.pages.judge import PageJudge, TextReading
+from scrapy_neardup.crawl.pages.page_lifecycle import (
+    Fate,
+    PageLifecycle,
+    ReadAgain,
+    RowForgotten,
+    RowKept,
+    RowKeptInPart,
+    Settled,
+)
+from scrapy_neardup.crawl.pages.soft_404 import SoftNotFound
+from scrapy_neardup.crawl.recorder import Recorder
+from scrapy_neardup.crawl.recrawl.recrawl import Recrawl
+from scrapy_neardup.crawl.requests.request_tracker import RequestTracker
+from scrapy_neardup.detect.decision import Decision
+
+# Between a page's URL and what tells its items apart, where items are compared by themselves.
+ITEM_MARK = "#item-"
+
+
+class CrawledPages:
+    """Follows each response from its callback's first output until its last item has left."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        lifecycle: PageLifecycle,
+        effects: Effects,
+        requests: RequestTracker,
+        judge: PageJudge,
+        soft_404: SoftNotFound,
+        claims: Claims,
+        item_judge: ItemJudge,
+        recorder: Recorder,
+        advice: Advice,
+        delivery: Delivery,
+        learning: UrlLearning,
+        skipping: UrlSkipping,
+        attempt: FailOpen,
+        count: Count,
+        recrawl: Recrawl | None = None,
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._effects = effects
+        self._requests = requests
+        self._judge = judge
+        self._soft_404 = soft_404
+        self._claims = claims
+        self._item_judge = item_judge
+        self._recorder = recorder
+        self._advice = advice
+        self._delivery = delivery
+        self._learning = learning
+        self._skipping = skipping
+        self._attempt = attempt
+        self._count = count
+        self._recrawl = recrawl
+        self._items = HandedItems()
+        self._pages: dict[int, CrawledPage] = {}  # by id in the lifecycle
+        self._by_response: dict[int, CrawledPage] = {}  # by id() of the response
+        # Row under way → pages of which an item was dropped for it, with their requests.
+        self._copies: defaultdict[int, dict[int, Request]] = defaultdict(dict)
+        self._read_twice: set[str] = set()  # URLs
+        effects.subscribe(ReadAgain, self._read_again)
+        effects.subscribe(RowKept, self._row_settled)
+        effects.subscribe(RowKeptInPart, self._row_settled)
+        effects.subscribe(RowForgotten, self._row_settled)
+        effects.subscribe(Settled, self._settled)
+        crawler.signals.connect(self.item_scraped, signal=signals.item_scraped)
+        crawler.signals.connect(self.item_dropped, signal=signals.item_dropped)
+        crawler.signals.connect(self.item_error, signal=signals.item_error)
+
+    # --- the callback
+
+    def begin(self, response: Response) -> CrawledPage:
+        """The callback of a response begins."""
+        found, asked_fleet, is_of_form = self._requests.page_of(response)
+        # One that bypassed the tracker: nobody waits for it, nor it for what is found on it.
+        id_ = self._lifecycle.answered(None, None) if found is None else found
+        page = CrawledPage(id_, response, found is not None, asked_fleet, is_of_form)
+        self._pages[id_] = self._by_response[id(response)] = page
+        return page
+
+    async def judge(self, page: CrawledPage) -> None:
+        """Read a page and decide about it, once."""
+        if page.is_read or page.response.meta.get("neardup_skip"):
+            return
+        page.is_read = True
+        self._lifecycle.reading(page.id)
+        if self._soft_404.probes:
+            await self._soft_404.probe(page.response)
+        self._attempt("claims", self._claims.read, page)
+        await self._judge.judge(page)
+        self._attempt("soft_404", self._soft_404.name, page)
+        self._attempt("claims", self._claims.weigh, page)
+        if self._recrawl is not None:
+            await self._recrawl.know_original(page)
+            self._attempt("recrawl", self._recrawl.judged, page)
+        row = page.judged.page_id if page.judged is not None and page.is_new else None
+        self._lifecycle.judged(page.id, row, original_of(page.applied))
+
+    async def own_words(self, page: CrawledPage) -> int:
+        """How many words of a page are its own, not its host's; 0 where that is not known."""
+        if page.own_words is None:
+            page.own_words = await self._judge.own_words(page)
+        return page.own_words
+
+    def hand_over(self, item: Any, page: CrawledPage) -> None:
+        """The callback yielded an item: let the pipeline find its page."""
+        if self._lifecycle.item_out(page.id):
+            page.applied = None
+            self._count(stats.PAGES_FIRST_WITH_ITEM)
+        self._items.hand_over(item, page)
+
+    def exhausted(self, page: CrawledPage, failed: bool) -> None:
+        """The callback yields nothing more. failed: it raised."""
+        self._effects.of(self._lifecycle.exhausted, page.id, failed)
+
+    # --- the pipelines
+
+    def take_over(self, item: Any) -> CrawledPage | None:
+        """The page an item came from, None where none can be told; counted."""
+        page = self._items.take_over(item)
+        if page is None:
+            self._count(stats.ITEMS_WITHOUT_PAGE)
+        return page
+
+    async def read_text(self, item: Any, text: str, page: CrawledPage | None) -> TextReading:
+        """A long text of an item, read off the loop's thread."""
+        return await self._judge.read_text(url_of(item, page), text)
+
+    def decide_item(
+        self, item: Any, text: str, page: CrawledPage | None, read: TextReading | None
+    ) -> Decision | None:
+        """What is to be done about an item by itself, of which this is the text.
+
+        read: what read_text() gave; None if it was not called.
+        """
+        page_url = url_of(item, page)
+        mark = page_url + ITEM_MARK
+        url = f"{mark}{crc32(text.encode('utf-8', 'surrogatepass')):08x}"
+        decided = self._judge.decide_text(url, text, read)
+        if decided is None:
+            return None
+        decision, is_new = decided
+        if page is not None and is_new and decision.page_id is not None:
+            self._lifecycle.remembered(page.id, decision.page_id)
+        if decision.original and decision.original.startswith(mark):
+            return None  # of the same page: a URL never matches itself
+        applied = self._judge.applied(page_url, decision)
+        action = self._recorder.action_on(decision, repeated=applied is not None)
+        response = page.response if page else None
+        self._recorder.page_judged(url, decision, action, response, text)
+        return applied
+
+    def is_slow(self, item: Any, page: CrawledPage) -> bool:
+        """Whether read_item() is to be awaited before the item is compared."""
+        return self._item_judge.is_slow(item, page)
+
+    async def read_item(self, item: Any, page: CrawledPage) -> ItemReading:
+        """The data of an item, read off the loop's thread."""
+        return await self._item_judge.read_ahead(item, page)
+
+    def repeats_with_data(
+        self, item: Any, page: CrawledPage | None, reading: ItemReading | None
+    ) -> Decision | None:
+        """The page's decision where the item's own data repeat, too; None for an item to keep."""
+        if page is None or self._item_judge.is_new(item, page, reading):
+            return None
+        return page.applied
+
+    def was_put_out(self, item: Any, page: CrawledPage, reading: ItemReading | None) -> bool:
+        """Whether an earlier run, which was cut off, put out an item, and its page is unchanged."""
+        return page.is_reread and self._item_judge.was_kept(item, page, reading)
+
+    def is_spared(self, page: CrawledPage | None, decision: Decision) -> bool:
+        """Whether a page was read twice because an original was lost, and may lose another one."""
+        return (
+            page is not None
+            and page.response.url in self._read_twice
+            and self._lifecycle.is_unkept(decision.original_id)
+        )
+
+    def item_repeats(self, page: CrawledPage | None, decision: Decision) -> None:
+        """An item is about to be dropped because it, or its page, repeats another."""
+        if page is not None and self._recrawl is not None:
+            self._attempt("recrawl", self._recrawl.dropped, page, decision)
+        row = decision.original_id
+        if page is not None and row is not None and self._lifecycle.is_unkept(row):
+            request = page.response.request
+            assert request is not None
+            self._copies[row][page.id] = request
+        if page is not None and self._lifecycle.item_repeats(page.id, decision.original_id):
+            self._count(stats.BYTES_SAVED, len(page.response.body))
+
+    def is_completed(self, item: Any, page: CrawledPage) -> bool:
+        """Whether an item says something else than when its callback yielded it, under
+        NEARDUP_RECRAWL.
+
+        A component may have looked up a price for it. Long items are not looked at.
+        """
+        yielded = page.as_yielded.get(id(item))
+        if yielded is None or is_long(item):
+            return False
+        return self._item_judge.fields_of(item, page) != yielded
+
+    def item_unchanged(self, item: Any, page: CrawledPage, reading: ItemReading | None) -> Fate:
+        """An item is about to be dropped because its page is what it was; what becomes of it.
+
+        The page's new row takes the place of its earlier self's, and its items stand for those that
+        were kept then. Where none was, nothing may count as a copy of it.
+        """
+        if not page.was_kept:
+            return Fate.DROPPED
+        if page.is_new:
+            self._item_judge.is_new(item, page, reading)
+        return Fate.KEPT
+
+    def item_scraped(self, response: Response | None) -> None:
+        """An item left the pipelines."""
+        self._item_done(response, Fate.KEPT)
+
+    def item_dropped(self, item: Any, exception: Exception, response: Response | None) -> None:
+        """A pipeline dropped an item, ours or another."""
+        fate = fate_of(exception)
+        self._item_done(response, fate, None if fate is Fate.KEPT else item)
+
+    def item_error(self, item: Any, response: Response | None) -> None:
+        """A pipeline raised."""
+        self._item_done(response, Fate.FAILED, item)
+
+    def _item_done(self, response: Response | None, fate: Fate, lost: Any = None) -> None:
+        page = self._by_response.get(id(response))
+        if page is None or page.response is not response:
+            return
+        if fate is Fate.KEPT:
+            page.is_put_out = True
+        if lost is not None:
+            self._item_judge.withdrawn(lost, page)
+        self._effects.of(self._lifecycle.item_done, page.id, fate)
+
+    # --- effects
+
+    def _read_again(self, id_: int, row: int) -> None:
+        """Items of a page were dropped for one that is lost since: fetch the page once more."""
+        page = self._pages.get(id_)
+        request = page.response.request if page is not None else self._copies[row].get(id_)
+        if request is None:
+            return  # so it goes on waiting, and the next crawl fetches it
+        self._count(stats.PAGES_READ_AGAIN)
+        self._read_twice.add(request.url)
+        self._requests.again(request, id_)
+
+    def _row_settled(self, row: int) -> None:
+        self._copies.pop(row, None)
+
+    def _settled(self, id_: int, failed: bool) -> None:
+        """Nothing more can happen to a page's items: remember them, and record the page."""
+        page = self._pages.pop(id_, None)
+        if page is None:  # of an errback
+            return
+        del self._by_response[id(page.response)]
+        if kept := [offered.data for offered in page.offered]:
+            self._delivery.put(self._item_judge.keep, kept)
+        if self._recrawl is not None and (page.is_beside or not failed):
+            self._delivery.put(self._recrawl.settled, page)
+        if n_replaced := self._items.forget(page):
+            self._count(stats.ITEMS_REPLACED, n_replaced)
+        self._skipping.page_settled(page, failed)
+        if page.judged is not None:
+            repeated = page.n_repeating > 0
+            action = self._recorder.action_on(page.judged, repeated, page.revisit)
+            url, text = page.response.url, page.text
+            self._recorder.page_judged(
+                url, page.judged, action, page.response, text, page.differing, page.revisit
+            )
+            self._advice.page_done(url, page.judged.kind == "near" and action != "kept")
+            self._attempt("learn", self._learning.page_settled, page, failed)
+        if not failed and (made := self._skipping.of_page(page.response)):
+            self._delivery.put(self._skipping.page_done, made)
+        if not failed and (wanted := self._recorder.wanted(page.response)):
+            self._delivery.put(self._recorder.fetched, wanted)
+
+
+def url_of(item: Any, page: CrawledPage | None) -> str:
+    """The URL of the page that an item came from; of none, the one that it names."""
+    return page.response.url if page else str(fields_of(item).get("url", ""))
+
+
+def original_of(decision: Decision | None) -> int | None:
+    """The row of what a page repeats, None where it repeats nothing."""
+    return decision.original_id if decision is not None and decision.is_duplicate else None
+
+
+def fate_of(exception: Exception) -> Fate:
+    """What became of an item that a pipeline dropped, ours or another."""
+    fate = getattr(exception, "fate", None)
+    return fate if isinstance(fate, Fate) else Fate.DROPPED

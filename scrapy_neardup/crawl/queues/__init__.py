@@ -1,0 +1,1 @@
+"""Where requests wait: under JOBDIR, or on the fleet's server."""

@@ -1,0 +1,1 @@
+"""Known URLs crawled again: what has become of each page."""

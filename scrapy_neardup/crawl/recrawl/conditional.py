@@ -1,0 +1,307 @@
+"""Conditional requests: servers are asked for known pages only if they changed (RFC 9110, 13)."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+from collections import Counter
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from scrapy.crawler import Crawler
+from scrapy.http import Request, Response
+
+from scrapy_neardup import stats
+from scrapy_neardup.crawl.fail_open import Count
+from scrapy_neardup.crawl.recrawl.stored_requests import handed_on, urls_stored
+from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state.visit import Server, Visit
+from scrapy_neardup.state.visit_file import Status
+from scrapy_neardup.state.visits import Visits
+
+logger = logging.getLogger(__name__)
+
+READ_SHARE = 0.05  # of pages that a host could be asked about: they are read all the same
+MAX_TRUSTED = 20  # visits in a row at which a server's word is taken
+MISMATCHES = 5  # unchanged pages in a row with other validators, until a host is not asked
+MAX_HOSTS = 10_000  # of which it is known how far they were right; others are not asked
+MAX_VALIDATOR = 256  # bytes
+# An entity tag as RFC 9110 writes it. "" is one, but some servers send it for everything.
+ETAG = re.compile(rb'(?:W/)?"[\x21\x23-\x7e\x80-\xff]+"')
+# A page may change twice in one second; by then a date is taken for settled (RFC 9110, 8.8.2.2).
+SETTLED_S = 60
+# Requests that have one of these ask for something of their own.
+OWN_CONDITIONS = ("If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "Range")
+ALWAYS_READ = "/"  # before a host, of which no page may be left unread, for reasons of the spider
+OF_SPIDER = ""  # in place of a host: the spider's pages depend on more than they say
+# In meta, which a request keeps through redirects and retries: what has been asked in it.
+ASKED = "neardup_asked"
+IN_FULL = "neardup_in_full"
+
+
+class Validators(NamedTuple):
+    """By what a server may be asked whether a page is the same; neither, where it gave none."""
+
+    etag: bytes | None
+    modified: bytes | None
+
+    @classmethod
+    def of(cls, response: Response) -> Validators:
+        """Those of a response that can be relied on; a later one must be sent as it came."""
+        if response.status != 200 or {"partial", "dataloss", "cached"} & set(response.flags):
+            return cls(None, None)
+        return cls(_etag(response), _modified(response))
+
+    def are_those_of(self, visit: Visit) -> bool:
+        """Whether a server that was asked about a visit would have said: the same."""
+        if visit.etag is not None:
+            return self.etag is not None and _weak(self.etag) == _weak(visit.etag)
+        return visit.modified is not None and self.modified == visit.modified
+
+
+def _etag(response: Response) -> bytes | None:
+    tags = response.headers.getlist("ETag")
+    if len(tags) != 1 or len(tags[0]) > MAX_VALIDATOR:
+        return None
+    return bytes(tags[0]) if ETAG.fullmatch(tags[0]) else None
+
+
+def _weak(tag: bytes) -> bytes:
+    return tag.removeprefix(b"W/")
+
+
+def _modified(response: Response) -> bytes | None:
+    """Last-Modified, where the server's own clock says that it is past and settled."""
+    dates = response.headers.getlist("Last-Modified")
+    now = response.headers.get("Date")
+    if len(dates) != 1 or now is None or max(len(dates[0]), len(now)) > MAX_VALIDATOR:
+        return None
+    try:
+        modified, at = (parsedate_to_datetime(text.decode("ascii")) for text in (dates[0], now))
+        is_settled = (at - modified).total_seconds() >= SETTLED_S
+    except (ValueError, TypeError, OverflowError):  # TypeError: only one of them has a zone
+        return None
+    return bytes(dates[0]) if is_settled else None
+
+
+class ConditionalRequests:
+    """Which requests ask for a page only if it changed, and which hosts answer that truly.
+
+    A page is read all the same where what its callback yielded is not stored, or may be another
+    by now (program.py); at the first of a host's pages in a run, and at a few chosen at random. If
+    one of those had changed under the same validator, or yields other requests, the host is not
+    asked again.
+    """
+
+    def __init__(
+        self,
+        settings: NearDupSettings,
+        visits: Visits,
+        servers: dict[str, Server],
+        crawler: Crawler,
+        count: Count,
+    ) -> None:
+        """servers: what is known of each host, shared with Revisits."""
+        self._visits = visits
+        self._crawler = crawler
+        self._count = count
+        drops = settings.recrawl == "changed" and settings.action == "drop"
+        # The cache has the page itself, and asks the server on its own account.
+        self._asks = drops and not crawler.settings.getbool("HTTPCACHE_ENABLED")
+        self._servers = servers
+        # While no callback has downloaded inline, pages are read so that the next crawl may ask.
+        self._has_inline = False
+        self._had_inline = servers.get(OF_SPIDER, Server()).n_refuted > 0
+        self._checked: set[str] = set()  # hosts of which a page is read in full in this run
+        # Hosts and callbacks of which a page handed on in this run what it had handed on before.
+        self._hand_on_the_same: set[tuple[str, str]] = set()
+        self._n_trusted: Counter[str] = Counter()  # host → pages of this run
+
+    @property
+    def ask_any(self) -> bool:
+        """Whether a server may be asked, now or by the next crawl: validators are worth it."""
+        return self._asks and not self._has_inline
+
+    def downloaded_inline(self) -> None:
+        """A callback fetched something else for its page, of which no server tells us."""
+        if not self.ask_any:
+            return
+        self._has_inline = True
+        if not self._had_inline:
+            self._visits.put_server(OF_SPIDER, Server(n_refuted=1))
+            logger.info(
+                "neardup: callbacks of this spider download inline, so that its pages depend on "
+                "more than their own server can tell: all are read in full, until a whole crawl "
+                "goes by in which none does"
+            )
+
+    def ended(self) -> None:
+        """A whole crawl is over: if every page was read, and none downloaded inline, ask again."""
+        if self._had_inline and self.ask_any:
+            self._visits.put_server(OF_SPIDER, Server())
+
+    # --- requests
+
+    def withdraw(self, request: Request) -> None:
+        """Take our conditions out of a request that was redirected or is made once more."""
+        if request.meta.pop(ASKED, None):
+            for name in OWN_CONDITIONS[:2]:
+                request.headers.pop(name, None)
+
+    def ask(self, request: Request, visit: Visit) -> None:
+        """Let a request for a page that was read in an earlier run ask whether it changed."""
+        if not (visit.etag or visit.modified) or not self._may_ask(request, visit):
+            return
+        if visit.etag is not None:
+            request.headers["If-None-Match"] = visit.etag
+        if visit.modified is not None:
+            request.headers["If-Modified-Since"] = visit.modified
+        request.meta[ASKED] = True
+        self._count(stats.RECRAWL_ASKED)
+
+    def _may_ask(self, request: Request, visit: Visit) -> bool:
+        if not self.ask_any or self._had_inline or request.method != "GET" or request.body:
+            return False
+        if any(name in request.headers for name in OWN_CONDITIONS) or self._is_expected(request):
+            return False
+        host = host_of(visit.url)
+        if request.meta.get(IN_FULL) or not self.believes(host):
+            return False
+        if host not in self._checked:
+            self._checked.add(host)
+            return False
+        return visit.trusted < MAX_TRUSTED and random.random() >= READ_SHARE  # noqa: S311
+
+    def _is_expected(self, request: Request) -> bool:
+        """Whether the spider handles 304 itself."""
+        meta, settings = request.meta, self._crawler.settings
+        if meta.get("handle_httpstatus_all") or settings.getbool("HTTPERROR_ALLOW_ALL"):
+            return True
+        listed = [
+            *meta.get("handle_httpstatus_list", ()),
+            *getattr(self._crawler.spider, "handle_httpstatus_list", ()),
+            *settings.getlist("HTTPERROR_ALLOWED_CODES"),
+        ]
+        return any(str(code) == "304" for code in listed)
+
+    def believes(self, host: str) -> bool:
+        """Whether a host's validators were right, as far as is known."""
+        known = self._servers.get(host)
+        if known is None:
+            return len(self._servers) < MAX_HOSTS
+        return not known.n_refuted and known.n_mismatched < MISMATCHES
+
+    def never_leave_unread(self, url: str, why: str) -> None:
+        """Read all pages of a URL's host from now on. why: for the log."""
+        host = host_of(url)
+        if not self.is_always_read(host):
+            self._servers[ALWAYS_READ + host] = Server(n_refuted=1)
+            self._visits.put_server(ALWAYS_READ + host, Server(n_refuted=1))
+            logger.warning("neardup: pages of %s are read in full from now on: %s", host, why)
+
+    def is_always_read(self, host: str) -> bool:
+        """Whether never_leave_unread() was called for a host."""
+        return ALWAYS_READ + host in self._servers
+
+    def hands_on_the_same(self, visit: Visit) -> bool:
+        """Whether a page's requests may be made again with what its callback handed on then.
+
+        That may be the day of the crawl. So pages of a host's callback that hand on anything are
+        read until one of them, unchanged, has handed on the same again in this run.
+        """
+        if (host_of(visit.url), visit.callback) in self._hand_on_the_same:
+            return True
+        return visit.requests is not None and not any(
+            told != {""} for told in handed_on(visit.requests).values()
+        )
+
+    # --- answers
+
+    def is_answer(self, request: Request, response: Response, visit: Visit) -> bool:
+        """Whether a 304 answers what we asked of a visit. A tag in it must be the one asked by.
+
+        None does by whom we would not ask any more: it was on its way when its host was found out.
+        """
+        if not request.meta.get(ASKED) or not self.believes(host_of(visit.url)):
+            return False
+        tag = response.headers.get("ETag")
+        return tag is None or visit.etag is None or _weak(tag) == _weak(visit.etag)
+
+    def trusted(self, visit: Visit) -> None:
+        """A server's word was taken."""
+        self._n_trusted[host_of(visit.url)] += 1
+
+    def compared(
+        self, earlier: Visit, now: Validators, status: Status, requests: bytes | None
+    ) -> None:
+        """A page was read that a server could have been asked about. requests: it yielded."""
+        if status in (Status.UNCHANGED, Status.MINOR) and earlier.requests and requests:
+            self._compare_handed_on(earlier, earlier.requests, requests)
+        if earlier.etag is None and earlier.modified is None:
+            return
+        host = host_of(earlier.url)
+        known = self._servers.get(host, Server())
+        if now.are_those_of(earlier):
+            is_refuted = status == Status.CHANGED or not _same_urls(earlier.requests, requests)
+            found = known._replace(n_refuted=known.n_refuted + is_refuted, n_mismatched=0)
+        elif status == Status.UNCHANGED:
+            found = known._replace(n_mismatched=known.n_mismatched + 1)
+        else:
+            return
+        if found != known:
+            self._servers[host] = found
+            self._visits.put_server(host, found)
+            self._tell(host, known, found, earlier.url)
+
+    def _compare_handed_on(self, earlier: Visit, before: bytes, now: bytes) -> None:
+        """An unchanged page was read: see whether it is its callback that hands on another thing.
+
+        before, now: the requests that it yielded, as they are stored.
+        """
+        if before != now and _hand_on_other_things(before, now):
+            self.never_leave_unread(
+                earlier.url,
+                f"what the callback of {earlier.url} hands on to its requests (cb_kwargs, meta, "
+                f"headers) is another at each visit, although the page is the same",
+            )
+        else:
+            self._hand_on_the_same.add((host_of(earlier.url), earlier.callback))
+
+    def _tell(self, host: str, before: Server, now: Server, url: str) -> None:
+        if now.n_refuted and not before.n_refuted:
+            self._count(stats.RECRAWL_REFUTED)
+            logger.warning(
+                "neardup: %s changed although its server gives it the validators (ETag, "
+                "Last-Modified) of the last visit. Pages of %s are read in full from now on; %d of "
+                "this crawl passed for unchanged by its word, and are read by the next crawl",
+                url,
+                host,
+                self._n_trusted[host],
+            )
+        elif now.n_mismatched == MISMATCHES:
+            logger.info(
+                "neardup: %s gives unchanged pages new validators (ETag, Last-Modified) at every "
+                "visit, and is not asked by them",
+                host,
+            )
+
+
+def host_of(url: str) -> str:
+    """The host of a URL, with its port, in lower case."""
+    return urlsplit(url).netloc.lower()
+
+
+def _hand_on_other_things(before: bytes, now: bytes) -> bool:
+    """Whether two visits' requests for one URL differ. Of links that are new, or gone, nothing is
+    learnt.
+    """
+    earlier, later = handed_on(before), handed_on(now)
+    return any(earlier[url] != later[url] for url in earlier.keys() & later.keys())
+
+
+def _same_urls(earlier: bytes | None, now: bytes | None) -> bool:
+    if earlier is None or now is None or earlier == now:
+        return earlier == now or earlier is None
+    return urls_stored(earlier) == urls_stored(now)

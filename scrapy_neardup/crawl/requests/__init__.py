@@ -1,0 +1,1 @@
+"""Requests: what is asked for, and which pages they were found on."""
