@@ -336,6 +336,27 @@ def test_a_request_is_given_back_with_all_that_it_carried(
 
 
 @pytest.mark.usefixtures("unchecked")
+def test_a_crawl_ends_that_cannot_make_what_was_skipped(
+    mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its spider has the callback no more; a later one, which has it, makes the requests."""
+    settings = ACT | IN_TURN | {"NEARDUP_STATE_DIR": str(tmp_path), "NEARDUP_KEY": None}
+    settings["NEARDUP_IGNORE_FIELDS"] = ["header", "carried"]
+    paths, seed = add_items(mock_site, range(N)), mock_site.url("/page/seed")
+    first = crawl(Carrying, settings, site=mock_site, seed=seed, paths=paths)
+    n_skipped = first.stat("learn/skipped")
+    assert n_skipped > 2
+    commands.main(["rules", str(tmp_path), "--forget", "1"])
+    monkeypatch.setattr(url_skipping, "AT_ONCE", n_skipped - 1)
+    second = run(mock_site, ["/page/2"], **settings, CLOSESPIDER_TIMEOUT=60)
+    assert second.stats["finish_reason"] == "finished"
+    assert second.stat("errors/learn") == n_skipped
+    assert not second.stat("learn/given_back")
+    third = crawl(Carrying, settings, site=mock_site, seed=seed, paths=["/page/3"])
+    assert third.stat("learn/given_back") == n_skipped
+
+
+@pytest.mark.usefixtures("unchecked")
 def test_undo_makes_a_request_with_all_that_it_carried(mock_site: MockSite, tmp_path: Path) -> None:
     settings = ACT | IN_TURN | {"NEARDUP_IGNORE_FIELDS": ["header", "carried"]}
     settings |= {"NEARDUP_STATE_DIR": str(tmp_path)}

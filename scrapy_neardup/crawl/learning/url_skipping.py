@@ -215,6 +215,8 @@ class UrlSkipping:
             found, counted = self._read(self._checks()), stats.LEARN_VERIFIED
         for one in found:
             self._attempt("learn", self._make_or_skip, one, counted)
+            # Also where that failed, as without its callback: else it is found again for ever.
+            self._skipped.taken(one)
         return len(found)
 
     def _checks(self) -> Iterator[int]:
@@ -265,7 +267,6 @@ class UrlSkipping:
 
     def _make(self, skipped: SkippedRequest, request: Request) -> None:
         self._made.add(skipped.url)
-        self._skipped.taken(skipped)
         self._requests.started(request)
         # After the tracker took down what the spider wants: a dupefilter knows the request, which
         # was queued before it was skipped.
