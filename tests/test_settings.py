@@ -190,6 +190,13 @@ def test_a_wrong_value_is_refused_with_its_limit(name: str, value: Any, message:
         read(**{name: value})
 
 
+def test_a_set_of_names_has_one_order_in_every_process() -> None:
+    """Names are part of a state's identity."""
+    given = {"view", "ref", "src", "page_token", "sid", "lang", "sort", "theme"}
+    assert read(URL_IGNORE_PARAMS=given).url_ignore_params == tuple(sorted(given))
+    assert read(URL_IGNORE_PARAMS=["b", "a"]).url_ignore_params == ("b", "a")
+
+
 def test_rules_for_sites_are_read_from_several_files(
     given: dict[str, tuple[Any, str]], tmp_path: Path
 ) -> None:

@@ -103,13 +103,17 @@ def component(name: str, raw: Any) -> Any:
 
 
 def names(name: str, raw: Any) -> tuple[str, ...]:
-    """A list of names, or one string with commas between them."""
+    """A list of names, or one string with commas between them; a set in alphabetical order.
+
+    The order of a set is another in each process, and names are part of a state's identity.
+    """
     parts = raw.split(",") if isinstance(raw, str) else raw
     if not isinstance(parts, (list, tuple, set, frozenset)):
         raise refuse(name, raw, "a list of names")
     if not all(isinstance(part, str) for part in parts):
         raise refuse(name, raw, "a list of names, each a string")
-    return tuple(part.strip() for part in parts if part.strip())
+    stripped = (part.strip() for part in parts if part.strip())
+    return tuple(sorted(stripped) if isinstance(raw, (set, frozenset)) else stripped)
 
 
 def profiles(name: str, raw: Any) -> tuple[str, ...]:
