@@ -7,9 +7,11 @@ from typing import Any
 
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.engines import FINGERPRINT, SKETCH, Engine, FingerprintSpec, load_engine
+from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.index import index_class, load_index
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.settings import PREFIX, NearDupSettings
+from scrapy_neardup.settings.readers import refuse
 from scrapy_neardup.state import StateFactory
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.urls.filters import UrlFilter, load_filter
@@ -39,7 +41,12 @@ SAME_IN_A_FLEET = (
 
 
 def make_state_factory(settings: NearDupSettings, url_memory: float = 1.0) -> StateFactory:
-    """How to make or restore a state. url_memory: share of NEARDUP_URL_MAX_MB for URLs fetched."""
+    """How to make or restore a state. url_memory: share of NEARDUP_URL_MAX_MB for URLs fetched.
+
+    Raises SettingsError where no such filter can be made; a state makes its filter when it is
+    first asked.
+    """
+    _filter_for(settings, 1, None)
     return StateFactory(
         identity=lambda key: make_identity(settings, key),
         new_urls=lambda: make_urls(settings, url_memory),
@@ -57,13 +64,27 @@ def make_rules(settings: NearDupSettings) -> UrlKeyRules:
 def make_urls(settings: NearDupSettings, memory: float = 1.0) -> UrlFilter:
     """An empty filter for one generation of URLs, of those fetched or of those queued.
 
-    memory: its share of NEARDUP_URL_MAX_MB.
+    memory: its share of NEARDUP_URL_MAX_MB. It begins with room for fewer URLs where that for
+    NEARDUP_URL_CAPACITY takes more. Raises SettingsError.
     """
     n, max_mb = n_generations(settings), settings.url_max_mb
-    return load_filter(settings.url_filter)(
-        *of_a_generation(settings),
-        max_bytes=None if max_mb is None else int(max_mb * 2**20 * memory) // n,
-    )
+    max_bytes = None if max_mb is None else int(max_mb * 2**20 * memory) // n
+    capacity, _ = of_a_generation(settings)
+    urls = _filter_for(settings, capacity, max_bytes)
+    while max_bytes is not None and urls.nbytes > max_bytes and capacity > 1:
+        capacity //= 2
+        urls = _filter_for(settings, capacity, max_bytes)
+    return urls
+
+
+def _filter_for(settings: NearDupSettings, capacity: int, max_bytes: int | None) -> UrlFilter:
+    _, error_rate = of_a_generation(settings)
+    try:
+        return load_filter(settings.url_filter)(capacity, error_rate, max_bytes=max_bytes)
+    except SettingsError as error:
+        n = round(settings.url_error_rate / error_rate)
+        takes = f"what {n} filters of {settings.url_filter!r} can keep, which share it"
+        raise refuse("URL_ERROR_RATE", settings.url_error_rate, takes, str(error)) from error
 
 
 def n_generations(settings: NearDupSettings) -> int:

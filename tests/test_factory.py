@@ -6,6 +6,7 @@ import pytest
 
 from scrapy_neardup import factory
 from scrapy_neardup.engines import SKETCH
+from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.scan import ScanIndex
 from scrapy_neardup.index.slices import SliceIndex
@@ -53,6 +54,23 @@ def test_in_a_fleet_the_servers_filter_shares_the_error_rate_too():
     settings = replace(DEFAULTS, url_error_rate=1e-3, backend="redis://localhost")
     assert factory.make_urls(settings).error_rate == pytest.approx(1e-3 / 3)
     assert factory.url_error_rate_each(settings) == pytest.approx(1e-3 / 3)
+
+
+@pytest.mark.parametrize("changes", [{}, {"ttl": 7.0}, {"backend": "redis://localhost"}])
+def test_an_error_rate_that_no_share_of_can_be_kept_is_refused_at_the_start(changes):
+    settings = replace(DEFAULTS, url_filter="exact", url_error_rate=3e-10, **changes)
+    with pytest.raises(SettingsError, match="NEARDUP_URL_ERROR_RATE=3e-10: takes what .* filters"):
+        factory.make_state_factory(settings)
+
+
+@pytest.mark.parametrize("name", ["layered", "bloom", "exact"])
+@pytest.mark.parametrize("ttl", [None, 7.0])
+def test_two_filters_of_a_limited_memory_begin_within_it(name, ttl):
+    settings = replace(DEFAULTS, url_filter=name, url_max_mb=1, ttl=ttl)
+    urls = factory.make_urls(settings, memory=0.5)
+    assert urls.nbytes * factory.n_generations(settings) <= 2**19
+    assert urls.add(b"http://a.example/") is False
+    assert b"http://a.example/" in urls
 
 
 def test_where_pages_decide_alone_a_brief_line_tells_them_apart():
