@@ -52,8 +52,8 @@ class StateHold:
                 self.state.release()  # where the former failed
 
     def release(self) -> None:
-        """The crawl did not end as it should have."""
-        self.shared.cleanly = False
+        """The crawl did not end as it should have, unless it has given the state back."""
+        self.shared.cleanly &= not self.is_held
         if self._give_back():
             self._close_ledger()
             self.state.release()
