@@ -190,6 +190,23 @@ def test_many_crawls_in_one_process_leave_nothing_behind(
             run(mock_site, where)
 
 
+def test_a_crawl_that_ended_keeps_nothing_open_while_its_crawler_is_kept(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    before = held()
+    where = {"NEARDUP_STATE_DIR": str(tmp_path / "state"), "NEARDUP_LEARN": "act"}
+    runner = AsyncCrawlerRunner(SETTINGS | where)
+    crawler = runner.create_crawler(Seed)
+
+    async def crawl() -> None:
+        await runner.crawl(crawler, seed=mock_site.url("/page/seed"))
+
+    asyncio.run(crawl())
+    after = held()
+    assert (after["threads"], after["files"]) == (before["threads"], before["files"])
+    assert crawler.stats
+
+
 def test_crawls_of_one_runner_at_the_same_time_leave_nothing_behind(mock_site: MockSite) -> None:
     async def all_at_once() -> None:
         await asyncio.gather(*(run_one(mock_site, {}) for _ in range(4)))

@@ -576,6 +576,7 @@ class CrawlSession:
             if self._fleet is not None:  # it may be slow, but not long
                 await self._mark_unlinked(self._fleet)
                 await self._fleet.close()
+            self.attempt("state", self._release)
 
     async def _mark_unlinked(self, fleet: FleetWorker) -> None:
         try:
