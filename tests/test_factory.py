@@ -59,7 +59,7 @@ def test_in_a_fleet_the_servers_filter_shares_the_error_rate_too():
 @pytest.mark.parametrize("changes", [{}, {"ttl": 7.0}, {"backend": "redis://localhost"}])
 def test_an_error_rate_that_no_share_of_can_be_kept_is_refused_at_the_start(changes):
     settings = replace(DEFAULTS, url_filter="exact", url_error_rate=3e-10, **changes)
-    with pytest.raises(SettingsError, match="NEARDUP_URL_ERROR_RATE=3e-10: takes what .* filters"):
+    with pytest.raises(SettingsError, match=r"NEARDUP_URL_ERROR_RATE=3e-10: takes what .* filters"):
         factory.make_state_factory(settings)
 
 
