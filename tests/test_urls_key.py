@@ -223,6 +223,11 @@ def test_a_session_id_is_one_only_where_it_looks_like_one() -> None:
         assert url_key("http://h.example/list" + other) != page
 
 
+def test_a_short_cfid_is_of_a_session_only_beside_a_cftoken_by_its_whole_name() -> None:
+    list_of = "http://h.example/list?cfid={}&notcftoken=1"
+    assert url_key(list_of.format(3)) != url_key(list_of.format(4))
+
+
 def test_an_argument_tracks_by_its_whole_name() -> None:
     page = url_key("http://h.example/map")
     for same in ("utm_source=a&utm_Medium=b", "utm_id=4", "mtm_kwd=a", "hsa_acc=1", "piwik_kwd=a"):

@@ -351,7 +351,7 @@ def is_session(written: str, value: str, query: str) -> bool:
     if name in SESSIONS or name.startswith(SESSION_PREFIXES):
         return True
     if name == "cfid":
-        return CFID.fullmatch(value) is not None or "cftoken=" in query.lower()
+        return CFID.fullmatch(value) is not None or "&cftoken=" in f"&{query.lower()}"
     n_chars = SESSIONID_CHARS if written == "sessionid" else SESSION_CHARS
     return name in MAYBE_SESSIONS and is_session_id(value, n_chars)
 
