@@ -9,12 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
-from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue, _path_safe
+from scrapy.pqueues import DownloaderAwarePriorityQueue, _path_safe
 from scrapy.utils.job import job_dir
-from scrapy.utils.misc import load_object
 
+from scrapy_neardup.crawl.configured import priorities_of, uses_frontier
 from scrapy_neardup.crawl.queues.pickle_queues import DamagedQueue, read_queue
 from scrapy_neardup.errors import SettingsError, StateError
 from scrapy_neardup.settings import NearDupSettings
@@ -103,29 +102,6 @@ class ForeignJob:
     def release(self) -> None:
         """Let others have the job."""
         self._lock.close()
-
-
-def uses_frontier(crawler: Crawler) -> bool:
-    """Whether all that decides about the queue of a job is ours, or Scrapy's own."""
-    settings = crawler.settings
-    queues = [settings["SCHEDULER_DISK_QUEUE"], settings["SCHEDULER_START_DISK_QUEUE"]]
-    ours = [getattr(load_object(queue), "keeps_requests", False) for queue in queues if queue]
-    # Not issubclass(): to Scrapy, whatever has a scheduler's methods is a subclass.
-    is_scrapys = Scheduler in load_object(settings["SCHEDULER"]).__mro__
-    is_scrapys = is_scrapys and not shares_requests(crawler)
-    return all(ours) and is_scrapys and priorities_of(crawler) is not None
-
-
-def shares_requests(crawler: Crawler) -> bool:
-    """Whether the scheduler is ours whose requests wait on the fleet's server."""
-    return getattr(load_object(crawler.settings["SCHEDULER"]), "shares_requests", False)
-
-
-def priorities_of(crawler: Crawler) -> type | None:
-    """Which of the two priority queues whose files we can write for it the crawl has."""
-    found = load_object(crawler.settings["SCHEDULER_PRIORITY_QUEUE"])
-    known = (DownloaderAwarePriorityQueue, ScrapyPriorityQueue)
-    return next((one for one in known if one in found.__mro__), None)
 
 
 def refuse_to_leave(path: Path) -> None:

@@ -7,15 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.utils.job import job_dir
-from scrapy.utils.misc import load_object
 
+from scrapy_neardup.crawl.configured import has_our_dupefilter, is_inspection, joins_fleet
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.jobdir import ForeignJob, is_of_job, open_frontier
 from scrapy_neardup.crawl.recorder import Recorder
-from scrapy_neardup.crawl.requests.seen_urls import is_inspection
 from scrapy_neardup.crawl.shared_state import StateHold, hold_state
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.factory import N_URL_FILTERS, make_state_factory, ttl_s
@@ -88,7 +86,7 @@ class Resources:
     def _hold_state(
         self, settings: NearDupSettings, crawler: Crawler, folder: Path | None
     ) -> StateHold:
-        share = 1 / N_URL_FILTERS if queues_by_us(crawler) else 1.0
+        share = 1 / N_URL_FILTERS if has_our_dupefilter(crawler) else 1.0
         key = settings.key if self.fleet is None else self.fleet.key
         own = is_of_job(folder, crawler)
         open_state = partial(
@@ -132,20 +130,3 @@ class Resources:
         )
         self.on_close(visits.close)
         return visits
-
-
-def joins_fleet(settings: NearDupSettings, crawler: Crawler) -> bool:
-    """Whether the crawl is a worker of a fleet; commands that look at single pages are not."""
-    return settings.backend is not None and not is_inspection(crawler)
-
-
-def shares_queue(crawler: Crawler) -> bool:
-    """Whether the scheduler is not Scrapy's, as those are that share a queue between workers."""
-    # Not issubclass(): to Scrapy, whatever has a scheduler's methods is a subclass.
-    return Scheduler not in load_object(crawler.settings["SCHEDULER"]).__mro__
-
-
-def queues_by_us(crawler: Crawler) -> bool:
-    """Whether the crawl's dupefilter asks us which URLs were queued."""
-    dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
-    return getattr(dupefilter, "asks_session", False)

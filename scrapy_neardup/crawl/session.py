@@ -19,6 +19,13 @@ from scrapy.utils.job import job_dir
 from scrapy_neardup import stats
 from scrapy_neardup.crawl import garbage, gauges, output_tasks
 from scrapy_neardup.crawl.advice import Advice
+from scrapy_neardup.crawl.configured import (
+    has_fleet_scheduler,
+    has_foreign_scheduler,
+    has_our_dupefilter,
+    is_inspection,
+    joins_fleet,
+)
 from scrapy_neardup.crawl.counts import Counts
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.effects import Effects
@@ -26,7 +33,7 @@ from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.feeds import Feeds
 from scrapy_neardup.crawl.items.item_fields import media_fields
 from scrapy_neardup.crawl.items.item_judge import ItemJudge
-from scrapy_neardup.crawl.jobdir import shares_requests, state_folder
+from scrapy_neardup.crawl.jobdir import state_folder
 from scrapy_neardup.crawl.learning.url_deferral import UrlDeferral
 from scrapy_neardup.crawl.learning.url_learning import EXCHANGE_INTERVAL_S, UrlLearning
 from scrapy_neardup.crawl.learning.url_skipping import SYNC_INTERVAL_S, UrlSkipping
@@ -58,8 +65,8 @@ from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.recrawl.recrawl import FLUSH_INTERVAL_S, Recrawl
 from scrapy_neardup.crawl.requests.errbacks import Errbacks
 from scrapy_neardup.crawl.requests.request_tracker import RequestTracker
-from scrapy_neardup.crawl.requests.seen_urls import SeenUrls, is_inspection
-from scrapy_neardup.crawl.resources import Resources, joins_fleet, queues_by_us, shares_queue
+from scrapy_neardup.crawl.requests.seen_urls import SeenUrls
+from scrapy_neardup.crawl.resources import Resources
 from scrapy_neardup.errors import SettingsError
 from scrapy_neardup.learn.learner import Learner
 from scrapy_neardup.settings import NearDupSettings
@@ -172,7 +179,7 @@ class CrawlSession:
 
     def _open_resources(self) -> None:
         settings, crawler, resources = self.settings, self._crawler, self._resources
-        if joins_fleet(settings, crawler) and shares_queue(crawler):
+        if joins_fleet(settings, crawler) and has_foreign_scheduler(crawler):
             self.advice.queue_is_shared(crawler.settings["SCHEDULER"])
         resources.open(settings, crawler, self._folder, self.recorder, self.attempt)
         self.state, self._fleet = resources.hold.state, resources.fleet
@@ -186,7 +193,7 @@ class CrawlSession:
         if self._folder is None or self._resources.visits is not None:
             return None
         mark, fleet = QueueMark(self._folder), self._fleet
-        shares = fleet is not None and shares_requests(self._crawler)
+        shares = fleet is not None and has_fleet_scheduler(self._crawler)
         if fleet is None or not shares:
             mark.check(None)
         elif fleet.epoch is not None:  # the server answered
@@ -273,7 +280,7 @@ class CrawlSession:
         """
         if self.settings.learn != "act" or is_inspection(self._crawler):
             return False
-        has_place = self._own_folder() is not None or not shares_requests(self._crawler)
+        has_place = self._own_folder() is not None or not has_fleet_scheduler(self._crawler)
         return has_place and not self.state.is_guest
 
     def _own_folder(self) -> Path | None:
@@ -315,7 +322,7 @@ class CrawlSession:
         """
         if self._fleet is None:
             return self.state.store is not None
-        return not shares_queue(self._crawler)
+        return not has_foreign_scheduler(self._crawler)
 
     def _make_skipping(self) -> UrlSkipping:
         key = self.state.key
@@ -358,7 +365,7 @@ class CrawlSession:
         crawler, frontier = self._crawler, self._resources.frontier
         if frontier is None:
             return None
-        asked = self.urls if queues_by_us(crawler) else None
+        asked = self.urls if has_our_dupefilter(crawler) else None
         return DiskQueues(
             frontier, self.state, crawler, self.requests, asked, self.delivery, self.attempt
         )
@@ -369,7 +376,7 @@ class CrawlSession:
             return None
         from scrapy_neardup.crawl.queues.fleet_queue import FleetQueue, refuse_to_leave
 
-        if not shares_requests(crawler):
+        if not has_fleet_scheduler(crawler):
             name = crawler.spidercls.name or ""
             refuse_to_leave(fleet.frontier(name), name)
             if self._resources.frontier is not None and self._folder is not None:
@@ -388,7 +395,7 @@ class CrawlSession:
     def _make_start_messages(self) -> StartMessages | None:
         fleet = self._fleet
         spider: Any = self._crawler.spider  # of scrapy-redis, which has no types
-        if fleet is None or shares_queue(self._crawler):
+        if fleet is None or has_foreign_scheduler(self._crawler):
             return None
         if not takes_messages(spider):
             return None

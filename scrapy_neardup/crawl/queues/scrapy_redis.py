@@ -9,6 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.squeues import FifoMemoryQueue
 from scrapy.utils.misc import load_object
 
+from scrapy_neardup.crawl.configured import is_of_scrapy_redis
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.errors import SettingsError
 
@@ -40,11 +41,6 @@ def refuse_to_forget_requests(crawler: Crawler) -> None:
             f"seen that a worker found and did not queue before it was killed. Leave "
             f"DUPEFILTER_CLASS out: the server of NEARDUP_BACKEND queues a URL once"
         )
-
-
-def is_of_scrapy_redis(kind: type) -> bool:
-    """Whether a class is one of scrapy-redis's, or made of one."""
-    return any(each.__module__.startswith("scrapy_redis") for each in kind.__mro__)
 
 
 def takes_messages(spider: Spider | None) -> bool:

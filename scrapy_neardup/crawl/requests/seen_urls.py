@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import Future
-from math import inf
-from time import monotonic
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING
 
-from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
-from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
-from scrapy.http.request import NO_CALLBACK
-from scrapy.utils.misc import load_object
 
 from scrapy_neardup import stats
+from scrapy_neardup.crawl.configured import filters_nothing
 from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.jobdir import is_of_job, state_folder
 from scrapy_neardup.crawl.learning.url_skipping import UrlSkipping
 from scrapy_neardup.crawl.pages.page_lifecycle import PageLifecycle
-from scrapy_neardup.crawl.queues.scrapy_redis import is_of_scrapy_redis
-from scrapy_neardup.crawl.recorder import Recorder, callback_of
+from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.requests.carrying import may_carry_an_item
+from scrapy_neardup.crawl.requests.exemptions import Exemptions
+from scrapy_neardup.crawl.requests.fleet_urls import FleetUrls
 from scrapy_neardup.crawl.requests.page_depths import LeastDepths, minds_depth
+from scrapy_neardup.crawl.requests.request_keys import BY_LONGER, RequestKeys
 from scrapy_neardup.crawl.requests.request_tracker import (
     fleet_was_asked,
     fleet_was_not_asked,
@@ -35,30 +30,22 @@ from scrapy_neardup.crawl.requests.request_tracker import (
 )
 from scrapy_neardup.crawl.requests.senders import Senders, sender_of
 from scrapy_neardup.crawl.requests.start_urls import StartUrls
-from scrapy_neardup.factory import make_queued_urls, make_rules
+from scrapy_neardup.factory import make_queued_urls
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
-from scrapy_neardup.state.visit import PageKey, key_of
+from scrapy_neardup.state.visit import key_of
 from scrapy_neardup.state.visits import Visits
 from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
-from scrapy_neardup.urls.key import MAX_URL, as_scrapy, request_key, url_key
-from scrapy_neardup.urls.request_fingerprinter import own_fingerprinter
 
 if TYPE_CHECKING:
     from scrapy_neardup.fleet.worker import FleetWorker
 
-Name = Callable[[Request], bytes | None]
-
-NOT_MADE = b""  # no key is empty
 CARRYING, READ_NOW = b"\0", b"\1"  # before keys in the filter of queued URLs; none begins so
-# Behind the key of a page that was asked for by a URL with more than it says, of one that led on to
-# itself, and of the URL by which it did.
-BY_LONGER, FROM_ITSELF = b"\0+", b"\0@"
+# Behind the key of a page that led on to itself, and of the URL by which it did.
+FROM_ITSELF = b"\0@"
 
 # What a URL is new in, by the first layer of the filter that had not seen it.
 NOVELTY = {1: stats.URLS_NEW_HOST, 2: stats.URLS_NEW_DIRECTORY}
-
-AHEAD_S = 2.0  # for which an answer counts: another worker may fetch the URL meanwhile
 
 
 class UrlAlreadyFetched(IgnoreRequest):
@@ -79,6 +66,8 @@ class SeenUrls:
 
     Any drop is counted once and recorded once, whoever asked. A URL that was queued in this run
     already is only counted: it is fetched, so nothing is to be explained.
+
+    key  the key of a request, or None: RequestKeys.key
     """
 
     def __init__(
@@ -96,23 +85,26 @@ class SeenUrls:
         visits: Visits | None = None,
     ) -> None:
         """visits: which URLs this run has read, where what earlier ones did is to be read again."""
-        self._rules = make_rules(settings)
-        self._as_scrapy = as_scrapy(self._rules)
-        self._rewrites = self._rules.rewrites  # else they leave out arguments and ids in paths
-        self._has_any_longer = False
         folder = state_folder(settings, crawler)
         self._knows_others = folder is not None and not is_of_job(folder, crawler)
         self._visits = visits
-        self._shares_visits = visits is not None and visits.is_shared
-        self._fingerprinter = own_fingerprinter(crawler.request_fingerprinter)
-        self._spider = (crawler.spidercls.name or "").encode("utf-8", "surrogatepass")
         self._fetched = state.urls
+        self._queued = make_queued_urls(settings)
         # Behind keys in a folder that other spiders may share: they find something else on a page.
-        self._owner = b"\0" + self._spider if self._knows_others else b""
+        spider = crawler.spidercls.name or ""
+        owner = b"\0" + spider.encode("utf-8", "surrogatepass") if self._knows_others else b""
+        self._owner = owner
+        self._keys = RequestKeys(
+            crawler, settings, self._fetched, self._queued, owner, attempt, count
+        )
+        self.key = self._keys.key
+        compares = visits is not None and visits.is_shared
+        self._fleet = (
+            None if fleet is None else FleetUrls(fleet, spider, self._keys, compares, attempt)
+        )
         self._state = state
         self._under_way = lifecycle
         self._recorder = recorder
-        self._fleet = fleet
         self._skipping = skipping
         self._delivery = delivery
         self._undelivered: set[bytes] = set()  # keys of pages that are done, but not delivered
@@ -120,37 +112,18 @@ class SeenUrls:
         self._names: dict[bytes, set[bytes]] = {}  # page under way → those of its requests, if any
         self._attempt = attempt
         self._count = count
-        self._is_inspection = is_inspection(crawler)
-        self._name_in_run = name_in_run(crawler, self.key)
         self._filters_nothing = filters_nothing(crawler)
-        self._queued = make_queued_urls(settings)
         self._forgets = settings.ttl is not None
         self._starts = StartUrls()
         self._senders = Senders(self._queued, attempt)
+        self._exemptions = Exemptions(crawler, self._keys, self._starts, self._queued, attempt)
         self._minds_depth = minds_depth(crawler)
         self._read_at, self._queued_at = LeastDepths(), LeastDepths()  # empty unless it does
-        self._keys: WeakKeyDictionary[Request, bytes | None] = WeakKeyDictionary()
-        self._asked_ahead: WeakKeyDictionary[Request, tuple[float, Future[Any]]]
-        self._asked_ahead = WeakKeyDictionary()
 
     @property
     def filters(self) -> tuple[RotatingUrlFilter, RotatingUrlFilter]:
         """The filter of fetched URLs and that of queued ones; the latter empty until asked."""
         return self._fetched, self._queued
-
-    def key(self, request: Request) -> bytes | None:
-        """The key of a request, made once; None, counted, for one that has none."""
-        key = self._keys.get(request, NOT_MADE)
-        if key is NOT_MADE:
-            key = self._keys[request] = self._attempt(
-                "url_key", request_key, request, self._rules, self._fingerprinter
-            )
-            url = request.url
-            if len(url) > MAX_URL and self._fingerprinter is None:
-                self._count(stats.URLS_OVER_BUDGET)
-            if key and (self._rewrites or "?" in url or ";" in url or "(" in url):
-                self._note_longer(request, key)
-        return key
 
     # --- the question before a download
 
@@ -163,7 +136,7 @@ class SeenUrls:
         self._count(stats.URLS_ASKED)
         if self._fleet is not None:
             fleet_was_not_asked(request)
-        reason = self._exemption(request)
+        reason = self._exemptions.reason(request)
         if reason is not None:
             self._count(stats.URLS_EXEMPT.format(reason))
             return self._is_let_pass(request)
@@ -174,13 +147,13 @@ class SeenUrls:
             if not self._is_made_for_an_item(request, key):
                 return self._is_dropped(request)
             if self._fleet is not None:
-                return self._fleet_made(self._fleet, request, key)
+                return self._is_made_in_fleet(self._fleet, request, key)
             self._count(stats.URLS_EXEMPT.format("item"))
             return False
         if key is not None and (skipped := self._skipping.reason_to_skip(request, key)):
             raise skipped
         if key is not None and self._fleet is not None:
-            return self._fleet_fetched(self._fleet, request, key)
+            return self._was_fetched_in_fleet(self._fleet, request, key)
         self._count(stats.URLS_NEW)
         return False
 
@@ -188,85 +161,49 @@ class SeenUrls:
         """Ask the fleet about a request that is to be made soon."""
         key = self._key_unless_exempt(request)
         if self._fleet is not None and key is not None and not self._knows(request, key):
-            self._asked_ahead[request] = monotonic(), self._ask(self._fleet, request, key)
-
-    def _ask(self, fleet: FleetWorker, request: Request, key: bytes) -> Future[Any]:
-        if self._shares_visits:
-            return fleet.ask_visit(self._page_key(request, key))
-        return fleet.ask_seen(self._of_spider(key))
-
-    def _page_key(self, request: Request, key: bytes) -> PageKey:
-        return PageKey(key_of(key), callback_of(request) or "parse", request.url)
+            self._fleet.ask_ahead(request, key)
 
     def _is_let_pass(self, request: Request) -> bool | Awaitable[bool]:
         """False for an exempt request, as soon as it is known what its page was."""
-        is_compared = self._shares_visits and is_of_spider(request)
+        is_compared = self._fleet is not None and self._fleet.compares and is_of_spider(request)
         key = self.key(request) if is_compared else None
         if self._fleet is None or key is None:
             return False
-        return self._was_visited(self._fleet, request, key, is_dropped=False)
+        return self._passes_when_compared(self._fleet, request, key)
 
-    async def _was_visited(
-        self,
-        fleet: FleetWorker,
-        request: Request,
-        key: bytes,
-        asked: Future[Any] | None = None,
-        is_dropped: bool = True,
-    ) -> bool:
-        """Whether this run is done with a page, of which it is known from then on what it was."""
-        try:
-            is_done = await fleet.bring_visit(self._page_key(request, key), asked)
-        except Exception:
-            self._attempt.failed("recrawl")
-            return False
-        return is_done and is_dropped
+    async def _passes_when_compared(self, fleet: FleetUrls, request: Request, key: bytes) -> bool:
+        await fleet.has_read(request, key)
+        return False
 
     async def n_new_to_all(self, keys: list[bytes]) -> int:
         """How many URLs no worker of the fleet has handled, or cannot be told of."""
         assert self._fleet
-        shared = [*map(self._of_spider, keys)]
-        asked = [(key, self._fleet.ask_seen(key)) for key in shared]  # in one round trip
-        return [await self._fleet.seen(*one) for one in asked].count(False)
+        return await self._fleet.n_new_to_all(keys)
 
-    async def _fleet_fetched(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
+    async def _was_fetched_in_fleet(self, fleet: FleetUrls, request: Request, key: bytes) -> bool:
         fleet_was_asked(request)
-        asked_at, asked = self._asked_ahead.pop(request, (-inf, None))
-        is_recent = monotonic() - asked_at < AHEAD_S
-        asked = asked if is_recent else None
-        if self._shares_visits:
-            seen = await self._was_visited(fleet, request, key, asked)
-        else:
-            seen = await fleet.seen(self._of_spider(key), asked)
-        if not seen:
+        if not await fleet.has(request, key):
             self._count(stats.URLS_NEW)
             return False
         if self._is_let_in(request, key):
             return False
         if self._is_made_for_an_item(request, key):
-            return await self._fleet_made(fleet, request, key)
+            return await self._is_made_in_fleet(fleet, request, key)
         self._count(stats.BACKEND_SEEN)
         if not self._forgets:  # else it would be remembered here for longer than there
             self._attempt("filter", self._fetched.add, key + self._owner)
         return self._is_dropped(request)
 
-    async def _fleet_made(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
+    async def _is_made_in_fleet(self, fleet: FleetUrls, request: Request, key: bytes) -> bool:
         """Whether a request is to be dropped that may carry an item: if it was made as it is."""
-        name = self._of_spider(self._name_in_fleet(fleet, request))
-        if not await self._is_another_url(fleet, request, key) or await fleet.seen(name):
+        if await fleet.has_made(request, key):
             self._count(stats.BACKEND_SEEN)
             return self._is_dropped(request)
         fleet_was_not_asked(request)
         self._count(stats.URLS_EXEMPT.format("item"))
-        if self._shares_visits:
-            await self._was_visited(fleet, request, key)
+        if fleet.compares:
+            await fleet.has_read(request, key)
         return False
-
-    async def _is_another_url(self, fleet: FleetWorker, request: Request, key: bytes) -> bool:
-        """Whether a page that was read may have been asked for by another URL than a request's."""
-        if self._exact(request) != key or self._has_longer(key):
-            return True
-        return await fleet.seen(self._of_spider(key + BY_LONGER))
 
     def _is_dropped(self, request: Request) -> bool:
         """What becomes of a request whose URL was fetched: dropped, but where a person wants it."""
@@ -282,7 +219,7 @@ class SeenUrls:
     def is_not_to_be_queued(self, request: Request) -> bool:
         """Whether a URL was queued in this run, or fetched before; it counts as queued then."""
         key = self.key(request)
-        if key is None or self._returns_to_its_chain(request):
+        if key is None or self._exemptions.returns_to_its_chain(request):
             return False
         if self._attempt("filter", self._was_queued, key):
             if self._is_queued_again(request, key):
@@ -291,7 +228,7 @@ class SeenUrls:
             return True
         if self._minds_depth:
             self._queued_at.note(request, key)
-        exemption = self._exemption(request)
+        exemption = self._exemptions.reason(request)
         if exemption == "scheme" and not self._knows_others and self.seen(key):
             self._count(stats.URLS_FILTERED)  # of data: and file: Scrapy's own filter decides
             return True
@@ -314,11 +251,11 @@ class SeenUrls:
             return None
         is_more = may_carry_an_item(request) or sender_of(request)
         if is_more or self._leads_from_itself(request, key, is_queued=True):
-            return CARRYING + self._exact(request)
+            return CARRYING + self._keys.exact(request)
         return key
 
     def _key_unless_exempt(self, request: Request) -> bytes | None:
-        return None if self._exemption(request) is not None else self.key(request)
+        return None if self._exemptions.reason(request) is not None else self.key(request)
 
     def _was_queued(self, key: bytes) -> bool:
         # Of several generations add() asks only the newest; of one, it says all there is to say.
@@ -357,7 +294,7 @@ class SeenUrls:
         """Whether a page is found less deep than before, by another URL: to Scrapy another page."""
         if not depths.is_undercut(request, key):
             return False
-        return self._exact(request) != key or self._has_longer(key)
+        return self._keys.exact(request) != key or self._keys.has_longer(key)
 
     def _leads_from_itself(self, request: Request, key: bytes, is_queued: bool = False) -> bool:
         """Whether a page led on to itself by another URL, for the first time, and brought no item.
@@ -365,21 +302,19 @@ class SeenUrls:
         So do gates: the page behind has a session id, or an argument that says who was let in.
         is_queued: whether it is asked for a queue, which takes such a URL once.
         """
-        if not self._has_longer(key):
+        if not self._keys.has_longer(key):
             return False
         referer = (request.headers.get(b"Referer") or b"").decode("latin-1")
-        exact = self._exact(request)
-        if not referer or url_key(referer, self._as_scrapy) == exact:
+        exact = self._keys.exact(request)
+        if not referer or self._keys.exact_of_url(referer) == exact:
             return False
-        if url_key(referer, self._rules) != key or self._brought_item(referer):
+        if self._keys.of_url(referer) != key or self._brought_item(referer):
             return False
         add = self._queued.add
         if self._attempt("filter", add, key + FROM_ITSELF):
             self._attempt("filter", add, exact + FROM_ITSELF)
             return True
-        return not is_queued and bool(
-            self._attempt("filter", self._queued.__contains__, exact + FROM_ITSELF)
-        )
+        return not is_queued and self._has_queued(exact + FROM_ITSELF)
 
     def _brought_item(self, url: str) -> bool:
         """Whether the page of a URL brought an item: only such pages are read."""
@@ -404,7 +339,7 @@ class SeenUrls:
             return True
         if key in self._under_way or key in self._undelivered:
             return True
-        return bool(self._attempt("filter", self._queued.__contains__, READ_NOW + key))
+        return self._has_queued(READ_NOW + key)
 
     def _name_as_scrapy(self, request: Request, key: bytes) -> bytes | None:
         """What a request that is more than a link has for a key under Scrapy's rules.
@@ -413,40 +348,18 @@ class SeenUrls:
         """
         if not self._is_more_than_a_link(request, key):
             return None
-        name = self._exact(request)
-        return CARRYING + name if name != key or self._has_longer(key) else None
+        name = self._keys.exact(request)
+        return CARRYING + name if name != key or self._keys.has_longer(key) else None
 
     def _is_more_than_a_link(self, request: Request, key: bytes) -> bool:
         """Whether an item may be under way in a request, or somebody else asks for the page."""
         return may_carry_an_item(request) or self._senders.is_new(request, key)
 
-    def _exact(self, request: Request) -> bytes:
-        return request_key(request, self._as_scrapy, self._fingerprinter)
-
-    def _note_longer(self, request: Request, key: bytes) -> None:
-        """Note that a page is asked for by a URL of which its key leaves something out."""
-        if self._exact(request) != key:
-            self._attempt("filter", self._queued.add, key + BY_LONGER)
-            self._has_any_longer = True
-
-    def _has_longer(self, key: bytes) -> bool:
-        """Whether a page was asked for by such a URL, in this run or in an earlier one of a job."""
-        return self._is_longer_of_this_run(key) or bool(
-            self._attempt("filter", self._fetched.__contains__, key + BY_LONGER + self._owner)
-        )
-
-    def _is_longer_of_this_run(self, key: bytes) -> bool:
-        return bool(self._attempt("filter", self._queued.__contains__, key + BY_LONGER))
-
-    def _of_spider(self, key: bytes) -> bytes:
-        """A key as the fleet has it: another spider may find something else on the page."""
-        return b"%s\0%s" % (key, self._spider)
-
-    def _name_in_fleet(self, fleet: FleetWorker, request: Request) -> bytes:
-        """The same for all workers: in the slot of the page's URL, and of this run of visits."""
-        return b"%s\0%d" % (self._exact(request), fleet.run)
-
     # --- what is known
+
+    def _has_queued(self, name: bytes) -> bool:
+        """Whether the filter of queued URLs, which keeps other names of this run, too, has one."""
+        return bool(self._attempt("filter", self._queued.__contains__, name))
 
     def seen(self, key: bytes) -> bool:
         """Whether the page of a key was fetched, in this crawl or an earlier one.
@@ -475,19 +388,20 @@ class SeenUrls:
             self._starts.answered(request, response, key)
         if had_dont_filter(request):
             return None
-        if self._has_any_longer and key is not None:  # else nobody asks for it by another URL
+        if self._keys.has_any_longer and key is not None:  # else nobody asks for it by another URL
             self._senders.note(request, key)
         if self._minds_depth and key is not None:
             self._read_at.note(request, key)
         if self._knows_others and key is not None:
             self._attempt("filter", self._queued.add, READ_NOW + key)
-        name = None if self._name_in_run is None else self._name_in_run(request)
+        name_in_run = self._exemptions.name_in_run
+        name = None if name_in_run is None else name_in_run(request)
         if name is not None:
             self._attempt("filter", self._queued.add, name)
         if self._fleet is None or key is None:
             return key
         if may_carry_an_item(request) or sender_of(request):
-            self._names.setdefault(key, set()).add(self._name_in_fleet(self._fleet, request))
+            self._names.setdefault(key, set()).add(self._fleet.name(request))
         return key
 
     def brought_item(self, request: Request | None) -> None:
@@ -512,109 +426,15 @@ class SeenUrls:
         if key in self._incomplete:
             return
         layer = self._state.url_done(key + self._owner)
-        if self._has_any_longer and self._is_longer_of_this_run(key):
+        if self._keys.has_any_longer and self._keys.is_longer_of_this_run(key):
             self._state.url_done(key + BY_LONGER + self._owner)
             names = *names, key + BY_LONGER
         if self._visits is not None:
             self._visits.done(key_of(key))
         if self._fleet is not None:
-            for name in (key, *names):
-                self._fleet.mark(self._of_spider(name))
+            self._fleet.mark((key, *names))
         if not layer:
             return
         self._count(stats.URLS_MARKED)
         if layer <= self._fetched.filters[-1].layers and layer in NOVELTY:
             self._count(NOVELTY[layer])
-
-    # --- requests that come back on purpose
-
-    def _exemption(self, request: Request) -> str | None:
-        """Why a request may pass whether or not its URL was fetched; None for an ordinary one."""
-        meta = request.meta
-        if self._is_inspection:
-            return "inspection"
-        if request.callback is NO_CALLBACK:
-            return "media_or_robots"
-        if not request.url.startswith(("http://", "https://")):
-            return "scheme"
-        if meta.get("neardup_skip") or meta.get("neardup_refresh"):
-            return "meta"
-        if meta.get("is_start_request"):
-            return "start"
-        if meta.get("retry_times"):
-            return "retry"
-        if not is_of_spider(request):
-            return "dont_filter" if request.dont_filter else "inline"
-        if request.dont_filter or had_dont_filter(request):
-            return "dont_filter"
-        if self._may_be_fetched_again(request):
-            return "unfiltered"
-        if self._returns_to_its_chain(request):
-            return "redirect"
-        return "start" if self._shows_more_now(request) else None
-
-    def _may_be_fetched_again(self, request: Request) -> bool:
-        """Whether this run has fetched a request's URL, and its dupefilter let it pass again."""
-        name = None if self._name_in_run is None else self._name_in_run(request)
-        return name is not None and bool(self._attempt("filter", self._queued.__contains__, name))
-
-    def _shows_more_now(self, request: Request) -> bool:
-        """Whether a request leads back to a start URL for the first time, to something else."""
-        key = self.key(request)
-        return key in self._starts.known and self._starts.may_differ(request, key)
-
-    def _returns_to_its_chain(self, request: Request) -> bool:
-        """Whether a redirect leads back to a URL it came through, as cookie walls do."""
-        chain = request.meta.get("redirect_urls")
-        if not chain:
-            return False
-        key = self.key(request)
-        return any(self.key(request.replace(url=url)) == key for url in chain)
-
-
-def name_in_run(crawler: Crawler, key: Name) -> Name | None:
-    """By what a run knows the URLs that are fetched again if the dupefilter lets them pass.
-
-    None for Scrapy's own, which lets none pass that we would not, and for ours, which asks us. Our
-    key if all requests are to be made. A project's may tell requests apart by what we do not know,
-    as the store in their meta: the URL as it stands, so that our key still tells which others are
-    the same. So may its own scheduler, which need ask no dupefilter at all.
-    """
-    dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
-    if lets_all_pass(dupefilter):
-        return key
-    is_known = dupefilter is RFPDupeFilter or getattr(dupefilter, "asks_session", False)
-    return None if is_known and asks_dupefilter(crawler) else as_it_stands
-
-
-def filters_nothing(crawler: Crawler) -> bool:
-    """Whether a URL may be fetched as often as the spider asks for it, also where it starts."""
-    dupefilter = load_object(crawler.settings["DUPEFILTER_CLASS"])
-    return lets_all_pass(dupefilter) or not asks_dupefilter(crawler)
-
-
-def lets_all_pass(dupefilter: object) -> bool:
-    """Whether a DUPEFILTER_CLASS is Scrapy's that filters nothing, or does as that."""
-    return getattr(dupefilter, "request_seen", None) is BaseDupeFilter.request_seen
-
-
-def asks_dupefilter(crawler: Crawler) -> bool:
-    """Whether the scheduler is known to ask the dupefilter: Scrapy's, ours or scrapy-redis's."""
-    # Not issubclass(): to Scrapy, whatever has a scheduler's methods is a subclass.
-    scheduler = load_object(crawler.settings["SCHEDULER"])
-    return Scheduler in scheduler.__mro__ or is_of_scrapy_redis(scheduler)
-
-
-def as_it_stands(request: Request) -> bytes:
-    """The URL of a request."""
-    return request.url.encode()
-
-
-def is_inspection(crawler: Crawler) -> bool:
-    """Whether somebody looks at single pages by `scrapy shell`, `fetch`, `parse` or `check`.
-
-    Those commands put their own start method into the spider class; the shell, which has none,
-    makes an engine, and crawls nothing.
-    """
-    by_command: bool = crawler.spidercls.start.__module__.startswith("scrapy.commands.")
-    return by_command or not crawler.crawling
