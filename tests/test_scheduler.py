@@ -1273,7 +1273,7 @@ class AskingAhead(Links):
         urls = self.crawler._neardup_session.urls  # type: ignore[attr-defined]
         request = response.follow("/page/1", meta={TRACE: (0, 0, 0, 0)})
         urls.ask_ahead(request)
-        _, asked = urls._asked_ahead[request]
+        _, asked = urls._fleet._asked_ahead[request]
         assert asked.result(5) == 1
         self.server.kill()
         yield {"url": request.url, "known": await urls.was_fetched(request)}
