@@ -9,16 +9,13 @@ dies before its page is completed.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from hashlib import blake2b
 from itertools import count
 from typing import Any
-from weakref import WeakSet
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -29,16 +26,11 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
-from scrapy_neardup.crawl.queues.carried_cookies import CarriedCookies
 from scrapy_neardup.crawl.queues.local_requests import LocalRequests
 from scrapy_neardup.crawl.queues.lost_requests import REASON
-from scrapy_neardup.crawl.queues.request_json import (
-    fields_for_json,
-    request_from_plain,
-    request_to_json,
-)
+from scrapy_neardup.crawl.queues.queue_losses import QueueLosses
+from scrapy_neardup.crawl.queues.queued_requests import QueuedRequests, Taken
 from scrapy_neardup.crawl.queues.shared_values import SharedValues
-from scrapy_neardup.crawl.queues.spider_arguments import arguments_of, differing
 from scrapy_neardup.crawl.requests.request_tracker import RequestTracker
 from scrapy_neardup.crawl.requests.seen_urls import SeenUrls
 from scrapy_neardup.errors import SettingsError
@@ -56,14 +48,10 @@ PUSHED_BYTES = 2**16  # in a call: a slow link has to bring them before the serv
 AHEAD_OF_A_HOST = 2  # times as many of a host in hand as are downloaded at once
 DEFAULT_AHEAD = 16  # requests taken ahead, where CONCURRENT_REQUESTS is 0
 CLOSING_S = 5.0  # to push what was found last
-COOKIES, ARGUMENTS = "neardup_cookies", "neardup_arguments"  # beside the fields of a request
 ASK_AGAIN = 3  # what START answers where it is not done
-EXPIRING = "volatile"  # how policies begin by which a server evicts no requests
-CHECKED_EVERY = 20  # rounds without anything to do: whether the server may evict requests
 
 Unsent = tuple[QueuedRequest, Request]
 Push = tuple[list[Unsent], Future[list[int]]]  # the second: whether each is new to the server
-Taken = tuple[QueuedRequest, Request, dict[str, Any]]  # the third: its payload, read
 
 
 class FleetQueue:
@@ -93,7 +81,6 @@ class FleetQueue:
         self._urls = urls
         self._attempt = attempt
         self._count = count_
-        self._order = "newest" if newest_first else "oldest"
         settings = crawler.settings
         self._ahead = settings.getint("CONCURRENT_REQUESTS") or DEFAULT_AHEAD
         self._per_host = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN") or self._ahead
@@ -108,19 +95,11 @@ class FleetQueue:
         self._is_running = self._is_closed = self._is_over = False
         self._starts = False  # whether we make start requests, and the server does not know
         self._has_started = False  # whether we have made them all
-        self._starting: WeakSet[Request] = WeakSet()  # start requests that are not packed yet
-        self._named: set[bytes] = set()  # keys of start requests
         self._shared_values = SharedValues()
-        self._cookies = CarriedCookies(crawler)
-        self._arguments: dict[str, str] = {}  # of the spider when the crawl begins
-        self._n_foreign = 0  # requests of workers with others
-        self._n_lost = 0
-        self._has_gaps = False  # whether the server had of some requests but the ids
+        order = "newest" if newest_first else "oldest"
+        self._packing = QueuedRequests(self._frontier, crawler, urls, attempt, count_, order)
+        self._losses = QueueLosses(self._frontier, fleet, count_)
         self._n_left = 0  # requests of other workers that wait for the next run
-        self._is_refused = False  # whether the server refused for good to give requests
-        self._went_back = False  # whether the server has forgotten what it had answered
-        self._n_idle = 0  # rounds since there was anything to do
-        self._may_evict = False  # whether the server may evict requests since the crawl began
         self._timer = create_looping_call(self._look)
         crawler.signals.connect(self.spider_idle, signal=signals.spider_idle)
         crawler.signals.connect(self.answered, signal=signals.response_downloaded)
@@ -129,36 +108,9 @@ class FleetQueue:
 
     def open(self) -> None:
         """Begin to ask for requests. Raises SettingsError if the server may evict them."""
-        self._check_eviction()
-        assert self._crawler.spider
-        self._arguments = arguments_of(self._crawler.spider, self._fleet.key)
+        self._losses.check_eviction()
+        self._packing.open(self._fleet.key)
         self._timer.start(POLL_S, now=False)
-
-    def _check_eviction(self) -> None:
-        """Waits for the server, as joining the fleet does; one that does not answer is let pass."""
-        try:
-            policy = self._frontier.eviction().result()
-        except Unanswered:
-            return
-        if policy == "?":
-            logger.warning(
-                "neardup: this worker may not ask the server of NEARDUP_BACKEND whether it evicts "
-                "requests when its memory is full. Give its user +info, or see to it that "
-                "maxmemory-policy is noeviction"
-            )
-        elif policy.startswith(EXPIRING):
-            logger.warning(
-                "neardup: maxmemory-policy of the server of NEARDUP_BACKEND is %s: when its memory "
-                "is full it evicts keys that expire. By one of them workers see that it has lost "
-                "no requests; without it they end as %r. Set noeviction",
-                *(policy, REASON),
-            )
-        elif policy:
-            raise SettingsError(
-                f"maxmemory-policy of the server of NEARDUP_BACKEND is {policy}: when its memory "
-                f"is full it evicts requests that wait, and their pages are never fetched. Set "
-                f"noeviction, or leave SCHEDULER alone"
-            )
 
     def local_requests(self, queue: Any) -> LocalRequests:
         """What stands for Scrapy's queue in memory."""
@@ -176,38 +128,10 @@ class FleetQueue:
         """Queue a request. Raises ValueError for one that cannot be written as JSON."""
         if self._frontier.is_left:
             raise ValueError("the worker has left its fleet")
-        self._unsent.append((self._packed(request), request))
+        self._unsent.append((self._packing.packed(request, self._host_of(request)), request))
         self._shared_values.add(request)
         self._is_over = False
         self._look()
-
-    def _packed(self, request: Request) -> QueuedRequest:
-        fields = fields_for_json(request, self._crawler.spider)
-        if self._arguments:
-            fields[ARGUMENTS] = self._arguments
-        cookies = self._attempt("frontier", self._cookies.of, request)
-        payload = request_to_json(fields | {COOKIES: cookies} if cookies else fields)
-        host = self._host_of(request)
-        is_start = request in self._starting
-        self._starting.discard(request)
-        key = (
-            self._start_key(request_to_json(fields) if cookies else payload)
-            if is_start
-            else self._urls.key_to_be_queued_once(request)
-        )
-        order = "start" if request.meta.get("is_start_request") else self._order
-        return self._frontier.queued(payload, host, key, request.priority, order)
-
-    def _start_key(self, payload: bytes) -> bytes | None:
-        """Of equal start requests the first that all workers make has one key, further ones none.
-
-        Those are made for each worker: one that is started again polls though it has polled.
-        """
-        name = b"start " + blake2b(payload, digest_size=8).digest()
-        if name in self._named:
-            return None
-        self._named.add(name)
-        return name
 
     def pop(self) -> Request | None:
         """The next request that the server gave and whose host has room; None if there is none."""
@@ -221,35 +145,11 @@ class FleetQueue:
     def _popped(self, at: int) -> Request:
         row, request, fields = self._taken[at]
         del self._taken[at]
-        self._attempt("frontier", self._cookies.take, request, fields.get(COOKIES, []))
-        self._attempt("frontier", self._compare_arguments, fields.get(ARGUMENTS, {}), request)
+        self._packing.unpacked(request, fields)
         number = next(self._numbers)
         self._leases[number] = row.id
         self._requests.leased(request, number)
         return request
-
-    def _compare_arguments(self, others: dict[str, str], request: Request) -> None:
-        """Warn, once, of a request that a worker with other arguments found."""
-        names = differing(self._arguments, others)
-        if names and not self._n_foreign:
-            logger.warning(
-                "neardup: the shared queue has requests of a worker whose spider has another %s, "
-                "such as that for %.500r. This worker makes them, and reads their pages with its "
-                "own. Give all workers of a spider the same arguments, and others another "
-                "NEARDUP_BACKEND_PREFIX or a spider of another name",
-                *(" and ".join(map(repr, names)), request.url),
-            )
-        if names:
-            self._n_foreign += 1
-            self._count(stats.FRONTIER_FOREIGN)
-
-    def _ready(self, row: QueuedRequest) -> Taken:
-        """A request that was given, about whose URL the server is asked."""
-        assert self._crawler.spider
-        fields = json.loads(row.payload)
-        request = request_from_plain(fields, self._crawler.spider)
-        self._urls.ask_ahead(request)
-        return row, request, fields
 
     def __len__(self) -> int:
         return len(self._taken) + len(self._unsent) + len(self._sending)
@@ -257,7 +157,7 @@ class FleetQueue:
     @property
     def is_over(self) -> bool:
         """Whether nothing waits, here or on the server, and no worker has anything under way."""
-        gives_none = self._is_over or self._ends_early or self._frontier.is_left
+        gives_none = self._is_over or self._losses.ends_early or self._frontier.is_left
         return not len(self) and gives_none
 
     async def close(self) -> None:
@@ -288,7 +188,7 @@ class FleetQueue:
 
     def leave(self, finished: bool) -> None:
         """The crawl has ended, and all that it completed is told."""
-        self._frontier.leave(len(self._leases), finished, self._has_lost)
+        self._frontier.leave(len(self._leases), finished, self._losses.has_lost)
         if finished and self.n_left:
             self._count(stats.FRONTIER_LEFT, self.n_left)
             logger.warning(
@@ -306,7 +206,7 @@ class FleetQueue:
     @property
     def has_forgotten(self) -> bool:
         """Whether the server has lost requests that it had."""
-        return bool(self._went_back or self._may_evict or self._fleet.n_restored)
+        return self._losses.has_forgotten
 
     async def begin(self) -> None:
         """Begin a run, or take part in one; waits for the server."""
@@ -324,7 +224,7 @@ class FleetQueue:
 
     def starts(self, request: Request) -> None:
         """The spider starts with a request, as others may: the server queues it once a run."""
-        self._starting.add(request)
+        self._packing.starts(request)
 
     def started(self) -> None:
         """The spider has made all its start requests."""
@@ -332,34 +232,15 @@ class FleetQueue:
 
     def answered(self, request: Request, response: Response) -> None:
         """A site has answered, maybe by a redirect; no middleware knows of it yet."""
-        self._attempt("frontier", self._cookies.answered, request, response)
+        self._packing.answered(request, response)
 
     def spider_idle(self) -> None:
         """There is nothing left to do. Raises CloseSpider where requests were lost."""
-        if self._asks_no_more:  # whatever waits for more: nothing more comes
+        if self._losses.asks_no_more:  # whatever waits for more: nothing more comes
             assert self._crawler.engine
             deferred_from_coro(self._crawler.engine.close_spider_async(reason=REASON))
-        if self._has_lost:
+        if self._losses.has_lost:
             raise CloseSpider(REASON)
-
-    @property
-    def _has_lost(self) -> bool:
-        has_gone = self._fleet.n_restored or self._frontier.is_left
-        return bool(self._n_lost or self._ends_early or has_gone)
-
-    @property
-    def _ends_early(self) -> bool:
-        """Whether what waits on the server is left to other workers, or to the next run."""
-        return self._is_refused or self._asks_no_more
-
-    @property
-    def _asks_no_more(self) -> bool:
-        """Whether requests that waited on the server may be lost.
-
-        This worker knows of pages that led to them, and would not read these again, as the next
-        run does.
-        """
-        return self._went_back or self._may_evict
 
     # --- rounds: one at a time, each one round trip
 
@@ -372,7 +253,7 @@ class FleetQueue:
 
     @property
     def _has_work(self) -> bool:
-        needs_more = 2 * len(self._taken) <= self._ahead and not self._asks_no_more
+        needs_more = 2 * len(self._taken) <= self._ahead and not self._losses.asks_no_more
         has_news = bool(self._unsent) or self._is_to_tell_started
         return has_news or needs_more or self._local.waits
 
@@ -413,37 +294,20 @@ class FleetQueue:
                 await answer_of(started)
                 self._starts = False
         except Refused as error:
-            self._note_refusal(error)
+            self._losses.refused(error)
+            self._ask_for_no_host()
             return False
         except Unanswered:
             return False
-        self._is_refused = False
+        self._losses.answered()
         self._note_loss()
         if not self._frontier.has_gone_back:  # by all answers of this round
             self._frontier.release(n_failures)
         self._owned -= self._releasing
         self._releasing = set()
-        await self._check_eviction_again(given, was_idle)
+        await self._losses.check_eviction_again(given, was_idle, self._is_over)
         self._given(given, was_idle)
         return not n_unanswered and self._has_work and bool(given.requests or pushes)
-
-    async def _check_eviction_again(self, given: Given, was_idle: bool) -> None:
-        """Before the crawl ends, and while it waits: what was evicted may be waited for in vain."""
-        self._n_idle = self._n_idle + 1 if was_idle and not given.requests else 0
-        ends = bool(self._n_idle) and given.is_over and not self._is_over
-        if self._may_evict or not (ends or self._n_idle % CHECKED_EVERY == 1):
-            return
-        with suppress(Unanswered):
-            policy = await answer_of(self._frontier.eviction())
-            self._may_evict = policy not in ("", "?") and not policy.startswith(EXPIRING)
-        if self._may_evict:
-            logger.warning(
-                "neardup: maxmemory-policy of the server of NEARDUP_BACKEND has become %s: it may "
-                "have evicted requests that waited. This worker makes those that it has, and ends "
-                "as %r. Set noeviction, and start the crawl again, under another "
-                "NEARDUP_BACKEND_PREFIX if it was full",
-                *(policy, REASON),
-            )
 
     def _push(self) -> list[Push]:
         chunks = [chunk for _ in range(PUSHES) if (chunk := _next_chunk(self._unsent))]
@@ -455,7 +319,7 @@ class FleetQueue:
         most = AHEAD_OF_A_HOST * self._per_host
         rooms = {host: max(0, most - n) for host, n in in_hand.items()}
         return self._frontier.take(
-            0 if self._asks_no_more else self._ahead - len(self._taken),
+            0 if self._losses.asks_no_more else self._ahead - len(self._taken),
             most,
             rooms,
             self._releasing,
@@ -485,39 +349,12 @@ class FleetQueue:
         return len(unanswered)
 
     def _note_loss(self) -> None:
-        """If the server has gone back, requests that it had are lost: the run does not finish.
-
-        Those that other workers pushed are noticed by them.
-        """
-        if not self._frontier.has_gone_back or self._went_back:
-            return
-        self._went_back = True
-        self._starts = self._starts or self._has_started  # or nobody says that they are all in
-        self._requests.lost()
-        self._urls.requests_lost()
-        self._fleet.tell_again()
-        self._count(stats.FRONTIER_WENT_BACK)
-        logger.warning(
-            "neardup: the server of NEARDUP_BACKEND has forgotten what it had answered: it was "
-            "restored from an older file, failed over to a replica that lagged behind, or evicted "
-            "keys for want of memory (maxmemory-policy volatile-…). Requests may be lost. This "
-            "worker makes those that it has, and ends as %r. Start it again, in a cluster under "
-            "another NEARDUP_BACKEND_PREFIX: the crawl makes the start requests again, and reads "
-            "again the pages that were under way. See docs/fleet.md, When the server goes back",
-            REASON,
-        )
-
-    def _note_refusal(self, error: Refused) -> None:
-        """What waits on the server is left to other workers: this one ends with what it has."""
-        if not self._is_refused:
-            logger.warning(
-                "neardup: the server of NEARDUP_BACKEND refuses to give requests (%s). This worker "
-                "makes those that it has, and ends as %r. See docs/fleet.md for what its user has "
-                "to be allowed",
-                *(error, REASON),
-            )
-        self._is_refused = True
-        self._ask_for_no_host()
+        """If the server has gone back, let it be told again, and pages be read again."""
+        if self._losses.goes_back():
+            self._starts = self._starts or self._has_started  # or nobody says that they are all in
+            self._requests.lost()
+            self._urls.requests_lost()
+            self._fleet.tell_again()
 
     def _ask_for_no_host(self) -> None:
         """Make what stays with this worker, whosever its host is."""
@@ -538,14 +375,16 @@ class FleetQueue:
 
     def _given(self, given: Given, was_idle: bool) -> None:
         self._frontier.taken()
-        found = [(row, self._attempt("frontier", self._ready, row)) for row in given.requests]
+        found = [
+            (row, self._attempt("frontier", self._packing.ready, row)) for row in given.requests
+        ]
         self._taken.extend(taken for _, taken in found if taken is not None)
-        self._set_aside([row for row, taken in found if taken is None])
+        self._losses.set_aside([row for row, taken in found if taken is None])
         self._owned.update(given.hosts, (row.host for row in given.requests))
         self._local.given(given.hosts)
         self._count(stats.FRONTIER_TAKEN, len(given.requests))
         self._count(stats.FRONTIER_RETURNED, given.n_returned)
-        self._note_lost(given)
+        self._losses.note_missing(given)
         self._is_over = was_idle and given.is_over and not given.requests
         if given.requests or given.hosts or self.is_over:
             self._wake_engine()
@@ -556,43 +395,6 @@ class FleetQueue:
         assert self._crawler.engine
         if not self._crawler.engine.needs_backout():
             self._attempt("start_messages", feed)
-
-    def _set_aside(self, rows: list[QueuedRequest]) -> None:
-        """Leave requests to the next run that cannot be made, unless they are found anew."""
-        if not rows:
-            return
-        self._frontier.set_aside([row.id for row in rows])
-        self._n_lost += len(rows)
-        self._count(stats.REQUESTS_LOST, len(rows))
-        logger.warning(
-            "neardup: %d requests that an earlier run left on the server of NEARDUP_BACKEND cannot "
-            "be made, such as that for %.500r. The crawl ends as %r. They wait there until a page "
-            "links them again, or until the spider has such a callback again, if only one that "
-            "yields nothing",
-            *(len(rows), _url_of(rows[0]), REASON),
-        )
-
-    def _note_lost(self, given: Given) -> None:
-        """Count requests that the server has no longer as they were queued."""
-        for id in given.foreign:
-            self._frontier.done(id)
-        if n_lost := given.n_lost + len(given.foreign):
-            self._n_lost += n_lost
-            self._count(stats.REQUESTS_LOST, n_lost)
-        if given.n_lost and not self._has_gaps:
-            self._has_gaps = True
-            logger.warning(
-                "neardup: %d requests on the server of NEARDUP_BACKEND, at least, are lost: it has "
-                "no more than their ids. The crawl ends as %r. Start it again under another "
-                "NEARDUP_BACKEND_PREFIX: under this one the pages that link them count as read",
-                *(given.n_lost, REASON),
-            )
-        if given.foreign:
-            logger.warning(
-                "neardup: %d requests on the server of NEARDUP_BACKEND are damaged, or no worker "
-                "queued them under this NEARDUP_KEY. They are not made; the crawl ends as %r",
-                *(len(given.foreign), REASON),
-            )
 
     def _in_hand(self) -> Counter[str]:
         """Requests by host that are to be downloaded, or are being so."""
@@ -641,13 +443,6 @@ def refuse_to_leave(frontier: SharedFrontier, spider: str) -> None:
             f"them count as fetched. Run the spider with 'scrapy_neardup.scheduler.FleetScheduler' "
             f"until it ends, or set another NEARDUP_BACKEND_PREFIX"
         )
-
-
-def _url_of(row: QueuedRequest) -> str:
-    try:
-        return str(json.loads(row.payload)["url"])
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return "?"
 
 
 def _next_chunk(unsent: deque[Unsent]) -> list[Unsent]:
