@@ -29,6 +29,8 @@ from scrapy.http import Response
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
 from scrapy_neardup.fleet.client import Server, connect, is_passing
+from scrapy_neardup.fleet.frontier import SharedFrontier
+from scrapy_neardup.fleet.link import Unanswered
 from scrapy_neardup.fleet.protocol import Call, IndexOptions, Questions
 
 
@@ -211,11 +213,50 @@ def test_of_a_cluster_that_lacks_a_node_the_others_answer_and_are_told() -> None
         again.close()
 
 
+def test_what_was_seen_waits_until_the_queues_node_of_a_cluster_has_told_what_it_has() -> None:
+    options = {"cluster_require_full_coverage": "no", "appendonly": "yes", "appendfsync": "always"}
+    with running_cluster(**options) as nodes:
+        one, other = Worker(cluster_url(nodes)), Worker(cluster_url(nodes))
+        queue = one.fleet.queue = one.fleet.frontier("spider")
+        (home,) = (node for node in nodes if has_slot_of(node, "{neardup}:q"))
+        urls = (b"site%d.example/1" % n for n in range(100))
+        url = next(url for url in urls if not has_slot_of(home, one.shard_of(url)))
+        request = queue.queued(b"payload", "site.example", b"key", 0, "oldest")
+        assert queue.push([request]).result(10) == [1]
+        home.kill()
+        with pytest.raises(Unanswered):
+            queue.push([request]).result(10)
+        one.fleet.mark(url)
+        wait_until(lambda: is_told(one))
+        assert not other.seen(url)
+        home.start()
+        wait_until(lambda: knows_its_requests(queue))
+        wait_until(lambda: other.seen(url))
+        for worker in (one, other):
+            worker.close()
+            assert worker.stat("backend/lost") == 0
+
+
+def has_slot_of(node: RunningServer, key: str) -> bool:
+    """Whether a node of a cluster holds a key, or would."""
+    return node.command("EXISTS", key).startswith(":")
+
+
+def knows_its_requests(queue: SharedFrontier) -> bool:
+    """Whether the queue's server has all requests that it had, as the scheduler finds out."""
+    n_failures = queue.n_failures
+    try:
+        queue.started().result(10)
+    except Unanswered:
+        return False
+    queue.release(n_failures)
+    return not queue.has_gone_back
+
+
 def slot_is_of(node: RunningServer, worker: Worker, site: str) -> bool:
     """Whether a node holds the pages of a site."""
     reading = worker.state.detector.read(f"{site}/1", "")
-    key = f"{{neardup:p:{reading.site:016x}}}"
-    return node.command("EXISTS", key).startswith(":")
+    return has_slot_of(node, f"{{neardup:p:{reading.site:016x}}}")
 
 
 USER = "worker on >Pass/word1 ~{neardup* +@connection +eval +evalsha +get +set +del +exists"

@@ -11,6 +11,7 @@ from fleets import wait_until
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from scrapy_neardup.fleet import link as module
+from scrapy_neardup.fleet.client import NodeDown
 from scrapy_neardup.fleet.link import Link, Refused, Unanswered
 from scrapy_neardup.fleet.protocol import Call
 
@@ -119,6 +120,26 @@ def test_what_needs_the_queue_is_withheld_after_a_failure_until_the_queue_is_kno
     link.release(link.n_failures)
     link.close(30)
     assert recorder.sent[-3:] == ["1", "2", "4"]
+    assert link.n_lost == 0
+
+
+def test_what_needs_the_queue_is_withheld_after_only_its_node_of_a_cluster_failed() -> None:
+    beat = Call("", "{f}:w", (), int)
+    recorder = Recorder({"{f}:q": NodeDown("gone"), "{f:p:1}": NodeDown("gone")})
+    link = Link(recorder.send, beat)
+    with pytest.raises(Unanswered, match="gone"):
+        link.ask(Call("", "{f:p:1}", (), int)).result(10)
+    link.tell(message(1)._replace(needs_queue=True))
+    wait_until(lambda: "1" in recorder.sent)  # the queue's node did not fail
+    with pytest.raises(Unanswered, match="gone"):
+        link.ask(Call("", "{f}:q", (), int)).result(10)
+    link.tell(message(2)._replace(needs_queue=True))
+    link.release(0)  # asked before the failure
+    assert link.ask(message(3)).result(10) == 1
+    assert "2" not in recorder.sent
+    link.release(link.n_failures)
+    link.close(30)
+    assert recorder.sent[-1] == "2"
     assert link.n_lost == 0
 
 

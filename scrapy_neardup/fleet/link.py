@@ -55,10 +55,10 @@ class Link:
     Unanswered at once. Then a single call tests the server, in case the batch was what took too
     long; the size of a batch doubles again with every success.
 
-    A server that failed may come back without the requests that it had. Of a page on which some of
-    them were found it must not hear that it was seen. A message that the server cannot compare with
-    the requests that it has (Call.needs_queue) is withheld from then on, until release() or
-    drop_withheld().
+    A server that failed, or the node of a cluster that has the queue, may come back without the
+    requests that it had. Of a page on which some of them were found it must not hear that it was
+    seen. A message that the server cannot compare with the requests that it has (Call.needs_queue)
+    is withheld from then on, until release() or drop_withheld().
 
     If one node of a cluster fails, only what it holds waits: questions to it are Unanswered,
     messages to it are held back, in order, and the node is tried again after a pause.
@@ -206,12 +206,14 @@ class Link:
     def _take_round(self, asked: list[Question], told: list[Call]) -> None:
         start = self._first_to_tell()  # before an answer says which nodes are down
         beats = self._beats_along or time.monotonic() >= self._next_beat
-        answers = self._send([*[self._beat][:beats], *(call for call, _ in asked), *told])
+        calls = [*[self._beat][:beats], *(call for call, _ in asked), *told]
+        answers = self._send(calls)
         if beats and self._hears_of_another_fleet(answers[0], asked):
             return
         failures = [a for a in answers if isinstance(a, Exception) and not isinstance(a, NodeDown)]
         self._note_nodes([a for a in answers if isinstance(a, NodeDown)])
         passing = next((error for error in failures if is_passing(error)), None)
+        lacks_queue = self._lacks_queue(calls, answers)
         answers = answers[beats:]
         self._cross_off(told, answers[len(asked) :], start)
         self._note_refusals([error for error in failures if not is_passing(error)])
@@ -220,6 +222,9 @@ class Link:
             self._sit_out(passing)
         else:
             self._pause, self._most = FIRST_PAUSE_S, min(2 * self._most, MAX_BATCH)
+        if lacks_queue:
+            with self._changed:
+                self._withhold()
         for (call, answer), got in zip(asked, answers, strict=False):
             _resolve(call, answer, got)
 
@@ -271,6 +276,17 @@ class Link:
             self._waiting.extendleft(reversed(held))
             self._waiting.rotate(start)
             self._n_held += len(held) - (0 if start else min(n_done, self._n_held))
+
+    def _lacks_queue(self, calls: list[Call], answers: list[Any]) -> bool:
+        """Whether the cluster's node failed that has the queue, which is in the heartbeat's slot.
+
+        Calls of that node's other slots do not show it: the link does not know which these are.
+        """
+        slot = self._beat.key.partition("}")[0] + "}"
+        return any(
+            isinstance(answer, NodeDown) and call.key.startswith(slot)
+            for call, answer in zip(calls, answers, strict=True)
+        )
 
     def _note_nodes(self, errors: list[NodeDown]) -> None:
         """Leave nodes that are down alone for a pause, which doubles while they stay down."""
