@@ -560,3 +560,17 @@ def test_what_was_carried_out_beside_a_script_that_was_missing_keeps_its_first_a
         assert client.send([read, Call(swap, "{a}", ("1",), bytes)])[1] == b"nothing"
     finally:
         client.close()
+
+
+def test_merged_calls_are_carried_out_where_the_last_of_them_stands(server: RunningServer) -> None:
+    script = "redis.call('RPUSH', KEYS[1], unpack(ARGV)) return ARGV"
+    visit = Call(script, "told", ("visit of b",), list)
+    done = [Call(script, "told", (f"{name} is done",), list, merges=True) for name in "ab"]
+    client = Server(server.url)
+    try:
+        answers = client.send([done[0], visit, done[1]])
+        told = client.call(Call("return redis.call('LRANGE', KEYS[1], 0, -1)", "told", (), list))
+    finally:
+        client.close()
+    assert told == [b"visit of b", b"a is done", b"b is done"]
+    assert answers == [b"a is done", [b"visit of b"], b"b is done"]

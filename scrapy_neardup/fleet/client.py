@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha1
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -169,8 +170,8 @@ class Server:
     def send(self, calls: Sequence[Call]) -> list[Any]:
         """The server's answer to each call; an exception if it failed or refused.
 
-        One round trip; in a cluster, one for each node. Calls to one node are executed in order,
-        except those that merge.
+        One round trip; in a cluster, one for each node. Calls to one node are executed in order;
+        those that merge, where the last of them stands.
         """
         try:
             client = self._connected()
@@ -304,11 +305,14 @@ def _by_node(cluster: Any, calls: Sequence[Call]) -> dict[str, list[int]]:
 
 
 def _merged(calls: Sequence[Call]) -> Iterator[tuple[Call, list[int]]]:
-    """The calls merged into as few as possible, each with the places of its originals."""
+    """The calls merged into as few as possible, each with the places of its originals.
+
+    Each stands where the last of these does: a page is told to be done after what it led to.
+    """
     groups: dict[Any, list[int]] = {}
     for place, call in enumerate(calls):
         group = (call.script, call.key) if call.merges else place
         groups.setdefault(group, []).append(place)
-    for places in groups.values():
+    for places in sorted(groups.values(), key=itemgetter(-1)):
         arguments = chain.from_iterable(calls[place].arguments for place in places)
         yield calls[places[0]]._replace(arguments=tuple(arguments)), places
