@@ -1,6 +1,12 @@
 """What one worker has learnt, the others know; what one has withdrawn, none applies."""
 
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -11,8 +17,11 @@ from mock_site import MockSite, page, prose
 from scrapy_neardup.learn.changes import Change
 from scrapy_neardup.learn.learner import Learner
 from scrapy_neardup.learn.rule import Pair, Rule, Standing
+from scrapy_neardup.learn.stored_rules import as_record
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
+
+from scrapy_neardup.fleet.learnt_rules import SharedRules
 
 ERROR = 0.1
 CHANGE = Change("argument", "print", "1")
@@ -60,6 +69,43 @@ def test_a_contradiction_is_the_last_word(server: RunningServer) -> None:
     assert [rule.standing for rule in learner.rules()] == [Standing.WITHDRAWN]
     one.close()
     other.close()
+
+
+@pytest.mark.parametrize("step", range(10))
+def test_rules_that_come_while_others_are_read_are_not_lost(step: int) -> None:
+    """Another answer comes after each step of the interpreter."""
+    shared = SharedRules("neardup")
+    answer = shared.tell(()).read
+    answer([1, [stored(trusted(40))]])
+    with called_after(step, SharedRules.heard, lambda: answer([2, [stored(trusted(50))]])):
+        heard = shared.heard()
+    assert 50 in [rule.right for rule in heard + shared.heard()]
+
+
+def stored(rule: Rule) -> bytes:
+    """A rule as the server has it."""
+    return b"%d %s" % (rule.right, json.dumps(as_record(rule)).encode())
+
+
+@contextmanager
+def called_after(step: int, function: Any, call: Callable[[], Any]) -> Iterator[None]:
+    """Call something when the interpreter has made so many steps of a function."""
+    steps = count()
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code is not function.__code__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and next(steps) == step:
+            call()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def test_the_server_is_told_again_after_it_lost_its_data(server: RunningServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
@@ -22,7 +23,8 @@ class SharedRules:
         self._key = rules_key(prefix)
         self._told: dict[str, int] = {}  # by name, how sure
         self._revision = 0
-        self._heard: list[bytes] = []
+        # What the server said last; popped and replaced in one step each, by two threads.
+        self._heard: deque[list[bytes]] = deque(maxlen=1)
 
     def tell(self, rules: Iterable[Rule]) -> Call:
         """Tell the server of rules, trusted or withdrawn, and ask it for those of others."""
@@ -35,7 +37,7 @@ class SharedRules:
 
     def heard(self) -> list[Rule]:
         """All rules that the workers know, where that has changed since this was asked."""
-        heard, self._heard = self._heard, []
+        heard = self._heard.pop() if self._heard else []
         return [rule for one in heard if (rule := read(one)) is not None]
 
     def _hear(self, answer: list[Any]) -> None:
@@ -44,7 +46,7 @@ class SharedRules:
         if revision < self._revision:  # it lost its data: everything is told again
             self._told = {}
         if revision != self._revision:
-            self._heard = rules
+            self._heard.append(rules)
         self._revision = revision
 
 
