@@ -40,6 +40,7 @@ from scrapy_neardup.detect.templates import WARM
 from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.fleet import scripts
+from scrapy_neardup.fleet import worker as module
 from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.protocol import (
     MAX_SLICES,
@@ -439,6 +440,27 @@ def test_a_page_of_a_worker_that_died_is_overtaken(server: RunningServer) -> Non
     decision = third.decide("https://site.example/3", prose(1))
     assert (decision.kind, decision.original) == ("exact", "https://site.example/2")
     third.close()
+
+
+def test_all_undecided_pages_near_one_are_waited_for_together(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        rests.append(seconds)
+        await asyncio.sleep(seconds)
+
+    monkeypatch.setattr(module, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(module, "pause", pause)
+    one, other = Worker(server.url), Worker(server.url)
+    for number in range(6):
+        one.decide(f"https://site.example/{number}", f"{prose(1)} {number}.50 EUR", keep=False)
+    assert other.decide("https://site.example/x", f"{prose(1)} 99.50 EUR").kind == "new"
+    assert other.stat("backend/overtaken") == 6
+    assert sum(rests) < 2.0
+    one.close()
+    other.close()
 
 
 def test_a_worker_that_was_killed_takes_no_page_with_it(server: RunningServer) -> None:

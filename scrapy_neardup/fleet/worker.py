@@ -378,13 +378,16 @@ class FleetWorker:
         self, state: State, reading: PageReading, decision: Decision, once: bool
     ) -> tuple[Decision, bool]:
         compared: list[SharedPage] = []
+        end = time.monotonic() + PATIENCE_S
         for _ in range(MAX_ROUNDS):
             assert decision.page_id is not None
             with self._asked_about(decision.page_id), self._forgotten_on_error(state, decision):
                 near = await self._admitted(state, decision, compared)
                 if not near:
                     return (decision if near is not None else _undecided(decision)), True
-                settled = [other for other in near if await self._is_settled(other, reading, once)]
+                settled = [
+                    other for other in near if await self._is_settled(other, reading, once, end)
+                ]
             compared += near
             await self._be_taught(state.detector, reading.host)  # by whoever brought these
             state.drop(decision.page_id)
@@ -445,27 +448,35 @@ class FleetWorker:
     def _stamp(self) -> bytes:
         return self._worker + next(self._numbers).to_bytes(WORKER_BYTES, "big")
 
-    async def _is_settled(self, other: SharedPage, reading: PageReading, once: bool) -> bool:
-        """Whether a page may be the reason to drop another; waits for its items if necessary."""
+    async def _is_settled(
+        self, other: SharedPage, reading: PageReading, once: bool, end: float
+    ) -> bool:
+        """Whether a page may be the reason to drop another; waits for its items if necessary.
+
+        end: until when, by the monotonic clock.
+        """
         row = other.kept.page
         at_once = once and row.digest == reading.digest and row.time >= self._run_began
         if row.url == reading.url and not at_once:
             return other.is_kept and row.digest == reading.digest
         if other.is_kept or other.worker == self._worker:
             return other.is_kept  # our own pages were compared already
-        return await self._comes_to_be_kept(other)
+        return await self._comes_to_be_kept(other, end)
 
-    async def _comes_to_be_kept(self, other: SharedPage) -> bool:
-        """Wait for a page's items; forget it if its worker's lease expires or time is up."""
-        end, rest = time.monotonic() + PATIENCE_S, FIRST_PAUSE_S
-        is_alive: bool | None = True
-        while is_alive is not False and time.monotonic() < end:
+    async def _comes_to_be_kept(self, other: SharedPage, end: float) -> bool:
+        """Wait for a page's items; forget it if its worker's lease expires or time is up.
+
+        It is looked at once in any case: its items may have come while others were waited for.
+        """
+        rest, is_waiting = FIRST_PAUSE_S, True
+        while is_waiting:
             await pause(rest)
             rest = min(2 * rest, LONGEST_PAUSE_S)
             questions = self._questions.status(other), self._questions.is_alive(other.worker)
             status, is_alive = await self._ask(*questions)
             if status != "undecided":
                 return bool(status == "kept")
+            is_waiting = is_alive is not False and time.monotonic() < end
         self._stats.inc_value(stats.BACKEND_OVERTAKEN)
         self._link.tell(self._questions.forget(other))
         return False
