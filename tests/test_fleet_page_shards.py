@@ -2,9 +2,11 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -130,6 +132,18 @@ def test_pages_of_a_sealed_shard_are_forgotten_by_age(peer: Callable[..., Peer])
     assert page.shard == 1
     assert compared == []  # though it is near the first one, of the year 1970
     assert one.client.send([one.asks.status(page) for page in pages[:2]]) == [None, b"u"]
+
+
+def test_many_pages_that_are_too_old_are_removed_some_at_a_time(peer: Callable[..., Peer]) -> None:
+    one, late = peer(1000), peer(1000, ttl_ms=86_400_000)
+    pairs = [1 << i | 1 << k for i, k in combinations(range(16), 2)]
+    old = [one.bring(shared_page(f"{SITE}/{n}", p, 10 * n + 1))[0] for n, p in enumerate(pairs)]
+    now = int(time.time()) // 10 * 10
+    for n, left in enumerate((70, 20, 0), start=1):
+        _, compared = late.bring(shared_page(f"{SITE}/late/{n}", 0, now + n))
+        assert len(compared) == n - 1  # those that came late, too
+        told = one.client.send([one.asks.status(page) for page in old])
+        assert told.count(b"u") == left
 
 
 def test_a_shard_whose_server_lost_its_data_is_filled_again(peer: Callable[..., Peer]) -> None:
