@@ -1,8 +1,10 @@
 """A server that loses the fleet's secret neither splits the fleet silently nor keeps anyone out."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,30 @@ def test_a_fleet_whose_server_lost_its_data_stays_one_and_tells_it_again(
     assert one.stat("backend/restored") == 1
     assert one.stat("backend/left") == one.stat("backend/lost") == 0
     assert "lost what the fleet under NEARDUP_BACKEND_PREFIX='neardup'" in caplog.text
+
+
+@pytest.mark.parametrize("closing_s", [0.0, 1.0])
+def test_what_a_server_is_told_again_does_not_hold_the_loop_and_is_counted_where_time_is_up(
+    closing_s: float, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLOSING_S", closing_s)
+    worker, n_told = Worker(server.url), []
+
+    async def decide_and_close() -> None:
+        await worker.judge("https://site.example/last", prose("last"))
+        closing = asyncio.ensure_future(worker.fleet.close())
+        while not closing.done():
+            n_told.append(len(worker.fleet._link._waiting))
+            await asyncio.sleep(0)
+
+    for number in range(150):
+        worker.decide(f"https://site.example/{number}", prose(number))
+    server.command("FLUSHALL")
+    wait_until(lambda: worker.fleet.n_restored == 1)
+    server.kill()
+    asyncio.run(decide_and_close())
+    assert max(later - n for n, later in pairwise([0, *n_told])) < 100
+    assert 300 <= worker.stat("backend/lost") <= 310
 
 
 def test_a_worker_that_finds_another_fleet_says_so_and_goes_on_alone(

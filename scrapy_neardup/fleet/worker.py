@@ -62,7 +62,7 @@ MAX_ROUNDS = 8  # of comparing with pages that others bring meanwhile; then unde
 PATIENCE_S = 60.0  # to wait for a living worker's items to leave the pipelines
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.25  # between looks at the page
 TAUGHT_AT = frozenset(2**n for n in range(32))  # pages of a host
-TOLD_AGAIN_AT_ONCE = 1000  # messages, so that the loop does not wait
+TOLD_AGAIN_AT_ONCE = 50  # messages, so that the loop does not wait
 CLOSING_S = 5.0  # to tell the server what it was not told yet
 
 # What reading may raise where a server says what no worker stored.
@@ -93,6 +93,7 @@ class FleetWorker:
         self._worker, self._numbers = token_bytes(WORKER_BYTES), count()
         self._ours: dict[int, SharedPage] = {}  # local id → page whose items are under way
         self._untold: Iterator[Call] = iter(())  # what the server is to be told again
+        self._n_untold = 0  # about: of pages that are not kept nothing is told
         self._others: set[int] = set()  # local ids of pages that others kept
         self._asking: set[int] = set()  # local ids of pages that the server is asked about
         self._visits: SharedVisits | None = None  # under NEARDUP_RECRAWL
@@ -306,9 +307,21 @@ class FleetWorker:
             self._membership.lost_data = False
             self._shards.forget()
             self._ours = {id: replace(page, shard=0) for id, page in self._ours.items()}
-            self._untold = self._known(state)
-        for call in islice(self._untold, TOLD_AGAIN_AT_ONCE):
+            self._untold, self._n_untold = self._known(state), self._n_known(state)
+        self._tell_some()
+
+    def _tell_some(self) -> None:
+        """Tell some of what the server is to be told again."""
+        some = list(islice(self._untold, TOLD_AGAIN_AT_ONCE))
+        for call in some:
             self._link.tell(call)
+        # While it is not over there may be more, for pages come meanwhile.
+        self._n_untold = max(1, self._n_untold - len(some)) if some else 0
+
+    def _n_known(self, state: State) -> int:
+        """How many messages tell all that is known, if every page is kept."""
+        n_learnt = len(state.detector.templates.hosts()) + len(state.items)
+        return len(self._ours) + 2 * len(state.detector.pages) + n_learnt
 
     def _known(self, state: State) -> Iterator[Call]:
         """All that the server can be told again: pages, templates and items, not URLs.
@@ -524,12 +537,15 @@ class FleetWorker:
 
     async def close(self) -> None:
         """Send what waits, for at most CLOSING_S, and report the counts."""
-        for call in self._untold:
-            self._link.tell(call)
-        await run_in_thread(self._link.close, CLOSING_S)
+        end = time.monotonic() + CLOSING_S
+        while self._n_untold and time.monotonic() < end:
+            self._tell_some()
+            await pause(0.0)
+        await run_in_thread(self._link.close, max(0.0, end - time.monotonic()))
         self._server.close()
         for key, n in self.counts().items():
             self._stats.set_value(key, n)
+        self._stats.inc_value(stats.BACKEND_LOST, self._n_untold)
         if self._visits is not None and self._link.n_lost:
             logger.warning(
                 "neardup: %d messages did not reach the server of NEARDUP_BACKEND. What pages are "
