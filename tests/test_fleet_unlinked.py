@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from test_crawl_revisits import DAY, Clock, clock
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
+import redis
 from test_fleet_change_log import Listed
 from test_fleet_hostile_server import ANSWERS
 from test_fleet_recrawl import FLEET_SCHEDULER, Hands, is_clean
 
 from scrapy_neardup.commands import main
+from scrapy_neardup.fleet import unlinked
 from scrapy_neardup.fleet import unlinked_scripts as scripts
 from scrapy_neardup.fleet.link import Unanswered
 from scrapy_neardup.fleet.unlinked import START_BYTES, LinkTeller, Run, Unlinked
@@ -308,11 +311,17 @@ class Reader(Hands):
         page_key = PageKey(b"%16d" % number, "parse", f"https://a.example/{number}")
         asyncio.run(self.worker.fleet.bring_visit(page_key))
 
-    def end(self) -> dict[Status, int] | None:
+    def end(self) -> dict[Status, int]:
         """End the run; what is gone then."""
         self.visits.departures(True, 0)
         self.visits.end("finished")
-        return asyncio.run(self.visits.mark_unlinked(checks=True))
+        return self.marked()
+
+    def marked(self) -> dict[Status, int]:
+        """What is gone once the run is ended."""
+        counts = Counter[Status]()
+        assert asyncio.run(self.visits.mark_unlinked(counts, checks=True))
+        return counts
 
 
 @pytest.fixture
@@ -341,7 +350,7 @@ def test_what_a_run_that_began_meanwhile_reads_is_not_gone(hands: Any) -> None:
     fourth = hands()  # begins another run
     assert fourth.visits.shared_run > second.visits.shared_run
     assert second.end() == {}
-    assert asyncio.run(third.visits.mark_unlinked(checks=True)) == {}
+    assert third.marked() == {}
     fourth.read(0, 1, 2, 3)
     assert fourth.end() == {}  # the second may have read pages that it would have read
     fifth = hands()
@@ -538,6 +547,26 @@ def test_a_worker_that_the_server_forgot_makes_no_page_gone(
     assert third.end() == {}
 
 
+def test_what_was_marked_is_counted_though_the_server_fails_then(
+    hands: Any, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unlinked, "AT_ONCE", 1)
+    first = hands()
+    first.read(*range(6))
+    first.end()
+    second = hands()
+    second.read(*range(4))
+    second.visits.departures(True, 0)
+    second.visits.end("finished")
+    with redis.Redis.from_url(server.url) as client:
+        (page_5,) = client.scan_iter(match="*:v:*5")
+        client.delete(page_5)
+        client.rpush(page_5, "no hash")
+    asyncio.run(second.worker.fleet.mark_unlinked())
+    assert second.worker.stat("backend/unanswered") == 1
+    assert second.worker.stat("recrawl/gone") == 1
+
+
 def test_pages_of_a_site_that_was_forgotten_are_not_counted(
     hands: Any, server: RunningServer
 ) -> None:
@@ -565,11 +594,13 @@ def test_whatever_the_server_says_nothing_is_gone(what: str) -> None:
         teller = LinkTeller(link, run)
         teller.linked(b"k" * 16, "https://a.example/")
         teller.flush()
+        counts = Counter[Status]()
         try:
             asyncio.run(Unlinked(link, run).is_last(teller.told))
-            assert not asyncio.run(Unlinked(link, run).mark(checks=True))
+            asyncio.run(Unlinked(link, run).mark(counts, checks=True))
         except Unanswered:
             pass
+        assert not counts
         worker.fleet.release()
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from itertools import chain
@@ -212,24 +212,23 @@ class Unlinked:
         )
         return bool(self._told)
 
-    async def mark(self, checks: bool) -> dict[Status, int] | None:
-        """How many pages are gone, and how many moved; None if the site seems out of order.
+    async def mark(self, counts: Counter[Status], checks: bool) -> bool:
+        """Count how many pages are gone, and how many moved.
 
-        checks: whether to look if it does.
+        False, and none is, if the site seems out of order. checks: whether to look if it does.
         """
         run = self._run
         floor = _floor(await self._ask(WHOLE, run.starts, (), pairs_of), run.number)
         if floor is None:
-            return {}
+            return True
         bounds = f"{floor + 0.5:.1f}", run.number
         if checks and await self._is_outage(bounds):
-            return None
+            return False
         self._readers = _readers(await self._ask(WHOLE, run.readers, (), pairs_of))
-        counts: defaultdict[Status, int] = defaultdict(int)
         for shard in shards_of(run.prefix):
             await self._mark_in(shard, bounds, counts)
         await self._forget_notes()
-        return dict(counts)
+        return True
 
     async def _is_outage(self, bounds: tuple[str, int]) -> bool:
         n_linked = n_gone = 0
@@ -249,9 +248,7 @@ class Unlinked:
                 break
         return n
 
-    async def _mark_in(
-        self, shard: str, bounds: tuple[str, int], counts: defaultdict[Status, int]
-    ) -> None:
+    async def _mark_in(self, shard: str, bounds: tuple[str, int], counts: Counter[Status]) -> None:
         """Mark the pages of a shard, some at a time. Those that are not gone are passed over."""
         n_passed = 0
         key = self._run.pages(shard)

@@ -12,6 +12,7 @@ import math
 import struct
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import reduce
@@ -437,18 +438,19 @@ class SharedVisits(Visits):
         self._has_ended = True
         return bool(answer)
 
-    async def mark_unlinked(self, checks: bool) -> dict[Status, int] | None:
+    async def mark_unlinked(self, counts: Counter[Status], checks: bool) -> bool:
         """Mark pages as gone that nothing links any more, once the last worker has ended the run.
 
-        How many are gone, and how many moved; None, and nothing is marked, if the site seems out of
-        order. checks: whether to look if it does. To be called after end(). Raises Unanswered.
+        Counts how many are gone, and how many moved, also up to an error. False, and nothing is
+        marked, if the site seems out of order. checks: whether to look if it does. To be called
+        after end(). Raises Unanswered.
         """
         if not self._links_tell or not await self._has_told_all():
-            return {}
+            return True
         unlinked = Unlinked(self._link, self._spider_run)
         if await self._misses_links() or not await unlinked.is_last(self._links.told):
-            return {}
-        return await unlinked.mark(checks)
+            return True
+        return await unlinked.mark(counts, checks)
 
     async def _has_told_all(self) -> bool:
         """Whether the server has all that it was told, and forgot nothing of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -54,6 +55,7 @@ from scrapy_neardup.state import State
 from scrapy_neardup.state.records import KeptPage
 from scrapy_neardup.state.secret import new_key
 from scrapy_neardup.state.visit import DEPARTED, UNKNOWN, PageKey
+from scrapy_neardup.state.visit_file import Status
 
 logger = logging.getLogger(__name__)
 
@@ -512,27 +514,33 @@ class FleetWorker:
     async def mark_unlinked(self) -> None:
         """If this worker is the last of a run: mark pages as gone that nothing links any more.
 
-        Counted and said. To be called when the run is ended. If the server does not answer, those
-        that are not marked yet are not gone.
+        Counted and said. To be called when the run is ended. If the server does not answer any
+        more, those that are not marked yet are not gone.
         """
         if self._visits is None:
             return
+        counts = Counter[Status]()
         try:
-            found = await self._visits.mark_unlinked(checks=not self._takes_all)
+            is_in_order = await self._visits.mark_unlinked(counts, checks=not self._takes_all)
         except Unanswered:
             self._stats.inc_value(stats.BACKEND_UNANSWERED)
             return
-        if found is None:
+        finally:
+            self._report_unlinked(counts)
+        if not is_in_order:
             self._stats.inc_value(stats.RECRAWL_REVERTED)
             logger.warning(
                 "neardup: of the pages that the fleet knew most are linked by none any more: the "
                 "site seems out of order. None of them counts as gone. If the site is as it "
                 "should be, crawl once with NEARDUP_RECRAWL='all'"
             )
-        elif found:
-            for status, n in found.items():
-                self._stats.inc_value(stats.RECRAWL_PAGES.format(status.word), n)
-            told = ", ".join(f"{n:,} {status.word}" for status, n in sorted(found.items()))
+
+    def _report_unlinked(self, counts: Counter[Status]) -> None:
+        """Say which pages are gone that nothing links."""
+        for status, n in counts.items():
+            self._stats.inc_value(stats.RECRAWL_PAGES.format(status.word), n)
+        if counts:
+            told = ", ".join(f"{n:,} {status.word}" for status, n in sorted(counts.items()))
             logger.info("neardup: no page that the fleet read links any more: %s", told)
 
     async def close(self) -> None:
