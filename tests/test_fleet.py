@@ -42,6 +42,7 @@ from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.fleet import scripts
 from scrapy_neardup.fleet import worker as module
 from scrapy_neardup.fleet.client import Server
+from scrapy_neardup.fleet.link import Link
 from scrapy_neardup.fleet.protocol import (
     MAX_SLICES,
     N_SHARDS,
@@ -376,6 +377,12 @@ def test_too_many_entries_leave_a_page_to_exact_comparison(server: RunningServer
     with pytest.raises(TooManyEntries, match="more than 100 fingerprints"):
         asks.admit(page).read(answer)
     assert client.send([asks.keep(page), asks.status(page)]) == [1, b"k"]
+    told = shared_page("https://site.example/told", fingerprint, 13)
+    link = Link(client.send, Call("return 1", "beat", (), int))
+    link.tell(asks.admit(told, stamps))
+    link.close(30)
+    assert link.n_refused == 0  # it was admitted
+    assert client.send([asks.status(told)]) == [b"u"]
     client.close()
 
 

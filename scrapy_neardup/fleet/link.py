@@ -22,7 +22,7 @@ from typing import Any
 from scrapy_neardup.errors import FleetError
 from scrapy_neardup.fleet.client import NodeDown, WrongAnswer, is_passing, read
 from scrapy_neardup.fleet.membership import OtherFleet
-from scrapy_neardup.fleet.protocol import Call
+from scrapy_neardup.fleet.protocol import Call, TooManyEntries
 
 logger = logging.getLogger(__name__)
 
@@ -353,6 +353,8 @@ def _not_done(told: Sequence[Call], answers: Sequence[Any]) -> Iterator[Exceptio
         if not isinstance(answer, Exception):
             try:
                 read(call, answer)
+            except TooManyEntries:
+                pass  # the page was admitted
             except FleetError as error:
                 yield error
 
