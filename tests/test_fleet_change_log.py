@@ -167,6 +167,7 @@ def test_what_a_stranger_wrote_into_the_list_is_passed_over(fleet: Listed) -> No
         client.hset(key, name, told)
     client.hset(run_key("neardup", "shop") + ":" + "9" * 15, "w", "")
     client.hset(run_key("neardup", "shop") + ":x", "w", "")
+    client.hset(b"{neardup}:run:\xff:5", "w", "")
     client.hset(f"{run_key('neardup', 'shop')}:{run}", "w", "\x1b[2J")
     operator.close()
     assert len(fleet.rows()) == 3

@@ -83,6 +83,28 @@ def test_check_names_requests_that_the_server_has_lost(
     worker.close()
 
 
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (("HSET", "{neardup:u:0}", "slices", "many"), "b'{neardup:u:0}'"),
+        (("SADD", "{neardup}:q:spiders", b"\xff"), "'{neardup}:q:spiders'"),
+        (("SET", "{neardup}:q:s:a%20spider:n", "many"), "'{neardup}:q:s:a%20spider:n'"),
+    ],
+)
+def test_status_names_what_no_worker_wrote(
+    words: tuple[Any, ...], key: str, server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = Worker(server.url)
+    push(worker, 1)
+    with redis.Redis.from_url(server.url) as client:
+        client.execute_command(*words)
+    assert main(["fleet", "status", server.url]) == 2
+    said = capsys.readouterr().err
+    assert f"{key} on the server holds b'" in said
+    assert "under another NEARDUP_BACKEND_PREFIX" in said
+    worker.close()
+
+
 @pytest.mark.parametrize("what", ["aof_last_write_status", "rdb_last_bgsave_status"])
 def test_check_names_a_server_that_cannot_write_its_file(what: str) -> None:
     info = {"aof_enabled": 1, what: "err"}

@@ -83,7 +83,8 @@ def runs(client: Any, prefix: str, names: Iterable[bytes]) -> list[Run]:
     """The runs of a fleet that its server still has, oldest first. names: of their keys."""
     found = []
     for name in names:
-        spider, _, number = name.decode()[len(f"{{{prefix}}}:run:") :].partition(":")
+        told = name[len(f"{{{prefix}}}:run:".encode()) :].decode("utf-8", "replace")
+        spider, _, number = told.partition(":")
         if number.isdecimal() and len(number) < 16 and is_time(int(number) / 1000):
             ends = [end.decode("utf-8", "replace") for end in client.hgetall(name).values()]
             found.append(_run(int(number), unquote(spider), ends))

@@ -79,7 +79,7 @@ class Operator:
     def _status(self) -> Status:
         client = self._client
         filters = filter(FILTERS.search, self._names(":u:*"))
-        slices = [int(client.hget(name, "slices") or 0) for name in filters]
+        slices = [_count(name, client.hget(name, "slices") or 0) for name in filters]
         return Status(
             bool(client.exists(self._secret_name)),
             self._n_workers(),
@@ -97,14 +97,19 @@ class Operator:
         return frontier_key(self._prefix)
 
     def _queue(self, spider: bytes) -> Queue:
-        client, base = self._client, f"{self._frontier}:s:{spider.decode()}"
+        client = self._client
+        try:
+            base = f"{self._frontier}:s:{spider.decode('ascii')}"
+        except UnicodeDecodeError as error:
+            raise _foreign(f"{self._frontier}:spiders", spider) from error
         seconds, micros = client.time() if not hasattr(client, "get_nodes") else _time(client)
         now = 1000 * seconds + micros // 1000
         workers = client.hgetall(base + ":workers")
         ends = {one: client.zscore(self._frontier + ":workers", one) or 0 for one in workers}
         alive = [state for one, state in workers.items() if ends[one] > now]
         leases = [base.encode() + b":leases:" + one for one in workers]
-        n_waiting, n_there = map(int, client.eval(COUNTED, 2, base + ":n", base + ":requests"))
+        n_waiting, n_there = client.eval(COUNTED, 2, base + ":n", base + ":requests")
+        n_waiting = _count(base + ":n", n_waiting)
         return Queue(
             unquote(spider.decode()),
             n_waiting,
@@ -268,6 +273,21 @@ class Operator:
 
     def _is_queue(self, name: bytes) -> bool:
         return name.startswith(self._frontier.encode())
+
+
+def _count(key: bytes | str, stored: bytes | int) -> int:
+    """A number that workers count at a key. Raises FleetError where it is none."""
+    try:
+        return int(stored)
+    except ValueError as error:
+        raise _foreign(key, stored) from error
+
+
+def _foreign(key: bytes | str, stored: object) -> FleetError:
+    return FleetError(
+        f"{key!r} on the server holds {stored!r:.100}, which no worker wrote: it is damaged, or "
+        f"another program writes there. Crawl again under another NEARDUP_BACKEND_PREFIX"
+    )
 
 
 def _time(cluster: Any) -> tuple[int, int]:
