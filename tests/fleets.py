@@ -243,7 +243,7 @@ class Worker:
     async def judge(self, url: str, text: str, keep: bool = True, once: bool = False) -> Decision:
         """The decision about a page; if it is new, one of its items is kept at once."""
         reading = self.state.detector.read(url, text)
-        decision, is_new = await self.fleet.decide(self.state, reading, once)
+        decision, is_new = await self.fleet.pages.decide(self.state, reading, once)
         if is_new and keep:
             self.settle(decision, kept=True)
         return decision
@@ -252,7 +252,7 @@ class Worker:
         """The items of a page have left the pipelines, or were dropped there."""
         assert decision.page_id is not None
         (self.state.keep if kept else self.state.drop)(decision.page_id)
-        (self.fleet.keep if kept else self.fleet.drop)(decision.page_id)
+        (self.fleet.pages.keep if kept else self.fleet.pages.drop)(decision.page_id)
 
     def seen(self, key: bytes) -> bool:
         return asyncio.run(self.fleet.seen(key))

@@ -39,8 +39,7 @@ from scrapy_neardup.detect.page_table import Page
 from scrapy_neardup.detect.templates import WARM
 from scrapy_neardup.errors import FleetError, SettingsError
 from scrapy_neardup.factory import make_state_factory
-from scrapy_neardup.fleet import scripts
-from scrapy_neardup.fleet import worker as module
+from scrapy_neardup.fleet import scripts, shared_pages
 from scrapy_neardup.fleet.client import Server
 from scrapy_neardup.fleet.link import Link
 from scrapy_neardup.fleet.protocol import (
@@ -430,7 +429,7 @@ def test_a_page_whose_items_were_dropped_is_no_reason_to_drop(server: RunningSer
     brought = one.decide("https://site.example/1", prose(1), keep=False)
     assert brought.page_id is not None
     one.state.drop(brought.page_id)
-    one.fleet.drop(brought.page_id)
+    one.fleet.pages.drop(brought.page_id)
     one.close()
     assert other.decide("https://site.example/2", prose(1)).kind == "new"
     other.close()
@@ -458,8 +457,8 @@ def test_all_undecided_pages_near_one_are_waited_for_together(
         rests.append(seconds)
         await asyncio.sleep(seconds)
 
-    monkeypatch.setattr(module, "PATIENCE_S", 1.0)
-    monkeypatch.setattr(module, "pause", pause)
+    monkeypatch.setattr(shared_pages, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(shared_pages, "pause", pause)
     one, other = Worker(server.url), Worker(server.url)
     for number in range(6):
         one.decide(f"https://site.example/{number}", f"{prose(1)} {number}.50 EUR", keep=False)

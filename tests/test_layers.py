@@ -48,7 +48,7 @@ IMPORTS_SCRAPY = {
         "commands.urls",
         "offline.dedup.reading",
     ),
-    *("fleet.futures", "fleet.worker"),
+    *("fleet.futures", "fleet.shared_pages", "fleet.worker"),
     *("urls.key", "urls.request_fingerprinter"),
 }
 

@@ -237,11 +237,11 @@ class CrawlSession:
         subscribe(RowForgotten, lambda row: self.count(stats.PAGES_FORGOTTEN))
         subscribe(Completed, self.urls.completed)
         if fleet is not None:
-            subscribe(RowKept, after(fleet.keep))
+            subscribe(RowKept, after(fleet.pages.keep))
             by_data = self.settings.compare == "item"
-            subscribe(RowKeptInPart, after(fleet.keep) if by_data else fleet.drop)
-            subscribe(RowForgotten, fleet.drop)
-            subscribe(RowPending, fleet.drop)
+            subscribe(RowKeptInPart, after(fleet.pages.keep) if by_data else fleet.pages.drop)
+            subscribe(RowForgotten, fleet.pages.drop)
+            subscribe(RowPending, fleet.pages.drop)
         subscribe(LeaseEnded, after(self._lease_ended))
 
     def _lease_ended(self, lease: int) -> None:

@@ -277,7 +277,7 @@ class ItemJudge:
             self._forget_offer(item)
             self._state.keep_item(item)
             if self._fleet is not None:
-                self._fleet.keep_item(item)
+                self._fleet.pages.keep_item(item)
 
     def _forget_offer(self, item: KeptItem) -> None:
         offers = self._offered[item[:2]]

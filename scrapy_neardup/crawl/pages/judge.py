@@ -256,7 +256,7 @@ class PageJudge:
         self, fleet: FleetWorker, reading: PageReading, page: CrawledPage
     ) -> tuple[Decision, bool] | None:
         try:
-            return await fleet.decide(self._state, reading, page.asked_fleet)
+            return await fleet.pages.decide(self._state, reading, page.asked_fleet)
         except Exception:
             self._attempt.failed("backend")
             return None
