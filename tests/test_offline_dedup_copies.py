@@ -22,7 +22,15 @@ from test_offline_dedup import STOPPED_BY, lines, rows, warc_record
 from scrapy_neardup.commands import WRONG_USE, main
 from scrapy_neardup.offline.dedup.copies import Member, chosen
 from scrapy_neardup.offline.dedup.deciding import Place
-from scrapy_neardup.offline.dedup.traits import Traits, canonical_in, seconds_of, status_of
+from scrapy_neardup.offline.dedup.formats.rows import MAX_URL_CHARS
+from scrapy_neardup.offline.dedup.record import Page
+from scrapy_neardup.offline.dedup.traits import (
+    Traits,
+    canonical_in,
+    seconds_of,
+    status_of,
+    traits_of,
+)
 from scrapy_neardup.state.journal import pack_record
 from scrapy_neardup.state.records import FRONTIER
 
@@ -127,6 +135,26 @@ def test_a_canonical_url_that_is_no_copy_decides_nothing(tmp_path: Path) -> None
     source = written(tmp_path / "a.jsonl", table)
     assert run(tmp_path / "out", source, "--keep", "canonical") == 0
     assert [row["id"] for row in kept_rows(tmp_path / "out")] == [0]
+
+
+def test_copies_with_urls_of_many_wide_characters_are_told(tmp_path: Path) -> None:
+    """What is noted of them takes more than one record of the journal."""
+    url = "http://a.example/" + "\N{GRINNING FACE}" * 60_000
+    table = [{"url": url, "text": prose(0)}, {"url": f"{url}b", "text": prose(0)}]
+    assert run(tmp_path / "out", written(tmp_path / "a.jsonl", table)) == 0
+    (dropped,) = lines(tmp_path / "out" / "duplicates.jsonl")
+    assert (dropped["url"], dropped["original"]["url"]) == (f"{url}b", url)
+
+
+def test_a_huge_canonical_url_ends_no_run(tmp_path: Path) -> None:
+    table = [{**row, "canonical": "x" * 1_200_000} for row in copies()]
+    assert run(tmp_path / "out", written(tmp_path / "a.jsonl", table), "--keep", "best") == 0
+    assert [row["id"] for row in kept_rows(tmp_path / "out")] == [2]
+
+
+def test_of_a_canonical_url_no_more_is_noted_than_a_url_may_have() -> None:
+    record = Page("http://a.example/", "text", row={"canonical": "x" * (MAX_URL_CHARS + 1)})
+    assert traits_of(record, 1).canonical == "x" * MAX_URL_CHARS
 
 
 def test_rel_canonical_and_headers_of_warc_decide(tmp_path: Path) -> None:

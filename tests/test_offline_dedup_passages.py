@@ -33,6 +33,15 @@ def run(pages: Path, passages: Path, out: Path, *options: str) -> int:
     return main([*command, "--contains-any", str(passages), *options])
 
 
+def test_a_passage_with_a_huge_word_is_listed(tmp_path: Path) -> None:
+    """What is noted of it takes more than one record of the journal."""
+    text = f"{'w' * 1_200_000} {QUESTION}"
+    pages = jsonl(tmp_path / "pages.jsonl", [{"url": "http://a.example/", "text": text}])
+    assert run(pages, jsonl(tmp_path / "eval.jsonl", [{"text": text}]), tmp_path / "out") == 0
+    (found,) = listed(tmp_path / "out")
+    assert found["text"].startswith("w" * 1_200_000)
+
+
 def test_records_with_a_passage_are_listed_and_kept(tmp_path: Path) -> None:
     loud = QUESTION.upper().replace(" ", "\n ")
     texts = [

@@ -1,7 +1,8 @@
 """The journal of a run: each chunk's decisions, and what the detector remembered of it.
 
 A chunk's records come before its CHUNK record, which makes them count: what a kill left behind
-the last one is cut off, and those chunks are read again.
+the last one is cut off, and those chunks are read again. What is longer than a record may be
+stands in PART records, and its end in a record of its kind.
 """
 
 from __future__ import annotations
@@ -27,10 +28,9 @@ from scrapy_neardup.state.journal import (
 )
 from scrapy_neardup.state.records import KeptPage, pack_page, unpack_page
 
-PAGE, TEMPLATE, TEMPLATE_PART, DUPLICATE, DAMAGED, CHOICE, CHUNK, CONTAINS, JUDGED = range(1, 10)
+PAGE, TEMPLATE, PART, DUPLICATE, DAMAGED, CHOICE, CHUNK, CONTAINS, JUDGED = range(1, 10)
 NOTES = (DUPLICATE, DAMAGED, CHOICE, CONTAINS, JUDGED)  # in the order of Decided
 _HOST = struct.Struct("<Q")
-PART_HASHES = MAX_PAYLOAD_BYTES // 16
 
 # Verdicts, a byte a record.
 DROPPED, KEPT = 0, 1
@@ -66,6 +66,9 @@ class RunJournal:
         self._noted: list[JournalRecord] = []  # of the chunk under way
 
     def _note(self, kind: int, payload: bytes) -> None:
+        while len(payload) > MAX_PAYLOAD_BYTES:
+            self._noted.append(JournalRecord(PART, payload[:MAX_PAYLOAD_BYTES]))
+            payload = payload[MAX_PAYLOAD_BYTES:]
         self._noted.append(JournalRecord(kind, payload))
 
     def page(self, kept: KeptPage) -> None:
@@ -74,9 +77,6 @@ class RunJournal:
 
     def template(self, host: int, hashes: U64Array) -> None:
         """Blocks of a page that templates were learnt from."""
-        while len(hashes) > PART_HASHES:
-            self._note(TEMPLATE_PART, hashes[:PART_HASHES].astype("<u8").tobytes())
-            hashes = hashes[PART_HASHES:]
         self._note(TEMPLATE, _HOST.pack(host) + hashes.astype("<u8").tobytes())
 
     def note(self, kind: int, entry: dict[str, Any]) -> None:
@@ -104,14 +104,24 @@ def decided(
     detector: is taught what the one that wrote the journal remembered.
     """
     records: list[tuple[int, bytes]] = []
-    for end, record in journal_records(path, identity, key):
-        if record.kind != CHUNK:
-            records.append((record.kind, record.payload))
+    for end, kind, payload in _joined(journal_records(path, identity, key)):
+        if kind != CHUNK:
+            records.append((kind, payload))
             continue
         if detector is not None:
             teach(detector, records)
-        yield end, _decided(record.payload, records)
+        yield end, _decided(payload, records)
         records = []
+
+
+def _joined(records: Iterator[tuple[int, JournalRecord]]) -> Iterator[tuple[int, int, bytes]]:
+    """Kind and payload of records, whole again, each with the offset behind it."""
+    parts: list[bytes] = []
+    for end, record in records:
+        parts.append(record.payload)
+        if record.kind != PART:
+            yield end, record.kind, b"".join(parts)
+            parts = []
 
 
 def _decided(payload: bytes, records: list[tuple[int, bytes]]) -> Decided:
@@ -127,14 +137,10 @@ def _decided(payload: bytes, records: list[tuple[int, bytes]]) -> Decided:
 
 def teach(detector: Detector, records: list[tuple[int, bytes]]) -> None:
     """Bring a detector to where the one was that wrote these records."""
-    part = b""
     for kind, payload in records:
         if kind == PAGE:
             kept = unpack_page(payload)
             detector.restore(kept.page, kept.indexed)
-        elif kind == TEMPLATE_PART:
-            part += payload
         elif kind == TEMPLATE:
-            hashes = np.frombuffer(part + payload[_HOST.size :], "<u8").astype(np.uint64)
+            hashes = np.frombuffer(payload, "<u8", offset=_HOST.size).astype(np.uint64)
             detector.templates.learn(_HOST.unpack_from(payload)[0], hashes)
-            part = b""

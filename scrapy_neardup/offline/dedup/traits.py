@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
 from scrapy_neardup.offline.dedup.columns import value_at
+from scrapy_neardup.offline.dedup.formats.rows import MAX_URL_CHARS
 from scrapy_neardup.offline.dedup.record import Page
 
 DATES = ("date", "WARC-Date", "timestamp", "crawl_date", "fetched", "fetch_time", "last_modified")
@@ -33,7 +34,7 @@ class Traits(NamedTuple):
     words: int
     date: float | None  # seconds since 1970
     status: int | None
-    canonical: str | None  # the URL that it says is the page's own
+    canonical: str | None  # the URL that it says is the page's own, cut at the longest we take
 
 
 def traits_of(page: Page, words: int) -> Traits:
@@ -44,7 +45,7 @@ def traits_of(page: Page, words: int) -> Traits:
         words,
         seconds_of(_first(row, DATES + DATES_NESTED)),
         status_of(_first(row, STATUSES)),
-        str(canonical) if canonical else None,
+        str(canonical)[:MAX_URL_CHARS] if canonical else None,
     )
 
 
