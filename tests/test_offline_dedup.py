@@ -791,6 +791,19 @@ def test_a_page_that_ends_its_worker_is_kept_and_costs_no_other(tmp_path: Path) 
     assert summary["others"]["not_compared/failed"] == 1
 
 
+def test_records_whose_worker_ends_while_it_sends_them_are_kept(tmp_path: Path) -> None:
+    long = [f"{prose(n)} {'z' * CHUNK_BYTES}" for n in (7, 8)]  # the second is a chunk of its own
+    texts = ["a fatal page", *TEXTS, *long]
+    pages = [{"id": i, "url": URL.format(i), "text": text} for i, text in enumerate(texts)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pages))
+    settings = NearDupSettings(key=1, engine="fatal_engine.FatalToSend")
+    inputs = find_inputs([tmp_path / "a.jsonl"])
+    summary = dedup(DedupJob(inputs, tmp_path / "out", settings, Fields(), jobs=1))
+    assert kept(tmp_path / "out", unpacked_lines) == list(range(len(texts)))
+    assert (summary["records"], summary["kept"]) == (len(texts), len(texts))
+    assert summary["others"]["not_compared/failed"] == len(texts) - 1
+
+
 def test_processes_that_are_killed_from_outside_cost_no_record(tmp_path: Path) -> None:
     """As the system does when memory is short: the reader of the file is one of them."""
     texts = (" ".join(f"word{n * k}" for k in range(30)) for n in range(1, 12_001))

@@ -237,7 +237,7 @@ class DedupRun:
         )
         self._save(self.progress.stage)
         with Workers(work, job.jobs) as workers:
-            cuts = Cuts(workers, self.columns)
+            cuts = Cuts(workers, job.inputs, self.columns)
             detector = self._read(workers, cuts)
             self._write(workers, cuts)
         self._require_unchanged()
@@ -297,7 +297,7 @@ class DedupRun:
         def read(worker: Worker, part: tuple[int, Chunk]) -> list[tuple[int, str]]:
             places = wanted.get((part[0], part[1].number))
             found: list[tuple[int, str]] = (
-                cuts.looked_at(worker, "texts", part, [], places) if places else []
+                cuts.looked_at(worker, "texts", part, places) if places else []
             )
             return found
 
@@ -336,9 +336,7 @@ class DedupRun:
         def documents(worker: Worker, part: tuple[tuple[int, Chunk], Decided]) -> list[Document]:
             (number, _), group = part
             try:
-                found: list[Document] = cuts.looked_at(
-                    worker, "documents", part[0], [], group.verdicts
-                )
+                found: list[Document] = cuts.looked_at(worker, "documents", part[0], group.verdicts)
             except ValueError as error:  # frames and verdicts do not match
                 raise changed(self.job.inputs[number]) from error
             return found

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from errno import ENOMEM
 from typing import Any, NamedTuple
 
 from scrapy_neardup.detect.decision import INDEXED, Decision
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.offline.dedup.columns import Columns
+from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.journal import (
     CHOICE,
     CONTAINS,
@@ -23,10 +25,11 @@ from scrapy_neardup.offline.dedup.journal import (
 )
 from scrapy_neardup.offline.dedup.reading import Contained, Readings
 from scrapy_neardup.offline.dedup.record import Chunk, Damage, Frame
-from scrapy_neardup.offline.dedup.transfer import Unread, pack, unpack
+from scrapy_neardup.offline.dedup.transfer import Unread, unpack
 from scrapy_neardup.offline.dedup.workers import Worker, WorkerEnded, Workers
 from scrapy_neardup.state.records import KeptPage
 
+ALL = range(2**63)  # records of a chunk, however many
 NAMED = re.compile(r"(.*)#([0-9a-f]{8})\.(\d+)\.(\d+)\.(\d+)", re.DOTALL)
 
 
@@ -56,9 +59,8 @@ def place_of(name: str, token: str) -> tuple[str, Place | None]:
 class Cuts:
     """The inputs in chunks, as a process of its own cuts them."""
 
-    def __init__(self, workers: Workers, columns: list[Columns]) -> None:
-        self.workers = workers
-        self.columns = columns
+    def __init__(self, workers: Workers, inputs: list[Input], columns: list[Columns]) -> None:
+        self.workers, self.inputs, self.columns = workers, inputs, columns
 
     def after(self, number: int, chunk: int) -> Iterator[tuple[int, Chunk]]:
         """Chunks from one of one input on, each with the number of its input."""
@@ -84,26 +86,25 @@ class Cuts:
 
     def read(self, worker: Worker, part: tuple[int, Chunk]) -> Readings:
         """What the records of a chunk say; one that ends its worker is left unread."""
-        chunk = part[1]
-        what = f"{len(chunk.data or b''):,} bytes that crash their reader"
-        lost = Readings(pack([Damage(what, chunk.begin)]), [None])
-        read: Readings = self.looked_at(worker, "read", part, lost)
+        read: Readings = self.looked_at(worker, "read", part)
         return read
 
-    def looked_at(
-        self, worker: Worker, name: str, part: tuple[int, Chunk], lost: Any, *args: Any
-    ) -> Any:
-        """What a method of Reader says of a chunk. It is told the records that ended a worker;
-        `lost` where one is ended without looking at any."""
+    def looked_at(self, worker: Worker, name: str, part: tuple[int, Chunk], *args: Any) -> Any:
+        """What a method of Reader says of a chunk. It is told which records not to look at: those
+        that ended a worker, or all where one ended behind them, as without memory to send them.
+
+        Raises OSError where a worker ends all the same.
+        """
         number, chunk = part
-        fatal: set[int] = set()
+        fatal: set[int] | range = set()
         while True:
             try:
                 return worker.call(name, number, self.columns[number], chunk, fatal, *args)
             except WorkerEnded as ended:
-                if ended.index < 0 or ended.index in fatal:
-                    return lost
-                fatal.add(ended.index)
+                if fatal == ALL:
+                    what = f"workers end that cut chunk {chunk.number}: free memory or lower --jobs"
+                    raise OSError(ENOMEM, what, self.inputs[number].label) from ended
+                fatal = ALL if ended.index < 0 or ended.index in fatal else {*fatal, ended.index}
 
 
 class Decider:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,7 +90,7 @@ class Reader:
             if chunk.number >= first:
                 yield chunk
 
-    def read(self, number: int, columns: Columns, chunk: Chunk, fatal: set[int]) -> Readings:
+    def read(self, number: int, columns: Columns, chunk: Chunk, fatal: Container[int]) -> Readings:
         """What each record of a chunk says. fatal: records not to be looked at."""
         form = self._of(number, columns)
         frames = (frame for frame in form.frames(chunk) if not frame.filler)
@@ -100,11 +100,11 @@ class Reader:
         for index, frame in enumerate(frames):
             self.at(index)
             page: Page | Damage | None = None
-            if index in fatal:
-                found.append(Unread("failed"))
-            elif frame.damage:
+            if frame.damage:
                 page = Damage(frame.damage, frame.begin)
                 found.append(page)
+            elif index in fatal:
+                found.append(Unread("failed"))
             else:
                 place = f"#{self.work.token}.{number}.{chunk.number}.{index}"
                 page = form.page(frame, chunk)
@@ -163,7 +163,7 @@ class Reader:
             return Unread("failed")
 
     def texts(
-        self, number: int, columns: Columns, chunk: Chunk, fatal: set[int], wanted: set[int]
+        self, number: int, columns: Columns, chunk: Chunk, fatal: Container[int], wanted: set[int]
     ) -> list[tuple[int, str]]:
         """The visible texts of some records of a chunk, by their places in it."""
         form = self._of(number, columns)
@@ -183,7 +183,7 @@ class Reader:
         return difference_line(original, copy)
 
     def documents(
-        self, number: int, columns: Columns, chunk: Chunk, fatal: set[int], kept: bytes
+        self, number: int, columns: Columns, chunk: Chunk, fatal: Container[int], kept: bytes
     ) -> list[Document]:
         """The paragraphs of the kept records of a chunk; a record that cannot be read has none.
 
