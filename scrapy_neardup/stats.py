@@ -293,6 +293,11 @@ RECRAWL_FOREIGN = key(
     "rows of visits.sqlite, or of a fleet's server, that nobody with the key wrote; their pages "
     "count as new",
 )
+RECRAWL_FORGOTTEN = key(
+    "recrawl/forgotten",
+    "pages read that visits.sqlite had no room for, as on a full disk; the next crawl knows them "
+    "as they were before, so what they said passes again",
+)
 RECRAWL_ASKED = key(
     "recrawl/asked", "requests that asked a server whether a page has changed since the last visit"
 )

@@ -23,11 +23,11 @@ from scrapy.http import Response
 
 from scrapy_neardup.commands import main
 from scrapy_neardup.crawl.recrawl.visit_comparison import MAX_TWICE
-from scrapy_neardup.errors import SettingsError
-from scrapy_neardup.state import visits
-from scrapy_neardup.state.visit import Visit
+from scrapy_neardup.errors import SettingsError, StateError
+from scrapy_neardup.state import visit_file, visits
+from scrapy_neardup.state.visit import UNKNOWN, Visit
 from scrapy_neardup.state.visit_file import FILE, changes, opened, runs
-from scrapy_neardup.state.visits import Visits
+from scrapy_neardup.state.visits import MAX_WAITING, Visits
 from tests.crawls import Outcome, PagesSpider, crawl
 from tests.mock_site import MockSite, Reply, page, prose, redirect, running_site
 
@@ -517,6 +517,34 @@ def test_visits_are_closed_by_any_thread(tmp_path: Path) -> None:
         other.submit(visits.close).result()
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         visits.is_done(b"k" * 16)
+
+
+def test_on_a_full_disk_the_pages_that_wait_longest_are_forgotten_and_counted(
+    tmp_path: Path,
+) -> None:
+    visits = Visits(tmp_path, "shop", 5)
+    visits._db.execute("PRAGMA max_page_count = 1")  # SQLite's own full disk
+    keys = [number.to_bytes(16, "big") for number in range(MAX_WAITING + 2)]
+    for key in keys:
+        visits.put(visit_of(visits, key))
+    forgotten = [key for key in keys if visits.visit(key, "parse") is None]
+    assert forgotten == keys[: visits.n_forgotten] == keys[:3]
+    assert visits.version(keys[0]) == UNKNOWN
+    visits._db.execute("PRAGMA max_page_count = 100000")
+    visits.flush()
+    visits.close()
+    again = Visits(tmp_path, "shop", 5)
+    assert [key for key in keys if again.visit(key, "parse") is None] == keys[:3]
+
+
+def test_visits_that_cannot_be_written_are_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visit_file, "BUSY_S", 0.0)
+    with closing(opened(tmp_path / FILE)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StateError, match=rf"{FILE}: .* cannot be opened \(database is locked"):
+            Visits(tmp_path, "shop", 5)
 
 
 def test_a_page_counts_as_done_only_if_this_folder_s_crawl_said_so(tmp_path: Path) -> None:

@@ -145,16 +145,21 @@ def opened(path: Path) -> sqlite3.Connection:
     try:
         return _connected(path)
     except (sqlite3.OperationalError, OSError) as error:
-        raise StateError(
-            f"{path}: what is known of earlier visits cannot be opened ({error}). Make it "
-            f"readable and writable, or delete it: every page is new then"
-        ) from error
+        raise unusable(path, error) from error
     except sqlite3.DatabaseError as error:
         aside = set_aside(path, *WRITTEN_BESIDE)
         logger.warning(
             "%s is damaged (%s). Moved to %s; every page counts as new", path, error, aside.name
         )
         return _connected(path)
+
+
+def unusable(path: Path, error: Exception) -> StateError:
+    """What is said of a file that cannot be opened, or written to."""
+    return StateError(
+        f"{path}: what is known of earlier visits cannot be opened ({error}). Make it readable and "
+        f"writable and free the disk, or delete it: every page is new then"
+    )
 
 
 def _connected(path: Path) -> sqlite3.Connection:

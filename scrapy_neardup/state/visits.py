@@ -43,7 +43,7 @@ from scrapy_neardup.state.visit import (
     status_of,
     unambiguous,
 )
-from scrapy_neardup.state.visit_file import FILE, Change, Status, check_file, opened
+from scrapy_neardup.state.visit_file import FILE, Change, Status, check_file, opened, unusable
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +65,9 @@ class Visits:
     Reads see what waits to be written. Writes wait until flush(), which the crawl calls about
     once a second: a crash loses that second, so its pages are read again.
 
-    n_foreign  rows that were damaged, or not written under the folder's key
-    is_shared  whether other workers read pages of the run, too
+    n_foreign    rows that were damaged, or not written under the folder's key
+    n_forgotten  pages that found no room in the file, as on a full disk, nor in memory
+    is_shared    whether other workers read pages of the run, too
     """
 
     is_shared = False
@@ -82,8 +83,7 @@ class Visits:
         self.path = folder / FILE
         self._db = opened(self.path)
         self._name, self._key = spider, key
-        self.n_foreign = 0
-        self.spider = self._number_of(spider)
+        self.n_foreign = self.n_forgotten = 0
         self._waiting: dict[tuple[bytes, str], Visit] = {}
         self._linked: set[bytes] = set()
         self._done: set[bytes] = set()
@@ -97,9 +97,14 @@ class Visits:
         self._passed: set[bytes] = set()
         self._starts: set[bytes] = set()
         self._new_starts: set[bytes] = set()  # of these, those that wait to be written
-        found = self._unfinished() if goes_on else None
-        self.goes_on = found is not None
-        self.run = self._begun() if found is None else found
+        try:
+            self.spider = self._number_of(spider)
+            found = self._unfinished() if goes_on else None
+            self.goes_on = found is not None
+            self.run = self._begun() if found is None else found
+        except sqlite3.Error as error:
+            self._db.close()
+            raise unusable(self.path, error) from error
         self._under_way.add((self.path, self.run))
 
     def _number_of(self, spider: str) -> int:
@@ -172,7 +177,19 @@ class Visits:
         self._n_new[visit.key] = visit.n_new
         self._versions[visit.key] = visit.version
         if len(self._waiting) >= MAX_WAITING:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Write what waits or, where that fails, forget the page that waits longest: it is read
+        again, as after a crash."""
+        try:
             self.flush()
+        except sqlite3.Error:  # flush() is called every second besides, and complains
+            key, callback = next(iter(self._waiting))
+            del self._waiting[key, callback]
+            self._n_new.pop(key, None)
+            self._versions.pop(key, None)
+            self.n_forgotten += 1
 
     def started(self, key: bytes, url: str) -> None:
         """The run begins with a URL."""

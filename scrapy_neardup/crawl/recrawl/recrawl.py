@@ -464,6 +464,8 @@ class Recrawl:
         told = {stats.RECRAWL_PAGES.format(s.word): counts.get(s, 0) for s in Status}
         if n_foreign := self._visits.n_foreign:
             told[stats.RECRAWL_FOREIGN] = n_foreign
+        if n_forgotten := self._visits.n_forgotten:
+            told[stats.RECRAWL_FORGOTTEN] = n_forgotten
         if self._revisits is not None:
             told[stats.RECRAWL_NOT_DUE] = n_not_due
         return told | {stats.RECRAWL_NOT_DOWNLOADED: n_trusted}
