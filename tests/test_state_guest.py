@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,9 @@ from scrapy_neardup.ledger.reader import LedgerReader
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.guest import GuestStore
+from scrapy_neardup.state.journal import Journal, JournalRecord, journal_records
 from scrapy_neardup.state.lock import try_lock
+from scrapy_neardup.state.records import URL, pack_url
 from scrapy_neardup.state.recovery import ended_guests
 from scrapy_neardup.state.store import Store
 from tests.crawls import SETTINGS, PagesSpider
@@ -128,6 +131,29 @@ def test_a_guests_journal_stays_where_it_cannot_be_copied(
     following = opened(tmp_path)
     assert not kept(following, "http://a.example/by-guest")
     following.close()
+
+
+def test_a_guests_long_journal_is_merged_in_little_memory(tmp_path: Path) -> None:
+    identity, said = {"a": 1}, JournalRecord(URL, pack_url(b"k" * 10_000, 0.0))
+    store = Store(tmp_path)
+    store.load(identity)
+    store.close(cleanly=True)
+    journal = Journal.create(tmp_path / "guest-1", identity, "no", store.id)
+    for _ in range(32):
+        journal.extend([said] * 100)
+    journal.close(cleanly=True)
+    tracemalloc.start()
+    following = Store(tmp_path)
+    _, records = following.load(identity)
+    assert all(record == said for record in records)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    following.close()
+    assert peak < journal.nbytes // 4
+    assert guests(tmp_path) == []
+    assert [record for _, record in journal_records(tmp_path / "journal-0", identity, 0)] == (
+        [said] * 3_200
+    )
 
 
 def test_the_journal_of_a_living_guest_is_left_alone(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def inspect(folder: Path, key: int | None, of_fleet: bool = False) -> Report:
     damage = [*content.damage, *read_fallback(folder, content, key)]
     guests = guest_journals(folder)
     with ended_guests(folder, content.identity, key, damage) as ended:
-        n_ended, n_sound = len(ended), sum(guest.content is not None for guest in ended)
+        n_ended, n_sound = len(ended), sum(guest.is_ours for guest in ended)
     wrong = {d.path: d.reason for d in damage}
     paths = [
         folder / f"{kind}-{n}" for kind in ("snapshot", "journal") for n in numbers(folder, kind)

@@ -220,20 +220,35 @@ def read_journal(path: Path, identity: Identity | None, key: int | None = 0) -> 
 
 
 def journal_records(
-    path: Path, identity: Identity, key: int
+    path: Path, identity: Identity | None, key: int | None, begin: int = 0
 ) -> Iterator[tuple[int, JournalRecord]]:
     """The sound records with the offsets behind them, in constant memory; for long journals.
 
-    Raises as read_journal().
+    begin: where one of them begins; 0 for the first. Raises as read_journal().
     """
     with path.open("rb") as file:
-        head = memoryview(file.read(MAX_PAYLOAD_BYTES))
-        _, end = read_header(head, MAGIC, identity, path, JournalError, key)
+        end = begin or _header_end(file, path, identity, key)
         file.seek(end)
         while record := _next_record(file):
-            _require_own(record, key, path, end)
+            if key is not None:
+                _require_own(record, key, path, end)
             end += len(record)
             yield end, JournalRecord(record[_KIND], bytes(record[_HEAD.size :]))
+
+
+def journal_end(path: Path, identity: Identity | None, key: int | None) -> int:
+    """Where the last sound record ends, or the header; in constant memory. Raises as
+    read_journal()."""
+    with path.open("rb") as file:
+        end = _header_end(file, path, identity, key)
+    for end, _ in journal_records(path, identity, key):  # noqa: B007
+        pass
+    return end
+
+
+def _header_end(file: BinaryIO, path: Path, identity: Identity | None, key: int | None) -> int:
+    head = memoryview(file.read(MAX_PAYLOAD_BYTES))
+    return read_header(head, MAGIC, identity, path, JournalError, key)[1]
 
 
 def _next_record(file: BinaryIO) -> memoryview:

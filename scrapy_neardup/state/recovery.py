@@ -21,7 +21,13 @@ from scrapy_neardup.own_files import O_NOFOLLOW, aside_name, refuse_links, set_a
 from scrapy_neardup.state import records
 from scrapy_neardup.state.files import write_atomically
 from scrapy_neardup.state.header import Identity
-from scrapy_neardup.state.journal import Journal, JournalContent, JournalRecord, read_journal
+from scrapy_neardup.state.journal import (
+    Journal,
+    JournalContent,
+    JournalRecord,
+    journal_end,
+    read_journal,
+)
 from scrapy_neardup.state.lock import try_lock
 from scrapy_neardup.state.snapshot import Snapshot, open_snapshot
 from scrapy_neardup.stored_arrays import check_arrays
@@ -134,7 +140,7 @@ class Guest(NamedTuple):
     """The journal of a crawl that was a guest in the folder and has ended (guest.py)."""
 
     path: Path
-    content: JournalContent | None  # None where nothing can be read
+    is_ours: bool  # whether it can be merged, up to what is damaged of it
 
 
 def guest_journals(folder: Path) -> list[Path]:
@@ -153,7 +159,7 @@ def ended_guests(
     """
     with ExitStack() as locks:
         ended = [p for p in guest_journals(folder) if locks.enter_context(_has_ended(p))]
-        yield [Guest(path, _guest_content(path, identity, key, damage)) for path in ended]
+        yield [Guest(path, _is_ours(path, identity, key, damage)) for path in ended]
 
 
 @contextmanager
@@ -166,14 +172,23 @@ def _has_ended(path: Path) -> Iterator[bool]:
         os.close(fd)
 
 
-def _guest_content(
-    path: Path, identity: Identity | None, key: int | None, damage: list[Damage]
-) -> JournalContent | None:
+def _is_ours(path: Path, identity: Identity | None, key: int | None, damage: list[Damage]) -> bool:
+    """Whether a guest's journal can be merged. It may be long, for no snapshot shortens it."""
+    size = path.stat().st_size
     try:
-        return _journal(path, identity, key, damage)
-    except JournalError as error:
-        damage.append(Damage(path, None, path.stat().st_size, str(error)))
-        return None
+        end = journal_end(path, identity, key)
+    except (DamagedFile, JournalError) as error:
+        damage.append(Damage(path, None, size, str(error)))
+        return False
+    if size > end:
+        damage.append(_behind(path, end, size - end))
+    return True
+
+
+def _behind(path: Path, offset: int, n_bytes: int) -> Damage:
+    """What is behind the last sound record of a journal."""
+    reason = f"{path} has {n_bytes:,} bytes behind its last sound record"
+    return Damage(path, offset, n_bytes, reason)
 
 
 def read_fallback(folder: Path, content: FolderContent, key: int | None = None) -> list[Damage]:
@@ -225,8 +240,7 @@ def _journal(
         damage.append(Damage(path, None, path.stat().st_size, str(error)))
         return None
     if content.rest:
-        reason = f"{path} has {len(content.rest):,} bytes behind its last sound record"
-        damage.append(Damage(path, content.bad, len(content.rest), reason))
+        damage.append(_behind(path, content.bad, len(content.rest)))
     return content
 
 

@@ -14,7 +14,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from secrets import randbits
 from typing import Any, NamedTuple
@@ -24,11 +24,12 @@ from scrapy_neardup.own_files import require_own, sync_folder
 from scrapy_neardup.state.files import TEMPORARY, make_folder
 from scrapy_neardup.state.header import Identity
 from scrapy_neardup.state.journal import (
+    CLOSED,
     MAX_PAYLOAD_BYTES,
     Fsync,
     Journal,
-    JournalContent,
     JournalRecord,
+    journal_records,
 )
 from scrapy_neardup.state.lock import FolderLock
 from scrapy_neardup.state.recovery import (
@@ -50,6 +51,8 @@ from scrapy_neardup.state.snapshot import (
 )
 
 logger = logging.getLogger(__name__)
+
+MERGED_AT_ONCE = 64  # records of a guest, of 1 MiB at most
 
 
 class MappedRows(NamedTuple):
@@ -158,22 +161,33 @@ class Store:
     def _merge_guests(self) -> list[Iterator[JournalRecord]]:
         """What crawls recorded that were guests here and have ended; now in the journal, too."""
         damage: list[Damage] = []
-        found: list[JournalContent] = []
+        records: list[Iterator[JournalRecord]] = []
         try:
             with ended_guests(self.folder, self._identity, self._key, damage) as guests:
                 for one in damage:
                     self._set_aside(one)
-                found = [guest.content for guest in guests if guest.content is not None]
-                if found and self._journal is not None:
-                    self._journal.extend(chain(*(content.records() for content in found)))
-                    self._journal.sync()
-                    for guest in guests:
-                        if guest.content is not None:
-                            self._remove(guest.path)
+                paths = [guest.path for guest in guests if guest.is_ours]
+                records = [self._records_of(path) for path in paths]
+                if paths and self._journal is not None:
+                    records = [self._merged(paths, self._journal)]
+                    for path in paths:
+                        self._remove(path)
         except OSError as error:
             self._drop_journal()
             self._failed(error)
-        return [content.records() for content in found]
+        return records
+
+    def _merged(self, guests: list[Path], journal: Journal) -> Iterator[JournalRecord]:
+        """Records of guests, read again from the journal, which has them now. Raises OSError."""
+        begin, records = journal.nbytes, chain(*map(self._records_of, guests))
+        while some := list(islice(records, MERGED_AT_ONCE)):
+            journal.extend(some)
+        journal.sync()
+        return self._records_of(journal.path, begin)
+
+    def _records_of(self, path: Path, begin: int = 0) -> Iterator[JournalRecord]:
+        records = journal_records(path, self._identity, self._key, begin)
+        return (record for _, record in records if record.kind != CLOSED)
 
     def _begin(self, found: FolderContent) -> None:
         try:
