@@ -224,6 +224,16 @@ def test_a_full_file_is_followed_by_a_new_one_and_old_ones_go(
     assert len(reader.duplicates_of(NEW.url)) == len(urls)
 
 
+def test_a_file_that_a_reader_has_open_goes_with_all_beside_it(tmp_path: Path) -> None:
+    write(tmp_path, NEW)
+    (first,) = ledger_files(tmp_path / "ledger")
+    with closing(sqlite3.connect(first)) as reader:
+        reader.execute("SELECT * FROM decision").fetchall()
+        assert len(list(first.parent.glob(f"{first.name}*"))) == 3
+        write(tmp_path, NEAR, rotate_s=0, keep_files=1)
+    assert not list(first.parent.glob(f"{first.name}*"))
+
+
 def test_an_old_file_is_followed_by_a_new_one(tmp_path: Path) -> None:
     write(tmp_path, NEW, rotate_s=0)
     write(tmp_path, NEAR, rotate_s=3_600)

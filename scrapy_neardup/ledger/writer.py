@@ -272,7 +272,8 @@ class LedgerWriter:
         self._connect(after(self._path))
         full.close()
         for old in ledger_files(self.folder)[:-keep_files]:
-            old.unlink()
+            for suffix in (*WRITTEN_BESIDE, ""):  # left there while a reader has the file
+                old.with_name(old.name + suffix).unlink(missing_ok=True)
 
     def _file_bytes(self) -> int:
         (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
