@@ -24,6 +24,7 @@ from scrapy_neardup.offline.dedup.copies import Member, chosen
 from scrapy_neardup.offline.dedup.deciding import Place
 from scrapy_neardup.offline.dedup.formats.rows import MAX_URL_CHARS
 from scrapy_neardup.offline.dedup.record import Page
+from scrapy_neardup.offline.dedup.tables import CLUSTER_COLUMNS, write_parquet
 from scrapy_neardup.offline.dedup.traits import (
     Traits,
     canonical_in,
@@ -84,6 +85,21 @@ def test_the_copy_that_is_asked_for_is_kept(tmp_path: Path, keep: str, id: int) 
         (str(id), "True", "4"),
         *((str(i), "False", "4") for i in range(4) if i != id),
     ]
+
+
+def test_a_table_of_clusters_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra [dedup] is not installed")
+
+    def rows() -> Iterator[dict[str, Any]]:
+        yield dict.fromkeys(CLUSTER_COLUMNS)
+        raise OSError(28, "No space left on device")
+
+    table = tmp_path / "clusters.parquet"
+    table.write_bytes(b"the one before")
+    with pytest.raises(OSError, match="No space left"):
+        write_parquet(table, rows())
+    assert table.read_bytes() == b"the one before"
+    assert list(tmp_path.iterdir()) == [table]
 
 
 def test_records_with_other_words_in_a_brief_line_of_a_template_are_kept(tmp_path: Path) -> None:

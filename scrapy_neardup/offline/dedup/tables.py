@@ -14,6 +14,7 @@ from scrapy_neardup.offline.dedup.deciding import Place, place_of
 from scrapy_neardup.offline.dedup.inputs import Input
 from scrapy_neardup.offline.dedup.journal import Decided
 from scrapy_neardup.offline.file_systems import shown
+from scrapy_neardup.own_files import replacing
 from scrapy_neardup.state.files import write_atomically
 
 TOTALS = ("records", "kept", "exact", "near", "damaged")
@@ -162,14 +163,14 @@ def as_csv(row: dict[str, Any]) -> bytes:
 
 
 def write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
-    """Write rows of CLUSTER_COLUMNS, ROWS_AT_ONCE of them a time."""
+    """Write rows of CLUSTER_COLUMNS, all or none, ROWS_AT_ONCE of them a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     number, text = pa.int64(), pa.string()
     types = (number, number, pa.bool_(), text, number, text, text, pa.float64(), text)
     schema = pa.schema(list(zip(CLUSTER_COLUMNS, types, strict=True)))
-    with pq.ParquetWriter(path, schema) as writer:
+    with replacing(path) as part, pq.ParquetWriter(part, schema) as writer:
         while some := list(map(encodable, islice(rows, ROWS_AT_ONCE))):
             writer.write_table(pa.Table.from_pylist(some, schema=schema))
 
