@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 FILES = "store string, path string, kind string, packing string, name string, start long, size long"
 ROWS = f"url string, text string, markup {MARKUP}, damage string, record string"
 Row = tuple[str, str | None, dict[str, Any] | None, str | None, str]
-BATCH = 256
+BATCH = 256  # rows, or as many as have so many characters: an array of strings takes 2 GiB
+BATCH_CHARS = 2**26
 LINES = pa.list_(pa.string())
 SCHEMA = pa.schema(
     {
@@ -84,15 +85,29 @@ def _files(path: Path | str) -> Iterator[dict[str, Any]]:
 def pages_of(batches: Batches, fields: Fields, scope: Scope) -> Batches:
     """Batches of files → batches of their records."""
     rows: list[Row] = []
+    size = 0
+    for row in _rows(batches, fields, scope):
+        rows.append(row)
+        size += n_chars(row)
+        if len(rows) == BATCH or size >= BATCH_CHARS:
+            yield as_batch(rows)
+            rows, size = [], 0
+    yield as_batch(rows)
+
+
+def _rows(batches: Batches, fields: Fields, scope: Scope) -> Iterator[Row]:
     for batch in batches:
         for file in batch.to_pylist():
             store, path = file.pop("store"), Path(file.pop("path"))
             for position, (label, record) in enumerate(_labelled(store, path, file, fields)):
-                rows.append(row_of(record, f"{label}#{position}", scope))
-                if len(rows) == BATCH:
-                    yield as_batch(rows)
-                    rows = []
-    yield as_batch(rows)
+                yield row_of(record, f"{label}#{position}", scope)
+
+
+def n_chars(row: Row) -> int:
+    """Characters of what a row's page says."""
+    _, text, markup, _, _ = row
+    lists = [] if markup is None else [said for said in markup.values() if isinstance(said, list)]
+    return len(text or "") + sum(len(one) for said in lists for one in said)
 
 
 def _labelled(
