@@ -108,9 +108,10 @@ def test_only_scrapys_neighbours_import_scrapy(module: str) -> None:
     assert not uses_scrapy or {module, module.split(".")[0]} & IMPORTS_SCRAPY
 
 
-def test_importing_the_package_loads_nothing_heavy() -> None:
+@pytest.mark.parametrize("module", ["scrapy_neardup", "scrapy_neardup.offline.dedup.record"])
+def test_importing_the_package_loads_nothing_heavy(module: str) -> None:
     heavy = "numpy scrapy twisted lxml mmh3 publicsuffixlist"
-    code = f"import sys, scrapy_neardup; print([m for m in '{heavy}'.split() if m in sys.modules])"
+    code = f"import sys, {module}; print([m for m in '{heavy}'.split() if m in sys.modules])"
     assert run_fresh(code).stdout.strip() == "[]"
 
 

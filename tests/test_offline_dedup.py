@@ -26,15 +26,17 @@ import pytest
 from mock_site import page, prose
 
 from scrapy_neardup.commands import INTERRUPTED, WRONG_USE, main
-from scrapy_neardup.offline.dedup import DedupJob, DedupRun, dedup, writing
+from scrapy_neardup.offline.dedup import writing
 from scrapy_neardup.offline.dedup.columns import Columns, Fields
 from scrapy_neardup.offline.dedup.deciding import Decider
 from scrapy_neardup.offline.dedup.formats import records
 from scrapy_neardup.offline.dedup.formats.warc import Warc
 from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.job import DedupJob
 from scrapy_neardup.offline.dedup.progress import Progress
 from scrapy_neardup.offline.dedup.reading import Work
 from scrapy_neardup.offline.dedup.record import CHUNK_BYTES, Damage, Limits, Page
+from scrapy_neardup.offline.dedup.run import DedupRun, dedup
 from scrapy_neardup.offline.dedup.workers import serve
 from scrapy_neardup.offline.dedup.writing import Writer
 from scrapy_neardup.settings import NearDupSettings

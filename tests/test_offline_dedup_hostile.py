@@ -16,11 +16,13 @@ import pytest
 
 from scrapy_neardup.commands import WRONG_USE, main
 from scrapy_neardup.errors import InputError, StateError
-from scrapy_neardup.offline.dedup import DedupJob, dedup, packing
+from scrapy_neardup.offline.dedup import packing
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import records, warc
 from scrapy_neardup.offline.dedup.inputs import find_inputs
+from scrapy_neardup.offline.dedup.job import DedupJob
 from scrapy_neardup.offline.dedup.record import Damage, Limits, Page
+from scrapy_neardup.offline.dedup.run import dedup
 from scrapy_neardup.settings import NearDupSettings
 
 zstandard = pytest.importorskip("zstandard")

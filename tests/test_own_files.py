@@ -19,11 +19,12 @@ from scrapy_neardup.engines.fpga.design import Design
 from scrapy_neardup.errors import EngineUnavailable, LedgerError, NearDupError, StateError
 from scrapy_neardup.ledger.undo import Override, undo
 from scrapy_neardup.ledger.writer import LedgerWriter, make_file
-from scrapy_neardup.offline.dedup import DedupJob, dedup
 from scrapy_neardup.offline.dedup.columns import Fields
 from scrapy_neardup.offline.dedup.formats import columns_of, format_of
 from scrapy_neardup.offline.dedup.inputs import find_inputs, stored_stdin
+from scrapy_neardup.offline.dedup.job import DedupJob
 from scrapy_neardup.offline.dedup.record import Limits
+from scrapy_neardup.offline.dedup.run import dedup
 from scrapy_neardup.offline.dedup.writing import cut_back
 from scrapy_neardup.own_files import NotOurFile, refuse_links, refuse_links_below
 from scrapy_neardup.settings import NearDupSettings

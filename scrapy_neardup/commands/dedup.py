@@ -25,8 +25,9 @@ from scrapy_neardup.errors import InputError
 from scrapy_neardup.offline.file_systems import place
 
 if TYPE_CHECKING:
-    from scrapy_neardup.offline.dedup import DedupJob, Watcher
     from scrapy_neardup.offline.dedup.inputs import Input
+    from scrapy_neardup.offline.dedup.job import DedupJob
+    from scrapy_neardup.offline.dedup.run import Watcher
 
 PIPE = Path("-")
 BOM = b"\xef\xbb\xbf"
@@ -197,7 +198,7 @@ def start_fork_server() -> None:
 
 def deduplicated(job: DedupJob, report: Path | None) -> dict[str, Any]:
     """The summary of a run, with its report if a file for it is named."""
-    from scrapy_neardup.offline.dedup import dedup
+    from scrapy_neardup.offline.dedup.run import dedup
     from scrapy_neardup.report.page import write_report
 
     with progress_bar(job) as watch:
@@ -212,7 +213,6 @@ def job_of(options: argparse.Namespace, out: Path) -> DedupJob:
     from scrapy.utils.project import get_project_settings
 
     from scrapy_neardup.kernels.cores import cores
-    from scrapy_neardup.offline.dedup import DedupJob
     from scrapy_neardup.offline.dedup.columns import Fields
     from scrapy_neardup.offline.dedup.inputs import (
         find_inputs,
@@ -220,6 +220,7 @@ def job_of(options: argparse.Namespace, out: Path) -> DedupJob:
         refuse_as_output,
         stored_stdin,
     )
+    from scrapy_neardup.offline.dedup.job import DedupJob
     from scrapy_neardup.offline.dedup.record import MIB, Limits
     from scrapy_neardup.settings import NearDupSettings
 
