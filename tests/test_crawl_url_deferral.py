@@ -16,9 +16,9 @@ from scrapy_neardup.crawl.learning.url_deferral import KnownLines
 from scrapy_neardup.detect.text import words_and_blocks
 from scrapy_neardup.learn import dry_kinds
 from scrapy_neardup.learn.dry_kinds import (
-    DRY_AFTER,
-    ENDED_AFTER,
-    ENDED_FOR_GOOD_AFTER,
+    DRY,
+    ENDED,
+    ENDED_FOR_GOOD,
     DryKinds,
     Lines,
     bound,
@@ -27,6 +27,10 @@ from scrapy_neardup.learn.dry_kinds import (
 from scrapy_neardup.learn.url_parts import split
 from scrapy_neardup.ledger.reader import LedgerReader
 
+# Pages, of which none is new.
+DRY_AFTER, ENDED_AFTER, ENDED_FOR_GOOD_AFTER = (
+    round(1 / limit) - 1 for limit in (DRY, ENDED, ENDED_FOR_GOOD)
+)
 N_TRAP, LEVELS, WIDTH = 400, 6, 3
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August")
 

@@ -47,7 +47,7 @@ def test_a_changed_page_is_shown_with_its_text_before_and_after(
     recrawl(mock_site, tmp_path, **settings)
     (changed,) = shown(tmp_path)
     assert ("11.00" in changed["before"], "10.00" in changed["now"]) == (True, True)
-    assert changed_pages(tmp_path, LedgerReader(tmp_path), texts=False)["n"] == 2
+    assert changed_pages(tmp_path, LedgerReader(tmp_path))["n"] == 2
 
 
 @pytest.mark.parametrize("rotate_bytes", [1, 10**6], ids=["a file each", "one file"])

@@ -32,7 +32,6 @@ from typing import NamedTuple
 from scrapy_neardup.learn.url_parts import UrlParts, value_class
 
 DRY, ENDED, ENDED_FOR_GOOD = 1 / 30, 1 / 300, 1 / 1000
-DRY_AFTER, ENDED_AFTER, ENDED_FOR_GOOD_AFTER = 29, 299, 999  # pages, of which none is new
 MAX_NEW = 2
 MAX_DEPTH = 8
 MAX_ARGUMENTS = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,15 +33,6 @@ class Sample(NamedTuple):
     second: I64Array
     weights: F64Array
     n_likely: int
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """Limits, and what they should do on pages like these."""
-
-    limits: Limits
-    precision: Interval
-    recall: Interval
 
 
 def calibrate(

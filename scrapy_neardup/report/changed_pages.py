@@ -14,10 +14,10 @@ PAGES_WITH_TEXT = 50  # texts make a report large
 TEXT_CHARS = 20_000
 
 
-def changed_pages(state: Path, reader: LedgerReader, *, texts: bool) -> dict[str, object]:
+def changed_pages(state: Path, reader: LedgerReader) -> dict[str, object]:
     """How many changes are on record, and the newest of them, each page once."""
     n, found = _newest(state)
-    urls = [str(page["url"]) for page in found[: PAGES_WITH_TEXT if texts else 0]]
+    urls = [str(page["url"]) for page in found[:PAGES_WITH_TEXT]]
     now = reader.texts(urls)
     before = reader.earlier_texts(now)
     for page in found:

@@ -43,7 +43,7 @@ class Collected:
             self.summary.add(decided)
             self.newest.append(decided)
 
-    def as_dict(self, *, texts: bool = True) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """Everything that the page shows, for JSON. Every string in it is crawled and hostile."""
         summary = self.summary
         clusters = summary.suspicious_clusters()[:CLUSTERS]
@@ -74,9 +74,9 @@ class Collected:
             "n_doubtful": sum(bool(c.reasons()) for c in summary.clusters.values()),
             "n_decisions": summary.total.kinds.total(),
             "learnt": learnt(self.state),
-            "changed": changed_pages(self.state, self.reader, texts=texts),
+            "changed": changed_pages(self.state, self.reader),
             "rows": columns(rows),
-            "texts": self._texts(clusters, rows) if texts else {},
+            "texts": self._texts(clusters, rows),
         }
 
     def _rows(self, clusters: list[Cluster]) -> list[Decided]:
