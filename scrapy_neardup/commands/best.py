@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.state_folder import add_state, state_folder
 from scrapy_neardup.commands.terminal import Progress, clean, complain, say, say_json
 from scrapy_neardup.ledger.reader import LedgerReader
@@ -35,7 +36,9 @@ def run(options: argparse.Namespace) -> int:
     """Tell; exit code 1 if there is no cluster."""
     found = [
         choice(cluster)
-        for cluster in clusters(LedgerReader(state_folder(options), Progress("reading the ledger")))
+        for cluster in clusters(
+            LedgerReader(state_folder(options), Progress("reading the ledger"))
+        )
     ]
     if options.json:
         say_json(found)
@@ -46,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         say(f"{clean(row['keep'])}  ({row['why']}{other})")
         for url in row["copies"]:
             say(f"    {clean(url)}")
-    return 0 if found else 1
+    return 0 if found else NOTHING_FOUND
 
 
 def clusters(reader: LedgerReader) -> Iterator[list[Decided]]:

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.export import harmless
 from scrapy_neardup.commands.state_folder import add_state, state_folder
 from scrapy_neardup.commands.terminal import Output, clean, complain, say
@@ -78,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
             known = runs(db)
             since = _since(str(path), known, options)
             if since is None:
-                return 1
+                return NOTHING_FOUND
             _tell(known, changes(db, since), since, options)
         except sqlite3.Error as error:
             raise NearDupError(f"{path}: cannot be read: {error}") from error
@@ -96,7 +97,7 @@ def _of_fleet(options: argparse.Namespace) -> int:
         known = operator.runs()
         since = _since("the fleet", known, options)
         if since is None:
-            return 1
+            return NOTHING_FOUND
         found = operator.changes([one for one in known if one.id >= since])
         _tell(known, found, since, options)
     return 0

@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.state_folder import (
     add_state,
     is_of_fleet,
@@ -71,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     with locked(folder):
         report = inspect(folder, known_key(folder, options), is_of_fleet(options))
     tell(report, options.json)
-    return 1 if report.n_damaged else 0
+    return NOTHING_FOUND if report.n_damaged else 0
 
 
 def inspect(folder: Path, key: int | None, of_fleet: bool = False) -> Report:

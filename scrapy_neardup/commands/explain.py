@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.state_folder import add_state_option, state_folder
 from scrapy_neardup.commands.terminal import Progress, clean, colour, complain, say, say_json
 from scrapy_neardup.detect.decision import VISIT, WORDING
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
             "too long or without text (stats under neardup/pages); the URL must be written as it "
             "was crawled"
         )
-        return 1
+        return NOTHING_FOUND
     if options.json:
         say_json(as_json(reader, options.url, decisions, duplicates))
         return 0

@@ -14,6 +14,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.terminal import clean, complain, say, say_json, say_table
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def forgotten(options: argparse.Namespace, n_pages: int) -> int:
             f"no page of {options.site!r} was known: name the site as its URLs do. Under "
             "NEARDUP_SCOPE = 'all' pages are not kept by site, and cannot be forgotten so"
         )
-    return int(not n_pages)
+    return 0 if n_pages else NOTHING_FOUND
 
 
 def tell(options: argparse.Namespace, what: str, n: int, of: str) -> int:
@@ -123,7 +124,7 @@ def show(status: Status, options: argparse.Namespace) -> int:
             say(clean(sentence))
     else:
         say_status(status)
-    return int(bool(found)) if options.action == "check" else 0
+    return NOTHING_FOUND if found and options.action == "check" else 0
 
 
 def say_status(status: Status) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.numbers import at_least
 from scrapy_neardup.commands.state_folder import (
     add_state,
@@ -71,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     if number := options.forget or options.pin:
         if number > len(rules):
             complain(f"{folder}: there are {len(rules)} learnt rules, and none has number {number}")
-            return 1
+            return NOTHING_FOUND
         change(rules, number, options)
         keep(folder, rules, dry, key)
         return 0
@@ -135,7 +136,7 @@ def export(rules: list[Rule], path: Path) -> int:
     if made:
         say("site rules hold for every URL of a host and directory: check them with")
         say("  scrapy neardup urls FILE -s NEARDUP_URL_SITE_RULES=" + str(path))
-    return 0 if made else 1
+    return 0 if made else NOTHING_FOUND
 
 
 def tell(rules: list[Rule], dry: Mapping[str, DryKind], options: argparse.Namespace) -> None:

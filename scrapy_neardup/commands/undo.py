@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy_neardup.commands import NOTHING_FOUND
 from scrapy_neardup.commands.state_folder import (
     add_state_option,
     known_key,
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
             if options.deferred
             else f"{options.pattern}: matches no recorded drop"
         )
-        return 1
+        return NOTHING_FOUND
     if not options.dry_run:
         undo(state, overrides)
     tell([url for url, _ in overrides], options)
