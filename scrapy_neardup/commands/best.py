@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     found = [
         choice(cluster)
         for cluster in clusters(
-            LedgerReader(state_folder(options), Progress("reading the ledger"))
+            LedgerReader(state_folder(options.state), Progress("reading the ledger"))
         )
     ]
     if options.json:

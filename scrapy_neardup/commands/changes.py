@@ -69,8 +69,7 @@ def run(options: argparse.Namespace) -> int:
         return _of_fleet(options)
     from scrapy_neardup.state.visit_file import FILE, changes, due, runs
 
-    options.state = Path(options.state)
-    path = state_folder(options) / FILE
+    path = state_folder(Path(options.state)) / FILE
     with closing(_read_only(path)) as db:
         try:
             if options.due:

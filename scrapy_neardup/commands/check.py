@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Tell what was found; exit code 1 if anything is damaged."""
-    folder = state_folder(options)
+    folder = state_folder(options.state)
     with locked(folder):
         report = inspect(folder, known_key(folder, options), is_of_fleet(options))
     tell(report, options.json)

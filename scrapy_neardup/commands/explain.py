@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Tell what the ledger knows of the URL; exit code 1 if that is nothing."""
-    reader = LedgerReader(state_folder(options), Progress("looking for other spellings"))
+    reader = LedgerReader(state_folder(options.state), Progress("looking for other spellings"))
     decisions = reader.of_url(options.url)
     n_duplicates = reader.n_duplicates_of(options.url)
     most = NO_LIMIT if options.json else MAX_DUPLICATES_SHOWN

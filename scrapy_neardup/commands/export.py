@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the file and say how many decisions it holds."""
     # Lines on a terminal say enough.
     tell = None if options.output is None else Progress("exporting decisions")
-    rows = exported(LedgerReader(state_folder(options), tell))
+    rows = exported(LedgerReader(state_folder(options.state), tell))
     form = options.format or (options.output.suffix[1:] if options.output else "jsonl")
     if form not in FORMATS:
         raise NearDupError(f"{options.output}: give --format, one of {', '.join(FORMATS)}")

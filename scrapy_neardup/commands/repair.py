@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     """Set aside what is damaged and say where it is."""
     from scrapy_neardup.state.frontier import NAME
 
-    folder = state_folder(options)
+    folder = state_folder(options.state)
     with locked(folder):
         key = known_key(folder, options)
         moved = repair(folder, key)

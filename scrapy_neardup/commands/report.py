@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the report and say where."""
     tell = Progress("reading the ledger")
-    written = write_report(state_folder(options), options.output, options.rows, tell)
+    written = write_report(state_folder(options.state), options.output, options.rows, tell)
     if options.json:
         say_json({"file": str(options.output), "bytes": written})
     else:

@@ -62,12 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, change, tell; exit code 1 if there is no such rule."""
-    folder = state_folder(options)
+    folder = state_folder(options.state)
     require_state(folder)
     key = known_key(folder, options)
     rules, dry = stored(folder, key)
     if options.learn_from is not None:
-        rules = learnt(rules, ledger_folder(options.learn_from))
+        rules = learnt(rules, state_folder(options.learn_from))
         keep(folder, rules, dry, key)
     if number := options.forget or options.pin:
         if number > len(rules):
@@ -185,12 +185,6 @@ def lines_of(number: int, rule: Rule) -> Iterator[str]:
     if rule.contradiction:
         url, twin = rule.contradiction
         yield f"     contradicted by\n       {clean(url)}\n     ≠ {clean(twin)}"
-
-
-def ledger_folder(named: Path) -> Path:
-    """The state folder whose ledger is to be learnt from, named as it or as its JOBDIR."""
-    inside = named / "neardup"
-    return inside if inside.is_dir() else named
 
 
 def learnt(rules: list[Rule], folder: Path) -> list[Rule]:

@@ -29,9 +29,8 @@ def add_state_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state", metavar="STATE", type=Path, required=True, help=STATE_HELP)
 
 
-def state_folder(options: argparse.Namespace) -> Path:
+def state_folder(named: Path) -> Path:
     """The folder that holds the state: the one named, or `neardup` in it if that exists."""
-    named: Path = options.state
     inside = named / "neardup"
     return inside if inside.is_dir() else named
 

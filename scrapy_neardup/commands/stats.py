@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the totals."""
-    summary = summarise(state_folder(options), Progress("reading the ledger"))
+    summary = summarise(state_folder(options.state), Progress("reading the ledger"))
     if options.json:
         say_json(as_json(summary, options.top))
     else:

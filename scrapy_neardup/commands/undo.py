@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     """Add the URLs to the state's overrides; exit code 1 if there are none."""
     from scrapy_neardup.ledger.undo import undo
 
-    state = state_folder(options)
+    state = state_folder(options.state)
     require_state(state)
     overrides = (
         deferred(state, known_key(state, options))
