@@ -23,10 +23,11 @@ from contextlib import closing
 from functools import reduce
 from operator import xor
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from scrapy_neardup.learn.change_rates import History
 from scrapy_neardup.sqlite_files import connect_to_read
+from scrapy_neardup.state.departures import Departures
 from scrapy_neardup.state.mac import VISIT, mac_of
 from scrapy_neardup.state.visit import (
     DEPARTED,
@@ -350,71 +351,16 @@ class Visits:
                      page that led to another one can say that it is gone
         """
         self.flush()
-        found = [
-            self._departure(*row)
-            for row in self._db.execute(_LEFT, (self.spider, self.run, Status.GONE))
-        ]
+        departures = Departures(self._db, self.spider, self.run)
+        found = departures.left()
         if links_tell:
-            values = {"spider": self.spider, "run": self.run, "gone": Status.GONE}
-            rows = self._db.execute(_UNLINKED, values).fetchall()  # one of each callback
-            began_alike = {run: self._began_alike(run) for run in {row[-1] for row in rows}}
-            rows = [row[:-1] for row in rows if began_alike[row[-1]]]
-            unlinked = {row[0]: row for row in rows}
-            if depth_limit:
-                self._keep_told(unlinked, {one.key for one in found}, depth_limit)
-            found += [self._departure(*row[:-1]) for row in rows if row[0] in unlinked]
+            gone = {one.key for one in found}
+            found += departures.unlinked(self._began_alike, gone, depth_limit)
         return found
 
     def _began_alike(self, run: int) -> bool:
         """Whether this run began with all URLs with which another one did."""
         return self._starts_of(run) <= self._starts - {MORE_STARTS}
-
-    def _keep_told(
-        self, unlinked: dict[bytes, tuple[Any, ...]], gone: set[bytes], depth_limit: int
-    ) -> None:
-        """Of pages that nothing links, keep those whose own page was read, or is gone as well."""
-        untold = {
-            key: row[-1]
-            for key, row in unlinked.items()
-            if self._db.execute(_READ_ABOVE, (row[-1], self.run, depth_limit)).fetchone() is None
-        }
-        n_before = None
-        while n_before != len(untold):  # one round for each level of links
-            n_before = len(untold)
-            untold = {
-                key: parent
-                for key, parent in untold.items()
-                if parent not in gone and (parent not in unlinked or parent in untold)
-            }
-        for key in untold:
-            del unlinked[key]
-
-    def _departure(
-        self,
-        key: bytes,
-        callback: str,
-        url: str,
-        text: bytes,
-        target: str | None = None,
-        at: bytes | None = None,
-    ) -> Departure:
-        """Where a page that left has gone: to the page it leads to, or that says the same."""
-        values = {"text": text, "key": key, "run": self.run}
-        heir = self._db.execute(_HEIR, values).fetchone()
-        if heir is not None:
-            return Departure(key, callback, url, *heir)
-        same = self._db.execute(_SAME, values).fetchone()
-        if same is not None:
-            target = same[0]
-        elif target is not None and not self._is_new_home(at):
-            target = None
-        return Departure(key, callback, url, target)
-
-    def _is_new_home(self, key: bytes | None) -> bool:
-        """Whether a URL that a known page leads to is new, and nothing else leads there."""
-        (n_sources,) = self._db.execute(_SOURCES, (key, self.run)).fetchone()
-        (first,) = self._db.execute(_NEW_AT, (key,)).fetchone()
-        return bool(first == self.run and n_sources == 1)
 
     def n_known(self) -> int:
         """How many pages of the spider earlier runs knew."""
@@ -569,37 +515,13 @@ _LINKED = "UPDATE page SET linked = ? WHERE key = ? AND spider = ? AND linked < 
 _MARK_DONE = "UPDATE page SET done = ? WHERE key = ? AND spider = ?"
 _CHANGE = "INSERT INTO change (run, time, status, url, target, what) VALUES (?, ?, ?, ?, ?, ?)"
 _KNOWN = "SELECT count(*) FROM page WHERE spider = ? AND first < ? AND status < ?"
-_LEFT = (
-    "SELECT page.key, callback, url, text, leaving.target, leaving.target_key FROM page "
-    "JOIN leaving USING (key) "
-    "WHERE spider = ? AND leaving.run = ? AND status < ? AND page.run < leaving.run "
-    "AND (target_key IS NULL OR EXISTS (SELECT 1 FROM page AS home WHERE home.key = target_key "
-    "AND max(home.run, home.passed) = leaving.run) OR EXISTS (SELECT 1 FROM leaving AS home "
-    "WHERE home.key = target_key AND home.run = leaving.run))"
-)
-_UNLINKED = (
-    "SELECT key, callback, url, text, found_on, linked FROM page "
-    "WHERE spider = :spider AND run < :run AND linked < :run AND status < :gone "
-    "AND key NOT IN (SELECT key FROM leaving WHERE run = :run)"
-)
-_READ_ABOVE = "SELECT 1 FROM page WHERE key = ? AND max(run, passed) = ? AND depth < ? LIMIT 1"
 _PASSED = "UPDATE page SET passed = ? WHERE key = ? AND spider = ? AND run < ?"
 _MINOR = (
     "UPDATE page SET status = ?5 WHERE key = ?1 AND spider = ?2 AND callback = ?3 AND run = ?4 "
     "AND status = ?6"
 )
 _DEPARTED = "UPDATE page SET status = ?, time = ? WHERE key = ? AND spider = ? AND callback = ?"
-_HEIR = (
-    "SELECT url, key FROM page WHERE copy_of = :key AND repeats <> x'' "
-    "AND max(run, passed) = :run AND key <> :key LIMIT 1"
-)
-_SAME = (  # only where it is new: an older page has items of its own
-    "SELECT url FROM page WHERE text = :text AND (lines IS NULL OR lines <> x'') "
-    "AND first = :run AND run = :run AND key <> :key LIMIT 1"
-)
 _COPIES = "SELECT * FROM page WHERE copy_of = ? AND spider = ?"
-_SOURCES = "SELECT count(*) FROM leaving WHERE target_key = ? AND run = ?"
-_NEW_AT = "SELECT min(first) FROM page WHERE key = ?"
 _RESTORE = "INSERT OR REPLACE INTO page SELECT * FROM earlier WHERE spider = ?"
 _FORGET_EARLIER = "DELETE FROM earlier WHERE spider = ?"
 _COUNTS = (
