@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,7 @@ def test_python_values_and_strings_of_every_setting_mean_the_same(
     given: dict[str, tuple[Any, str]],
 ) -> None:
     assert set(given) == {f.name.upper() for f in fields(NearDupSettings)}
+    del given["FOLLOW_DUPLICATES"]  # refuses ITEM_FIELDS
     del given["BACKEND"]  # refuses REVISIT
     values = read(**{name: value for name, (value, _) in given.items()})
     assert values == read(**{name: text for name, (_, text) in given.items()})
@@ -132,6 +134,15 @@ def test_what_says_nothing_is_the_default(nothing: str | None) -> None:
     names = [f.name.upper() for f in fields(NearDupSettings) if f.name != "confirm_distance"]
     assert read(**dict.fromkeys(names, nothing)) == NearDupSettings()
     assert read(CONFIRM_DISTANCE="").confirm_distance == NearDupSettings().confirm_distance
+
+
+def test_links_are_not_pruned_by_pages_where_items_are_compared() -> None:
+    message = (
+        "NEARDUP_FOLLOW_DUPLICATES=False: takes True with NEARDUP_ITEM_FIELDS=('title',). "
+        "Set it to True, or leave NEARDUP_ITEM_FIELDS out: then pages are compared"
+    )
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        read(ITEM_FIELDS="title", FOLLOW_DUPLICATES=False)
 
 
 def test_values_are_checked_without_scrapy_too() -> None:

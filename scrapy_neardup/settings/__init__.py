@@ -71,13 +71,13 @@ class NearDupSettings:
         (),
         names,
         "Compare the text of these item fields, item by item, instead of the page's text. What "
-        "other fields say does not count.",
+        "other fields say does not count. Not with NEARDUP_FOLLOW_DUPLICATES=False.",
     )
     follow_duplicates: bool = setting(
         True,
         flag,
         "False: do not follow links found on near-duplicate pages that have at least 50 words of "
-        "their own.",
+        "their own. Not with NEARDUP_ITEM_FIELDS, under which pages are not compared.",
     )
     extractor: str | type | None = setting(
         None,
@@ -403,6 +403,7 @@ class NearDupSettings:
             object.__setattr__(self, f.name, value)  # what Python has for frozen dataclasses
         self._check_index_and_engine()
         self._check_revisit()
+        self._check_item_fields()
 
     def _check_index_and_engine(self) -> None:
         if self.blocks is not None and self.blocks <= self.distance:
@@ -432,6 +433,16 @@ class NearDupSettings:
                 self.revisit_min,
                 f"at most {PREFIX}REVISIT_MAX={self.revisit_max:g}",
                 "Lower it, or raise the other",
+            )
+
+    def _check_item_fields(self) -> None:
+        """Links are pruned by what pages say: an item would repeat its own page."""
+        if self.item_fields and not self.follow_duplicates:
+            raise refuse(
+                "FOLLOW_DUPLICATES",
+                self.follow_duplicates,
+                f"True with {PREFIX}ITEM_FIELDS={self.item_fields!r}",
+                f"Set it to True, or leave {PREFIX}ITEM_FIELDS out: then pages are compared",
             )
 
     @classmethod
