@@ -12,8 +12,9 @@ from scrapy_neardup.crawl.items.item_data import is_long
 from scrapy_neardup.crawl.items.item_fields import fields_of
 from scrapy_neardup.crawl.items.item_judge import ItemReading
 from scrapy_neardup.crawl.items.no_item_limits import NoItemLimits
-from scrapy_neardup.crawl.items.source_page import CrawledPage
+from scrapy_neardup.crawl.items.source_page import CrawledPage, Repeat
 from scrapy_neardup.crawl.pages import extract
+from scrapy_neardup.crawl.pages.crawled_pages import repeat_of
 from scrapy_neardup.crawl.pages.judge import TextReading
 from scrapy_neardup.crawl.pages.page_lifecycle import Fate
 from scrapy_neardup.crawl.recrawl.visit_comparison import Revisit
@@ -128,29 +129,27 @@ class NearDuplicatePipeline:
         if page and self.reads_data and self.session.pages.was_put_out(item, page, of_data):
             self.count_dropped(stats.ITEMS_PUT_OUT_BEFORE)
             raise PutOutBefore(page.response.url)
-        decision = self.verdict(item, page, reading)
-        if decision is not None and self.session.pages.is_spared(page, decision):
-            decision = None
-        if revisit is not None and revisit.stands:
-            decision = None
-        if decision is None or not decision.is_duplicate:
+        repeat = self.verdict(item, page, reading)
+        if repeat is not None and self.session.pages.is_spared(page, repeat):
+            repeat = None
+        if repeat is None or (revisit is not None and revisit.stands):
             self.keep(item, revisit)
             if self.settings.action == "tag" and page is not None:
                 tag_container(item, page.applied)
             return item
-        return self.act(item, page, decision)
+        return self.act(item, page, repeat)
 
     def verdict(
         self, item: Any, page: CrawledPage | None, reading: ItemReading | TextReading | None
-    ) -> Decision | None:
-        """What is to be done about an item: None keeps it.
+    ) -> Repeat | None:
+        """What an item repeats: None keeps it.
 
-        The page's decision, where the item's data repeat, too; the item's own where item
+        By the page's decision, where the item's data repeat, too; by the item's own where item
         fields are compared.
         """
         names = self.settings.item_fields
         if not names and self.settings.compare == "page":
-            return page.applied if page else None
+            return repeat_of(page.applied) if page else None
         if not names:
             assert not isinstance(reading, TextReading)
             return self.session.pages.repeats_with_data(item, page, reading)
@@ -166,7 +165,7 @@ class NearDuplicatePipeline:
         names = self.settings.item_fields
         return self.session.attempt("item_fields", extract.fields_text, item, names)
 
-    def act(self, item: Any, page: CrawledPage | None, decision: Decision) -> Any:
+    def act(self, item: Any, page: CrawledPage | None, repeat: Repeat) -> Any:
         """Drop, tag or only count an item that repeats another, or whose page does."""
         count = self.session.count
         if page is not None:
@@ -175,11 +174,11 @@ class NearDuplicatePipeline:
             count(stats.ITEMS_WOULD_DROP)
             return item
         if self.settings.action == "tag":
-            count(stats.ITEMS_TAGGED if tag(item, decision) else stats.ITEMS_UNTAGGABLE)
+            count(stats.ITEMS_TAGGED if tag(item, repeat.decision) else stats.ITEMS_UNTAGGABLE)
             return item
         self.count_dropped(stats.ITEMS_DROPPED)
-        self.session.pages.item_repeats(page, decision)
-        duplicate = NearDuplicate(decision)
+        self.session.pages.item_repeats(page, repeat)
+        duplicate = NearDuplicate(repeat.decision)
         url = page.response.url if page is not None else None
         self.session.advice.item_dropped(url, str(duplicate))
         raise duplicate

@@ -1,8 +1,9 @@
 """An item is dropped only if its own data repeat, too."""
 
+import asyncio
 import threading
 from collections import UserDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from crawls import Outcome, PagesSpider, crawl
 from mock_site import MockSite, page, prose
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
@@ -31,18 +32,22 @@ NEAR = PAGE.rpartition(" ")[0] + " edited"
 
 
 def products(
-    site: MockSite, *data: dict[str, Any], texts: Sequence[str] = (), **settings: Any
+    site: MockSite,
+    *data: dict[str, Any],
+    texts: Sequence[str] = (),
+    scrapy: Mapping[str, Any] = MappingProxyType({}),
+    **settings: Any,
 ) -> Outcome:
     """Crawl pages, one after the other; each yields its URL and one of `data`.
 
-    texts: of the pages, PAGE for all if there are none.
+    texts: of the pages, PAGE for all if there are none. scrapy: settings of Scrapy's own.
     """
     for n, text in enumerate(texts or [PAGE] * len(data)):
         site.add(f"/product/{n}", page(text))
     requests = [
         Request(site.url(f"/product/{n}"), cb_kwargs=one, priority=-n) for n, one in enumerate(data)
     ]
-    options = {f"NEARDUP_{name}": value for name, value in settings.items()}
+    options = {f"NEARDUP_{name}": value for name, value in settings.items()} | dict(scrapy)
     return crawl(Products, options, seed=site.url("/page/seed"), requests=lambda: iter(requests))
 
 
@@ -265,6 +270,44 @@ class Articles(PagesSpider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield {"text": response.css("p.own::text").get()}
+
+
+class LosesTheFirstOfTwo:
+    """A pipeline behind ours: the first item of a SKU is in it until another is dropped for it."""
+
+    is_dropped = is_first = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Any:
+        pipeline = cls()
+        crawler.signals.connect(pipeline.item_dropped, signals.item_dropped)
+        return pipeline
+
+    def item_dropped(self) -> None:
+        self.is_dropped = True
+
+    async def process_item(self, item: Any) -> Any:
+        if item["sku"] == 2 and not self.is_first:
+            self.is_first = True
+            while not self.is_dropped:
+                await asyncio.sleep(0.01)
+            raise DropItem("the warehouse is busy")
+        return item
+
+
+def test_a_copy_whose_item_was_dropped_for_that_of_another_copy_is_read_again_if_that_is_lost(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    outcome = products(
+        mock_site,
+        *({"sku": 1}, {"sku": 2}, {"sku": 2}),
+        STATE_DIR=str(tmp_path),
+        scrapy={"ITEM_PIPELINES": {LosesTheFirstOfTwo: 900}, "CONCURRENT_REQUESTS": 4},
+    )
+    assert sorted(item["sku"] for item in outcome.items) == [1, 2]
+    assert outcome.stat("pages/read_again") == 1
+    assert outcome.stat("pages/forgotten") == 0
+    assert outcome.stat("state/unfinished_pages") == 0
 
 
 def test_an_author_who_repeats_others_words_makes_no_item_repeat(mock_site: MockSite) -> None:

@@ -368,6 +368,10 @@ def runs(page: Model) -> bool:
     return not page.exhausted
 
 
+def gives_more_items(page: Model) -> bool:
+    return not page.exhausted and page.out > 0
+
+
 def can_be_judged(page: Model) -> bool:
     return not page.exhausted and not page.judged
 
@@ -552,14 +556,27 @@ class Crawl(RuleBasedStateMachine):
             page.copy_of.discard(page.original)
             page.original = None
 
+    @precondition(some(gives_more_items))
+    @rule(choice=st.integers(0, 99))
+    def offer_an_item(self, choice: int) -> None:
+        """Items of others may be dropped for one of a page that is a copy, but says more."""
+        page = self.pick(choice, gives_more_items)
+        self.lifecycle.remembered(page.id, self.next_row)
+        page.rows.add(self.next_row)
+        self.next_row += 1
+
     @precondition(some(has_items_under_way))
-    @rule(choice=st.integers(0, 99), lost=st.integers(0, 5))
-    def end_an_item(self, choice: int, lost: int) -> None:
+    @rule(choice=st.integers(0, 99), lost=st.integers(0, 6), other=st.integers(0, 99))
+    def end_an_item(self, choice: int, lost: int, other: int) -> None:
         page = self.pick(choice, has_items_under_way)
         fate = {4: Fate.DROPPED, 5: Fate.FAILED}.get(lost, Fate.KEPT)
-        if page.original is not None and fate is Fate.KEPT:  # dropped by us, for another's sake
+        if page.original is not None and lost < 4:  # dropped by us, for another's sake
             page.repeats += 1
-            self.lifecycle.item_repeats(page.id, page.original)
+            known = self.known
+            row = known[other % len(known)] if known and other < 50 else page.original
+            self.lifecycle.item_repeats(page.id, row)
+            if row not in self.kept | self.gone | page.rows:
+                page.copy_of.add(row)
             fate = Fate.REPEATED
         page.fates.append(fate)
         page.failed |= fate is Fate.FAILED

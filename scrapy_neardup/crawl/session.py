@@ -233,8 +233,7 @@ class CrawlSession:
         state, fleet = self.state, self._fleet
         subscribe(RowKept, after(state.keep))
         subscribe(RowKeptInPart, after(state.keep))
-        subscribe(RowForgotten, state.drop)
-        subscribe(RowForgotten, lambda row: self.count(stats.PAGES_FORGOTTEN))
+        subscribe(RowForgotten, self._row_forgotten)
         subscribe(Completed, self.urls.completed)
         if fleet is not None:
             subscribe(RowKept, after(fleet.pages.keep))
@@ -243,6 +242,11 @@ class CrawlSession:
             subscribe(RowForgotten, fleet.pages.drop)
             subscribe(RowPending, fleet.pages.drop)
         subscribe(LeaseEnded, after(self._lease_ended))
+
+    def _row_forgotten(self, row: int) -> None:
+        """Nothing counts as the copy of a page any more, if it is its row."""
+        if self.state.drop(row):
+            self.count(stats.PAGES_FORGOTTEN)
 
     def _lease_ended(self, lease: int) -> None:
         """All that a request led to is done: who keeps it need not any more."""

@@ -220,10 +220,15 @@ class State:
         if self.items.add(item):
             self._record(records.ITEM, lambda: records.pack_item(item))
 
-    def drop(self, page_id: int) -> None:
-        """No item of the page left the pipelines: nothing shall count as its repeat."""
-        if self._unkept.pop(page_id, None) is not None:
+    def drop(self, page_id: int) -> bool:
+        """No item of the page left the pipelines: nothing shall count as its repeat.
+
+        False where it is no page that waits for keep() or drop().
+        """
+        is_unkept = self._unkept.pop(page_id, None) is not None
+        if is_unkept:
             self.detector.forget(page_id)
+        return is_unkept
 
     def forget_page(self, url: str) -> None:
         """The page of a URL says something else now: nothing repeats it any more."""

@@ -89,14 +89,14 @@ class ItemJudge:
         self._began = time.time()
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="neardup-items")
         self._n_ahead = 0  # items in the thread
-        self._offered: defaultdict[tuple[int, int], list[KeptItem]] = defaultdict(list)
+        self._offered: defaultdict[tuple[int, int], list[tuple[int, KeptItem]]] = defaultdict(list)
         self._fields: OrderedDict[int, list[dict[str, int]]] = OrderedDict()
         self._n_fields = 0  # items in it
         self._asked_for: OrderedDict[int, None] = OrderedDict()  # hashes of URLs, the oldest first
         self.only_difference: Counter[str] = Counter()  # field → repeating items it alone kept
 
     def is_slow(self, item: Any, page: CrawledPage) -> bool:
-        """Whether read_ahead() is to be called before is_new()."""
+        """Whether read_ahead() is to be called before repeated()."""
         if row_of(page) is None:
             return False
         if self._n_ahead > 0 or (is_near(page) and len(page.response.body) >= SHORT_BYTES):
@@ -114,11 +114,14 @@ class ItemJudge:
         self._count.add(counted)
         return reading
 
-    def is_new(self, item: Any, page: CrawledPage, reading: ItemReading | None = None) -> bool:
-        """Whether an item of a page is to be kept; its data are remembered then.
+    def repeated(
+        self, item: Any, page: CrawledPage, reading: ItemReading | None = None
+    ) -> int | None:
+        """The row of the page that stands for an item of this one.
 
-        reading: what read_ahead() gave, where it was called. True where the page repeats nothing,
-        and where there are no data or they cannot be read.
+        None for an item that is to be kept; its data are remembered then. reading: what
+        read_ahead() gave, where it was called. None where the page repeats nothing, too, and where
+        there are no data or they cannot be read.
         """
         request = page.response.request
         is_again = (
@@ -126,32 +129,34 @@ class ItemJudge:
         )
         name = self._name(page)
         if name is None:
-            return True
+            return None
         found, within = self._read(item, page) if reading is None else reading
         if found is None:
-            return True
+            return None
         data, kept = found[0], found[1]._replace(page=name)
         if not data.fields:  # nothing to compare: a doubt
-            return True
-        repeats = page.applied is not None and page.applied.is_duplicate
+            return None
+        original = page.repeated_row
         # What a page says that said something else before is news of its own URL, though another
         # page had said it: a price that two products of a daily crawl show in turn.
         has_changed = page.judged is not None and page.judged.has_changed
-        if repeats and not (is_again or has_changed) and self._is_known(kept, within):
-            return False
-        if repeats:
+        if original is not None and not (is_again or has_changed):
+            row = self._row_of_same(kept, within, original)
+            if row is not None:
+                return row
+        if original is not None:
             self._count(stats.ITEMS_KEPT_BY_DATA)
             self._note_difference(page, name, data.fields)
             if not page.gives_several:  # what follows are rows of a page that says something else
                 page.gives_several, page.visit = True, None
         else:
             self._remember_fields(name, data.fields)
-        self._offered[kept[:2]].append(kept)
+        self._offered[kept[:2]].append((page.own_row, kept))
         page.offered.append(OfferedItem(item, kept))
-        return True
+        return None
 
     def was_kept(self, item: Any, page: CrawledPage, reading: ItemReading | None = None) -> bool:
-        """Whether an item with the same data was kept of the page; see is_new() for `reading`."""
+        """Whether an item with the same data was kept of the page; see repeated() for `reading`."""
         name = self._name(page)
         found = (self._read(item, page) if reading is None else reading).found
         if name is None or found is None or not found[0].fields:
@@ -255,11 +260,12 @@ class ItemJudge:
                 self._asked_for.popitem(last=False)
         return page.is_read_again
 
-    def _is_known(self, item: KeptItem, within: int) -> bool:
+    def _row_of_same(self, item: KeptItem, within: int, original: int) -> int | None:
+        """The row of the page of which an item that says the same was kept, or is under way."""
         if self._state.items.has_near(item, within):
-            return True
+            return original
         under_way = self._offered.get(item[:2], ())
-        return any(says_the_same(other, item, within) for other in under_way)
+        return next((row for row, one in under_way if says_the_same(one, item, within)), None)
 
     # --- what becomes of the items
 
@@ -281,7 +287,7 @@ class ItemJudge:
 
     def _forget_offer(self, item: KeptItem) -> None:
         offers = self._offered[item[:2]]
-        offers[:] = [other for other in offers if other is not item]
+        offers[:] = [one for one in offers if one[1] is not item]
         if not offers:
             del self._offered[item[:2]]
 

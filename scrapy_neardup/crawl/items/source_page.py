@@ -85,6 +85,21 @@ class CrawledPage:
     _key: bytes | None = None
 
     @property
+    def own_row(self) -> int:
+        """By which others wait for its items: its row, or a number below those of all rows.
+
+        A copy has no row, but its items may be kept for what they say.
+        """
+        row = self.judged.page_id if self.judged is not None and self.is_new else None
+        return -2 - self.id if row is None else row
+
+    @property
+    def repeated_row(self) -> int | None:
+        """The row of the page that it repeats, None where it repeats nothing."""
+        decision = self.applied
+        return decision.original_id if decision is not None and decision.is_duplicate else None
+
+    @property
     def asked_at(self) -> float:
         """When the page was asked for, in seconds since the epoch; no earlier, but for retries."""
         latency: float = self.response.meta.get("download_latency", 0.0)
@@ -95,6 +110,16 @@ class CrawledPage:
         if self._key is None:
             self._key = url_key(self.response.url, rules)
         return self._key
+
+
+class Repeat(NamedTuple):
+    """Why an item is to be dropped, and for whose sake.
+
+    row  of the page, or of the single item, that stands for it
+    """
+
+    decision: Decision
+    row: int | None
 
 
 class HandedItems:

@@ -18,7 +18,7 @@ from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.items.item_data import is_long
 from scrapy_neardup.crawl.items.item_fields import fields_of
 from scrapy_neardup.crawl.items.item_judge import ItemJudge, ItemReading
-from scrapy_neardup.crawl.items.source_page import CrawledPage, HandedItems
+from scrapy_neardup.crawl.items.source_page import CrawledPage, HandedItems, Repeat
 from scrapy_neardup.crawl.learning.url_learning import UrlLearning
 from scrapy_neardup.crawl.learning.url_skipping import UrlSkipping
 from scrapy_neardup.crawl.pages.claims import Claims
@@ -121,7 +121,7 @@ class CrawledPages:
             await self._recrawl.know_original(page)
             self._attempt("recrawl", self._recrawl.judged, page)
         row = page.judged.page_id if page.judged is not None and page.is_new else None
-        self._lifecycle.judged(page.id, row, original_of(page.applied))
+        self._lifecycle.judged(page.id, row, page.repeated_row)
 
     async def own_words(self, page: CrawledPage) -> int:
         """How many words of a page are its own, not its host's; 0 where that is not known."""
@@ -155,8 +155,8 @@ class CrawledPages:
 
     def decide_item(
         self, item: Any, text: str, page: CrawledPage | None, read: TextReading | None
-    ) -> Decision | None:
-        """What is to be done about an item by itself, of which this is the text.
+    ) -> Repeat | None:
+        """What an item repeats by itself, of which this is the text; None for one to keep.
 
         read: what read_text() gave; None if it was not called.
         """
@@ -175,7 +175,7 @@ class CrawledPages:
         action = self._recorder.action_on(decision, repeated=applied is not None)
         response = page.response if page else None
         self._recorder.page_judged(url, decision, action, response, text)
-        return applied
+        return repeat_of(applied)
 
     def is_slow(self, item: Any, page: CrawledPage) -> bool:
         """Whether read_item() is to be awaited before the item is compared."""
@@ -187,34 +187,44 @@ class CrawledPages:
 
     def repeats_with_data(
         self, item: Any, page: CrawledPage | None, reading: ItemReading | None
-    ) -> Decision | None:
-        """The page's decision where the item's own data repeat, too; None for an item to keep."""
-        if page is None or self._item_judge.is_new(item, page, reading):
+    ) -> Repeat | None:
+        """What an item repeats with its page, and by its own data, too; None for one to keep."""
+        if page is None:
             return None
-        return page.applied
+        row = self._item_judge.repeated(item, page, reading)
+        if row is not None and page.applied is not None:
+            return Repeat(page.applied, row)
+        if page.offered and not page.is_new:
+            self._wait_for_items_of(page)
+        return None
+
+    def _wait_for_items_of(self, page: CrawledPage) -> None:
+        """Let others wait for the items of a page that has no row of its own."""
+        if not self._lifecycle.is_unkept(page.own_row):
+            self._lifecycle.remembered(page.id, page.own_row)
 
     def was_put_out(self, item: Any, page: CrawledPage, reading: ItemReading | None) -> bool:
         """Whether an earlier run, which was cut off, put out an item, and its page is unchanged."""
         return page.is_reread and self._item_judge.was_kept(item, page, reading)
 
-    def is_spared(self, page: CrawledPage | None, decision: Decision) -> bool:
+    def is_spared(self, page: CrawledPage | None, repeat: Repeat) -> bool:
         """Whether a page was read twice because an original was lost, and may lose another one."""
         return (
             page is not None
             and page.response.url in self._read_twice
-            and self._lifecycle.is_unkept(decision.original_id)
+            and self._lifecycle.is_unkept(repeat.row)
         )
 
-    def item_repeats(self, page: CrawledPage | None, decision: Decision) -> None:
+    def item_repeats(self, page: CrawledPage | None, repeat: Repeat) -> None:
         """An item is about to be dropped because it, or its page, repeats another."""
         if page is not None and self._recrawl is not None:
-            self._attempt("recrawl", self._recrawl.dropped, page, decision)
-        row = decision.original_id
+            self._attempt("recrawl", self._recrawl.dropped, page, repeat.decision)
+        row = repeat.row
         if page is not None and row is not None and self._lifecycle.is_unkept(row):
             request = page.response.request
             assert request is not None
             self._copies[row][page.id] = request
-        if page is not None and self._lifecycle.item_repeats(page.id, decision.original_id):
+        if page is not None and self._lifecycle.item_repeats(page.id, row):
             self._count(stats.BYTES_SAVED, len(page.response.body))
 
     def is_completed(self, item: Any, page: CrawledPage) -> bool:
@@ -237,7 +247,7 @@ class CrawledPages:
         if not page.was_kept:
             return Fate.DROPPED
         if page.is_new:
-            self._item_judge.is_new(item, page, reading)
+            self._item_judge.repeated(item, page, reading)
         return Fate.KEPT
 
     def item_scraped(self, response: Response | None) -> None:
@@ -311,9 +321,11 @@ def url_of(item: Any, page: CrawledPage | None) -> str:
     return page.response.url if page else str(fields_of(item).get("url", ""))
 
 
-def original_of(decision: Decision | None) -> int | None:
-    """The row of what a page repeats, None where it repeats nothing."""
-    return decision.original_id if decision is not None and decision.is_duplicate else None
+def repeat_of(decision: Decision | None) -> Repeat | None:
+    """What an item repeats by such a decision, about its page or itself; None for nothing."""
+    if decision is None or not decision.is_duplicate:
+        return None
+    return Repeat(decision, decision.original_id)
 
 
 def fate_of(exception: Exception) -> Fate:

@@ -308,7 +308,10 @@ class PageLifecycle:
             self._wait_for_original(page, original)
 
     def remembered(self, page: int, row: int) -> None:
-        """A row of the page's, or of an item of it, is remembered from now on."""
+        """A row of the page's, or of an item of it, is remembered from now on.
+
+        Or a number below those of all rows: others wait for its items, though it is a copy.
+        """
         self._unkept[row] = []
         self._items_of(page).rows.append(row)
 
