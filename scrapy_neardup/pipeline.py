@@ -90,7 +90,9 @@ class NearDuplicatePipeline:
         if self.names_fields:
             self.session.attempt("advice", self.session.advice.item_came, item)
         page = self.session.pages.take_over(item)
-        if page is not None and self.reads_data and self.session.pages.is_slow(item, page):
+        if page is None:  # nothing could tell whether it leaves the other pipelines
+            return self.keep(item, None)
+        if self.reads_data and self.session.pages.is_slow(item, page):
             return self.process_long(item, page)
         if self.settings.item_fields and self.has_long_text(item):
             return self.process_long_text(item, page)
@@ -105,28 +107,28 @@ class NearDuplicatePipeline:
         reading = await self.session.pages.read_item(item, page)
         return self.process(item, page, reading)
 
-    async def process_long_text(self, item: Any, page: CrawledPage | None) -> Any:
+    async def process_long_text(self, item: Any, page: CrawledPage) -> Any:
         """The same, where item fields are compared."""
         text = self.text_of(item)
-        reading = None if text is None else await self.session.pages.read_text(item, text, page)
+        reading = None if text is None else await self.session.pages.read_text(text, page)
         return self.process(item, page, reading)
 
     def process(
         self,
         item: Any,
-        page: CrawledPage | None,
+        page: CrawledPage,
         reading: ItemReading | TextReading | None = None,
     ) -> Any:
         """What process_item() gives of an item whose page is known. reading: if it was read."""
-        revisit = page.revisit if page is not None else None
+        revisit = page.revisit
         of_data = reading if isinstance(reading, ItemReading) else None
-        if page is not None and revisit is not None and revisit.says_nothing_new:
+        if revisit is not None and revisit.says_nothing_new:
             if self.session.attempt("recrawl", self.session.pages.is_completed, item, page):
                 # What it says is not only the page's.
                 self.session.count(stats.RECRAWL_COMPLETED)
                 return self.keep(item, revisit)
             return self.act_on_unchanged(item, page, revisit, of_data)
-        if page and self.reads_data and self.session.pages.was_put_out(item, page, of_data):
+        if self.reads_data and self.session.pages.was_put_out(item, page, of_data):
             self.count_dropped(stats.ITEMS_PUT_OUT_BEFORE)
             raise PutOutBefore(page.response.url)
         repeat = self.verdict(item, page, reading)
@@ -134,13 +136,13 @@ class NearDuplicatePipeline:
             repeat = None
         if repeat is None or (revisit is not None and revisit.stands):
             self.keep(item, revisit)
-            if self.settings.action == "tag" and page is not None:
+            if self.settings.action == "tag":
                 tag_container(item, page.applied)
             return item
         return self.act(item, page, repeat)
 
     def verdict(
-        self, item: Any, page: CrawledPage | None, reading: ItemReading | TextReading | None
+        self, item: Any, page: CrawledPage, reading: ItemReading | TextReading | None
     ) -> Repeat | None:
         """What an item repeats: None keeps it.
 
@@ -149,7 +151,7 @@ class NearDuplicatePipeline:
         """
         names = self.settings.item_fields
         if not names and self.settings.compare == "page":
-            return repeat_of(page.applied) if page else None
+            return repeat_of(page.applied)
         if not names:
             assert not isinstance(reading, TextReading)
             return self.session.pages.repeats_with_data(item, page, reading)
@@ -158,18 +160,17 @@ class NearDuplicatePipeline:
             self.session.count(stats.ITEMS_WITHOUT_FIELDS)
             return None
         read = reading if isinstance(reading, TextReading) else None
-        return self.session.pages.decide_item(item, text, page, read)
+        return self.session.pages.decide_item(text, page, read)
 
     def text_of(self, item: Any) -> str | None:
         """The text of the fields that are compared; None where the item has none of them."""
         names = self.settings.item_fields
         return self.session.attempt("item_fields", extract.fields_text, item, names)
 
-    def act(self, item: Any, page: CrawledPage | None, repeat: Repeat) -> Any:
+    def act(self, item: Any, page: CrawledPage, repeat: Repeat) -> Any:
         """Drop, tag or only count an item that repeats another, or whose page does."""
         count = self.session.count
-        if page is not None:
-            page.n_repeating += 1
+        page.n_repeating += 1
         if self.settings.action == "dry-run":
             count(stats.ITEMS_WOULD_DROP)
             return item
@@ -179,8 +180,7 @@ class NearDuplicatePipeline:
         self.count_dropped(stats.ITEMS_DROPPED)
         self.session.pages.item_repeats(page, repeat)
         duplicate = NearDuplicate(repeat.decision)
-        url = page.response.url if page is not None else None
-        self.session.advice.item_dropped(url, str(duplicate))
+        self.session.advice.item_dropped(page.response.url, str(duplicate))
         raise duplicate
 
     def keep(self, item: Any, revisit: Revisit | None) -> Any:

@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
@@ -260,6 +260,35 @@ def test_item_fields_are_compared_instead_of_pages(mock_site: MockSite) -> None:
     outcome = pages(mock_site, WithBody, "/page/1", "/copy/1", ITEM_FIELDS=["body"])
     assert [("body" in item) for item in outcome.items] == [True, False, False]
     assert outcome.stat("items/without_fields") == 2
+
+
+class StartsWithItem(PagesSpider):
+    async def start(self) -> AsyncIterator[Any]:
+        yield {"url": self.seed, "body": prose("1")}
+        async for request in super().start():
+            yield request
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "body": response.css("p::text").get()}
+
+
+class RefusesTheFirst:
+    n_items = 0
+
+    def process_item(self, item: Any) -> Any:
+        self.n_items += 1
+        if self.n_items == 1:
+            raise DropItem("the database is away")
+        return item
+
+
+def test_an_item_of_no_page_is_no_reason_to_drop_one_that_repeats_it(mock_site: MockSite) -> None:
+    requests = [Request(mock_site.url("/page/1"))]
+    settings = {"NEARDUP_ITEM_FIELDS": ["body"], "ITEM_PIPELINES": {RefusesTheFirst: 900}}
+    seed = mock_site.url("/page/seed")
+    outcome = crawl(StartsWithItem, settings, seed=seed, requests=lambda: iter(requests))
+    assert outcome.urls == [mock_site.url("/page/1")]
+    assert outcome.stat("items/without_page") == 1
 
 
 class LinksOnly(PagesSpider):

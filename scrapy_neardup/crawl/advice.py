@@ -87,11 +87,11 @@ class Advice:
         """An item reached the pipeline."""
         self._fields.read(item)
 
-    def item_dropped(self, url: str | None, reason: str) -> None:
-        """An item of a page, None for an item of none, is about to be dropped."""
+    def item_dropped(self, url: str, reason: str) -> None:
+        """An item of a page is about to be dropped."""
         self._n_dropped += 1
         if self._n_dropped <= DROPS_SHOWN:
-            logger.info("neardup: dropped an item of %s: %s", url or "no page", reason)
+            logger.info("neardup: dropped an item of %s: %s", url, reason)
         if self._n_dropped == DROPS_SHOWN:
             logger.info("neardup: further dropped items are logged at DEBUG only")
 

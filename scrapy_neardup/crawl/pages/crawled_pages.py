@@ -16,7 +16,6 @@ from scrapy_neardup.crawl.delivery import Delivery
 from scrapy_neardup.crawl.effects import Effects
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
 from scrapy_neardup.crawl.items.item_data import is_long
-from scrapy_neardup.crawl.items.item_fields import fields_of
 from scrapy_neardup.crawl.items.item_judge import ItemJudge, ItemReading
 from scrapy_neardup.crawl.items.source_page import CrawledPage, HandedItems, Repeat
 from scrapy_neardup.crawl.learning.url_learning import UrlLearning
@@ -149,32 +148,29 @@ class CrawledPages:
             self._count(stats.ITEMS_WITHOUT_PAGE)
         return page
 
-    async def read_text(self, item: Any, text: str, page: CrawledPage | None) -> TextReading:
+    async def read_text(self, text: str, page: CrawledPage) -> TextReading:
         """A long text of an item, read off the loop's thread."""
-        return await self._judge.read_text(url_of(item, page), text)
+        return await self._judge.read_text(page.response.url, text)
 
-    def decide_item(
-        self, item: Any, text: str, page: CrawledPage | None, read: TextReading | None
-    ) -> Repeat | None:
+    def decide_item(self, text: str, page: CrawledPage, read: TextReading | None) -> Repeat | None:
         """What an item repeats by itself, of which this is the text; None for one to keep.
 
         read: what read_text() gave; None if it was not called.
         """
-        page_url = url_of(item, page)
+        page_url = page.response.url
         mark = page_url + ITEM_MARK
         url = f"{mark}{crc32(text.encode('utf-8', 'surrogatepass')):08x}"
         decided = self._judge.decide_text(url, text, read)
         if decided is None:
             return None
         decision, is_new = decided
-        if page is not None and is_new and decision.page_id is not None:
+        if is_new and decision.page_id is not None:
             self._lifecycle.remembered(page.id, decision.page_id)
         if decision.original and decision.original.startswith(mark):
             return None  # of the same page: a URL never matches itself
         applied = self._judge.applied(page_url, decision)
         action = self._recorder.action_on(decision, repeated=applied is not None)
-        response = page.response if page else None
-        self._recorder.page_judged(url, decision, action, response, text)
+        self._recorder.page_judged(url, decision, action, page.response, text)
         return repeat_of(applied)
 
     def is_slow(self, item: Any, page: CrawledPage) -> bool:
@@ -186,11 +182,9 @@ class CrawledPages:
         return await self._item_judge.read_ahead(item, page)
 
     def repeats_with_data(
-        self, item: Any, page: CrawledPage | None, reading: ItemReading | None
+        self, item: Any, page: CrawledPage, reading: ItemReading | None
     ) -> Repeat | None:
         """What an item repeats with its page, and by its own data, too; None for one to keep."""
-        if page is None:
-            return None
         row = self._item_judge.repeated(item, page, reading)
         if row is not None and page.applied is not None:
             return Repeat(page.applied, row)
@@ -207,24 +201,21 @@ class CrawledPages:
         """Whether an earlier run, which was cut off, put out an item, and its page is unchanged."""
         return page.is_reread and self._item_judge.was_kept(item, page, reading)
 
-    def is_spared(self, page: CrawledPage | None, repeat: Repeat) -> bool:
+    def is_spared(self, page: CrawledPage, repeat: Repeat) -> bool:
         """Whether a page was read twice because an original was lost, and may lose another one."""
-        return (
-            page is not None
-            and page.response.url in self._read_twice
-            and self._lifecycle.is_unkept(repeat.row)
-        )
+        is_again = page.response.url in self._read_twice
+        return is_again and self._lifecycle.is_unkept(repeat.row)
 
-    def item_repeats(self, page: CrawledPage | None, repeat: Repeat) -> None:
+    def item_repeats(self, page: CrawledPage, repeat: Repeat) -> None:
         """An item is about to be dropped because it, or its page, repeats another."""
-        if page is not None and self._recrawl is not None:
+        if self._recrawl is not None:
             self._attempt("recrawl", self._recrawl.dropped, page, repeat.decision)
         row = repeat.row
-        if page is not None and row is not None and self._lifecycle.is_unkept(row):
+        if row is not None and self._lifecycle.is_unkept(row):
             request = page.response.request
             assert request is not None
             self._copies[row][page.id] = request
-        if page is not None and self._lifecycle.item_repeats(page.id, row):
+        if self._lifecycle.item_repeats(page.id, row):
             self._count(stats.BYTES_SAVED, len(page.response.body))
 
     def is_completed(self, item: Any, page: CrawledPage) -> bool:
@@ -314,11 +305,6 @@ class CrawledPages:
             self._delivery.put(self._skipping.page_done, made)
         if not failed and (wanted := self._recorder.wanted(page.response)):
             self._delivery.put(self._recorder.fetched, wanted)
-
-
-def url_of(item: Any, page: CrawledPage | None) -> str:
-    """The URL of the page that an item came from; of none, the one that it names."""
-    return page.response.url if page else str(fields_of(item).get("url", ""))
 
 
 def repeat_of(decision: Decision | None) -> Repeat | None:
