@@ -286,6 +286,26 @@ def test_a_copy_stands_in_for_an_original_without_items(judged_first: bool) -> N
     assert RowKeptInPart(1) in ended(lifecycle, copy, Fate.DROPPED)
 
 
+@pytest.mark.parametrize("copy_ends_first", [True, False])
+def test_a_copy_is_read_again_when_its_original_ends_without_an_item(copy_ends_first: bool) -> None:
+    lifecycle = PageLifecycle()
+    original = lifecycle.answered(b"a", None)
+    lifecycle.reading(original)
+    lifecycle.judged(original, 1, None)
+    copy = with_item(lifecycle, b"b", None, 1)
+    effects = ended(lifecycle, copy, Fate.REPEATED) if copy_ends_first else []
+    effects += lifecycle.exhausted(original, failed=False)
+    assert RowPending(1) in effects
+    if not copy_ends_first:
+        effects += ended(lifecycle, copy, Fate.REPEATED)
+    assert effects.count(ReadAgain(copy, 1)) == 1
+    again = lifecycle.answered(b"b", copy)
+    lifecycle.reading(again)
+    lifecycle.judged(again, None, 1)
+    assert lifecycle.item_out(again)
+    assert ended(lifecycle, again, Fate.KEPT)[-2:] == [RowKept(1), Completed(b"b")]
+
+
 @pytest.mark.parametrize("failed", [False, True])
 def test_a_page_whose_callback_failed_is_kept_in_part(failed: bool) -> None:
     lifecycle = PageLifecycle()
@@ -340,6 +360,7 @@ class Model:
     key: bytes | None  # None where an earlier page of the key is under way
     original: int | None = None
     copy_of: set[int] = field(default_factory=set)  # rows on which it depends
+    missed: set[int] = field(default_factory=set)  # of those: rows whose pages brought no item
     is_read_again: bool = False
     rows: set[int] = field(default_factory=set)
     finds: list["Found"] = field(default_factory=list)
@@ -442,12 +463,12 @@ class Crawl(RuleBasedStateMachine):
 
     def is_said(self, page: Model) -> bool:
         """Whether what of a page was dropped is kept elsewhere, or the page is read again."""
-        lost = page.copy_of & self.lost
+        lost = page.copy_of & self.lost | page.missed
         return page.copy_of - lost <= self.kept and (page.is_read_again or not lost)
 
     def read_again(self, effect: ReadAgain) -> None:
         page = next(one for one in self.pages if one.id == effect.page)
-        assert effect.row in page.copy_of & self.lost
+        assert effect.row in page.copy_of & self.lost | page.missed
         assert page.repeats
         assert not page.is_read_again
         page.is_read_again = True
@@ -593,6 +614,12 @@ class Crawl(RuleBasedStateMachine):
     def settle(self, page: Model, event: Callable[[], list[Effect]]) -> None:
         if page.is_settled and not page.repeats:
             page.copy_of.clear()
+            page.missed.clear()
+        if page.is_settled and not page.out:
+            for copy in self.pages:
+                missed = page.rows & copy.copy_of if copy.out else set()
+                copy.missed |= missed
+                copy.copy_of -= missed
         if page.is_settled and page.out:
             is_lost = Fate.KEPT not in page.fates or {Fate.DROPPED, Fate.FAILED} & {*page.fates}
             self.lost |= page.rows if is_lost else set()

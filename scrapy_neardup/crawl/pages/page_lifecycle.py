@@ -22,11 +22,11 @@ Other requests are only counted, by the page that they were found on.
 Apart from the page itself there is its *row* in the page table, by which later pages are taken
 for its copies. It is kept when an item of the page has left the pipelines; forgotten when none
 did. A page that brought no item at all leaves its row pending: the first copy that brings one
-stands in for it.
+from then on stands in for it.
 
 While a page's items are in the pipelines, those of its copies are dropped in their favour. If one
-of the page's is lost then (a later pipeline dropped it, or raised), such a copy has to be read
-again, or what both said would be missing.
+of the page's is lost then (a later pipeline dropped it, or raised), or the page brings none in the
+end, such a copy has to be read again, or what both said would be missing.
 """
 
 from __future__ import annotations
@@ -108,14 +108,14 @@ class RowPending(NamedTuple):
 
 
 class ReadAgain(NamedTuple):
-    """An item that one of the page's was dropped for is lost: request the page once more.
+    """An item that one of the page's was dropped for is lost, or never came: request it once more.
 
     The page waits for that request, which is said to be found on it. Comes before the Settled of
     the page, or, where that came earlier, before what becomes of the row.
     """
 
     page: int
-    row: int  # of the original whose item is lost
+    row: int  # of the original whose item that was
 
 
 class Settled(NamedTuple):
@@ -406,6 +406,7 @@ class PageLifecycle:
         for row in items.rows:
             if not items.n_out:
                 self._itemless.add(row)
+                effects += self._items_missing(row)
                 effects.append(RowPending(row))
                 continue
             copies = self._unkept.pop(row)
@@ -421,6 +422,21 @@ class PageLifecycle:
             if not is_lost:
                 for copy in copies:
                     effects += self._original_kept(copy, row)
+        return effects
+
+    def _items_missing(self, row: int) -> list[Effect]:
+        """The row's page brought no item: nothing of it stands for items of its copies.
+
+        A copy that has brought none either may still stand in for it.
+        """
+        effects: list[Effect] = []
+        copies, self._unkept[row] = self._unkept[row], []
+        for copy in copies:
+            entry = self._pages.get(copy)
+            if entry is not None and entry.items is not None and not entry.items.n_out:
+                self._unkept[row].append(copy)
+            else:
+                effects += self._original_lost(copy, row)
         return effects
 
     def _original_lost(self, copy: int, original: int) -> list[Effect]:
