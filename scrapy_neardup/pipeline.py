@@ -221,7 +221,7 @@ def tag_container(item: Any, decision: Decision | None) -> None:
 
 
 def tag(item: Any, decision: Decision) -> bool:
-    """Put the decision into the item's `neardup` field; False if its type has no room for it."""
+    """Put the decision into the item's `neardup` field; False if its type does not take it."""
     told: dict[str, object] = {
         "kind": decision.kind,
         "original": decision.original,
@@ -233,11 +233,11 @@ def tag(item: Any, decision: Decision) -> bool:
 
 
 def put(item: Any, told: dict[str, object]) -> bool:
-    """Add to the item's `neardup` field; False if its type has no room for it."""
+    """Add to the item's `neardup` field; False if its type does not take it."""
     try:
         fields = fields_of(item)
         before = fields.get("neardup")
         fields["neardup"] = told | before if isinstance(before, dict) else told
-    except (AttributeError, KeyError, TypeError):
+    except Exception:  # a setter or a validator of the project's may raise anything
         return False
     return True

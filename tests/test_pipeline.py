@@ -236,7 +236,18 @@ class Declared(scrapy.Item):
     url = scrapy.Field()
 
 
-@pytest.mark.parametrize("make", [Frozen, Declared], ids=["slotted dataclass", "scrapy.Item"])
+@dataclasses.dataclass
+class Validated:
+    url: str
+    neardup: str = ""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not isinstance(value, str):
+            raise ValueError(f"{name} is a string, not {value!r}")
+        super().__setattr__(name, value)
+
+
+@pytest.mark.parametrize("make", [Frozen, Declared, Validated])
 def test_items_of_every_type_are_dropped_and_those_without_room_pass_untagged(
     mock_site: MockSite, make: Any
 ) -> None:
