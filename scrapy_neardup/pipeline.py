@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
@@ -89,29 +90,46 @@ class NearDuplicatePipeline:
             return item
         if self.names_fields:
             self.session.attempt("advice", self.session.advice.item_came, item)
-        page = self.session.pages.take_over(item)
-        if page is None:  # nothing could tell whether it leaves the other pipelines
-            return self.keep(item, None)
-        if self.reads_data and self.session.pages.is_slow(item, page):
-            return self.process_long(item, page)
-        if self.settings.item_fields and self.has_long_text(item):
-            return self.process_long_text(item, page)
-        return self.process(item, page)
+        try:
+            page = self.session.pages.take_over(item)
+            if page is None:  # nothing could tell whether it leaves the other pipelines
+                return self.keep(item, None)
+            reading = self.reading_of(item, page)
+            if reading is not None:
+                return self.process_long(item, page, reading)
+            return self.process(item, page)
+        except DropItem:
+            raise
+        except Exception:
+            return self.failed(item)
 
-    def has_long_text(self, item: Any) -> bool:
-        """Whether an item is to be read off the loop's thread."""
-        return bool(self.session.attempt("item_fields", is_long, item))
-
-    async def process_long(self, item: Any, page: CrawledPage) -> Any:
+    async def process_long(
+        self, item: Any, page: CrawledPage, reading: Awaitable[ItemReading | TextReading]
+    ) -> Any:
         """The same, of an item that would hold up the loop while it is read."""
-        reading = await self.session.pages.read_item(item, page)
-        return self.process(item, page, reading)
+        try:
+            return self.process(item, page, await reading)
+        except DropItem:
+            raise
+        except Exception:
+            return self.failed(item)
 
-    async def process_long_text(self, item: Any, page: CrawledPage) -> Any:
-        """The same, where item fields are compared."""
+    def failed(self, item: Any) -> Any:
+        """The item, which passes; the exception that is being handled is ours, and counted."""
+        self.session.attempt.failed("pipeline")
+        return item
+
+    def reading_of(
+        self, item: Any, page: CrawledPage
+    ) -> Awaitable[ItemReading | TextReading] | None:
+        """A long item as it is read off the loop's thread; None for one to read at once."""
+        pages = self.session.pages
+        if self.reads_data:
+            return pages.read_item(item, page) if pages.is_slow(item, page) else None
+        if not self.settings.item_fields or not self.session.attempt("item_fields", is_long, item):
+            return None
         text = self.text_of(item)
-        reading = None if text is None else await self.session.pages.read_text(text, page)
-        return self.process(item, page, reading)
+        return None if text is None else pages.read_text(text, page)
 
     def process(
         self,

@@ -21,6 +21,7 @@ from scrapy_neardup.detect.near import FEW_WORDS
 from scrapy_neardup.errors import NearDupError
 
 NEAR_KINDS = "near", "claimed"  # of copies whose text is not that of the original
+PLACE = "spider_output"  # of errors
 LOOK_AHEAD = 1_000  # outputs of a near page that are held, looking for its second item
 
 
@@ -94,12 +95,13 @@ class NearDuplicateSpiderMiddleware:
     ) -> AsyncIterator[Any]:
         """Pass on what the callback yields, judging the page before its first item."""
         session = self.session
-        if not session.is_open:  # a middleware without a crawl
+        # Without a crawl there is nothing to begin.
+        page = session.attempt(PLACE, session.pages.begin, response) if session.is_open else None
+        if page is None:
             async for output in result:
                 yield output
             return
-        page, failed = session.pages.begin(response), True
-        is_start = response.request is not None and "is_start_request" in response.request.meta
+        failed, has_erred = True, False
         if session.recrawl is not None:
             result = session.recrawl.compared(page, result)
         wait = Wait()
@@ -111,27 +113,38 @@ class NearDuplicateSpiderMiddleware:
                         with suppress(StopAsyncIteration):
                             outputs.append(await output)
                         continue
-                    if isinstance(output, Request):
-                        if self.prune and carries_nothing(output) and await self.is_pruned(page):
-                            continue
-                        self.found(output, page)
-                    else:
-                        if page.has_waited is None:
-                            page.has_waited = self.has_waited_first(response)
-                        page.has_waited |= wait.is_over
-                        if await self.is_near(page) and page.gives_several is None:
-                            page.gives_several = look_ahead(result, outputs)
-                        if is_start:
-                            session.urls.brought_item(response.request)
-                        session.pages.hand_over(output, page)
+                    try:
+                        if isinstance(output, Request):
+                            if (
+                                self.prune
+                                and carries_nothing(output)
+                                and await self.is_pruned(page)
+                            ):
+                                continue
+                            self.found(output, page)
+                        else:
+                            page.has_waited = self.has_waited(page, wait)
+                            if await self.is_near(page) and page.gives_several is None:
+                                page.gives_several = look_ahead(result, outputs)
+                            self.hand_over(output, page)
+                    except Exception:  # none of the callback's: those are not raised here
+                        has_erred = True
+                        session.attempt.failed(PLACE)
                     yield output
                     if wait.is_over:  # the page was judged in a thread, say
                         wait = Wait()
             if session.skipping.acts and self.judges_pages:  # what lists say is evidence, too
                 await session.pages.judge(page)
-            failed = False
+            failed = has_erred  # what nobody waits for may be lost: the next crawl reads it again
         finally:
             session.pages.exhausted(page, failed)
+
+    def hand_over(self, item: Any, page: CrawledPage) -> None:
+        """Let the pipeline find the page of an item."""
+        request = page.response.request
+        if request is not None and "is_start_request" in request.meta:
+            self.session.urls.brought_item(request)
+        self.session.pages.hand_over(item, page)
 
     def found(self, request: Request, page: CrawledPage) -> None:
         """Note where a request was found."""
@@ -139,6 +152,12 @@ class NearDuplicateSpiderMiddleware:
         session.requests.found(request, page.id if page.is_tracked else None, page.is_of_form)
         if session.skipping.acts:
             session.skipping.found(page, request, session.urls.key(request))
+
+    def has_waited(self, page: CrawledPage, wait: Wait) -> bool:
+        """Whether a callback has, or may have, waited before this output, or an item before it."""
+        if page.has_waited is None:
+            return wait.is_over or self.has_waited_first(page.response)
+        return page.has_waited or wait.is_over
 
     def has_waited_first(self, response: Response) -> bool:
         """Whether a callback may have waited before any of its outputs was there."""

@@ -330,7 +330,7 @@ LINKS_SPARED = key(
 BYTES_SAVED = key("bytes_saved", "bytes of pages whose items were dropped")
 ERRORS = key(
     "errors/{}",
-    "errors by place (url_key, extract, engine, index, …); each kept its page or request",
+    "errors by place (url_key, extract, judge, pipeline, …); each kept its page, item or request",
 )
 
 ENGINE = key("engine", "class of the engine")

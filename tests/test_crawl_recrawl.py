@@ -22,6 +22,7 @@ from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
 from scrapy_neardup.commands import main
+from scrapy_neardup.crawl.pages.judge import PageJudge
 from scrapy_neardup.crawl.recrawl.visit_comparison import MAX_TWICE
 from scrapy_neardup.errors import SettingsError, StateError
 from scrapy_neardup.state import visit_file, visits
@@ -74,6 +75,19 @@ def recrawl(site: MockSite, folder: Path, spider: type = Shop, **settings: Any) 
 def found(outcome: Outcome) -> dict[str, int]:
     words = ("new", "unchanged", "minor", "changed", "gone", "moved")
     return {word: n for word in words if (n := outcome.stat(f"recrawl/{word}"))}
+
+
+def test_a_defect_where_pages_are_compared_loses_no_item(
+    mock_site: MockSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> Any:
+        raise RuntimeError("a defect")
+
+    add_shop(mock_site)
+    monkeypatch.setattr(PageJudge, "content", fail)
+    outcome = recrawl(mock_site, tmp_path, LOG_LEVEL="CRITICAL")
+    assert len(outcome.items) == 8
+    assert outcome.stat("errors/recrawl") > 0
 
 
 def test_unchanged_pages_give_no_items_and_changed_ones_do(

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 import scrapy
-from crawls import PagesSpider, crawl, crawl_requests
+from crawls import SETTINGS, PagesSpider, crawl, crawl_requests
 from mock_site import MockSite, page, prose
 from scrapy import Request
 from scrapy.exceptions import DropItem
@@ -19,6 +19,10 @@ from scrapy.extensions.closespider import CloseSpider
 from scrapy.http import Response
 
 from scrapy_neardup import NearDuplicate
+from scrapy_neardup.crawl.items.source_page import HandedItems
+from scrapy_neardup.crawl.pages.crawled_pages import CrawledPages
+from scrapy_neardup.crawl.pages.judge import PageJudge
+from scrapy_neardup.detect.item_table import ItemTable
 from scrapy_neardup.index.scan import ScanIndex
 
 
@@ -563,6 +567,43 @@ def test_a_page_that_the_index_refuses_is_no_reason_to_drop_its_copy(
     paths = ("/page/1", "/copy/1")
     assert outcome.urls == [mock_site.url(path) for path in paths]
     assert outcome.stat("errors/index") == 1
+
+
+class ItemsAndLink(PagesSpider):
+    def parse(self, response: Response) -> Iterator[Any]:
+        for n in range(2):
+            yield {"url": response.url, "n": n, "is_copy": "copy" in response.url}
+        yield response.follow("/page/9", self.parse_linked)
+
+    def parse_linked(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "place"),
+    [
+        (ItemTable, "has_near", "pipeline"),
+        (PageJudge, "applied", "judge"),
+        (PageJudge, "_reading", "judge"),
+        (PageJudge, "own_words", "spider_output"),
+        (CrawledPages, "begin", "spider_output"),
+        (CrawledPages, "hand_over", "spider_output"),
+        (HandedItems, "take_over", "pipeline"),
+    ],
+)
+def test_a_defect_of_ours_loses_no_item_and_no_link(
+    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, place: str
+) -> None:
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(owner, name, fail)
+    monkeypatch.setitem(SETTINGS, "LOG_LEVEL", "CRITICAL")
+    outcome = pages(mock_site, ItemsAndLink, "/page/1", "/copy/1", FOLLOW_DUPLICATES=False)
+    assert outcome.urls.count(mock_site.url("/page/1")) == 2
+    assert outcome.urls.count(mock_site.url("/copy/1")) == 2
+    assert outcome.urls.count(mock_site.url("/page/9")) == 1
+    assert outcome.stat(f"errors/{place}") > 0
 
 
 class Undecided:

@@ -110,6 +110,15 @@ class CrawledPages:
             return
         page.is_read = True
         self._lifecycle.reading(page.id)
+        try:
+            await self._compare(page)
+        except Exception:
+            page.applied = None
+            self._attempt.failed("judge")
+        row = page.judged.page_id if page.judged is not None and page.is_new else None
+        self._lifecycle.judged(page.id, row, page.repeated_row)
+
+    async def _compare(self, page: CrawledPage) -> None:
         if self._soft_404.probes:
             await self._soft_404.probe(page.response)
         self._attempt("claims", self._claims.read, page)
@@ -119,8 +128,6 @@ class CrawledPages:
         if self._recrawl is not None:
             await self._recrawl.know_original(page)
             self._attempt("recrawl", self._recrawl.judged, page)
-        row = page.judged.page_id if page.judged is not None and page.is_new else None
-        self._lifecycle.judged(page.id, row, page.repeated_row)
 
     async def own_words(self, page: CrawledPage) -> int:
         """How many words of a page are its own, not its host's; 0 where that is not known."""

@@ -93,7 +93,8 @@ class PageJudge:
         if judged is None and (reading := await self._reading(page)) is not None:
             judged = await self._decision(reading, page)
         if judged is not None:
-            page.judged, page.applied = judged, self.applied(page.response.url, judged)
+            page.judged = judged
+            page.applied = self.applied(page.response.url, judged)
             page.is_reread = self._puts_out_once and self._is_reread(page, judged)
 
     def _is_reread(self, page: CrawledPage, judged: Decision) -> bool:
@@ -239,13 +240,14 @@ class PageJudge:
         """The decision about a page, with other workers where they may know it."""
         if self._fleet is None:
             decided = self._attempt("index", self._state.decide, reading, True, page.claimed)
-            if decided and page.body and not reading.is_mostly_script:
-                self._bodies.remember(page.body, reading)
         else:
             decided = await self._decided_with_fleet(self._fleet, reading, page)
         if decided is None:
             return None
         decision, page.is_new = decided
+        page.judged = decision  # at once: whatever fails from here on, the row is the page's
+        if self._fleet is None and page.body and not reading.is_mostly_script:
+            self._bodies.remember(page.body, reading)
         if decision.kind in SAYS_MORE:
             page.words, page.blocks = reading.words, reading.blocks
         if reading.is_mostly_script:

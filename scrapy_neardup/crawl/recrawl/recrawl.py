@@ -210,7 +210,10 @@ class Recrawl:
             error, self.links.misses_any = raised, True
         self._attempt("recrawl", self._memory.callback_done)
         if error is None and self._is_comparable(page):
-            await self._read(page, items, yielded)
+            try:
+                await self._read(page, items, yielded)
+            except Exception:
+                self._attempt.failed("recrawl")
         skips = page.response.meta.get("neardup_skip")
         page.is_beside = bool(items) and page.revisit is None and not skips
         for item in items:
