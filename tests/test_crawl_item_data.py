@@ -154,6 +154,13 @@ def test_other_times_are_data(days: float) -> None:
     assert data({"at": then}).values != data({"at": NOW}).values
 
 
+@pytest.mark.parametrize("moment", [datetime.min, datetime.max])
+def test_a_time_at_the_end_of_the_calendar_is_data(moment: datetime) -> None:
+    """As that which .NET writes for none; read as local time it is in the year 0."""
+    for value in (moment, moment.isoformat()):
+        assert data({"at": value}).values != data({"at": NOW}).values
+
+
 def test_the_page_itself_is_an_echo() -> None:
     whole = data({"html": HTML, "body": HTML.encode()})
     assert whole.text == ""

@@ -371,7 +371,13 @@ class _Reader:
         if self._visit is None:
             return False
         candidates = [moment] if moment.tzinfo else [moment.replace(tzinfo=UTC), moment]
-        return any(self._is_now(candidate.timestamp()) for candidate in candidates)
+        return any(self._is_moment_of_visit(candidate) for candidate in candidates)
+
+    def _is_moment_of_visit(self, moment: datetime) -> bool:
+        try:
+            return self._is_now(moment.timestamp())
+        except (ValueError, OverflowError, OSError):  # no second of this machine's calendar
+            return False
 
     def _is_said(self, time: str) -> bool:
         """Whether a time is the page's: one of a feed's newest entry may be that of the visit."""
