@@ -79,6 +79,17 @@ def test_the_sentence_says_what_was_done(
     assert told(caplog, logging.INFO, f"1 of 2 pages repeat another: {done}")
 
 
+def test_a_page_that_is_trusted_to_be_a_copy_repeats_another(
+    mock_site: MockSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    original, other = (
+        page("a chair"),
+        page("a table", head='<link rel=canonical href="/product/0">'),
+    )
+    products(mock_site, [original, other], {}, {}, CANONICAL="trust")
+    assert told(caplog, logging.INFO, "1 of 2 pages repeat another: 1 item dropped")
+
+
 def test_a_crawl_that_compared_nothing_says_so(
     mock_site: MockSite, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -162,7 +162,8 @@ def closing_sentence(counts: Mapping[str, Any], settings: NearDupSettings) -> st
     read = n(stats.PAGES_READ)
     if not read:
         return f"no {what} were compared"
-    repeat = sum(n(stats.PAGES_BY_KIND.format(kind)) for kind in ("exact", "near"))
+    repeats = [stats.PAGES_BY_KIND.format(kind) for kind in ("exact", "near")]
+    repeat = sum(map(n, (*repeats, stats.CLAIMS_TRUSTED)))
     acted = sum(map(n, (stats.ITEMS_DROPPED, stats.ITEMS_TAGGED, stats.ITEMS_WOULD_DROP)))
     sentence = f"{repeat:,} of {read:,} {what} repeat another: "
     sentence += f"{acted:,} item{'s' * (acted != 1)} {ITEMS[settings.action].removeprefix('are ')}"
