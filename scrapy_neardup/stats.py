@@ -78,7 +78,9 @@ LEARN_FOREIGN = key(
 
 PAGES_READ = key("pages/read", "pages compared (with NEARDUP_ITEM_FIELDS: items)")
 PAGES_BY_KIND = key(
-    "pages/{}", "pages compared, by decision: new, exact, near, contains, too_short, undecided"
+    "pages/{}",
+    "pages compared, by decision: new, exact, near, near_but_differs, contains, too_short, "
+    "undecided",
 )
 PAGES_NEAR_BY_DISTANCE = key(
     "pages/near/distance/{}", "near-duplicates, by number of fingerprint bits that differ"
@@ -163,11 +165,13 @@ ITEMS_PUT_OUT_BEFORE = key(
 ITEMS_TAGGED = key("items/tagged", "items let through with a `neardup` field")
 ITEMS_UNTAGGABLE = key(
     "items/untaggable",
-    "items let through without a `neardup` field, because their type has no such field",
+    "items let through without a `neardup` field, because their type does not take it",
 )
 ITEMS_WOULD_DROP = key("items/would_drop", "items that `drop` would have dropped")
 ITEMS_KEPT = key(
-    "items/kept", "items kept because their page repeats nothing or could not be compared"
+    "items/kept",
+    "items let through because they, or their page, repeat nothing or could not be compared; those "
+    "of kept_by_data and without_page are among them",
 )
 ITEMS_KEPT_BY_DATA = key(
     "items/kept_by_data", "items kept because their data are new, though their page repeats another"
