@@ -8,6 +8,7 @@ from collections import defaultdict
 from contextlib import closing
 from itertools import combinations
 from pathlib import Path
+from threading import Thread
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,6 +16,7 @@ from example.scorecard import Drop, Outcome, score
 from example.site.days import MOVED_FROM, MOVED_ON, REMOVED, REMOVED_ON, Day
 from example.site.page import EXACT, SIMILAR, Kind, Page
 from example.site.plan import DISALLOWED_LINKS, Plan
+from example.site.server import SiteServer
 from example.spiders.demo import split_urls
 from lxml import html
 from mock_site import MockSite, page, prose
@@ -141,6 +143,14 @@ def test_commands_that_crawl_nothing_print_no_table(mock_site: MockSite) -> None
     report, _ = run_scrapy("parse", "--spider", "demo", mock_site.url("/page/1"))
     assert "on site" not in report
     assert mock_site.gets("/page/1") == 1
+
+
+def test_a_site_that_was_never_started_stops() -> None:
+    """As where a crawl is refused before it has begun."""
+    stopped = Thread(target=SiteServer(Plan()).stop, daemon=True)
+    stopped.start()
+    stopped.join(10)
+    assert not stopped.is_alive()
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,9 @@ class SiteServer(ThreadingHTTPServer):
         self._thread.start()
 
     def stop(self) -> None:
-        self.shutdown()
-        self._thread.join()
+        if self._thread.is_alive():  # shutdown() waits for ever for a loop that never ran
+            self.shutdown()
+            self._thread.join()
         self.server_close()
 
     def handle_error(self, request: object, client_address: object) -> None:
