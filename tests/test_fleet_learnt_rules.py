@@ -13,6 +13,7 @@ import pytest
 from crawls import Outcome, crawl_requests
 from fleets import RunningServer, Worker, wait_until
 from mock_site import MockSite, page, prose
+from test_fleet_client import USER
 
 from scrapy_neardup.learn.changes import Change
 from scrapy_neardup.learn.learner import Learner
@@ -54,6 +55,17 @@ def test_a_rule_is_heard_of_and_the_surer_evidence_counts(server: RunningServer)
     assert sorted(rule.right for rule in heard_of_two) == [20, 40]
     one.close()
     other.close()
+
+
+def test_the_user_of_the_docs_may_tell_and_hear_of_rules(server: RunningServer) -> None:
+    server.command("ACL", "SETUSER", *USER.split())
+    url = server.url.replace("//", "//worker:Pass%2Fword1@")
+    one, other = Worker(url), Worker(url)
+    (heard,) = exchanged(one, other, trusted(40))
+    assert heard.right == 40
+    one.close()
+    other.close()
+    assert one.stat("backend/refused") == other.stat("backend/refused") == 0
 
 
 def test_a_contradiction_is_the_last_word(server: RunningServer) -> None:
