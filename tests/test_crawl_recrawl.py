@@ -1,6 +1,7 @@
 """A site crawled again: which pages are new, changed, gone, moved, and nothing else."""
 
 import json
+import logging
 import os
 import re
 import signal
@@ -394,6 +395,18 @@ def test_tags_say_that_a_page_is_unchanged(mock_site: MockSite, tmp_path: Path) 
     assert {item["neardup"]["status"] for item in second.items} == {"unchanged"}
     dry = recrawl(mock_site, tmp_path, NEARDUP_ACTION="dry-run")
     assert len(dry.items) == dry.stat("items/would_drop") == 8
+
+
+def test_the_last_sentence_names_items_of_unchanged_pages_apart(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "scrapy_neardup")
+    add_shop(mock_site)
+    recrawl(mock_site, tmp_path)
+    caplog.clear()
+    recrawl(mock_site, tmp_path)
+    told = "0 of 8 pages repeat another, and 8 items came from unchanged pages: 8 items dropped"
+    assert told in caplog.text
 
 
 def test_a_callback_that_raises_leaves_its_page_to_the_next_crawl(

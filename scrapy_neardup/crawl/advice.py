@@ -52,7 +52,7 @@ class Advice:
             "a worker takes it, as scrapy-redis does, requests taken by a worker that is killed "
             "are lost, and so are the pages behind them. With SCHEDULER="
             "'scrapy_neardup.scheduler.FleetScheduler' nothing is lost, and scrapy-redis's spiders "
-            "stay as they are. See docs/fleet.md, Who gives out the requests",
+            "stay as they are",
             scheduler,
         )
 
@@ -165,8 +165,12 @@ def closing_sentence(counts: Mapping[str, Any], settings: NearDupSettings) -> st
     repeats = [stats.PAGES_BY_KIND.format(kind) for kind in ("exact", "near")]
     repeat = sum(map(n, (*repeats, stats.CLAIMS_TRUSTED)))
     acted = sum(map(n, (stats.ITEMS_DROPPED, stats.ITEMS_TAGGED, stats.ITEMS_WOULD_DROP)))
-    sentence = f"{repeat:,} of {read:,} {what} repeat another: "
-    sentence += f"{acted:,} item{'s' * (acted != 1)} {ITEMS[settings.action].removeprefix('are ')}"
+    sentence = f"{repeat:,} of {read:,} {what} repeat another"
+    if unchanged := n(stats.RECRAWL_ITEMS):
+        sentence += f", and {unchanged:,} item{'s' * (unchanged != 1)} came from unchanged pages"
+    sentence += (
+        f": {acted:,} item{'s' * (acted != 1)} {ITEMS[settings.action].removeprefix('are ')}"
+    )
     if kept := n(stats.ITEMS_KEPT_BY_DATA):
         sentence += f", {kept:,} kept because their data differ"
     return sentence
