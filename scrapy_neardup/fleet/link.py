@@ -253,8 +253,7 @@ class Link:
         logger.warning(
             "neardup: this worker has left its fleet and goes on alone: %s. If the server lost "
             "its data and another worker drew a new secret: end this crawl and start it again, "
-            "with a new NEARDUP_STATE_DIR if it has one. See docs/fleet.md, When the server loses "
-            "its data",
+            "with a new NEARDUP_STATE_DIR if it has one",
             error,
         )
 

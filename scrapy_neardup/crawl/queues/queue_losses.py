@@ -132,7 +132,7 @@ class QueueLosses:
             "keys for want of memory (maxmemory-policy volatile-…). Requests may be lost. This "
             "worker makes those that it has, and ends as %r. Start it again, in a cluster under "
             "another NEARDUP_BACKEND_PREFIX: the crawl makes the start requests again, and reads "
-            "again the pages that were under way. See docs/fleet.md, When the server goes back",
+            "again the pages that were under way",
             REASON,
         )
         return True
@@ -142,8 +142,8 @@ class QueueLosses:
         if not self._is_refused:
             logger.warning(
                 "neardup: the server of NEARDUP_BACKEND refuses to give requests (%s). This worker "
-                "makes those that it has, and ends as %r. See docs/fleet.md for what its user has "
-                "to be allowed",
+                "makes those that it has, and ends as %r. Allow the server's user what the "
+                "handbook's page 'A fleet of workers' lists for FleetScheduler",
                 *(error, REASON),
             )
         self._is_refused = True

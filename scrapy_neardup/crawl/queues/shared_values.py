@@ -38,7 +38,8 @@ class SharedValues:
                 "neardup: requests share the %s under %r in their meta or cb_kwargs, such as that "
                 "for %.500r. With FleetScheduler each has a copy, since another worker may make "
                 "it: what one callback adds, the others do not see. If callbacks only read it, "
-                "nothing is amiss. See docs/fleet.md, FleetScheduler",
+                "nothing is amiss. If they add to it, make "
+                "one request after the other and hand it on",
                 *(type(value).__name__, name, request.url),
             )
         self._newest[id(value)] = value
