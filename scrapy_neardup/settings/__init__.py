@@ -59,13 +59,14 @@ class NearDupSettings:
     compare: str = setting(
         "item",
         one_of("item", "page"),
-        "What has to repeat before an item is dropped: its page and its own data (`item`), or its "
-        "page alone (`page`), brief lines of its template included.",
+        "When an item is dropped. `item`: if its page and its own data repeat. `page`: if its page "
+        "repeats, whatever the item says; brief lines of templates are compared then, too.",
     )
     ignore_fields: tuple[str, ...] = setting(
         (),
         names,
-        "Item fields, at any depth, that say nothing new: numbers of a visit, positions in a list.",
+        "Item fields, at any depth, to ignore in the comparison, such as a view counter or a list "
+        "position.",
     )
     item_fields: tuple[str, ...] = setting(
         (),
@@ -147,7 +148,7 @@ class NearDupSettings:
         CONFIRM_DISTANCE,
         optional(whole(0, 256, "bits")),
         "A candidate is confirmed only if its sketch differs in at most this many of 256 bits. "
-        "None: trust the fingerprint alone, which a page can be made to forge.",
+        "None: rely on the fingerprint alone. A hostile page can forge it.",
     )
     similarity: float = setting(
         SIMILARITY,
@@ -158,7 +159,8 @@ class NearDupSettings:
     min_words: int = setting(
         MIN_WORDS,
         whole(0, 1_000_000),
-        "Pages with fewer words are duplicates only if all their words are equal.",
+        "Pages with fewer words are duplicates only if their text is equal, symbols and case "
+        "included.",
     )
     scope: str = setting(
         "site",
@@ -169,7 +171,7 @@ class NearDupSettings:
     boilerplate: str = setting(
         "learn",
         one_of("learn", "keep"),
-        "`learn`: learn the menus, notices and footers of each site, and compare pages without "
+        "`learn`: learn the menus, notices and footers of each host, and compare pages without "
         "them as well. `keep`: compare whole pages only.",
     )
     template_mb: int = setting(
@@ -194,7 +196,8 @@ class NearDupSettings:
     index_admit: str = setting(
         "novel",
         one_of("novel", "all"),
-        "Compare later pages with those that repeat nothing (`novel`), or with `all` pages.",
+        "Which pages later pages are compared with: pages that were no duplicates (`novel`) or "
+        "`all`.",
     )
     url_filter: str | type = setting(
         "layered",
@@ -237,10 +240,10 @@ class NearDupSettings:
     canonical: str = setting(
         "check",
         one_of("check", "trust", "ignore"),
-        "What counts of a page's canonical URL (rel=canonical, og:url, shortlink). `check`: "
-        "nothing that its content contradicts. `trust`: a page is a copy if it names one that was "
-        "kept, whatever its text; its items are compared as those of other copies. `ignore`: "
-        "nothing. Unless `ignore`, hreflang alternates are no copies of each other.",
+        "How far to believe a page's canonical URL (rel=canonical, og:url, shortlink). `check`: "
+        "only if the content agrees. `trust`: always, so that a page is a copy if it names one "
+        "that was kept, whatever its text; its items are compared as those of other copies. "
+        "`ignore`: never. Unless `ignore`, hreflang alternates are no copies of each other.",
     )
     soft_404_probe: bool = setting(
         False,
