@@ -24,7 +24,9 @@ URLS_DROPPED = key("urls/dropped", "requests dropped because their URL was fetch
 URLS_MARKED = key("urls/marked", "URLs remembered after a final 2xx response")
 URLS_EXEMPT = key(
     "urls/exempt/{}",
-    "requests let through without a look-up, by reason: start, retry, redirect, item, …",
+    "requests let through though their URL may have been fetched, by reason: start, retry, "
+    "redirect, dont_filter, meta, media_or_robots, inline, scheme, inspection, unfiltered, item, "
+    "itself, depth, undone",
 )
 URLS_OVER_BUDGET = key(
     "urls/over_budget",
@@ -66,7 +68,7 @@ LEARN_WOULD_SAVE = key(
 )
 LEARN_SKIPPED = key("learn/skipped", "requests that trusted rules skipped")
 LEARN_VERIFIED = key(
-    "learn/verified", "requests that trusted rules would skip, made all the same to check them"
+    "learn/verified", "requests that trusted rules would have skipped, made to check the rules"
 )
 LEARN_GIVEN_BACK = key(
     "learn/given_back", "skipped requests that were made because their rule was withdrawn"
@@ -79,8 +81,8 @@ LEARN_FOREIGN = key(
 PAGES_READ = key("pages/read", "pages compared (with NEARDUP_ITEM_FIELDS: items)")
 PAGES_BY_KIND = key(
     "pages/{}",
-    "pages compared, by decision: new, exact, near, near_but_differs, contains, too_short, "
-    "undecided",
+    "pages compared, by decision: new, exact, near, near_but_differs (kept: a fact differs), "
+    "contains, too_short, undecided",
 )
 PAGES_NEAR_BY_DISTANCE = key(
     "pages/near/distance/{}", "near-duplicates, by number of fingerprint bits that differ"
@@ -90,10 +92,12 @@ PAGES_UNCONFIRMED = key(
 )
 PAGES_BUT_FOR_THE_VISIT = key(
     "pages/near_but_for_the_visit",
-    "near-duplicates whose facts were compared without lines that tell of the visit: a clock, a "
-    "counter of visits, a drawn token",
+    "near-duplicates found only because clocks, visit counters and tokens were left out",
 )
-VISIT_LINES = key("visit_lines/known", "lines that are known to tell of the visit, on all hosts")
+VISIT_LINES = key(
+    "visit_lines/known",
+    "lines that are known to show a clock, a visit counter or a token, on all hosts",
+)
 PAGES_COLD = key(
     "pages/cold",
     "pages kept although they look like another, because too little is known of their host's "
@@ -116,7 +120,7 @@ CLAIMS_CONFIRMED = key(
 )
 CLAIMS_CONTRADICTED = key(
     "claims/contradicted",
-    "pages that do so and say something else; what they name is ignored",
+    "pages whose content differs from the canonical URL that they name; the claim is ignored",
 )
 CLAIMS_TRUSTED = key(
     "claims/trusted", "pages taken for copies because they say so, under NEARDUP_CANONICAL=trust"
@@ -129,7 +133,7 @@ PAGES_ELSEWHERE = key(
     "pages with the text of a page of another site; kept unless NEARDUP_SCOPE is `all`",
 )
 PAGES_ERROR = key(
-    "pages/error", "pages kept because their status is 300 or more: what they say is of which URL"
+    "pages/error", "pages kept without a comparison because their status is 300 or more"
 )
 PAGES_WITHOUT_TEXT = key("pages/without_text", "pages kept because they are not text")
 PAGES_WITHOUT_WORDS = key("pages/without_words", "pages kept because they have no words")
@@ -159,8 +163,7 @@ PAGES_UNDONE = key("pages/kept_by_undo", "duplicates kept because a person undid
 ITEMS_DROPPED = key("items/dropped", "items dropped")
 ITEMS_PUT_OUT_BEFORE = key(
     "items/put_out_before",
-    "items dropped of pages that were read again to find what waited when the crawl before this "
-    "one was cut off: it had put them out",
+    "items dropped because the interrupted crawl had already output them",
 )
 ITEMS_TAGGED = key("items/tagged", "items let through with a `neardup` field")
 ITEMS_UNTAGGABLE = key(
@@ -221,7 +224,8 @@ BACKEND_UNANSWERED = key(
 BACKEND_SEEN = key("backend/seen", "requests dropped because another worker had fetched the URL")
 BACKEND_UNDECIDED = key(
     "backend/undecided",
-    "pages kept undecided because the look-up on the server reached the scan limit",
+    "pages kept undecided because the look-up on the server reached the scan limit, or because "
+    "other workers brought new pages to compare with in eight rounds",
 )
 BACKEND_OVERTAKEN = key(
     "backend/overtaken",
