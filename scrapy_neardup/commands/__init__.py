@@ -33,7 +33,8 @@ DESCRIPTION = "See, explain and undo what scrapy_neardup decided; judge it on yo
 EPILOG = """\
 exit codes:
   0    done
-  1    nothing found: no such URL, no decision to undo; for check: damage found
+  1    nothing found: no such URL, no decision to undo, no such site to forget; damage found by
+       check, or what could lose data by fleet check
   2    wrong use, or a file that cannot be read or written; the message says which
   130  interrupted by Ctrl-C
 

@@ -1,9 +1,10 @@
 """What became of pages that were crawled again: new, changed, gone, moved.
 
 One line a page and run, oldest first, for crawls under NEARDUP_RECRAWL. Pages that are gone or
-moved are what is to be deleted, or renamed, where the items were loaded. A page counts as new once:
-in the run that found it last as new. The URL of a fleet's server, as in NEARDUP_BACKEND, lists what
-all its workers found in the last 30 days; a run's number is there the time when it began.
+moved are what is to be deleted, or renamed, where the items were loaded. Each page is listed as
+new only in the latest run in which it was new. The URL of a fleet's server, as in NEARDUP_BACKEND,
+lists what all its workers found in the last 30 days; a run's number is there the time when it
+began.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ ACTIONS = ("status", "check", "export", "import", "forget", "rotate-key")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do, where."""
-    parser.add_argument("action", choices=ACTIONS)
+    parser.add_argument("action", choices=ACTIONS, help="what to do, see above")
     parser.add_argument("url", metavar="URL", help="of the server, as in NEARDUP_BACKEND")
     parser.add_argument("--prefix", default="neardup", help="NEARDUP_BACKEND_PREFIX")
     parser.add_argument("--file", type=Path, help="to export to, or to import from")

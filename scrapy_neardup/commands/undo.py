@@ -38,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "pattern", metavar="URL|PATTERN", nargs="?", help="what to undo; * matches anything"
     )
     what.add_argument(
-        "--deferred", action="store_true", help="all requests that wait since their kind was dry"
+        "--deferred",
+        action="store_true",
+        help="all requests that were put off because URLs like theirs brought nothing new",
     )
     add_state_option(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be undone")
