@@ -1,6 +1,6 @@
 """Near-duplicate pairs of a corpus on Dask, with the same functions as on Spark.
 
-    pip install 'scrapy-neardup[spark]' dask
+    pip install '.[spark]' dask
     python docs/examples/dask_dedup.py PAGES.parquet ...
 
 PAGES have the columns url and text. Prints every pair of near pages: the later page, the earlier

@@ -1,6 +1,6 @@
 """Near-duplicate pairs of a corpus on Ray, with the same functions as on Spark.
 
-    pip install 'scrapy-neardup[spark]' ray
+    pip install '.[spark]' ray
     python docs/examples/ray_dedup.py PAGES.parquet ...
 
 PAGES have the columns url and text. Prints every pair of near pages: the later page, the earlier

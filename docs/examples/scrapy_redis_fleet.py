@@ -1,6 +1,6 @@
 """Two workers share a queue (scrapy-redis) and a memory (scrapy_neardup) on one server.
 
-    pip install 'scrapy-neardup[redis]' scrapy-redis
+    pip install '.[redis]' scrapy-redis
     python docs/examples/scrapy_redis_fleet.py redis://127.0.0.1:6379/0 http://site.example/ OUT
 
 Each worker is a process of its own and writes OUT/worker-N.jsonl. A fleet that crawled a site
