@@ -111,7 +111,7 @@ def test_a_worker_that_finds_another_fleet_says_so_and_goes_on_alone(
     messages = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     (message,) = [m for m in messages if "has left its fleet and goes on alone" in m]
     assert "sketch.key is" in message
-    assert "docs/fleet.md" in message
+    assert "with a new NEARDUP_STATE_DIR" in message
 
 
 def test_a_worker_that_left_joins_again_when_it_is_started_again(server: RunningServer) -> None:
