@@ -252,8 +252,8 @@ class PageTable:
 
     Rows are never changed: a page that is read again with other words gets a new row. A
     forgotten row stays as dead bytes, found by neither digest nor URL. About 670 bytes a page
-    with sketches of 69 words and URLs of 60 characters. Adding moves no rows: it takes microseconds,
-    however many there are.
+    with sketches of 69 words and URLs of 60 characters. Adding moves no rows: it takes
+    microseconds, however many there are.
     """
 
     def __init__(self, sketch_words: int) -> None:
