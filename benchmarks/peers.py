@@ -1,4 +1,4 @@
-"""FleetWorker by name, each imported when asked for; None for one that is not installed."""
+"""Peer libraries by name, each imported when asked for; None for one that is not installed."""
 
 import importlib
 import sys
