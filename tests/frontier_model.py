@@ -25,7 +25,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scrapy_neardup.state.frontier import NAME, Frontier, RowQueue, examine
+from scrapy_neardup.state.frontier import Frontier, RowQueue
+from scrapy_neardup.state.frontier_file import NAME, examine
 from tests import faults
 from tests.crash_model import KILL, POWER, Call, Recording, build, left_by
 

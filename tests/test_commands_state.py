@@ -15,7 +15,8 @@ from scrapy_neardup.commands import NOTHING_FOUND, WRONG_USE, main
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
-from scrapy_neardup.state.frontier import NAME, Frontier
+from scrapy_neardup.state.frontier import Frontier
+from scrapy_neardup.state.frontier_file import NAME
 from scrapy_neardup.state.secret import kept_key
 from scrapy_neardup.state.store import Store
 from tests.mock_site import prose

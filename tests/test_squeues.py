@@ -19,7 +19,7 @@ from scrapy.http import Response
 
 from scrapy_neardup.crawl.session import CrawlSession
 from scrapy_neardup.errors import SettingsError, StateError, StateLocked
-from scrapy_neardup.state.frontier import NAME
+from scrapy_neardup.state.frontier_file import NAME
 from scrapy_neardup.state.lock import FolderLock
 from scrapy_neardup.state.mac import MAC_BYTES
 from tests.crawls import ADDONS, SETTINGS, PagesSpider, crawl

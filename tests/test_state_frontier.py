@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from scrapy_neardup.errors import StateError
-from scrapy_neardup.state.frontier import CHUNK, Frontier, RowQueue, count_requests, examine
+from scrapy_neardup.state.frontier import CHUNK, Frontier, RowQueue
+from scrapy_neardup.state.frontier_file import count_requests, examine
 from scrapy_neardup.state.mac import REQUEST, mac_of
 
 # What makes a file one of the version that keeps no last commit.

@@ -16,7 +16,8 @@ from scrapy_neardup.errors import StateError
 from scrapy_neardup.factory import make_state_factory
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
-from scrapy_neardup.state.frontier import NAME, Frontier
+from scrapy_neardup.state.frontier import Frontier
+from scrapy_neardup.state.frontier_file import NAME
 from tests.crash_model import keep, knows, opened
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -153,7 +153,7 @@ def _frontier(
 
     commit: the newest of its commits that pages count on.
     """
-    from scrapy_neardup.state.frontier import NAME, examine
+    from scrapy_neardup.state.frontier_file import NAME, examine
 
     path = folder / NAME
     n_requests, damage = examine(path, key, commit)

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Set aside what is damaged and say where it is."""
-    from scrapy_neardup.state.frontier import NAME
+    from scrapy_neardup.state.frontier_file import NAME
 
     folder = state_folder(options.state)
     with locked(folder):

@@ -19,7 +19,8 @@ from scrapy_neardup.errors import SettingsError, StateError
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.files import write_atomically
-from scrapy_neardup.state.frontier import NAME, Frontier, count_requests, require_whole
+from scrapy_neardup.state.frontier import Frontier
+from scrapy_neardup.state.frontier_file import NAME, count_requests, require_whole
 from scrapy_neardup.state.lock import FolderLock
 
 logger = logging.getLogger(__name__)

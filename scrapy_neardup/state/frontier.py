@@ -6,14 +6,6 @@ what was under way when a process was killed waits again when the file is opened
 Writes are gathered and committed by a thread, each time with a sync. push() says which commit
 will hold the row: until then nobody may count on it. An uncommitted row is not lost as long as
 what led to it is still in the file.
-
-SQLite has checksums for its log only, not for its pages, and unpickling runs what the bytes say. So
-behind each request stands its MAC (mac.py): nothing that changed on the disk, or that somebody
-without the folder's key wrote, leaves the file.
-
-Of a log that is damaged SQLite drops the rest without a word. So each commit leaves its number, how
-many requests there are, and a MAC of that and of the queues; whoever lets pages count on a commit
-keeps the number elsewhere, and gives it when the file is opened again.
 """
 
 from __future__ import annotations
@@ -24,42 +16,35 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
 from scrapy_neardup.errors import StateError
 from scrapy_neardup.own_files import NotOurFile, refuse_links
-from scrapy_neardup.sqlite_files import (
-    WRITTEN_BESIDE,
-    connect_to_read,
-    is_count,
-    reads_log,
-    require_schema,
+from scrapy_neardup.sqlite_files import WRITTEN_BESIDE
+from scrapy_neardup.state.frontier_file import (
+    NOT_OWN,
+    Commit,
+    code_of_queue,
+    codes_of_queues,
+    connected,
+    id_of_queue,
+    is_own,
+    opened,
+    place_of,
+    remedy_of,
+    require_whole,
+    row_of,
+    unreadable,
 )
-from scrapy_neardup.state.mac import COMMIT, MAC_BYTES, QUEUE, REQUEST, is_mac, mac_of
+from scrapy_neardup.state.mac import MAC_BYTES, REQUEST, mac_of
 
 logger = logging.getLogger(__name__)
 
-# 4: the last commit has a row of its own.
-VERSION = 4
-WITHOUT_LAST_COMMIT = 3
-NAME = "frontier.sqlite"  # in a job's state folder
-MAX_REQUEST_BYTES = 2**30  # as much as SQLite takes
 CHUNK = 32  # rows of a queue that are read at once; twice as many stay in memory
-NOT_OWN = "has changed, or was not written under this folder's key"
 RETRY_S = 5.0  # between two attempts to write to a full disk
 NEWEST = 2**63 - 1
-SCHEMA = """
-CREATE TABLE queues (id INTEGER PRIMARY KEY, name TEXT NOT NULL, slot TEXT NOT NULL);
-CREATE TABLE requests (id INTEGER PRIMARY KEY, queue INTEGER NOT NULL, request BLOB NOT NULL);
-CREATE INDEX requests_by_queue ON requests (queue);
-"""
-LAST_COMMIT = """
-CREATE TABLE last_commit (number INTEGER NOT NULL, n_requests INTEGER NOT NULL, mac BLOB NOT NULL);
-"""
 
 
 class Row(NamedTuple):
@@ -89,18 +74,6 @@ class _Batch:
         return bool(self.pushed or self.done)
 
 
-class _Commit(NamedTuple):
-    """What the last commit leaves of itself."""
-
-    number: int
-    n_requests: int  # in the file
-    queues: int  # codes of those in the file, joined by XOR; not in the row
-
-    @property
-    def signed(self) -> bytes:
-        return b"".join(number.to_bytes(8, "little") for number in self)
-
-
 class Frontier:
     """Queues of requests in one file. For one thread; a second one, its own, does the writing.
 
@@ -122,19 +95,19 @@ class Frontier:
         try:
             refuse_links(path, *WRITTEN_BESIDE)
             require_whole(path, key, commit)
-            self._db = _open(path, key)
-            self._reader = _connect(path)
+            self._db = opened(path, key)
+            self._reader = connected(path)
             self._reader.execute("PRAGMA query_only = 1")
             self._counts = dict(self._reader.execute(_COUNTS).fetchall())
             (last,) = self._reader.execute("SELECT max(id) FROM requests").fetchone()
             (number,) = self._reader.execute("SELECT number FROM last_commit").fetchone()
-            queues = _codes_of_queues(self._reader, key)
+            queues = codes_of_queues(self._reader, key)
         except (sqlite3.Error, NotOurFile) as error:
-            raise _unreadable(path, error) from error
+            raise unreadable(path, error) from error
         self.n_rows = sum(self._counts.values())
         self._last_reopened = self._last = self._committed = last or 0
         self._out: set[int] = set()  # rows taken, or done and not yet gone from the file
-        self._kept = _Commit(number, self.n_rows, queues)  # as it is in the file
+        self._kept = Commit(number, self.n_rows, queues)  # as it is in the file
         self._batch = _Batch([number + 1])
         self._writing: tuple[_Batch, Future[None]] | None = None
         self._retry_at = 0.0
@@ -142,7 +115,7 @@ class Frontier:
 
     def queue(self, name: str, newest_first: bool) -> RowQueue:
         """The queue of a name, with what it held; only one at a time may be open."""
-        id = _id_of_queue(name.encode())
+        id = id_of_queue(name.encode())
         return RowQueue(self, name, id, self._counts.pop(id, 0), newest_first)
 
     def names(self) -> list[QueueName]:
@@ -163,7 +136,7 @@ class Frontier:
     def insert(self, queue: int, name: QueueName, request: bytes) -> Row:
         """Add a row."""
         self._last += 1
-        mac = mac_of(self._key, REQUEST, _place(self._last), request)
+        mac = mac_of(self._key, REQUEST, place_of(self._last), request)
         row = Row(self._last, request + mac)
         self._batch.queues[queue] = name
         self._batch.pushed.append((row.id, queue, row.request))
@@ -171,8 +144,8 @@ class Frontier:
 
     def checked(self, row: Row) -> Row:
         """A row with its request alone. Raises StateError unless this frontier wrote it."""
-        if not _is_own(self._key, *row):
-            raise StateError(f"request {row.id} in {self.path} {NOT_OWN}: {_remedy(self.path)}")
+        if not is_own(self._key, *row):
+            raise StateError(f"request {row.id} in {self.path} {NOT_OWN}: {remedy_of(self.path)}")
         return Row(row.id, row.request[:-MAC_BYTES])
 
     def take(self, row: int) -> None:
@@ -276,13 +249,13 @@ class Frontier:
             for id, name in batch.queues.items():
                 added = db.execute("INSERT OR IGNORE INTO queues VALUES (?, ?, ?)", (id, *name))
                 if added.rowcount:
-                    queues ^= _code_of_queue(self._key, id, *map(str.encode, name))
+                    queues ^= code_of_queue(self._key, id, *map(str.encode, name))
             db.executemany("INSERT INTO requests VALUES (?, ?, ?)", batch.pushed)
             done = ((row,) for row in batch.done)
             n_gone = db.executemany("DELETE FROM requests WHERE id = ?", done).rowcount
             n_kept = self._kept.n_requests + len(batch.pushed) - n_gone
-            kept = _Commit(batch.numbers[-1], n_kept, queues)
-            row = _row_of(kept, self._key)
+            kept = Commit(batch.numbers[-1], n_kept, queues)
+            row = row_of(kept, self._key)
             db.execute("UPDATE last_commit SET number = ?, n_requests = ?, mac = ?", row)
             db.execute("COMMIT")
         except BaseException:
@@ -383,237 +356,11 @@ class RowQueue:
         return self._n_rows
 
 
-class Examined(NamedTuple):
-    """What a frontier's file holds."""
-
-    n_requests: int
-    damage: str | None  # what is wrong with it
-
-
-def require_whole(path: Path, key: int, commit: int) -> None:
-    """Raise StateError where a frontier lacks requests: its file is gone, damaged or older.
-
-    commit: the newest one that pages count on, 0 for none. Reads every page of the file.
-    """
-    try:
-        if not path.exists():
-            damage = _behind("it is missing", commit)
-        else:
-            with closing(connect_to_read(path, timeout=60)) as db:
-                damage = _damage(db, path, key, commit)
-    except sqlite3.Error as error:
-        raise _unreadable(path, error) from error
-    if damage is not None:
-        raise StateError(
-            f"{path}, the crawl's queue of requests, is damaged: {damage}: {_remedy(path)}"
-        )
-
-
-def examine(path: Path, key: int | None = None, commit: int = 0) -> Examined:
-    """Read every byte of a frontier that nobody has open, and change nothing.
-
-    key: the folder's secret; None where it is not known, and no MAC can be checked. commit: as in
-    require_whole(). Raises StateError for another version.
-    """
-    if not path.exists():
-        return Examined(0, _behind(f"{path} is missing", commit))
-    n_requests = 0
-    try:
-        with closing(connect_to_read(path, timeout=60)) as db:
-            if damage := _damage(db, path, key, commit):
-                return Examined(0, f"{path} is damaged: {damage}")
-            if not _version(db, path):
-                return Examined(0, None)
-            for id, request in db.execute("SELECT id, request FROM requests"):
-                if key is not None and not _is_own(key, id, request):
-                    return Examined(n_requests, f"{path} is damaged: request {id} {NOT_OWN}")
-                n_requests += 1
-    except sqlite3.Error as error:
-        return Examined(n_requests, f"{path} is damaged: {error}")
-    return Examined(n_requests, None)
-
-
-def _damage(db: sqlite3.Connection, path: Path, key: int | None, commit: int) -> str | None:
-    """What is wrong with a file, other than with single requests; None for a whole one.
-
-    Raises StateError for another version; sqlite3.Error.
-    """
-    version = _version(db, path)
-    if not reads_log(path):
-        commit = 0  # what the log holds is not missing
-    if not version:
-        return _behind("it is empty", commit)
-    (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
-    if found != "ok":
-        return " ".join(found.split())
-    if (damage := _damaged_queue(db)) is not None:
-        return damage
-    if version == WITHOUT_LAST_COMMIT:
-        return _behind("it ends before its first commit", commit)
-    last = _last_commit(db, key)
-    if last is None:
-        return f"what tells its last commit, and its queues, {NOT_OWN}"
-    if last.number < commit:
-        return _behind(f"it ends with commit {last.number}", commit)
-    (n_found,) = db.execute("SELECT count(*) FROM requests").fetchone()
-    return None if n_found == last.n_requests else f"{n_found} of {last.n_requests} requests"
-
-
-def _damaged_queue(db: sqlite3.Connection) -> str | None:
-    """Which queue could not be opened by its name, so that nobody would ask for its requests."""
-    for id, name, slot in db.execute(_QUEUES):
-        try:
-            slot.decode()
-        except UnicodeDecodeError:
-            return f"the slot of queue {id} has changed"
-        if id != _id_of_queue(name):
-            return f"the name of queue {id} has changed"
-    missing = db.execute("SELECT queue FROM requests EXCEPT SELECT id FROM queues").fetchone()
-    return None if missing is None else f"requests wait in queue {missing[0]}, which it lacks"
-
-
-def _id_of_queue(name: bytes) -> int:
-    return int.from_bytes(blake2b(name, digest_size=8).digest()) >> 1
-
-
-def _behind(what: str, commit: int) -> str | None:
-    """What is lost with all commits of a file up to one, if pages count on it."""
-    if not commit:
-        return None
-    return f"{what}, and pages count as done because of its commit {commit}"
-
-
-def count_requests(path: Path) -> int:
-    """How many requests are in a frontier, which another crawl may have open.
-
-    Raises StateError for a damaged file, or another version.
-    """
-    try:
-        with closing(connect_to_read(path, timeout=60)) as db:
-            if not _version(db, path):
-                return 0
-            (n_requests,) = db.execute("SELECT count(*) FROM requests").fetchone()
-    except sqlite3.Error as error:
-        raise _unreadable(path, error) from error
-    return int(n_requests)
-
-
-def _unreadable(path: Path, error: Exception) -> StateError:
-    remedy = f"Make it readable and writable; if it is damaged, {_remedy(path)}"
-    if getattr(error, "sqlite_errorname", None) in _NO_ROOM:
-        remedy = "Free the disk: a job's requests cannot wait where there is no room for their file"
-    return StateError(
-        f"{path}, the crawl's queue of requests, cannot be opened ({error}). {remedy}"
-    )
-
-
-def _place(id: int) -> bytes:
-    """What is signed with the request of a row, so that no other row can have it."""
-    return id.to_bytes(8, "little", signed=True)
-
-
-def _is_own(key: int, id: int, request: object) -> bool:
-    # Damage may turn a column's bytes into another of SQLite's types.
-    if not isinstance(request, bytes):
-        return False
-    return is_mac(request[-MAC_BYTES:], key, REQUEST, _place(id), request[:-MAC_BYTES])
-
-
-def _last_commit(db: sqlite3.Connection, key: int | None) -> _Commit | None:
-    """What the last commit left of itself; None unless this frontier wrote it."""
-    found = db.execute("SELECT number, n_requests, mac FROM last_commit").fetchall()
-    if len(found) != 1:
-        return None
-    ((number, n_requests, mac),) = found
-    # Damage may turn a column's bytes into another of SQLite's types.
-    if not (is_count(number) and is_count(n_requests) and isinstance(mac, bytes)):
-        return None
-    if key is None:
-        return _Commit(number, n_requests, 0)
-    last = _Commit(number, n_requests, _codes_of_queues(db, key))
-    return last if is_mac(mac, key, COMMIT, last.signed) else None
-
-
-def _row_of(commit: _Commit, key: int) -> tuple[int, int, bytes]:
-    return commit.number, commit.n_requests, mac_of(key, COMMIT, commit.signed)
-
-
-def _codes_of_queues(db: sqlite3.Connection, key: int) -> int:
-    codes = 0
-    for queue in db.execute(_QUEUES):
-        codes ^= _code_of_queue(key, *queue)
-    return codes
-
-
-def _code_of_queue(key: int, id: int, name: bytes, slot: bytes) -> int:
-    return int.from_bytes(mac_of(key, QUEUE, _place(id), name, b"\0", slot), "little")
-
-
-def _remedy(path: Path) -> str:
-    return (
-        f"run `scrapy neardup repair {path.parent}`. The next crawl then reads all pages again, "
-        f"for nobody knows which of them led to what waited"
-    )
-
-
-# The second: SQLite's shared memory, a file beside it, cannot grow.
-_NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")
-# As bytes, whatever damage made of the text.
-_QUEUES = "SELECT id, CAST(name AS BLOB), CAST(slot AS BLOB) FROM queues"
 _COUNTS = "SELECT queue, count(*) FROM requests GROUP BY queue"
 # As bytes, whatever damage made of the column's type.
 _OF = "SELECT id, CAST(request AS BLOB) FROM requests WHERE queue = ? AND"
 _OLDER = f"{_OF} id < ? ORDER BY id DESC LIMIT ?"
 _NEWER = f"{_OF} id > ? ORDER BY id LIMIT ?"
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    # Each connection is used by one thread at a time: the loop's, or that of the commits.
-    return sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-
-
-def _open(path: Path, key: int) -> sqlite3.Connection:
-    """A connection to write with. Raises sqlite3.Error, StateError for another version."""
-    db = _connect(path)
-    db.execute("PRAGMA journal_mode = WAL")
-    # A sync for each commit: what waits for a commit may be on the disk itself right after it.
-    db.execute("PRAGMA synchronous = FULL")
-    if (version := _version(db, path)) < VERSION:
-        _make(db, version, key)
-    return db
-
-
-def _make(db: sqlite3.Connection, version: int, key: int) -> None:
-    """Make what a file of an earlier version lacks; version: 0 of a new one."""
-    missing = LAST_COMMIT if version else SCHEMA + LAST_COMMIT
-    db.executescript(f"BEGIN; {missing} PRAGMA user_version = {VERSION};")
-    (n_requests,) = db.execute("SELECT count(*) FROM requests").fetchone()
-    first = _Commit(0, n_requests, _codes_of_queues(db, key))
-    db.execute("INSERT INTO last_commit VALUES (?, ?, ?)", _row_of(first, key))
-    db.execute("COMMIT")
-
-
-def _version(db: sqlite3.Connection, path: Path) -> int:
-    """Of a file's format; 0 if it was not made whole.
-
-    Raises StateError for another version; sqlite3.Error.
-    """
-    try:
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorname != "SQLITE_READONLY_ROLLBACK":
-            raise
-        # Only what makes the file a WAL has a rollback journal; whoever may write rolls it back.
-        return 0
-    if version not in (0, WITHOUT_LAST_COMMIT, VERSION):
-        raise StateError(
-            f"{path}: format version {version} found, {VERSION} expected: use the release that "
-            f"wrote it"
-        )
-    if version:
-        schema = SCHEMA if version == WITHOUT_LAST_COMMIT else SCHEMA + LAST_COMMIT
-        require_schema(db, schema, max_cell_bytes=MAX_REQUEST_BYTES)
-    return int(version)
 
 
 def _joined(first: _Batch, second: _Batch) -> _Batch:
