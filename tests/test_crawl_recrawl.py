@@ -1,5 +1,6 @@
 """A site crawled again: which pages are new, changed, gone, moved, and nothing else."""
 
+import gc
 import json
 import logging
 import os
@@ -8,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
@@ -76,6 +78,38 @@ def recrawl(site: MockSite, folder: Path, spider: type = Shop, **settings: Any) 
 def found(outcome: Outcome) -> dict[str, int]:
     words = ("new", "unchanged", "minor", "changed", "gone", "moved")
     return {word: n for word in words if (n := outcome.stat(f"recrawl/{word}"))}
+
+
+class Watched(Shop):
+    """Counts the responses that are in memory when all of its pages are done."""
+
+    n_alive = -1
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.responses = []
+        crawler.signals.connect(spider.idle, signals.spider_idle)
+        return spider
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        self.responses.append(weakref.ref(response))
+        yield from super().parse(response)
+
+    def idle(self) -> None:
+        gc.collect()
+        Watched.n_alive = sum(ref() is not None for ref in self.responses)
+
+
+def test_pages_do_not_stay_in_memory_until_a_feed_is_stored(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    add_shop(mock_site)
+    gzip = ["scrapy.extensions.postprocessing.GzipPlugin"]
+    feed = {tmp_path / "items.jl.gz": {"format": "jsonlines", "postprocessing": gzip}}
+    outcome = recrawl(mock_site, tmp_path / "state", Watched, FEEDS=feed)
+    assert len(outcome.items) == 8
+    assert Watched.n_alive <= 1  # the last one
 
 
 def test_a_defect_where_pages_are_compared_loses_no_item(

@@ -295,7 +295,9 @@ class CrawledPages:
         if kept := [offered.data for offered in page.offered]:
             self._delivery.put(self._item_judge.keep, kept)
         if self._recrawl is not None and (page.is_beside or not failed):
-            self._delivery.put(self._recrawl.settled, page)
+            settlement = self._attempt("recrawl", self._recrawl.settled, page)
+            if settlement is not None:
+                self._delivery.put(self._recrawl.stored, settlement)
         if n_replaced := self._items.forget(page):
             self._count(stats.ITEMS_REPLACED, n_replaced)
         self._skipping.page_settled(page, failed)

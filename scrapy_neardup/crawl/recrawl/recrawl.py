@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
@@ -72,6 +72,17 @@ def held_of(fields: Fields | None, page: CrawledPage) -> Held:
         return Held.PAGE
     holds_text = any(SAME_TEXT in one.values() for one in fields or ())
     return Held.TEXT if holds_text else Held.FIELDS
+
+
+class Settlement(NamedTuple):
+    """What is to be remembered of a page.
+
+    revisit  how it compares with its earlier self, None where it was not compared
+    beside   its request, where items of it were put out with no visit
+    """
+
+    revisit: Revisit | None
+    beside: Request | None
 
 
 class Recrawl:
@@ -409,21 +420,30 @@ class Recrawl:
 
     # --- what becomes of them
 
-    def settled(self, page: CrawledPage) -> None:
-        """All items of a page are done, and stored: remember the page."""
-        if page.is_beside and page.is_put_out and page.response.request is not None:
-            self.told_otherwise(page.response.request)
-        if page.revisit is None:
+    def settled(self, page: CrawledPage) -> Settlement:
+        """All items of a page are done: what is to be remembered of it.
+
+        Without the page: where a feed is stored at its end, that waits for the end of the crawl.
+        """
+        revisit, request = page.revisit, page.response.request
+        if revisit is not None and not revisit.says_nothing_new:
+            revisit = revisit._replace(visit=self._as_copy(revisit.visit, page))
+        return Settlement(revisit, request if page.is_beside and page.is_put_out else None)
+
+    def stored(self, settlement: Settlement) -> None:
+        """The items of a page are stored: remember it."""
+        revisit, beside = settlement
+        if beside is not None:
+            self.told_otherwise(beside)
+        if revisit is None:
             return
-        visit = page.revisit.visit
-        if not page.revisit.says_nothing_new:
-            visit = self._as_copy(visit, page)
+        visit = revisit.visit
         self._visits.put(visit)
         self._copies.stored(visit)
         if visit.trusted:
             self._record_unread(visit)
-        if page.revisit.status == Status.CHANGED:
-            self._visits.changed(visit.url, json.dumps(page.revisit.tag))
+        if revisit.status == Status.CHANGED:
+            self._visits.changed(visit.url, json.dumps(revisit.tag))
 
     def told_otherwise(self, request: Request) -> None:
         """Items of a page are stored that it gave for an error, or none can be compared with.
