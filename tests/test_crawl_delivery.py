@@ -1,5 +1,8 @@
 """What waits for sinks is carried out in order, and never before it is stored."""
 
+import gc
+import weakref
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,6 +94,19 @@ def test_after_a_failed_feed_nothing_is_carried_out_any_more() -> None:
     delivery.release()
     assert not done
     assert len(delivery) == 2
+
+
+def test_after_a_failed_feed_no_action_stays_in_memory() -> None:
+    delivery, _, _ = new_delivery()
+    delivery.is_buffered = True
+    before, after = (new_delivery()[0] for _ in range(2))  # whatever an action may be about
+    refs = [weakref.ref(before), weakref.ref(after)]
+    delivery.put(before.release)
+    delivery.hold_for_good()
+    delivery.put(after.release)
+    del before, after
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]
 
 
 def test_an_action_that_fails_is_counted_and_keeps_back_no_other() -> None:

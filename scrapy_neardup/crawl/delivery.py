@@ -10,8 +10,6 @@ from scrapy_neardup.crawl.fail_open import FailOpen
 
 Action = Callable[..., object]
 
-FAILED_FEED = "a feed that could not be stored"
-
 
 class Delivery:
     """A queue of actions, carried out in their order; one that is held holds all behind it.
@@ -22,7 +20,8 @@ class Delivery:
     def __init__(self, attempt: FailOpen) -> None:
         self._attempt = attempt
         self._waiting: deque[tuple[Action, tuple[Any, ...]]] = deque()
-        self._n_put = 0
+        self._n_put = self._n_given_up = 0
+        self._is_given_up = False  # a feed could not be stored
         self._held_from: dict[Hashable, int] = {}  # batch → actions put before it was held
         # Whether actions wait for release(), which is called when buffers have been flushed.
         self.is_buffered = False
@@ -31,6 +30,9 @@ class Delivery:
     def put(self, action: Action, *args: object) -> None:
         """Carry out an action when all items that left the pipelines so far are stored."""
         self._n_put += 1
+        if self._is_given_up:
+            self._n_given_up += 1
+            return
         if not (self._waiting or self._held_from or self.is_buffered):
             self._attempt("state", action, *args)
             return
@@ -55,8 +57,13 @@ class Delivery:
         self._carry_out()
 
     def hold_for_good(self) -> None:
-        """Items were lost: carry out nothing more, so that the next crawl fetches them again."""
-        self._held_from.setdefault(FAILED_FEED, 0)
+        """Items were lost: carry out nothing more, so that the next crawl fetches them again.
+
+        From now on actions are only counted.
+        """
+        self._is_given_up = True
+        self._n_given_up += len(self._waiting)
+        self._waiting.clear()
 
     def release(self) -> None:
         """Buffers hold nothing of what was put so far: carry out what no batch holds."""
@@ -75,5 +82,5 @@ class Delivery:
         return min([n_stored, *self._held_from.values()])
 
     def __len__(self) -> int:
-        """Actions that wait."""
-        return len(self._waiting)
+        """Actions that wait, or were given up."""
+        return len(self._waiting) + self._n_given_up
