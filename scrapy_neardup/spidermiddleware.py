@@ -20,7 +20,6 @@ from scrapy_neardup.detect.decision import Decision
 from scrapy_neardup.detect.near import FEW_WORDS
 from scrapy_neardup.errors import NearDupError
 
-NEAR_KINDS = "near", "claimed"  # of copies whose text is not that of the original
 PLACE = "spider_output"  # of errors
 LOOK_AHEAD = 1_000  # outputs of a near page that are held, looking for its second item
 
@@ -168,7 +167,7 @@ class NearDuplicateSpiderMiddleware:
         """Judge the page of an item: whether it is the copy of one that has other text."""
         if self.judges_pages:
             await self.session.pages.judge(page)
-        return page.applied is not None and page.applied.kind in NEAR_KINDS
+        return page.applied is not None and page.applied.is_near
 
     async def is_pruned(self, page: CrawledPage) -> bool:
         """Whether links out of this page are not to be followed; counted."""

@@ -84,7 +84,7 @@ def calls_of(site: MockSite, make: Callable[[int], Request], n: int) -> int:
 
 @pytest.mark.parametrize(
     ("kind", "bound"),
-    [("new", 930), ("near", 1131), ("copy", 777), ("no-items", 220), ("links", 1456)],
+    [("new", 931), ("near", 1132), ("copy", 778), ("no-items", 220), ("links", 1457)],
 )
 def test_a_response_takes_no_more_calls_than(mock_site: MockSite, kind: str, bound: int) -> None:
     def request(i: int) -> Request:

@@ -4,7 +4,7 @@ import json
 import random
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_neardup.detect.content import PageContent
-from scrapy_neardup.detect.decision import Decision
+from scrapy_neardup.detect.decision import Decision, DecisionKind
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.detect.page_reading import PageReading
 from scrapy_neardup.detect.templates import WARM
@@ -837,3 +837,10 @@ def test_templates_learnt_since_a_page_was_read_ahead_count_if_none_was_known() 
         page = "the menu of each page\n" + text(200, 10 + seed)
         known.decide(known.read(f"http://h.example/{seed}", page))
     assert known.own_part(reading).n_words == 500
+
+
+@pytest.mark.parametrize("kind", get_args(DecisionKind))
+def test_a_duplicate_is_near_unless_it_is_exact(kind: DecisionKind) -> None:
+    duplicate = Decision(kind, 0, 100, "http://a.example/", original_id=0)
+    assert duplicate.is_near == (duplicate.is_duplicate and kind != "exact")
+    assert not Decision("soft-404", 0, 100).is_near

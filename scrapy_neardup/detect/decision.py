@@ -72,3 +72,13 @@ class Decision(NamedTuple):
         if self.kind == "soft-404":
             return self.original_id is not None  # it was exact or near
         return self.kind in ("exact", "near", "claimed")
+
+    @property
+    def is_near(self) -> bool:
+        """Whether a duplicate may say something else than its original.
+
+        A soft 404 counts as one even if it is exact, which its decision does not tell any more.
+        """
+        if self.kind == "soft-404":
+            return self.original_id is not None
+        return self.kind in ("near", "claimed")

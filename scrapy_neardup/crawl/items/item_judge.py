@@ -342,5 +342,4 @@ def is_near(page: CrawledPage) -> bool:
 
     Of pages with equal text, what differs in their items' texts comes from elsewhere.
     """
-    decision = page.applied
-    return decision is not None and decision.is_duplicate and decision.kind != "exact"
+    return page.applied is not None and page.applied.is_near
