@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-GROUP = re.compile(r"@\w+$")  # xdist names a test's group behind it
+GROUP = re.compile(r"@[\w-]+$")  # xdist names a test's group behind it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -21,7 +21,7 @@ from ordinary_spiders.site import OrdinarySite
 from scrapy.crawler import AsyncCrawlerRunner
 
 pytestmark = pytest.mark.filterwarnings("ignore:FormRequest.from_response")
-REPEATING = [name for name, case in CASES.items() if case.repeats]
+REPEATING = [name for name, each in CASES.items() if each.repeats]
 
 # Spiders that lose items today, and why. Strict: whoever mends one has to take it out.
 LOSES: dict[str, str] = {}
@@ -51,14 +51,18 @@ def crawls(
     return both
 
 
-def mark(name: str) -> Any:
-    """A parameter for the case, expected to fail where it loses items today."""
-    if name not in LOSES:
-        return name
-    return pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=LOSES[name]))
+def case(name: str, *marks: Any) -> Any:
+    """A parameter for the case. Its tests share crawls, and so run in one worker."""
+    group = "copies" if name in REPEATING else name  # one test looks at all that plant copies
+    return pytest.param(name, marks=[pytest.mark.xdist_group(group), *marks])
 
 
-@pytest.mark.parametrize("name", [mark(name) for name in CASES])
+def marks_of(name: str) -> list[Any]:
+    """What expects the case to fail where it loses items today."""
+    return [pytest.mark.xfail(strict=True, reason=LOSES[name])] if name in LOSES else []
+
+
+@pytest.mark.parametrize("name", [case(name, *marks_of(name)) for name in CASES])
 def test_nothing_is_lost_that_says_something_new(name, site, crawls) -> None:
     without, with_plugin = crawls(name)
     assert without.n_items, "the spider brings no items at all"
@@ -67,28 +71,28 @@ def test_nothing_is_lost_that_says_something_new(name, site, crawls) -> None:
     assert with_plugin.files == without.files
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [case(name) for name in CASES])
 def test_nothing_is_added_or_changed(name, crawls) -> None:
     without, with_plugin = crawls(name)
     for page, items in with_plugin.pages.items():
         assert items <= without.of(page)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [case(name) for name in CASES])
 def test_no_callback_and_no_part_of_the_plugin_fails(name, crawls) -> None:
     for crawl in crawls(name):
         failed = ("spider_exceptions/", "neardup/errors/", "log_count/ERROR", "log_count/CRITICAL")
         assert not {key: n for key, n in crawl.stats.items() if key.startswith(failed)}
 
 
-@pytest.mark.parametrize("name", REPEATING)
+@pytest.mark.parametrize("name", [case(name) for name in REPEATING])
 def test_copies_say_without_the_plugin_what_their_original_says(name, site, crawls) -> None:
     without, _ = crawls(name)
     for copy in site.copies.keys() - site.print_versions:
         assert without.of(f"GET {copy}") == without.of(f"GET {site.copies[copy]}")
 
 
-@pytest.mark.parametrize("name", REPEATING)
+@pytest.mark.parametrize("name", [case(name) for name in REPEATING])
 def test_of_pages_equal_in_all_bytes_one_is_kept(name, site, crawls) -> None:
     both = crawls(name)  # first: it is what plants the copies
     equal = site.copies.keys() - site.print_versions
@@ -97,6 +101,7 @@ def test_of_pages_equal_in_all_bytes_one_is_kept(name, site, crawls) -> None:
     assert kept_twice == 0
 
 
+@pytest.mark.xdist_group("copies")
 def test_of_five_print_versions_four_are_dropped(site, crawls) -> None:
     """Of all cases together: which are found depends on the key, and one case has only ten."""
     counts = [
