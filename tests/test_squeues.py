@@ -251,7 +251,8 @@ def test_waiting_pages_take_no_memory(mock_site: MockSite, tmp_path: Path) -> No
 
         def parse(self, response: Response) -> Iterator[Any]:
             yield from super().parse(response)
-            unfinished.append(len(CrawlSession.of(self.crawler).lifecycle))
+            CrawlSession.of(self.crawler).refresh_gauges()
+            unfinished.append(self.crawler.stats.get_value("neardup/state/unfinished_pages"))
 
     mock_site.add("/start", page(prose("start"), "/hub/0"))
     for number in range(20):
