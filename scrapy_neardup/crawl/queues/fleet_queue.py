@@ -20,7 +20,7 @@ from typing import Any
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
-from scrapy.http import Request, Response
+from scrapy.http import Request
 from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
@@ -102,7 +102,7 @@ class FleetQueue:
         self._n_left = 0  # requests of other workers that wait for the next run
         self._timer = create_looping_call(self._look)
         crawler.signals.connect(self.spider_idle, signal=signals.spider_idle)
-        crawler.signals.connect(self.answered, signal=signals.response_downloaded)
+        crawler.signals.connect(self._packing.answered, signal=signals.response_downloaded)
 
     # --- called by the scheduler
 
@@ -229,10 +229,6 @@ class FleetQueue:
     def started(self) -> None:
         """The spider has made all its start requests."""
         self._has_started = True
-
-    def answered(self, request: Request, response: Response) -> None:
-        """A site has answered, maybe by a redirect; no middleware knows of it yet."""
-        self._packing.answered(request, response)
 
     def spider_idle(self) -> None:
         """There is nothing left to do. Raises CloseSpider where requests were lost."""

@@ -13,11 +13,9 @@ from scrapy_neardup.crawl.configured import (
     is_inspection,
     lets_all_pass,
 )
-from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.requests.request_keys import RequestKeys
 from scrapy_neardup.crawl.requests.request_tracker import had_dont_filter, is_of_spider
 from scrapy_neardup.crawl.requests.start_urls import StartUrls
-from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
 
 Name = Callable[[Request], bytes | None]
 
@@ -34,16 +32,12 @@ class Exemptions:
         crawler: Crawler,
         keys: RequestKeys,
         starts: StartUrls,
-        queued: RotatingUrlFilter,
-        attempt: FailOpen,
     ) -> None:
-        """queued: has the names in this run of URLs that it has read, too."""
         self.name_in_run = name_in_run(crawler, keys.key)
         self._is_inspection = is_inspection(crawler)
         self._key = keys.key
         self._starts = starts
-        self._queued = queued
-        self._attempt = attempt
+        self._is_queued = keys.is_queued
 
     def reason(self, request: Request) -> str | None:
         """Why a request passes; None for an ordinary one."""
@@ -73,9 +67,7 @@ class Exemptions:
     def _may_be_fetched_again(self, request: Request) -> bool:
         """Whether this run has fetched a request's URL, and its dupefilter let it pass again."""
         name = None if self.name_in_run is None else self.name_in_run(request)
-        if name is None:
-            return False
-        return bool(self._attempt("filter", self._queued.__contains__, name))
+        return name is not None and self._is_queued(name)
 
     def _shows_more_now(self, request: Request) -> bool:
         """Whether a request leads back to a start URL for the first time, to something else."""

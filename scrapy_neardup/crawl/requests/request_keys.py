@@ -86,10 +86,10 @@ class RequestKeys:
         """Whether a page was asked for by a URL with more than its key, in this run or in an
         earlier one of a job.
         """
-        return self.is_longer_of_this_run(key) or bool(
+        return self.is_queued(key + BY_LONGER) or bool(
             self._attempt("filter", self._fetched.__contains__, key + BY_LONGER + self._owner)
         )
 
-    def is_longer_of_this_run(self, key: bytes) -> bool:
-        """Whether a page was asked for by such a URL in this run."""
-        return bool(self._attempt("filter", self._queued.__contains__, key + BY_LONGER))
+    def is_queued(self, name: bytes) -> bool:
+        """Whether the filter of queued URLs has a key, or another name of this run."""
+        return bool(self._attempt("filter", self._queued.__contains__, name))

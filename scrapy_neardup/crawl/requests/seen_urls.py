@@ -116,7 +116,7 @@ class SeenUrls:
         self._forgets = settings.ttl is not None
         self._starts = StartUrls()
         self._senders = Senders(self._queued, attempt)
-        self._exemptions = Exemptions(crawler, self._keys, self._starts, self._queued, attempt)
+        self._exemptions = Exemptions(crawler, self._keys, self._starts)
         self._minds_depth = minds_depth(crawler)
         self._read_at, self._queued_at = LeastDepths(), LeastDepths()  # empty unless it does
 
@@ -314,7 +314,7 @@ class SeenUrls:
         if self._attempt("filter", add, key + FROM_ITSELF):
             self._attempt("filter", add, exact + FROM_ITSELF)
             return True
-        return not is_queued and self._has_queued(exact + FROM_ITSELF)
+        return not is_queued and self._keys.is_queued(exact + FROM_ITSELF)
 
     def _brought_item(self, url: str) -> bool:
         """Whether the page of a URL brought an item: only such pages are read."""
@@ -339,7 +339,7 @@ class SeenUrls:
             return True
         if key in self._under_way or key in self._undelivered:
             return True
-        return self._has_queued(READ_NOW + key)
+        return self._keys.is_queued(READ_NOW + key)
 
     def _name_as_scrapy(self, request: Request, key: bytes) -> bytes | None:
         """What a request that is more than a link has for a key under Scrapy's rules.
@@ -356,10 +356,6 @@ class SeenUrls:
         return may_carry_an_item(request) or self._senders.is_new(request, key)
 
     # --- what is known
-
-    def _has_queued(self, name: bytes) -> bool:
-        """Whether the filter of queued URLs, which keeps other names of this run, too, has one."""
-        return bool(self._attempt("filter", self._queued.__contains__, name))
 
     def seen(self, key: bytes) -> bool:
         """Whether the page of a key was fetched, in this crawl or an earlier one.
@@ -426,7 +422,7 @@ class SeenUrls:
         if key in self._incomplete:
             return
         layer = self._state.url_done(key + self._owner)
-        if self._keys.has_any_longer and self._keys.is_longer_of_this_run(key):
+        if self._keys.has_any_longer and self._keys.is_queued(key + BY_LONGER):
             self._state.url_done(key + BY_LONGER + self._owner)
             names = *names, key + BY_LONGER
         if self._visits is not None:
