@@ -113,19 +113,13 @@ class NearDuplicateSpiderMiddleware:
                             outputs.append(await output)
                         continue
                     try:
-                        if isinstance(output, Request):
-                            if (
-                                self.prune
-                                and carries_nothing(output)
-                                and await self.is_pruned(page)
-                            ):
-                                continue
-                            self.found(output, page)
-                        else:
+                        if not isinstance(output, Request):
                             page.has_waited = self.has_waited(page, wait)
-                            if await self.is_near(page) and page.gives_several is None:
-                                page.gives_several = look_ahead(result, outputs)
-                            self.hand_over(output, page)
+                            await self.hand_over(output, page, result, outputs)
+                        elif self.prune and await self.is_pruned(output, page):
+                            continue
+                        else:
+                            self.found(output, page)
                     except Exception:  # none of the callback's: those are not raised here
                         has_erred = True
                         session.attempt.failed(PLACE)
@@ -138,8 +132,15 @@ class NearDuplicateSpiderMiddleware:
         finally:
             session.pages.exhausted(page, failed)
 
-    def hand_over(self, item: Any, page: CrawledPage) -> None:
-        """Let the pipeline find the page of an item."""
+    async def hand_over(
+        self, item: Any, page: CrawledPage, result: AsyncIterator[Any], outputs: list[Any]
+    ) -> None:
+        """Judge the page of an item, and let the pipeline find it.
+
+        result, outputs: what its callback will yield and has yielded, see look_ahead().
+        """
+        if await self.is_near(page) and page.gives_several is None:
+            page.gives_several = look_ahead(result, outputs)
         request = page.response.request
         if request is not None and "is_start_request" in request.meta:
             self.session.urls.brought_item(request)
@@ -169,8 +170,10 @@ class NearDuplicateSpiderMiddleware:
             await self.session.pages.judge(page)
         return page.applied is not None and page.applied.is_near
 
-    async def is_pruned(self, page: CrawledPage) -> bool:
-        """Whether links out of this page are not to be followed; counted."""
+    async def is_pruned(self, request: Request, page: CrawledPage) -> bool:
+        """Whether a link out of this page is not to be followed; counted."""
+        if not carries_nothing(request):
+            return False
         await self.session.pages.judge(page)
         decision = page.applied
         if decision is None or not decision.is_duplicate or self.repeats_itself(page, decision):
