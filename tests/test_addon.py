@@ -129,7 +129,7 @@ def scrapy_command(project: Path, *arguments: str) -> subprocess.CompletedProces
         cwd=project,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

@@ -286,7 +286,7 @@ def get(url: str, host: str | None = None) -> tuple[int, bytes]:
     """Status and body."""
     request = urllib.request.Request(url, headers={"Host": host} if host else {})  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -348,7 +348,7 @@ def test_a_port_that_is_taken_costs_the_live_view_only(
 def test_a_live_view_changes_nothing(view: LiveView) -> None:
     request = urllib.request.Request(view.url, data=b"undo=all", method="POST")  # noqa: S310
     with pytest.raises(urllib.error.HTTPError, match="501"):
-        urllib.request.urlopen(request, timeout=10)  # noqa: S310
+        urllib.request.urlopen(request, timeout=60)  # noqa: S310
 
 
 def test_a_running_crawl_shows_itself(mock_site: MockSite, tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_a_site_that_was_never_started_stops() -> None:
     """As where a crawl is refused before it has begun."""
     stopped = Thread(target=SiteServer(Plan()).stop, daemon=True)
     stopped.start()
-    stopped.join(10)
+    stopped.join(60)
     assert not stopped.is_alive()
 
 

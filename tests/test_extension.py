@@ -85,10 +85,10 @@ class Scraped(PagesSpider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         url = f"http://127.0.0.1:{self.port}/metrics"
-        with urlopen(url, timeout=5) as answer:
+        with urlopen(url, timeout=60) as answer:
             type(self).found = samples(answer.read().decode())
         with pytest.raises(HTTPError):
-            urlopen(url.removesuffix("metrics"), timeout=5)  # noqa: S310
+            urlopen(url.removesuffix("metrics"), timeout=60)  # noqa: S310
         yield {"url": response.url}
 
 
@@ -104,7 +104,7 @@ def test_a_running_crawl_serves_its_stats(mock_site: MockSite) -> None:
     assert Scraped.found['neardup_urls_asked{spider="pages"}'] >= 2
     assert Scraped.found['scrapy_downloader_response_count{spider="pages"}'] >= 2
     with pytest.raises(OSError, match="refused"):
-        urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
+        urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60)
 
 
 class Counting(Scraped):

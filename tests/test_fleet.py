@@ -111,7 +111,7 @@ def test_of_twins_brought_at_the_same_moment_one_is_kept(server: RunningServer) 
     ]
     for process in processes:
         process.start()
-    found = [answers.get(timeout=100)[1] for _ in processes]
+    found = [answers.get(timeout=300)[1] for _ in processes]
     for process in processes:
         process.join()
     kept = Counter(page for one in found for page in one)
@@ -630,7 +630,7 @@ def test_two_crawls_at_once_keep_each_page_once(
     ]
     for process in processes:
         process.start()
-    kept = [path for _ in processes for path in answers.get(timeout=100)]
+    kept = [path for _ in processes for path in answers.get(timeout=300)]
     for process in processes:
         process.join()
     assert Counter(path.split("/")[2] for path in kept) == {str(n): 1 for n in range(40)}
@@ -709,7 +709,7 @@ def test_the_example_beside_scrapy_redis_keeps_each_page_once(
     root = mock_site.add("/root", page(prose("root"), *links))
     example = Path(__file__).resolve().parents[1] / "docs" / "examples" / "scrapy_redis_fleet.py"
     command = [sys.executable, str(example), server.url, root, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     files = sorted(tmp_path.glob("worker-*.jsonl"))
     kept = [json.loads(line)["url"] for file in files for line in file.read_text().splitlines()]
     texts = Counter(url.rpartition("/")[2] for url in set(kept))

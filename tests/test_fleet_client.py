@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from crawls import ADDONS, PagesSpider, crawl, crawl_requests
 from fleets import (
+    PATIENCE_S,
     RunningServer,
     Worker,
     running_cluster,
@@ -222,10 +223,10 @@ def test_what_was_seen_waits_until_the_queues_node_of_a_cluster_has_told_what_it
         urls = (b"site%d.example/1" % n for n in range(100))
         url = next(url for url in urls if not has_slot_of(home, one.shard_of(url)))
         request = queue.queued(b"payload", "site.example", b"key", 0, "oldest")
-        assert queue.push([request]).result(10) == [1]
+        assert queue.push([request]).result(PATIENCE_S) == [1]
         home.kill()
         with pytest.raises(Unanswered):
-            queue.push([request]).result(10)
+            queue.push([request]).result(PATIENCE_S)
         one.fleet.mark(url)
         wait_until(lambda: is_told(one))
         assert not other.seen(url)
@@ -246,7 +247,7 @@ def knows_its_requests(queue: SharedFrontier) -> bool:
     """Whether the queue's server has all requests that it had, as the scheduler finds out."""
     n_failures = queue.n_failures
     try:
-        queue.started().result(10)
+        queue.started().result(PATIENCE_S)
     except Unanswered:
         return False
     queue.release(n_failures)
@@ -537,7 +538,7 @@ def test_a_password_shows_nowhere(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     log = done.stdout + done.stderr
     assert ("NEARDUP_BACKEND" in log) == (trouble != "none"), log

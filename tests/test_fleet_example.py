@@ -76,7 +76,7 @@ def test_three_workers_of_the_example_keep_each_page_once(
         )
         for _ in range(3)
     ]
-    logs = [worker.communicate(timeout=100)[1] for worker in workers]
+    logs = [worker.communicate(timeout=300)[1] for worker in workers]
     kept = [
         json.loads(line)["url"]
         for file in tmp_path.glob("*.jsonl")

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import HostileServer, RunningServer, hostile_server, running_server, wait_until
+from fleets import (
+    PATIENCE_S,
+    HostileServer,
+    RunningServer,
+    hostile_server,
+    running_server,
+    wait_until,
+)
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
@@ -50,7 +57,7 @@ class Hands:
 
     def push(self, *paths: str, host: str = "h", priority: int = 0, key: bool = True) -> list[int]:
         rows = [self.row(path, host, priority, key) for path in paths]
-        return self.frontier.push(rows).result(5)
+        return self.frontier.push(rows).result(PATIENCE_S)
 
     def row(self, path: str, host: str, priority: int, key: bool, order: str = "oldest") -> Any:
         name = f"{host}/{path}".encode() if key else None
@@ -58,7 +65,7 @@ class Hands:
 
     def ask(self, most: int = 10, per_host: int = 10, **more: Any) -> Given:
         options = {"rooms": {}, "released": self.released, "is_idle": False, "rest_s": 0.0}
-        given = self.frontier.take(most, per_host, **options | more).result(5)
+        given = self.frontier.take(most, per_host, **options | more).result(PATIENCE_S)
         return given
 
     def take(self, most: int = 10, per_host: int = 10, **more: Any) -> list[str]:
@@ -70,7 +77,9 @@ class Hands:
     def done(self, *rows: QueuedRequest) -> None:
         for row in rows:
             self.frontier.done(row.id)
-        self.frontier.started().result(5)  # messages go in order: those before have arrived
+        self.frontier.started().result(
+            PATIENCE_S
+        )  # messages go in order: those before have arrived
 
 
 def payloads(rows: list[QueuedRequest]) -> list[str]:
@@ -99,7 +108,7 @@ def test_requests_come_by_priority_and_then_in_their_order(workers: Workers) -> 
     one.push("last", priority=-1)
     start = one.row("start", "h", 0, True, "start")
     newest = [one.row(path, "h", 3, True, "newest") for path in ("older", "newer")]
-    one.frontier.push([start, *newest]).result(5)
+    one.frontier.push([start, *newest]).result(PATIENCE_S)
     assert one.take() == ["urgent", "newer", "older", "1", "2", "start", "last"]
 
 
@@ -115,25 +124,25 @@ def test_one_request_of_a_key_is_queued_at_a_time(workers: Workers) -> None:
 
 def test_a_start_request_of_a_key_is_queued_once_a_run(workers: Workers) -> None:
     one, other = workers(), workers()
-    assert one.frontier.start().result(5) == 1
-    assert one.frontier.push([one.row("1", "h", 0, True, "start")]).result(5) == [1]
+    assert one.frontier.start().result(PATIENCE_S) == 1
+    assert one.frontier.push([one.row("1", "h", 0, True, "start")]).result(PATIENCE_S) == [1]
     assert one.take() == ["1"]
     one.done(*one.given.requests)
-    assert other.frontier.start().result(5) == 2
+    assert other.frontier.start().result(PATIENCE_S) == 2
     rows = (("1", "h"), ("2", "another host"))
     starts = [other.row(path, host, 0, True, "start") for path, host in rows]
-    assert other.frontier.push(starts).result(5) == [0, 1]
+    assert other.frontier.push(starts).result(PATIENCE_S) == [0, 1]
     assert other.take() == ["2"]
     other.done(*other.given.requests)
     assert [one.take(is_idle=True), other.take(is_idle=True)] == [[], []]
-    assert other.frontier.start().result(5) == 1
-    assert other.frontier.push([other.row("1", "h", 0, True, "start")]).result(5) == [1]
+    assert other.frontier.start().result(PATIENCE_S) == 1
+    assert other.frontier.push([other.row("1", "h", 0, True, "start")]).result(PATIENCE_S) == [1]
 
 
 def test_a_request_that_is_pushed_twice_is_queued_once(workers: Workers) -> None:
     one = workers()
     row = one.row("1", "h", 0, key=False)
-    assert [one.frontier.push([row]).result(5) for _ in range(2)] == [[1], [0]]
+    assert [one.frontier.push([row]).result(PATIENCE_S) for _ in range(2)] == [[1], [0]]
     assert one.take() == ["1"]
 
 
@@ -341,19 +350,19 @@ def test_any_answer_about_requests_is_read_or_refused(what: str) -> None:
         given = frontier.take(5, 5, {}, [], is_idle=True, rest_s=0.0)
         for asked in (frontier.push(rows), given, frontier.started(), frontier.eviction()):
             with suppress(Unanswered):
-                answer = asked.result(5)
+                answer = asked.result(PATIENCE_S)
                 assert asked is given or isinstance(answer, list | str)
         link.close(0)
 
 
 def test_the_run_is_over_when_nothing_waits_and_nobody_is_busy(workers: Workers) -> None:
     one, other = workers(), workers()
-    assert one.frontier.start().result(5) == 1
-    assert other.frontier.start().result(5) == 0
+    assert one.frontier.start().result(PATIENCE_S) == 1
+    assert other.frontier.start().result(PATIENCE_S) == 0
     assert not other.ask(is_idle=True).is_over
     one.push("1")
-    one.frontier.started().result(5)
-    assert other.frontier.start().result(5) == 2
+    one.frontier.started().result(PATIENCE_S)
+    assert other.frontier.start().result(PATIENCE_S) == 2
     assert one.take() == ["1"]
     assert other.take(is_idle=True) == []
     assert not other.given.is_over
@@ -365,9 +374,9 @@ def test_the_run_is_over_when_nothing_waits_and_nobody_is_busy(workers: Workers)
 
 def test_what_failed_waits_for_the_next_run(workers: Workers) -> None:
     one = workers()
-    assert one.frontier.start().result(5) == 1
+    assert one.frontier.start().result(PATIENCE_S) == 1
     one.push("1")
-    one.frontier.started().result(5)
+    one.frontier.started().result(PATIENCE_S)
     assert one.take() == ["1"]
     assert one.take(is_idle=True) == []
     assert one.given.is_over
@@ -375,20 +384,20 @@ def test_what_failed_waits_for_the_next_run(workers: Workers) -> None:
     one.link.close(5)
     other = workers()
     assert other.take() == []
-    assert other.frontier.start().result(5) == 1
+    assert other.frontier.start().result(PATIENCE_S) == 1
     assert other.take() == ["1"]
 
 
 def test_what_is_found_anew_takes_the_place_of_what_an_earlier_run_left(workers: Workers) -> None:
     one = workers()
-    one.frontier.start().result(5)
+    one.frontier.start().result(PATIENCE_S)
     one.push("1", "2")
-    one.frontier.started().result(5)
+    one.frontier.started().result(PATIENCE_S)
     assert one.take() == ["1", "2"]
     one.frontier.leave(2, is_over=True)
     one.link.close(5)
     other = workers()
-    assert other.frontier.start().result(5) == 1
+    assert other.frontier.start().result(PATIENCE_S) == 1
     assert other.push("1") == [1]  # it waited
     assert other.take() == ["2", "1"]
     (left_over, _) = other.given.requests
@@ -402,9 +411,9 @@ def test_what_is_found_anew_takes_the_place_of_what_an_earlier_run_left(workers:
 
 
 def start_a_run_that_is_over(one: Hands) -> None:
-    one.frontier.start().result(5)
+    one.frontier.start().result(PATIENCE_S)
     one.push("1")
-    one.frontier.started().result(5)
+    one.frontier.started().result(PATIENCE_S)
     assert one.take() == ["1"]
     row, *_ = one.given.requests
     assert one.take(is_idle=True) == []
@@ -419,46 +428,47 @@ def test_a_run_that_is_over_is_so_for_who_begins_then(workers: Workers, lives: b
     start_a_run_that_is_over(one)
     if not lives:
         die(workers, one)
-    assert other.frontier.start().result(5) == 1
+    assert other.frontier.start().result(PATIENCE_S) == 1
     assert not other.ask().is_started
     if lives:
         one.frontier.leave(0, is_over=True)
         one.push()  # answered once the server has what it was told before
-    assert workers().frontier.start().result(5) == 0  # the other one makes the start requests
+    begun = workers().frontier.start().result(PATIENCE_S)
+    assert begun == 0  # the other one makes the start requests
 
 
 def test_who_takes_part_in_the_same_run_of_visits_joins_one_that_is_over(workers: Workers) -> None:
     one, other = workers(), workers()
-    assert one.frontier.start(7).result(5) == 1
-    one.frontier.started().result(5)
+    assert one.frontier.start(7).result(PATIENCE_S) == 1
+    one.frontier.started().result(PATIENCE_S)
     assert one.take(is_idle=True) == []
     assert one.given.is_over
-    assert other.frontier.start(7).result(5) == 2
+    assert other.frontier.start(7).result(PATIENCE_S) == 2
     assert other.take(is_idle=True) == []
-    assert other.frontier.start(8).result(5) == 1
+    assert other.frontier.start(8).result(PATIENCE_S) == 1
 
 
 def test_a_run_is_not_over_while_a_dead_worker_has_requests(workers: Workers) -> None:
     one, other = workers(), workers()
-    one.frontier.start().result(5)
+    one.frontier.start().result(PATIENCE_S)
     one.push("1")
-    one.frontier.started().result(5)
+    one.frontier.started().result(PATIENCE_S)
     assert one.take() == ["1"]
-    assert other.frontier.start().result(5) == 2  # it is under way
+    assert other.frontier.start().result(PATIENCE_S) == 2  # it is under way
     die(workers, one)
-    assert other.frontier.start().result(5) == 2
+    assert other.frontier.start().result(PATIENCE_S) == 2
     assert other.take() == ["1"]
 
 
 def test_a_run_is_over_though_what_failed_is_still_leased(workers: Workers) -> None:
     """Its worker may be about to leave, or wait for ever for something else to do."""
     one, other = workers(), workers()
-    one.frontier.start().result(5)
+    one.frontier.start().result(PATIENCE_S)
     one.push("1")
-    one.frontier.started().result(5)
+    one.frontier.started().result(PATIENCE_S)
     assert one.take() == ["1"]
     assert one.take(is_idle=True) == []
-    assert other.frontier.start().result(5) == 1
+    assert other.frontier.start().result(PATIENCE_S) == 1
     one.frontier.leave(1, is_over=True)
     one.push()  # answered once the server has what it was told before
     assert not other.ask().is_started  # the run of the other one goes on
@@ -512,7 +522,7 @@ def test_more_is_asked_for_than_the_server_can_give_at_once(workers: Workers) ->
     one = workers()
     for n in range(0, 5000, 200):
         rows = [one.row(str(i), f"h{i}", 0, True) for i in range(n, n + 200)]
-        one.frontier.push(rows).result(5)
+        one.frontier.push(rows).result(PATIENCE_S)
     taken = one.take(5000) + one.take(4000)
     assert len(set(taken)) == len(taken) > 1000
 
@@ -536,10 +546,10 @@ def test_a_damaged_request_of_a_dead_worker_costs_no_other(
 
 def test_a_worker_takes_over_the_start_requests_of_one_that_died(workers: Workers) -> None:
     one, other = workers(), workers()
-    assert one.frontier.start().result(5) == 1
+    assert one.frontier.start().result(PATIENCE_S) == 1
     one.link.close(0)
-    assert other.frontier.start().result(5) == 0
-    wait_until(lambda: other.frontier.start().result(5) == 1)
+    assert other.frontier.start().result(PATIENCE_S) == 0
+    wait_until(lambda: other.frontier.start().result(PATIENCE_S) == 1)
 
 
 def test_what_a_worker_did_not_begin_it_gives_back(workers: Workers) -> None:
@@ -636,7 +646,7 @@ def test_the_user_of_the_docs_may_do_all_of_it(server: RunningServer) -> None:
     made = Workers(server)
     made.url = server.url.replace("://", "://worker:Pass%2Fword1@")
     one, other = made("a"), made("b")
-    assert one.frontier.start().result(5) == 1
+    assert one.frontier.start().result(PATIENCE_S) == 1
     one.push("1", "2")
     other.push("3")
     assert one.take(1) == ["1"]

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
-from fleets import wait_until
+from fleets import PATIENCE_S, wait_until
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from scrapy_neardup.fleet import link as module
@@ -70,12 +70,12 @@ def test_questions_are_turned_away_while_the_server_fails(monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "FIRST_PAUSE_S", 600.0)
     link = Link(Recorder({"1": ConnectionError("gone")}).send, BEAT)
     with pytest.raises(Unanswered, match="gone"):
-        link.ask(message(1)).result(10)
+        link.ask(message(1)).result(PATIENCE_S)
     with pytest.raises(Unanswered, match="a moment ago"):
-        link.ask(message(2)).result(10)
+        link.ask(message(2)).result(PATIENCE_S)
     link.close(0)
     with pytest.raises(Unanswered):
-        link.ask(message(3)).result(10)
+        link.ask(message(3)).result(PATIENCE_S)
 
 
 def test_what_is_refused_for_good_is_given_up() -> None:
@@ -91,8 +91,8 @@ def test_an_answer_that_cannot_be_read_harms_its_asker_only() -> None:
     link = Link(Recorder({}).send, BEAT)
     unreadable = message(1)._replace(read=lambda answer: {}[answer])
     with pytest.raises(Refused, match="cannot be read: KeyError"):
-        link.ask(unreadable).result(10)
-    assert link.ask(message(2)).result(10) == 1
+        link.ask(unreadable).result(PATIENCE_S)
+    assert link.ask(message(2)).result(PATIENCE_S) == 1
     link.close(30)
 
 
@@ -128,14 +128,14 @@ def test_what_needs_the_queue_is_withheld_after_only_its_node_of_a_cluster_faile
     recorder = Recorder({"{f}:q": NodeDown("gone"), "{f:p:1}": NodeDown("gone")})
     link = Link(recorder.send, beat)
     with pytest.raises(Unanswered, match="gone"):
-        link.ask(Call("", "{f:p:1}", (), int)).result(10)
+        link.ask(Call("", "{f:p:1}", (), int)).result(PATIENCE_S)
     link.tell(message(1)._replace(needs_queue=True))
     wait_until(lambda: "1" in recorder.sent)  # the queue's node did not fail
     with pytest.raises(Unanswered, match="gone"):
-        link.ask(Call("", "{f}:q", (), int)).result(10)
+        link.ask(Call("", "{f}:q", (), int)).result(PATIENCE_S)
     link.tell(message(2)._replace(needs_queue=True))
     link.release(0)  # asked before the failure
-    assert link.ask(message(3)).result(10) == 1
+    assert link.ask(message(3)).result(PATIENCE_S) == 1
     assert "2" not in recorder.sent
     link.release(link.n_failures)
     link.close(30)

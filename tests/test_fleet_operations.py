@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from crawls import PagesSpider, crawl
-from fleets import RunningServer, Worker, running_cluster, running_server
+from fleets import PATIENCE_S, RunningServer, Worker, running_cluster, running_server
 from mock_site import MockSite, page, prose
 from scrapy import Request
 from scrapy.http import Response
@@ -28,14 +28,14 @@ def frontier(worker: Worker) -> SharedFrontier:
 
 
 def take(worker: Worker) -> int:
-    given = frontier(worker).take(1, 1, {}, (), is_idle=False, rest_s=0.0).result(5)
+    given = frontier(worker).take(1, 1, {}, (), is_idle=False, rest_s=0.0).result(PATIENCE_S)
     return len(given.requests)
 
 
 def push(worker: Worker, n: int) -> None:
     shared = frontier(worker)
-    shared.start().result(5)
-    shared.push([shared.queued(b"", "h", None, 0, "oldest") for _ in range(n)]).result(5)
+    shared.start().result(PATIENCE_S)
+    shared.push([shared.queued(b"", "h", None, 0, "oldest") for _ in range(n)]).result(PATIENCE_S)
 
 
 def test_status_tells_workers_and_what_waits(

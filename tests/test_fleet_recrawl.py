@@ -72,7 +72,7 @@ class Fleet:
         ]
         for process in processes:
             process.start()
-        got = [answers.get(timeout=100) for _ in processes]
+        got = [answers.get(timeout=300) for _ in processes]
         for process in processes:
             process.join()
         return got

@@ -11,7 +11,7 @@ from mock_site import MockSite
 def fetch(url: str, method: str = "GET", data: bytes | None = None) -> tuple[int, bytes]:
     opener = build_opener(HTTPCookieProcessor(CookieJar()))
     try:
-        with opener.open(Request(url, data, method=method), timeout=5) as response:  # noqa: S310
+        with opener.open(Request(url, data, method=method), timeout=60) as response:  # noqa: S310
             return response.status, response.read()
     except HTTPError as error:
         with error:

@@ -79,7 +79,7 @@ def run(root: str, folder: Path, settings: dict[str, str]) -> tuple[list[str], s
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     lines = (folder / "items.jsonl").read_text().splitlines()
     return [json.loads(line)["url"] for line in lines], done.stderr

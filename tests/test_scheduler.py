@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from crawls import Outcome, crawl
-from fleets import RunningServer, running_server, wait_until, wire_to
+from fleets import PATIENCE_S, RunningServer, running_server, wait_until, wire_to
 from mock_site import MockSite, Reply, page, prose, redirect, running_site
 from scrapy import FormRequest, Request, Spider, signals
 from scrapy.crawler import Crawler
@@ -884,7 +884,7 @@ def test_workers_share_the_work_and_make_the_start_requests_once(
     ]
     for process in processes:
         process.start()
-    urls = [url for _ in processes for url in answers.get(timeout=100)]
+    urls = [url for _ in processes for url in answers.get(timeout=300)]
     for process in processes:
         process.join()
     assert Counter(url.removeprefix(mock_site.root) for url in urls) == Counter(["/hub", *pages])
@@ -1093,7 +1093,7 @@ def test_what_comes_while_a_worker_closes_is_given_back(
     async def close_while_an_answer_is_on_its_way(self: FleetQueue) -> None:
         while self._is_running:
             await pause(0.001)
-        assert other.frontier.push([row]).result(5) == [1]
+        assert other.frontier.push([row]).result(PATIENCE_S) == [1]
         self._look()  # as its timer does until it is closed
         await pause(0)
         await close(self)
@@ -1274,7 +1274,7 @@ class AskingAhead(Links):
         request = response.follow("/page/1", meta={TRACE: (0, 0, 0, 0)})
         urls.ask_ahead(request)
         _, asked = urls._fleet._asked_ahead[request]
-        assert asked.result(5) == 1
+        assert asked.result(PATIENCE_S) == 1
         self.server.kill()
         yield {"url": request.url, "known": await urls.was_fetched(request)}
 
@@ -1301,7 +1301,7 @@ class Planting(Links):
             stranger = SharedFrontier(link, "neardup", b"evil", 1, self.name, own_key=0)
             fields = Request("file:///etc/hosts", callback=self.parse).to_dict(spider=self)
             planted = stranger.queued(request_to_json(fields), "", None, 0, "oldest")
-            assert stranger.push([planted]).result(5) == [1]
+            assert stranger.push([planted]).result(PATIENCE_S) == [1]
             link.close(0)
         yield from super().parse(response)
 
