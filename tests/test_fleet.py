@@ -320,7 +320,8 @@ def test_every_page_within_the_distance_is_given_and_no_other(
     for number in range(500):
         fingerprint = near_one_of(centres, distance, rng)
         own = rng.choice(centres) if number % 2 else fingerprint
-        page = shared_page(f"https://site.example/{rng.randrange(400)}", fingerprint, number, own)
+        url, worker = f"https://site.example/{rng.randrange(400)}", rng.randrange(4)
+        page = shared_page(url, fingerprint, number, own, worker)
         (given,) = client.send([asks.admit(page)])
         expected = {one.stamp for one in known.values() if is_to_compare(one, page, distance)}
         read = asks.admit(page).read(given)
@@ -342,8 +343,11 @@ def near_one_of(centres: list[int], distance: int, rng: random.Random) -> int:
     return fingerprint
 
 
-def shared_page(url: str, fingerprint: int, number: int, own: int | None = None) -> SharedPage:
-    """A page as a worker brings it; of every tenth only exact repeats count.
+def shared_page(
+    url: str, fingerprint: int, number: int, own: int | None = None, worker: int | None = None
+) -> SharedPage:
+    """A page as a worker brings it, by default one of its own; of every tenth only exact repeats
+    count.
 
     own: the fingerprint of its own part.
     """
@@ -351,7 +355,8 @@ def shared_page(url: str, fingerprint: int, number: int, own: int | None = None)
     sketch[0] = fingerprint if own is None else own
     digest = (number % 97).to_bytes(16, "big")
     page = Page(fingerprint, sketch, digest, 1, url, float(number))
-    return SharedPage(number.to_bytes(8, "big"), KeptPage(page, bool(number % 10)))
+    stamp = (number if worker is None else worker).to_bytes(4, "big") + number.to_bytes(4, "big")
+    return SharedPage(stamp, KeptPage(page, bool(number % 10)))
 
 
 def is_to_compare(one: SharedPage, page: SharedPage, distance: int) -> bool:
@@ -360,7 +365,7 @@ def is_to_compare(one: SharedPage, page: SharedPage, distance: int) -> bool:
     found_by = [(r.fingerprint, int(r.sketch[0])) for r in (one_row, row)]
     near = min((a ^ b).bit_count() for a, b in product(*found_by)) <= distance and indexed and also
     exact = not indexed and one_row.digest == row.digest
-    return near or exact or one_row.url == row.url
+    return one_row.url == row.url or ((near or exact) and one.worker != page.worker)
 
 
 def test_too_many_entries_leave_a_page_to_exact_comparison(server: RunningServer) -> None:

@@ -87,8 +87,8 @@ def test_every_page_within_the_distance_is_given_whatever_shard_it_is_in(
     known: dict[str, SharedPage] = {}
     for number in range(300):
         fingerprint = near_one_of(centres, DISTANCE, rng)
-        page = shared_page(f"{SITE}/{rng.randrange(250)}", fingerprint, number)
-        one = rng.choice(peers)
+        url, worker = f"{SITE}/{rng.randrange(250)}", rng.randrange(3)
+        page, one = shared_page(url, fingerprint, number, worker=worker), peers[worker]
         expected = {other.stamp for other in known.values() if is_to_compare(other, page, DISTANCE)}
         page, compared = one.bring(page)
         assert {other.stamp for other in compared} == expected

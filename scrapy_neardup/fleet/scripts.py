@@ -142,6 +142,7 @@ local band, bor, bxor = bit.band, bit.bor, bit.bxor
 local lshift, rshift, sub = bit.lshift, bit.rshift, string.sub
 
 local function stamp_of(page) return sub(page, 2, 9) end
+local function worker_of(page) return sub(page, 2, 5) end
 local function is_indexed(page) return sub(page, 34, 34) ~= '\\0' end
 
 local function entries_of(id, page)
@@ -255,7 +256,8 @@ end
 """
 
 # ARGV: id, page, then stamps of pages that were compared already. An id is a URL's. A page that is
-# not indexed repeats others exactly or not at all.
+# not indexed repeats others exactly or not at all. Its own worker has compared it with all that it
+# brought itself; of these only the page of its URL is offered, whose place it takes.
 _FIND = (
     _PAGES
     + """
@@ -276,6 +278,7 @@ local function offer(other)
     over[other] = its
     return
   end
+  if other ~= id and worker_of(its) == worker_of(page) then return end
   found[#found + 1] = status_of(other) .. sub(its, 2)
 end
 
