@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from scrapy_neardup.detect.id_table import IdTable
 from scrapy_neardup.detect.page_table import (
     Column,
     Page,
@@ -46,6 +47,25 @@ def test_a_digest_is_found_on_its_own_site_only():
     assert table.with_digest(digest_of(b"same"), site_number("a.example")) == first
     assert table.with_digest(digest_of(b"same"), site_number("b.example")) == second
     assert table.with_digest(digest_of(b"same"), site_number("c.example")) is None
+
+
+def test_the_copies_of_a_page_are_looked_through_once(monkeypatch):
+    looked_at, candidates = [], IdTable.candidates
+
+    def seen(table, key):
+        for id in candidates(table, key):
+            looked_at.append(id)
+            yield id
+
+    monkeypatch.setattr(IdTable, "candidates", seen)
+    table = PageTable(4)
+    for n in range(200):
+        table.add(page(f"http://a.example/{n}", b"same"))
+        assert table.with_digest(digest_of(b"same"), 7) == 0
+    assert len(looked_at) < 10
+    table.forget(0)
+    assert [table.with_digest(digest_of(b"same"), 7) for _ in range(3)] == [1, 1, 1]
+    assert len(looked_at) < 210
 
 
 def test_a_lone_surrogate_in_a_url_is_kept():

@@ -267,6 +267,7 @@ class PageTable:
         self._url_bytes = Column("u1")
         self._by_digest = IdTable()
         self._by_url = IdTable()
+        self._oldest: dict[tuple[bytes, int], int] = {}  # of words that pages share: with_digest()
         self._is_alive = np.zeros(64, np.uint8)  # of each row whether it is not forgotten
         self._n_alive = 0
         self._grows: object = object()  # see Joined
@@ -342,7 +343,13 @@ class PageTable:
             self._grows = object()
 
     def with_digest(self, digest: bytes, site: int) -> int | None:
-        """The smallest id of a page of a site with these words, None where there is none."""
+        """The smallest id of a page of a site with these words, None where there is none.
+
+        O(1) but for the first look-up after that page came or went: O(pages with the digest).
+        """
+        oldest = self._oldest.get((digest, site)) if self._oldest else None
+        if oldest is not None and self.is_known(oldest):
+            return oldest  # ids only grow: no page that came later has a smaller one
         found = [
             id
             for id in self._by_digest.candidates(digest_key(digest, site))
@@ -350,6 +357,8 @@ class PageTable:
             and self.digests[id].tobytes() == digest
             and int(self.sites[id]) == site
         ]
+        if found[1:]:
+            self._oldest[digest, site] = min(found)
         return min(found, default=None)
 
     def with_url(self, url: str) -> int | None:
