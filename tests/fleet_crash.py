@@ -2,6 +2,7 @@
 
     python -m tests.fleet_crash --kills 300
     python -m tests.fleet_crash --kills 20 --recrawl
+    python -m tests.fleet_crash --kills 20 --cluster
     python -m tests.fleet_crash --kills 20 --scheduler redis-spider
     python -m tests.fleet_crash --kills 20 --scheduler scrapy-redis
 
@@ -12,6 +13,8 @@ line at a time, which pages they fetched and which items left the pipelines. In 
 content has to be among these, and no more of them twice than the workers that were killed or
 paused had under way. With scrapy-redis's scheduler what is lost is only counted. Spiders of
 scrapy-redis (redis-spider…) take half of the pages, to which no link leads, from a key.
+
+With --cluster the server is three nodes, of which one is killed at a time.
 
 With --recrawl the site is crawled under NEARDUP_RECRAWL, and twice more: at once, when no page is
 due, so that each is to be reached and none kept; and when every third content is another one, which
@@ -31,7 +34,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -47,7 +50,7 @@ from scrapy.http import Response
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fleets import PROGRAM, RunningServer, free_port
+from fleets import PROGRAM, RunningServer, cluster_url, free_port, running_cluster
 from mock_site import prose
 
 from scrapy_neardup.fleet.protocol import LEASE_S
@@ -325,7 +328,7 @@ class Campaign:
     """One crawl by workers that are killed and replaced."""
 
     folder: Path
-    server: RunningServer
+    servers: list[RunningServer]
     settings: dict[str, Any]
     root: str
     workers: list[Child] = field(default_factory=list)
@@ -352,7 +355,8 @@ class Campaign:
 
     def messages_left(self) -> bool:
         keys = f"{START_KEY} {START_KEY}:taken"
-        return self.server.command("EXISTS", keys) != ":0\r\n"
+        takes_any = takes_messages(self.settings)
+        return takes_any and self.servers[0].command("EXISTS", keys) != ":0\r\n"
 
     def join(self) -> None:
         settings = self.settings | {"DIARY": str(self.folder / "diary")}
@@ -380,10 +384,11 @@ class Campaign:
 
     def strike(self, rng: random.Random) -> None:
         """Kill a worker and let a new one join, pause one, or restart the server."""
-        if rng.random() < 0.1:
-            self.server.kill()
+        if rng.random() < 0.1 * len(self.servers):
+            server = rng.choice(self.servers)
+            server.kill()
             time.sleep(rng.uniform(0, 1))
-            self.server.start()
+            server.start()
             self.kills["server"] += 1
             return
         victim = self.workers[rng.randrange(len(self.workers))]
@@ -443,6 +448,22 @@ def push_messages(server: RunningServer, scheduler: str, port: int) -> None:
             server.command(push, START_KEY, message)
 
 
+@contextmanager
+def running_servers(folder: Path, is_cluster: bool) -> Iterator[list[RunningServer]]:
+    """A server that keeps its data when it is killed, or a cluster of such."""
+    assert PROGRAM, "neither valkey-server nor redis-server is installed"
+    durable = {"appendonly": "yes", "appendfsync": "everysec"}
+    if is_cluster:
+        with running_cluster(cluster_require_full_coverage="no", **durable) as nodes:
+            yield nodes
+        return
+    server = RunningServer(PROGRAM, **durable, dir=str(folder))
+    try:
+        yield [server]
+    finally:
+        server.kill()
+
+
 def say(*words: object) -> None:
     print(*words, flush=True)  # noqa: T201  # a command's output
 
@@ -454,8 +475,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(2**32), help="of the moments")
     parser.add_argument("--scheduler", choices=SCHEDULERS, default="fleet")
     parser.add_argument("--recrawl", action="store_true", help="crawl each site once more")
+    parser.add_argument("--cluster", action="store_true", help="of three nodes (scheduler fleet)")
     options = parser.parse_args()
-    assert PROGRAM, "neither valkey-server nor redis-server is installed"
+    if options.cluster and options.scheduler != "fleet":
+        parser.error(f"--scheduler {options.scheduler}: scrapy-redis knows no cluster")
     say(f"seed {options.seed}")
     rng, begin, sum_ = random.Random(options.seed), time.monotonic(), Counter[str]()
     kills: Counter[str] = Counter()
@@ -469,16 +492,16 @@ def main() -> None:
             with ExitStack() as stack:
                 folder = root / "crawl"
                 folder.mkdir()
-                durable = {"appendonly": "yes", "appendfsync": "everysec", "dir": str(folder)}
-                server = RunningServer(PROGRAM, **durable)
-                stack.callback(server.kill)
-                settings = {"NEARDUP_BACKEND": server.url, "REDIS_URL": server.url}
+                servers = stack.enter_context(running_servers(folder, options.cluster))
+                settings = {"NEARDUP_BACKEND": servers[0].url, "REDIS_URL": servers[0].url}
+                if options.cluster:
+                    settings["NEARDUP_BACKEND"] = cluster_url(servers)
                 settings |= SCHEDULERS[options.scheduler]
-                push_messages(server, options.scheduler, port)
+                push_messages(servers[0], options.scheduler, port)
                 for crawl in AGAIN if options.recrawl else ONCE:
                     day.value = crawl.day
                     started = settings | crawl.settings
-                    campaign = Campaign(folder, server, started, address(0, port) + "/0")
+                    campaign = Campaign(folder, servers, started, address(0, port) + "/0")
                     campaign.kills_to_the_end = options.scheduler in LOSING
                     campaign.run(rng, min(options.each, options.kills - kills.total()))
                     diary = folder / "diary"

@@ -345,6 +345,11 @@ def running_cluster(n_replicas: int = 0, **options: object) -> Iterator[list[Run
         yield nodes
 
 
+def cluster_url(nodes: list[RunningServer]) -> str:
+    """What NEARDUP_BACKEND calls a cluster."""
+    return f"redis+cluster://127.0.0.1:{nodes[-1].port}"
+
+
 def running_node(folder: str, **options: object) -> AbstractContextManager[RunningServer]:
     """A node of a cluster that does not know of any other yet.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import RunningServer, running_cluster
+from fleets import RunningServer, cluster_url, running_cluster
 from mock_site import MockSite, page, redirect
 from test_crawl_recrawl import Shop, add_shop, product
 
@@ -141,7 +141,7 @@ def test_in_a_cluster_the_list_is_whole(
     mock_site: MockSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with running_cluster() as nodes:
-        url = nodes[0].url.replace("redis://", "redis+cluster://").removesuffix("/0")
+        url = cluster_url(nodes)
         fleet = Listed(mock_site, url, tmp_path, capsys)
         add_shop(fleet.site, 3)
         fleet.crawl("one")

@@ -16,6 +16,7 @@ from fleets import (
     PATIENCE_S,
     RunningServer,
     Worker,
+    cluster_url,
     running_cluster,
     running_sentinel,
     running_server,
@@ -275,10 +276,6 @@ def test_the_docs_name_the_user_that_is_tested() -> None:
     assert f"ACL SETUSER worker {CLUSTER_USER}\n" in docs
     assert f"ACL SETUSER worker {FRONTIER_USER}\n" in docs
     assert f"ACL SETUSER worker {RECRAWL_USER}\n" in docs
-
-
-def cluster_url(nodes: list[RunningServer]) -> str:
-    return f"redis+cluster://127.0.0.1:{nodes[-1].port}"
 
 
 def test_a_valkey_url_names_the_same_server(server: RunningServer) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from crawls import PagesSpider, crawl
-from fleets import PATIENCE_S, RunningServer, Worker, running_cluster, running_server
+from fleets import PATIENCE_S, RunningServer, Worker, cluster_url, running_cluster, running_server
 from mock_site import MockSite, page, prose
 from scrapy import Request
 from scrapy.http import Response
@@ -370,7 +370,7 @@ def test_a_prefix_may_begin_with_that_of_another_fleet(
 
 def test_a_cluster_is_looked_at_as_a_whole(capsys: pytest.CaptureFixture[str]) -> None:
     with running_cluster() as nodes:
-        url = f"redis+cluster://127.0.0.1:{nodes[0].port}"
+        url = cluster_url(nodes)
         worker = Worker(url)
         push(worker, 2)
         assert main(["fleet", "status", url, "--json"]) == 0

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from fleets import RunningServer, Worker, running_cluster, wait_until
+from fleets import RunningServer, Worker, cluster_url, running_cluster, wait_until
 from mock_site import prose
 from test_fleet import is_to_compare, near_one_of, shared_page
 
@@ -228,7 +228,7 @@ def test_all_shards_of_a_site_are_exported_and_forgotten(
 @pytest.mark.usefixtures("small_shards")
 def test_in_a_cluster_several_nodes_hold_the_pages_of_one_site() -> None:
     with running_cluster() as nodes:
-        url = f"redis+cluster://127.0.0.1:{nodes[-1].port}"
+        url = cluster_url(nodes)
         one, other = Worker(url), Worker(url)
         for n in range(20):
             assert one.decide(f"{SITE}/{n}", prose(n)).kind == "new"

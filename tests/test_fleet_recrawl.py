@@ -15,6 +15,7 @@ import test_crawl_conditional as tagged
 from fleets import (
     RunningServer,
     Worker,
+    cluster_url,
     hostile_server,
     running_cluster,
     running_server,
@@ -426,7 +427,7 @@ def test_what_the_server_has_forgotten_is_new(fleet: Fleet, server: RunningServe
 
 def test_in_a_cluster_workers_know_what_others_found(mock_site: MockSite, tmp_path: Path) -> None:
     with running_cluster() as nodes:
-        url = nodes[0].url.replace("redis://", "redis+cluster://").removesuffix("/0")
+        url = cluster_url(nodes)
         fleet = Fleet(mock_site, url, tmp_path)
         add_shop(fleet.site)
         fleet.crawl("one")

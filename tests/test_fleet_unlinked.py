@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import RunningServer, Worker, hostile_server, running_cluster, wait_until
+from fleets import RunningServer, Worker, cluster_url, hostile_server, running_cluster, wait_until
 from mock_site import MockSite, page, prose
 from scrapy.http import Response
 from test_crawl_recrawl import Several, Shop, add_sections, add_shop, found, product
@@ -279,7 +279,7 @@ def test_in_a_cluster_what_nothing_links_is_gone(
     mock_site: MockSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with running_cluster() as nodes:
-        url = nodes[0].url.replace("redis://", "redis+cluster://").removesuffix("/0")
+        url = cluster_url(nodes)
         fleet = Linked(mock_site, url, tmp_path, capsys)
         add_shop(fleet.site)
         fleet.crawl("one")
