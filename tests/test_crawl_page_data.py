@@ -302,6 +302,14 @@ def test_sources_of_scripts_are_told_whatever_the_visit(tags: str, sources: list
         ("show('ad-5e42f18d3d64c'); uid = '550e8400e29b41d4'", " ad-*|uid 550e8400e29b41d4"),
         ("window.__CF$cv$params={r:'7f00',t:'MTY5'}", ""),
         ("a = {'k': 1}; b = [2]; c = 3", "k 1|c 3"),
+        ("if(window.NREUM){NREUM.seen('p')}p={sku:'A-1'}", " p|sku A-1"),
+        (";NREUM.info={a:'7f00',b:1};p={sku:'A-1'}", "sku A-1"),
+        ("ok(/^https?:\\/\\//.test(u));p={sku:'A-1'}", " /^https?:\\/\\//|sku A-1"),
+        ("t.replace(/\"/g,'x');sku='A-1'", ' /"/| x|sku A-1'),
+        ("t.split(/[/'\\]]+/);return /'/;sku='A-1'", " /[/'\\]]+/| /'/|sku A-1"),
+        ("a=>/'/.test(a)||/`/.test(a)", " /'/| /`/"),
+        ("b=12/n;c=(n)/3;d=m[0]/'4'/5;r/6;returned/'7'", "b 12| 3| 0| 4| 5| 6| 7"),
+        ("url(/img/12/a.png)", " /img/| 12"),
         ("broken('1", " 1"),
     ],
 )
@@ -309,7 +317,26 @@ def test_literals_of_scripts_are_lines(script: str, literals: str) -> None:
     assert "|".join(read(f"<script>{script}</script>").details) == literals
 
 
-@pytest.mark.parametrize("begins", ['"\\', "/*", "a = ", "'", "a=\n", "`", "a ", "-", "a:", "0x"])
+@pytest.mark.parametrize(
+    "begins",
+    [
+        '"\\',
+        "/*",
+        "a = ",
+        "'",
+        "a=\n",
+        "`",
+        "a ",
+        "-",
+        "a:",
+        "0x",
+        "(/",
+        "(/[",
+        "/^",
+        "=/\\",
+        "return ",
+    ],
+)
 def test_a_hostile_script_is_cut_in_linear_time(begins: str) -> None:
     assert isinstance(read(f"<script>{begins * 100_000}</script>").details, list)
 

@@ -17,8 +17,15 @@ AT_ONCE = 1 << 17  # characters that one call reads, holding Python's lock
 # No alternative is given up once it has begun: each character is read once, whatever the script is.
 _STRING = r"""(?:"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?|`(?:[^`\\]|\\.)*+`?)"""
 _NAME = r"[A-Za-z_$][\w$]*+"
+# A pattern, `/\/\/"/g`: without it, its quotes and slashes would begin strings and comments. Where
+# no division can stand; what only looks like one, as a path without quotes, is read as one string.
+_PATTERN = (
+    r"[(,:\[!&|?;=r](?:(?<=r)eturn\b|(?<==)>|(?<!r))\s*+(?=/[^/*])"
+    r"(/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*+\]?)*+/?)"
+)
 TOKEN = re.compile(
     r"/\*(?:[^*]|\*(?!/))*+(?:\*/)?|//[^\n]*+|"
+    rf"{_PATTERN}|"
     rf"({_NAME}|{_STRING})\s*+[:=]\s*+({_STRING}|-?\d[\w.]*+|!\d|(?:true|false|null)\b)|"
     rf"({_STRING}|-?\d[\w.]*+|(?:true|false)\b)|{_NAME}",
     re.DOTALL,
@@ -39,26 +46,25 @@ DIGIT = re.compile(r"\d")
 # a token of the visit, which names its algorithm or says until when it holds.
 ENCODED_JSON = re.compile(r"(?:eyJ|W3s|WyJ|W1[s-v]|W[yz][A-Z])[\w+/-]{8,}={0,2}", re.ASCII)
 OF_A_TOKEN = re.compile(r'"(?:alg|typ|kid|exp|iat|jti|nonce|csrf\w*|\w*[tT]oken)"')
-# Of bot protection and monitoring: nothing but ids and times of the visit.
-OF_THE_VISIT = re.compile(r"__CF\$cv\$params|\bNREUM\b")
+# Given to bot protection and monitoring: nothing but ids and times of the visit.
+OF_THE_VISIT = re.compile(r"(?:__CF\$cv\$params|\bNREUM\.\w+)\s*+=\s*+\{[^{}]*+\}")
 
 Literal = tuple[str, str]  # the name that it is given, "" for none; the literal without quotes
 
 
 def literals(code: str) -> Iterator[Literal]:
     """The literals of a script, in order. O(len(code))."""
-    if any(_is_of_the_visit(part) for part in _parts(code)):
-        return
     for part in _parts(code):
-        for name, value, alone in TOKEN.findall(part):
-            if value or alone:
-                yield _undrawn(_bare(name)), _bare(value) if name else _undrawn(_bare(alone))
+        for pattern, name, value, alone in TOKEN.findall(_without_visit(part)):
+            if pattern or value or alone:
+                value = _bare(value) if name else _undrawn(pattern or _bare(alone))
+                yield _undrawn(_bare(name)), value
 
 
-def _is_of_the_visit(code: str) -> bool:
+def _without_visit(code: str) -> str:
     # Where a pattern may begin is looked for ten times as fast.
     has_begin = "__CF$" in code or "NREUM" in code
-    return has_begin and OF_THE_VISIT.search(code) is not None
+    return OF_THE_VISIT.sub("", code) if has_begin else code
 
 
 def _parts(code: str) -> Iterator[str]:
