@@ -317,6 +317,9 @@ def test_what_stands_behind_the_end_of_a_page_is_data() -> None:
     assert data_of(f"{whole}\n<div>Lot 3 is <b>sold</b></div>") == ["behind the end Lot 3 is sold"]
     assert data_of(f"{whole}{whole.replace('words', 'others')}") == ["behind the end others"]
     assert data_of(f"{whole.upper()}others") == ["behind the end others"]
+    mixed = whole.replace("/html", "/Html")
+    assert data_of(f"{mixed}others") == ["behind the end others"]
+    assert data_of(f"{whole.upper()}others{whole}") == ["behind the end others words"]
 
 
 @pytest.mark.parametrize("end", ["", "\n", "<!-- made in 0.3 s -->\n", "<script>t = 0.3</script>"])

@@ -98,13 +98,7 @@ def page_content(response: Response) -> PageContent | str | None:
 
 def _behind_end(response: HtmlResponse) -> list[str]:
     """What HTML says behind its end tag, as data: browsers show it, libxml2 reads no further."""
-    text = response.text
-    at = text.find("</html")
-    if at < 0:
-        at = text.find("</HTML")
-    if at < 0 or not text[at + len("</html") :].strip("> \t\r\n"):
-        return []
-    rest = _behind_first_end(text, at)
+    rest = _behind_first_end(response.text)
     if not rest.strip():
         return []
     body = END_TAG.sub(" ", rest).encode("utf-8", "replace")
@@ -114,8 +108,9 @@ def _behind_end(response: HtmlResponse) -> list[str]:
     return [f"behind the end {squeezed(one)}" for one in said if one.strip()]
 
 
-def _behind_first_end(text: str, at: int) -> str:
-    """What is behind the first end tag from a place on that is in no script."""
+def _behind_first_end(text: str) -> str:
+    """What is behind the first end tag that is in no script."""
+    at = 0
     while (end := END_TAG.search(text, at)) is not None:
         script = SCRIPT.search(text, end.end())
         if script is None or not script[1]:
