@@ -232,7 +232,15 @@ def test_an_argument_tracks_by_its_whole_name() -> None:
     page = url_key("http://h.example/map")
     for same in ("utm_source=a&utm_Medium=b", "utm_id=4", "mtm_kwd=a", "hsa_acc=1", "piwik_kwd=a"):
         assert url_key(f"http://h.example/map?{same}") == page
-    for other in ("utm_zone=32U", "utm_easting=69", "mtm_width=120", "hsa_eligible=1", "utm=1"):
+    for other in (
+        "utm_zone=32U",
+        "utm_easting=69",
+        "mtm_width=120",
+        "hsa_eligible=1",
+        "utm=1",
+        "matomo_version=4",
+        "piwik_id=1",
+    ):
         assert url_key(f"http://h.example/map?{other}") != page
 
 

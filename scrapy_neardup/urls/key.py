@@ -44,14 +44,15 @@ TRACKING = frozenset(
         *("trk_contact", "trk_msg", "vero_conv", "wickedid"),
     }
 )
-TRACKING_PREFIXES = ("matomo_", "piwik_")
 # By name, because others have these prefixes, too: a map has `utm_zone` and `utm_easting`, a
-# pharmacy `hsa_eligible`, a shop for curtains made to measure `mtm_width`.
+# pharmacy `hsa_eligible`, a shop for curtains made to measure `mtm_width`, a list of programs
+# `matomo_version`.
 CAMPAIGN = re.compile(
     r"(?:utm|mtm)_(?:source|medium|campaign|term|content|id|cid|name|keyword|kwd|group|placement|"
     r"source_platform|creative_format|marketing_tactic|(?:pub)?referrer|reader|social(?:[-_]type)?|"
     r"channel|network|campaignid|ad(?:group)?(?:id)?|creative|matchtype|device|audience|brand|"
     r"int|expid|hp_ref|nooverride|swu|viz_id)|"
+    r"(?:matomo|piwik)_(?:campaign|keyword|kwd|source|medium|content|cid|group|placement)|"
     r"hsa_(?:acc|ad|cam|grp|kw|la|mt|net|ol|src|tgt|ver)"
 )
 
@@ -339,7 +340,7 @@ def is_noise(pair: str, rules: UrlKeyRules, query: str) -> bool:
 
 
 def is_tracking(name: str, value: str) -> bool:
-    if name in TRACKING or name.startswith(TRACKING_PREFIXES) or CAMPAIGN.fullmatch(name):
+    if name in TRACKING or CAMPAIGN.fullmatch(name):
         return True
     if name in MAYBE_PRIMARY_KEYS:
         return not value.isdecimal() and RECORD_ID.fullmatch(value) is None
