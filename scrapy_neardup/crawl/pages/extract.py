@@ -299,7 +299,7 @@ def text_and_markup_of_html(html: str) -> tuple[str, list[str]]:
     stands before it, or how much where no line ends at the tag; the text of elements that is not
     seen; and all that stands behind the end of the page, if it is one. O(len(html)).
     """
-    behind = _behind_first_end(html, 0).strip()
+    behind = _behind_first_end(html).strip()
     markup, at = [behind] if behind else [], 0
     for tag in TAG.finditer(html):
         n_before = len("".join(html[at : tag.start()].split()))
