@@ -5,9 +5,10 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from hashlib import blake2b
+from itertools import product as pairs
 from pathlib import Path
 from threading import Event
 from typing import Any, ClassVar, Self
@@ -254,6 +255,51 @@ def test_a_callback_that_is_given_something_else_reads_the_page(
     third = recrawl(mock_site, tmp_path, Other)
     assert unread(third) == 0
     assert len(third.items) == N
+
+
+class Priced(Request):
+    """A request with an attribute of its own."""
+
+    attributes = (*Request.attributes, "price")
+
+    def __init__(self, *args: Any, price: str = "", **options: Any) -> None:
+        self.price = price
+        super().__init__(*args, **options)
+
+
+HANDED_ON: dict[str, Callable[[Request, str], Request]] = {
+    "flags": lambda request, price: request.replace(flags=[price]),
+    "a header": lambda request, price: request.replace(headers={"X-Price": price}),
+    "cookies": lambda request, price: request.replace(cookies={"price": price}),
+    "a fragment": lambda request, price: request.replace(url=f"{request.url}#{price}"),
+    "a campaign": lambda request, price: request.replace(url=f"{request.url}?utm_id={price}"),
+    "a private name": lambda request, price: request.replace(meta={"_item": {"price": price}}),
+    "a name like Scrapy's": lambda request, price: request.replace(meta={"retry_price": price}),
+    "a session": lambda request, price: request.replace(meta={"cookiejar": price}),
+    "an attribute": lambda request, price: request.replace(cls=Priced, price=price),
+}
+
+
+@pytest.mark.parametrize("how", HANDED_ON)
+def test_what_a_request_hands_on_is_known_however_it_does(
+    mock_site: MockSite, tmp_path: Path, how: str
+) -> None:
+    prices = ["1"]
+
+    class Handing(Shop):
+        def parse(self, response: Response) -> Iterator[Any]:
+            for output in super().parse(response):
+                is_link = isinstance(output, Request) and "/p/" in output.url
+                yield HANDED_ON[how](output, prices[-1]) if is_link else output
+
+    add_shop(mock_site)
+    for i, price in pairs(range(N), "12"):
+        mock_site.pages[f"/p/{i}?utm_id={price}"] = mock_site.pages[f"/p/{i}"]
+    recrawl(mock_site, tmp_path, Handing)
+    assert unread(recrawl(mock_site, tmp_path, Handing)) >= N - 1
+    add(mock_site, "/list", page("list of today", *(f"/p/{i}" for i in range(N))))
+    prices.append("2")
+    assert unread(recrawl(mock_site, tmp_path, Handing)) <= 1  # the page that links to the list
 
 
 def test_a_spider_with_other_arguments_reads_the_pages(mock_site: MockSite, tmp_path: Path) -> None:

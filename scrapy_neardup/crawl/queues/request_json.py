@@ -39,13 +39,13 @@ def _comes_back(request: Request, fields: dict[str, Any], spider: Spider | None)
         return (
             type(again) is type(request)
             and again.to_dict(spider=spider) == fields
-            and _own_attributes(again) == _own_attributes(request)
+            and own_attributes(again) == own_attributes(request)
         )
     except Exception as error:  # whatever a constructor of the project's, or a comparison, raises
         raise ValueError(f"a {type(request).__qualname__} cannot be made again: {error}") from error
 
 
-def _own_attributes(request: Request) -> dict[str, Any]:
+def own_attributes(request: Request) -> dict[str, Any]:
     """What a request holds beside what to_dict() gives, in slots or not."""
     state: Any = object.__getstate__(request)
     parts = state if isinstance(state, tuple) else (state,)

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.http import Request
+from scrapy.http.headers import Headers
 from scrapy.settings import Settings, default_settings
 
-from scrapy_neardup.crawl.queues.request_json import plain
+from scrapy_neardup.crawl.queues.request_json import own_attributes, plain
+from scrapy_neardup.crawl.requests.carrying import HOW_FETCHED
+from scrapy_neardup.urls.key import is_tracking
 
 # Settings by which Scrapy's spider middlewares change or drop what callbacks yield.
 SETTINGS = (
     *("DEPTH_LIMIT", "DEPTH_PRIORITY"),
     *("REFERER_ENABLED", "REFERRER_POLICY", "URLLENGTH_LIMIT"),
 )
-# Keys of meta that say how a page is fetched, not what its callback is to do.
-OF_FETCHING = ("_", "neardup_", "download_", "redirect_", "retry_", "handle_httpstatus_")
-OF_FETCHING_TOO = {
-    *("depth", "bindaddress", "cookiejar", "is_start_request", "max_retry_times"),
-    *("priority_adjust", "proxy", "referrer_policy", "dont_cache", "dont_redirect", "dont_retry"),
-}
+# Of meta; which session a request belongs to may be what its page depends on.
+OF_FETCHING = HOW_FETCHED - {"cookiejar"}
+# Headers of Scrapy, of browsers' look-alikes, of conditions and of logins.
+HEADERS_OF_FETCHING = re.compile(
+    rb"(?i)accept|accept-encoding|referer|user-agent|if-.*|.*(?:auth|cookie|token|session|api-?key).*"
+)
+NAMES_DEPTH = re.compile(rb"[\"']depth[\"']")
+OF_LIBRARIES = ("site-packages", "dist-packages", os.path.dirname(os.__file__))
 
 
 class Program:
@@ -35,14 +43,15 @@ class Program:
 
     They tell apart: the code of the spider's project, as it is on disk; the spider's attributes
     of plain types when the crawl begins, which hold its arguments; the settings above, and the
-    project's own; a request's callback, cb_kwargs and meta. They do not tell what comes from
-    elsewhere.
+    project's own; a request's callback, cb_kwargs, meta, flags, cookies, headers, and what its URL
+    says beside the page's key. They do not tell what comes from elsewhere.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         settings = crawler.settings
-        self._minds_depth = any(map(settings.getint, ("DEPTH_LIMIT", "DEPTH_PRIORITY")))
         assert crawler.spider is not None
+        self._minds_depth = any(map(settings.getint, ("DEPTH_LIMIT", "DEPTH_PRIORITY")))
+        self._minds_depth = self._minds_depth or names_depth(type(crawler.spider))
         code = code_of(type(crawler.spider))
         parts = [str(settings.get(name)) for name in SETTINGS]
         parts += sorted(map(str, settings.getwithbase("SPIDER_MIDDLEWARES").items()))
@@ -54,21 +63,46 @@ class Program:
         name = getattr(request.callback, "__name__", "parse" if not request.callback else "")
         if self._common is None or not name.isidentifier():
             return None
-        meta = {key: value for key, value in request.meta.items() if not is_of_fetching(key)}
         depth = request.meta.get("depth", 0) if self._minds_depth else 0
         try:
-            given = json.dumps(
-                plain({"meta": meta, "cb_kwargs": request.cb_kwargs}), sort_keys=True
-            )
+            given = json.dumps(plain(_given(request)), sort_keys=True)
         except ValueError:
             return None
         told = "\0".join([*self._common, name, given, str(depth)])
         return blake2b(told.encode("utf-8", "replace"), digest_size=8).digest()
 
 
+def _given(request: Request) -> dict[str, Any]:
+    """What a request hands on to its callback, beside the page."""
+    address = urlsplit(request.url)
+    pairs = (pair.partition("=") for pair in address.query.split("&"))
+    given = {
+        "meta": {key: value for key, value in request.meta.items() if not is_of_fetching(key)},
+        "cb_kwargs": request.cb_kwargs,
+        "flags": request.flags,
+        "cookies": request.cookies,
+        "headers": headers_handed_on(request.headers),
+        "url": [
+            address.fragment,
+            *(pair for pair in pairs if is_tracking(pair[0].lower(), pair[2])),
+        ],
+    }
+    if type(request).__module__.startswith("scrapy."):
+        return given
+    listed = {name: getattr(request, name, None) for name in request.attributes}
+    own = {name: listed[name] for name in listed.keys() - set(Request.attributes)}
+    return given | {"own": own | own_attributes(request)}
+
+
 def is_of_fetching(key: Any) -> bool:
     """Whether a key of meta says how a page is fetched, not what its callback is to do."""
-    return isinstance(key, str) and (key in OF_FETCHING_TOO or key.startswith(OF_FETCHING))
+    return isinstance(key, str) and (key in OF_FETCHING or key.startswith("neardup_"))
+
+
+def headers_handed_on(headers: Headers) -> dict[bytes, list[bytes]]:
+    """Headers by which a callback may tell its requests apart."""
+    names = (name for name in headers if not HEADERS_OF_FETCHING.fullmatch(name))
+    return {name: headers.getlist(name) for name in names}
 
 
 def _own_settings(settings: Settings) -> list[str]:
@@ -94,18 +128,47 @@ def _plain(values: Mapping[str, Any]) -> list[str]:
 def code_of(spider: type) -> str | None:
     """A digest of all loaded modules of the spider's project, and of the spider's name.
 
-    None where the code of the spider, or of a class that it is made of, is no file.
+    Of its project are the packages of its classes, and what lies beside these. None where the code
+    of the spider, or of a class that it is made of, is no file.
     """
     own = [kind.__module__ for kind in own_classes(spider)]
-    tops = {name.partition(".")[0] for name in own}
-    loaded = [name for name in list(sys.modules) if name.partition(".")[0] in tops]
     digest = blake2b(f"{spider.__module__}.{spider.__qualname__}".encode(), digest_size=16)
-    for name in sorted({*own, *loaded}):
+    for name in sorted({*own, *_of_project(own)}):
         code = source_of(name)
         if code is None and name in own:
             return None
         digest.update(b"%d\0" % len(code or b"") + (code or b""))
     return digest.hexdigest()
+
+
+def _of_project(own: list[str]) -> list[str]:
+    """Loaded modules of the packages of some, and of the folders that these packages lie in."""
+    tops = {name.partition(".")[0] for name in own}
+    folders = tuple(f"{folder}{os.sep}" for folder in map(_folder_of, tops) if folder)
+    found = []
+    for name, module in list(sys.modules.items()):
+        path = str(getattr(module, "__file__", None) or "")
+        is_beside = path.startswith(folders) and not _is_of_libraries(path)
+        if is_beside or name.partition(".")[0] in tops:
+            found.append(name)
+    return found
+
+
+def _folder_of(top: str) -> str | None:
+    """The folder that a module or package lies in; None for libraries, and where it is no file."""
+    module = sys.modules.get(top)
+    path = next(iter(getattr(module, "__path__", ())), getattr(module, "__file__", None))
+    return None if path is None or _is_of_libraries(path) else os.path.dirname(path)
+
+
+def _is_of_libraries(path: str) -> bool:
+    return any(name in path for name in OF_LIBRARIES)
+
+
+def names_depth(spider: type) -> bool:
+    """Whether a spider's code names a page's depth, or cannot be read."""
+    sources = [source_of(kind.__module__) for kind in own_classes(spider)]
+    return any(source is None or NAMES_DEPTH.search(source) for source in sources)
 
 
 def own_classes(spider: type) -> list[type]:

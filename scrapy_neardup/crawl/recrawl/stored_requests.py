@@ -10,6 +10,7 @@ from typing import Any
 
 from scrapy import Spider
 from scrapy.http import Request
+from scrapy.http.headers import Headers
 
 from scrapy_neardup.crawl.queues.request_json import (
     fields_for_json,
@@ -17,10 +18,15 @@ from scrapy_neardup.crawl.queues.request_json import (
     plain,
     request_from_plain,
 )
-from scrapy_neardup.crawl.recrawl.program import is_of_fetching
+from scrapy_neardup.crawl.recrawl.program import headers_handed_on, is_of_fetching
 
 MAX_STORED_BYTES = 64_000  # of a page; one that has more is always read
 MAX_JSON_BYTES = 1_000_000  # of those: packed and read in one call
+# Fields of a request that hand nothing on.
+OF_A_LINK = {
+    *("url", "callback", "errback", "method", "body", "encoding", "priority", "dont_filter"),
+    "_class",
+}
 # Headers by which a site knows who asks, until the next login.
 OF_LOGIN = re.compile(rb"auth|cookie|token|session|api-?key", re.IGNORECASE)
 
@@ -101,12 +107,17 @@ def handed_on(packed: bytes) -> dict[str, set[str]]:
 
 
 def _handed_on(fields: dict[str, Any]) -> str:
-    """Arguments, meta and headers of a stored request, but for what tells how it is fetched."""
-    fields = from_plain({name: fields.get(name, {}) for name in ("meta", "headers", "cb_kwargs")})
-    meta = {key: value for key, value in fields["meta"].items() if not is_of_fetching(key)}
-    headers = {name: value for name, value in fields["headers"].items() if name != b"Referer"}
-    own = [sorted(map(repr, one.items())) for one in (meta, headers, fields["cb_kwargs"])]
-    return repr(own) if any(own) else ""
+    """What a stored request hands on to its callback, but for what tells how it is fetched."""
+    fields = from_plain({name: value for name, value in fields.items() if name not in OF_A_LINK})
+    meta = {key: value for key, value in fields.pop("meta", {}).items() if not is_of_fetching(key)}
+    headers = headers_handed_on(Headers(fields.pop("headers", {})))
+    own = {"meta": meta, "headers": headers, **fields}
+    told = sorted((name, _in_words(value)) for name, value in own.items() if value)
+    return repr(told) if told else ""
+
+
+def _in_words(value: Any) -> str:
+    return repr(sorted(map(repr, value.items())) if isinstance(value, dict) else value)
 
 
 def _groups(packed: bytes) -> list[tuple[dict[str, Any], list[str]]]:

@@ -6,16 +6,13 @@ leaves out what it links.
 
 from __future__ import annotations
 
-import re
-
 from scrapy.crawler import Crawler
 from scrapy.http import Request
 
-from scrapy_neardup.crawl.recrawl.program import own_classes, source_of
+from scrapy_neardup.crawl.recrawl.program import names_depth
 
 MAX_DEPTH = 16  # limits beyond it are there for traps; a page is read that often, at most
 MAX_PAGES = 2**16  # of which depths are remembered
-NAMES_DEPTH = re.compile(rb"[\"']depth[\"']")
 
 
 class LeastDepths:
@@ -48,7 +45,4 @@ def minds_depth(crawler: Crawler) -> bool:
 
     Also where the code of the spider cannot be read.
     """
-    if crawler.settings.getint("DEPTH_LIMIT"):
-        return True
-    sources = [source_of(kind.__module__) for kind in own_classes(crawler.spidercls)]
-    return any(source is None or NAMES_DEPTH.search(source) for source in sources)
+    return bool(crawler.settings.getint("DEPTH_LIMIT")) or names_depth(crawler.spidercls)
