@@ -4,7 +4,7 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -273,6 +273,22 @@ def test_a_job_stopped_and_resumed_fetches_each_page_once(
     assert {mock_site.url(f"/leaf/{number}") for number in range(3)} <= set(urls)
     assert mock_site.gets("/hub") == 1
     assert all(mock_site.gets(f"/leaf/{number}") == 1 for number in range(3))
+
+
+def test_a_job_goes_on_in_a_list_of_urls_where_it_was_stopped(
+    mock_site: MockSite, tmp_path: Path
+) -> None:
+    class Listed(PagesSpider):
+        async def start(self) -> AsyncIterator[Any]:
+            for number in range(12):
+                yield Request(mock_site.url(f"/page/{number}"))
+
+    urls = []
+    for _ in range(6):
+        where = {"JOBDIR": str(tmp_path), "CLOSESPIDER_ITEMCOUNT": 3, "CONCURRENT_REQUESTS": 1}
+        urls += crawl(Listed, where).urls
+    assert sorted(urls) == sorted(mock_site.url(f"/page/{number}") for number in range(12))
+    assert all(mock_site.gets(f"/page/{number}") == 1 for number in range(12))
 
 
 def test_a_state_that_cannot_be_written_is_said_once_and_loses_no_page(

@@ -32,11 +32,16 @@ class Exemptions:
         crawler: Crawler,
         keys: RequestKeys,
         starts: StartUrls,
+        is_of_job: bool,
     ) -> None:
+        """is_of_job: whether what is known was read in earlier runs of this JOBDIR, not by other
+        crawls, so that the spider wants it once.
+        """
         self.name_in_run = name_in_run(crawler, keys.key)
         self._is_inspection = is_inspection(crawler)
         self._key = keys.key
         self._starts = starts
+        self._is_of_job = is_of_job
         self._is_queued = keys.is_queued
 
     def reason(self, request: Request) -> str | None:
@@ -50,7 +55,7 @@ class Exemptions:
             return "scheme"
         if meta.get("neardup_skip") or meta.get("neardup_refresh"):
             return "meta"
-        if meta.get("is_start_request"):
+        if meta.get("is_start_request") and not self._was_to_be_filtered(request):
             return "start"
         if meta.get("retry_times"):
             return "retry"
@@ -63,6 +68,11 @@ class Exemptions:
         if self.returns_to_its_chain(request):
             return "redirect"
         return "start" if self._shows_more_now(request) else None
+
+    def _was_to_be_filtered(self, request: Request) -> bool:
+        """Whether Scrapy would make a start request once a job: one of many, from a file."""
+        is_once = self._is_of_job and is_of_spider(request)
+        return is_once and not (request.dont_filter or had_dont_filter(request))
 
     def _may_be_fetched_again(self, request: Request) -> bool:
         """Whether this run has fetched a request's URL, and its dupefilter let it pass again."""

@@ -116,7 +116,8 @@ class SeenUrls:
         self._forgets = settings.ttl is not None
         self._starts = StartUrls()
         self._senders = Senders(self._queued, attempt)
-        self._exemptions = Exemptions(crawler, self._keys, self._starts)
+        is_job = folder is not None and not self._knows_others and fleet is None
+        self._exemptions = Exemptions(crawler, self._keys, self._starts, is_job)
         self._minds_depth = minds_depth(crawler)
         self._read_at, self._queued_at = LeastDepths(), LeastDepths()  # empty unless it does
 
