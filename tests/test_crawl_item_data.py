@@ -507,9 +507,16 @@ def test_a_field_whose_name_says_so_holds_the_time_of_the_visit(name: str) -> No
 
 
 def test_tracking_arguments_are_data_where_a_field_is_of_tracking_links() -> None:
-    links = [f"http://shop.example/?p=1&utm_source={name}" for name in ("a", "b")]
+    links = [f"http://a.example/?p=1&utm_source={name}" for name in ("a", "b")]
     for name, is_data in (("link", False), ("affiliate_link", True), ("deeplink", True)):
         one, other = (data({"offers": [{name: link}]}).values for link in links)
+        assert (one != other) == is_data
+
+
+@pytest.mark.parametrize("ends", ["?utm_content=%d", "?sessionid=%032x", ";jsessionid=%032x"])
+def test_links_to_other_sites_are_told_apart_by_all_that_they_say(ends: str) -> None:
+    for host, is_data in (("a.example", False), ("meet.example", True)):
+        one, other = (data({"join": f"https://{host}/j{ends % n}"}).values for n in (10**9, 10**8))
         assert (one != other) == is_data
 
 

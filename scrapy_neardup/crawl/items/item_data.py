@@ -29,6 +29,7 @@ from scrapy_neardup.crawl.items.item_fields import has_names, named_values
 from scrapy_neardup.crawl.pages.extract import text_and_markup_of_html
 from scrapy_neardup.crawl.pages.page_data import script_sources
 from scrapy_neardup.detect.echoes import names_day
+from scrapy_neardup.detect.sites import site_of
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.kernels.numpy_twin.facts import NEGATIONS, SYMBOL_CATEGORIES
 from scrapy_neardup.urls.key import UrlKeyRules, url_key
@@ -428,9 +429,17 @@ class _Reader:
     def _url(self, url: str) -> bytes:
         key, fragment = url_key(url, self._rules), _raw(url.partition("#")[2])
         same = self._visit is not None and key in self._visit.urls
-        if not same and TRACKING.search(self._name):
-            key = url_key(url, replace(self._rules, drop_tracking=False))
+        if not same and (rules := self._rules_of_link(url)) is not self._rules:
+            key = url_key(url, rules)
         return (self._same_url() if same else b"K" + key) + (fragment and b"#" + fragment)
+
+    def _rules_of_link(self, url: str) -> UrlKeyRules:
+        """Of a link to another site a session counts: it was not drawn by this visit."""
+        if self._visit is not None and site_of(url) != site_of(self._visit.page.url):
+            return replace(self._rules, drop_tracking=False, drop_sessions=False)
+        if TRACKING.search(self._name):
+            return replace(self._rules, drop_tracking=False)
+        return self._rules
 
     def _same_url(self) -> bytes:
         """What stands for the page's own URL, by which a pipeline may store the page."""
