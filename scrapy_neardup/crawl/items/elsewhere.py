@@ -22,6 +22,7 @@ from scrapy_neardup.crawl.items.item_fields import has_names, named_values
 
 # What a longer page says is not looked at, nor an item of more values.
 MAX_PAGE_BYTES, MAX_VALUES = 1 << 16, 32
+SMALL = re.compile(r"\W*\d{1,3}\W*")  # a number that a page may say by chance, of anything
 DAY = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{4}")
 SECONDS = 10**9  # since the epoch: a smaller number is no time of a visit
 # What stands between words, a point or a comma at the end of one apart.
@@ -97,7 +98,7 @@ def _is_said(value: Any, said: str) -> bool:
     if ADDRESS.fullmatch(text):  # pages link by paths
         text = urlsplit(text).path
     words = _words(text)
-    return words != "  " and words in said
+    return words != "  " and words in said and not SMALL.fullmatch(text)
 
 
 def _words(text: str) -> str:
