@@ -61,7 +61,35 @@ class Shared(Shop):
                 yield output
 
 
-@pytest.mark.parametrize("spider", [Named, Merging, Shared])
+class OfClass(Shop):
+    """Takes a name from the list into its class."""
+
+    title: ClassVar[str | None] = None
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if response.url.endswith("/list"):
+            type(self).title = response.css("title::text").get("")
+        for output in super().parse(response):
+            if not isinstance(output, dict) or self.title is not None:
+                yield output
+
+
+class Remembering(Shop):
+    """Keeps a name from the list in a default argument."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for output in super().parse(response):
+            if not isinstance(output, dict) or self.named(response):
+                yield output
+        if response.url.endswith("/list"):
+            self.named(response, response.url)
+
+    def named(self, response: Response, name: str = "", names: list[str] = []) -> bool:  # noqa: B006
+        names += [name] if name else []
+        return response.urljoin("/list") in names
+
+
+@pytest.mark.parametrize("spider", [Named, Merging, Shared, OfClass, Remembering])
 def test_a_changed_page_passes_that_needs_what_another_one_left_in_the_spider(
     mock_site: MockSite, tmp_path: Path, spider: type[Shop]
 ) -> None:
@@ -73,6 +101,8 @@ def test_a_changed_page_passes_that_needs_what_another_one_left_in_the_spider(
     recrawl(mock_site, tmp_path, spider)
     for price in ("1.00", "2.00", "3.00"):
         Shared.seen.clear()
+        OfClass.title = None
+        Remembering.named.__defaults__[1].clear()
         show(price)
         outcome = recrawl(mock_site, tmp_path, spider)
         assert len(outcome.items) == N / 2

@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Collection
 from hashlib import blake2b
+from types import FunctionType
 from typing import Any
 
 from scrapy import signals
@@ -42,7 +43,6 @@ class SpiderMemory:
         # No worker of a fleet can say what the others saw: there all is well until one has seen it.
         self._is_proven = visits.is_shared if known is None else not known.n_refuted
         self.is_written = False
-        self._shared: dict[str, Any] = {}
         self._before: dict[str, bytes] | None = None
         self._glance: list[int] = []
         self._was_idle = False
@@ -56,7 +56,6 @@ class SpiderMemory:
     def begin(self) -> None:
         """A request is made: from the first one on, what is written is written by callbacks."""
         if self._before is None:
-            self._shared = _containers_of_classes(type(self._crawler.spider))
             self._before, self._glance = self._digests(), self._at_a_glance()
 
     def callback_done(self) -> None:
@@ -100,8 +99,9 @@ class SpiderMemory:
             )
 
     def _attributes(self) -> dict[str, Any]:
-        own = vars(self._crawler.spider)
-        return self._shared | {name: own[name] for name in own if name not in OF_SCRAPY}
+        spider = self._crawler.spider
+        own = {name: value for name, value in vars(spider).items() if name not in OF_SCRAPY}
+        return _of_classes(type(spider)) | own
 
     def _digests(self) -> dict[str, bytes]:
         return {name: digest(value) for name, value in self._attributes().items()}
@@ -113,14 +113,18 @@ class SpiderMemory:
         return [*map(id, values), *sizes]
 
 
-def _containers_of_classes(spider: type) -> dict[str, Any]:
-    """What the classes of a project hold for all their spiders, as `seen = set()` does."""
-    return {
-        f"{kind.__qualname__}.{name}": value
-        for kind in own_classes(spider)
-        for name, value in vars(kind).items()
-        if isinstance(value, CONTAINERS)
-    }
+def _of_classes(spider: type) -> dict[str, Any]:
+    """What the classes of a project hold for all their spiders, as `seen = set()` does, and what
+    their methods hold for all calls, as `def parse(self, response, seen=[])` does.
+    """
+    found = {}
+    for kind in own_classes(spider):
+        for name, value in vars(kind).items():
+            if isinstance(value, FunctionType):
+                value = value.__defaults__
+            if isinstance(value, (*CONTAINERS, *VALUES)):
+                found[f"{kind.__qualname__}.{name}"] = value
+    return found
 
 
 def digest(value: Any) -> bytes:
