@@ -22,7 +22,7 @@ from scrapy_neardup.state import State
 
 SIZES = (1_000, 10_000, 100_000)
 SKETCH_WORDS = 4
-ID_BYTES = 16  # of an entry of the hash table by which items are found
+ID_BYTES = 16  # of an entry of a hash table by which items are found: long text is in two
 
 
 def kept_items(n: int, has_text: bool) -> Iterator[KeptItem]:
@@ -48,7 +48,9 @@ def filled(folder: Path, n: int, has_text: bool) -> tuple[int, int, int]:
     before = state.store.journal_bytes
     for item in kept_items(n, has_text):
         state.keep_item(item)
-    in_use = ID_BYTES * n + sum(c.rows().nbytes for c in state.items._columns().values())
+    in_use = ID_BYTES * n * (1 + has_text) + sum(
+        c.rows().nbytes for c in state.items._columns().values()
+    )
     sizes = state.items.nbytes, in_use, state.store.journal_bytes - before
     state.close()
     return sizes

@@ -187,6 +187,11 @@ ITEMS_UNREADABLE = key(
     "items/unreadable",
     "items kept without a look at their data, of which a value cannot be looked into",
 )
+ITEMS_UNDECIDED = key(
+    "items/undecided",
+    "items kept though their long text may repeat another: more than 1,024 have the same short "
+    "values, and none of those compared is near; among those of kept_by_data",
+)
 ITEMS_WITHOUT_PAGE = key("items/without_page", "items kept because they came from no page")
 ITEMS_WITHOUT_FIELDS = key(
     "items/without_fields", "items kept because they have none of NEARDUP_ITEM_FIELDS"

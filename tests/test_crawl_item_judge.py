@@ -15,6 +15,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
+from scrapy_neardup.detect import item_table
 from scrapy_neardup.ledger.reader import LedgerReader
 
 
@@ -141,6 +142,17 @@ def test_long_text_is_compared_as_pages_are_if_it_is_all_of_them(
     outcome = products(mock_site, {"text": one}, {"text": other}, texts=texts)
     assert outcome.stat("pages/near") == 1
     assert len(outcome.items) == n_kept
+
+
+def test_a_long_text_with_too_many_to_compare_is_kept_and_counted(
+    mock_site: MockSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(item_table, "MAX_COMPARED", 0)
+    texts = [f"{one} {TEXT}" for one in (PAGE, NEAR)]
+    outcome = products(mock_site, *({"text": text} for text in texts), texts=texts)
+    assert outcome.stat("pages/near") == 1
+    assert len(outcome.items) == 2
+    assert outcome.stat("items/undecided") == 1
 
 
 @pytest.mark.parametrize("n_words", [0, 20_000], ids=["short pages", "pages read in a thread"])

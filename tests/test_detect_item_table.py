@@ -1,11 +1,16 @@
 """scrapy_neardup/detect/item_table.py: kept items by page, held to a plain set."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_neardup.detect.item_table import ItemTable, KeptItem
+from scrapy_neardup.detect import item_table
+from scrapy_neardup.detect.id_table import IdTable
+from scrapy_neardup.detect.item_table import ItemTable, KeptItem, says_the_same
+from scrapy_neardup.stored_arrays import Joined
 
 numbers = st.integers(0, 3) | st.integers(0, 2**64 - 1)
 
@@ -80,6 +85,65 @@ def test_long_text_is_near_up_to_the_limit() -> None:
     assert table.has_near(text_item(5, 0b1111), 3)  # the same text
 
 
+@given(st.lists(items(), max_size=100), st.lists(items(), max_size=50), st.integers(-1, 3))
+def test_near_is_what_says_the_same_as_one_that_was_kept(
+    kept: list[KeptItem], others: list[KeptItem], within: int
+) -> None:
+    table = table_of(kept)
+    for item in kept + others:
+        is_near = any(says_the_same(one, item, within) for one in kept)
+        assert table.has_near(item, within) == is_near
+
+
+def test_items_that_share_all_but_their_long_text_are_not_looked_at_for_each_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at: list[int] = []
+    candidates = IdTable.candidates
+
+    def counted(table: IdTable, key: int) -> Iterator[int]:
+        for id in candidates(table, key):
+            looked_at.append(id)
+            yield id
+
+    monkeypatch.setattr(IdTable, "candidates", counted)
+    table = table_of([text_item(n + 1, n) for n in range(500)])
+    assert len(table) == 500
+    assert len(looked_at) < 500
+    assert not table.has_near(text_item(9999, 0), -1)
+    assert len(looked_at) < 500
+
+
+def test_beyond_a_bound_it_is_in_doubt_whether_a_long_text_is_near(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(item_table, "MAX_COMPARED", 3)
+    sketches = [0b1111 << 4 * n for n in range(4)]
+    three = table_of([text_item(sketch, sketch) for sketch in sketches[:3]])
+    assert three.has_near(text_item(5, 0b111), 1) is True
+    assert three.has_near(text_item(5, 0b1), 1) is False
+    four = table_of([text_item(sketch, sketch) for sketch in sketches])
+    assert four.has_near(text_item(5, 0b111 << 12), 1) is True  # the last ones are compared
+    assert four.has_near(text_item(5, 0b111), 1) is None
+    assert four.has_near(text_item(sketches[0], sketches[0]), 1) is True  # the same text
+    assert four.has_near(KeptItem(1, 2), 1) is False
+
+
+@given(st.lists(items(), max_size=100))
+def test_a_state_that_finds_items_by_all_but_their_text_still_opens(kept: list[KeptItem]) -> None:
+    table = table_of(kept)
+    arrays = {n: a for n, a in table.arrays().items() if not n.startswith("by_")}
+    by_key, grows = IdTable(), arrays["pages"].grows
+    for id, item in enumerate(table.items()):
+        by_key.put(item.page ^ item.values, id)
+    restored = ItemTable.from_arrays(arrays | by_key.arrays("by_key", grows))
+    restored.check()
+    assert [restored.add(item) for item in kept] == [False] * len(kept)
+    assert all(restored.has_near(item, 0) for item in kept)
+    stored = restored.arrays().values()
+    assert grows not in [array.grows for array in stored if isinstance(array, Joined)]
+
+
 def test_an_item_without_long_text_is_near_to_none_that_has_some() -> None:
     table = table_of([text_item(5, 0)])
     assert not table.has_near(KeptItem(1, 2), 64)
@@ -96,5 +160,5 @@ def test_a_kept_item_takes_at_most_64_bytes() -> None:
     table = ItemTable(4)
     for n in range(2**14):
         table.add(KeptItem(n, n << 32, n + 1, np.zeros(4, dtype=np.uint64)))
-    used = sum(a.nbytes for name, a in table.arrays().items() if "by_key" not in name)
+    used = sum(a.nbytes for name, a in table.arrays().items() if not name.startswith("by_"))
     assert used <= 64 * len(table)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,10 +11,11 @@ import numpy as np
 from scrapy_neardup.detect.id_table import IdTable
 from scrapy_neardup.detect.page_table import Column, map_columns
 from scrapy_neardup.errors import BrokenInvariant
-from scrapy_neardup.kernels.numpy_twin import U64Array
+from scrapy_neardup.kernels.numpy_twin import I64Array, U64Array
 from scrapy_neardup.stored_arrays import check_arrays, check_below, grown_with, whole
 
 NO_TEXT = -1
+MAX_COMPARED = 1024  # items of a page with equal values whose long text is compared with another
 
 
 class KeptItem(NamedTuple):
@@ -55,7 +57,8 @@ class ItemTable:
         self._texts = Column("<u8")
         self._sketch_rows = Column("<i4")
         self._sketches = Column("<u8", sketch_words)
-        self._by_key = IdTable()
+        self._by_key = IdTable()  # every item, by all its data
+        self._by_values = IdTable()  # those with a sketch, by what a near one shares
         self._grows: object = object()  # see Joined
 
     @property
@@ -81,6 +84,7 @@ class ItemTable:
         except BaseException:
             for name, column in self._columns().items():
                 column.cut(n_sketches if name == "sketches" else id)
+            self._by_values.remove(_values_key(item), id)
             raise
         return True
 
@@ -93,7 +97,9 @@ class ItemTable:
         self._values.append(item.values)
         self._texts.append(item.text)
         self._sketch_rows.append(row)
-        self._by_key.put(item.page ^ item.values, id)
+        if item.sketch is not None:
+            self._by_values.put(_values_key(item), id)
+        self._by_key.put(_key(item), id)
 
     def items(self) -> Iterator[KeptItem]:
         """All items, in the order in which they came."""
@@ -101,11 +107,34 @@ class ItemTable:
 
     def has(self, item: KeptItem) -> bool:
         """Whether an item with exactly these data was kept of the page."""
-        return any(int(self._texts[id]) == item.text for id in self._ids(item))
+        return any(
+            int(self._texts[id]) == item.text
+            and int(self._values[id]) == item.values
+            and int(self._pages[id]) == item.page
+            for id in self._by_key.candidates(_key(item))
+        )
 
-    def has_near(self, item: KeptItem, within: int) -> bool:
-        """Whether an item that says the same was kept of the page; see says_the_same."""
-        return any(says_the_same(self._item(id), item, within) for id in self._ids(item))
+    def has_near(self, item: KeptItem, within: int) -> bool | None:
+        """Whether an item that says the same was kept of the page; see says_the_same.
+
+        None for a doubt: of the last MAX_COMPARED none does, and there are more. A page may give
+        any number of them, and looking at all for each would be quadratic.
+        """
+        if self.has(item):
+            return True
+        if item.sketch is None or within < 0:
+            return False
+        found = self._by_values.candidates(_values_key(item))
+        ids = np.fromiter(islice(found, MAX_COMPARED + 1), np.int64)
+        if self._is_one_near(ids[:MAX_COMPARED], item, within):
+            return True
+        return None if len(ids) > MAX_COMPARED else False
+
+    def _is_one_near(self, ids: I64Array, item: KeptItem, within: int) -> bool:
+        rows = self._sketch_rows.take(ids)
+        is_of_page = (self._pages.take(ids) == item.page) & (self._values.take(ids) == item.values)
+        sketches = self._sketches.take(rows[is_of_page & (rows != NO_TEXT)])
+        return bool((np.bitwise_count(sketches ^ item.sketch).sum(axis=1) <= within).any())
 
     def _item(self, id: int) -> KeptItem:
         row = int(self._sketch_rows[id])
@@ -115,13 +144,6 @@ class ItemTable:
             int(self._texts[id]),
             None if row == NO_TEXT else self._sketches[row],
         )
-
-    def _ids(self, item: KeptItem) -> list[int]:
-        return [
-            id
-            for id in self._by_key.candidates(item.page ^ item.values)
-            if int(self._pages[id]) == item.page and int(self._values[id]) == item.values
-        ]
 
     def rest_on(self, grows: object, name: str, start: int, rows: Any) -> None:
         """Rows of a column of arrays() are in a file now; see PageTable."""
@@ -140,7 +162,8 @@ class ItemTable:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, spare room included."""
-        return sum(c.nbytes for c in self._columns().values()) + self._by_key.nbytes
+        indexes = self._by_key.nbytes + self._by_values.nbytes
+        return sum(c.nbytes for c in self._columns().values()) + indexes
 
     def keep_pages(self, names: U64Array) -> None:
         """Forget the items of all pages but the named ones; O(items)."""
@@ -153,12 +176,20 @@ class ItemTable:
         columns["sketch_rows"][has_text] = np.arange(int(has_text.sum()))
         for name, column in self._columns().items():
             column.map(columns[name])
-        self._by_key, self._grows = IdTable(), object()
-        self._by_key.put_many(columns["pages"] ^ columns["values"], np.arange(len(kept)))
+        self._index(columns)
+
+    def _index(self, columns: Mapping[str, U64Array]) -> None:
+        """Make the indexes anew, of columns in one piece: no file goes on with what they were."""
+        self._by_key, self._by_values, self._grows = IdTable(), IdTable(), object()
+        keys = columns["pages"] ^ columns["values"]
+        has_sketch = columns["sketch_rows"] != NO_TEXT
+        self._by_values.put_many(keys[has_sketch], np.flatnonzero(has_sketch))
+        self._by_key.put_many(keys ^ columns["texts"], np.arange(len(keys)))
 
     def arrays(self) -> dict[str, Any]:
         """The state as named arrays, as PageTable.arrays()."""
         arrays = {name: column.stored(self._grows) for name, column in self._columns().items()}
+        arrays |= self._by_values.arrays("by_values", self._grows)
         return arrays | self._by_key.arrays("by_key", self._grows)
 
     @classmethod
@@ -173,7 +204,11 @@ class ItemTable:
         n = map_columns(what, table._columns(), arrays, apart="sketches")
         places = whole(arrays["sketch_rows"]).astype(np.int64) - NO_TEXT
         check_below(f"{what}, sketch_rows", places, len(arrays["sketches"]) - NO_TEXT)
+        if "by_values.heads" not in arrays:  # as written before: by_key was without the texts
+            table._index({name: whole(arrays[name]) for name in table._columns()})
+            return table
         table._by_key = IdTable.stored(what, arrays, "by_key", n)
+        table._by_values = IdTable.stored(what, arrays, "by_values", n)
         table._grows = grown_with(arrays)
         return table
 
@@ -185,7 +220,16 @@ class ItemTable:
         rows = self._sketch_rows.rows()
         if np.any(rows < NO_TEXT) or np.any(rows >= len(self._sketches)):
             raise BrokenInvariant("the item table names sketches that are not there")
-        for id in range(len(self)):
-            key = int(self._pages[id]) ^ int(self._values[id])
-            if id not in self._by_key.candidates(key):
+        for id, item in enumerate(self.items()):
+            if id not in self._by_key.candidates(_key(item)):
                 raise BrokenInvariant(f"item {id} is not found by its key")
+            if item.sketch is not None and id not in self._by_values.candidates(_values_key(item)):
+                raise BrokenInvariant(f"item {id} is not found by its values")
+
+
+def _values_key(item: KeptItem) -> int:
+    return item.page ^ item.values
+
+
+def _key(item: KeptItem) -> int:
+    return item.page ^ item.values ^ item.text

@@ -261,11 +261,18 @@ class ItemJudge:
         return page.is_read_again
 
     def _row_of_same(self, item: KeptItem, within: int, original: int) -> int | None:
-        """The row of the page of which an item that says the same was kept, or is under way."""
-        if self._state.items.has_near(item, within):
+        """The row of the page of which an item that says the same was kept, or is under way.
+
+        None, too, for a doubt, which is counted.
+        """
+        is_kept = self._state.items.has_near(item, within)
+        if is_kept:
             return original
         under_way = self._offered.get(item[:2], ())
-        return next((row for row, one in under_way if says_the_same(one, item, within)), None)
+        row = next((row for row, one in under_way if says_the_same(one, item, within)), None)
+        if row is None and is_kept is None:
+            self._count(stats.ITEMS_UNDECIDED)
+        return row
 
     # --- what becomes of the items
 
