@@ -15,11 +15,13 @@ import pytest
 from crawls import crawl_requests
 from mock_site import MockSite, page, prose
 from scrapy import Request
+from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
 import scrapy_neardup
 
 PACKAGE = str(Path(scrapy_neardup.__file__).parent)
+ITEMS = str(Path(PACKAGE, "crawl", "items"))
 LEARN = {"NEARDUP_BOILERPLATE": "learn"}
 MENU = [f"/section/{n}" for n in range(20)]
 
@@ -94,3 +96,50 @@ def test_a_response_takes_no_more_calls_than(mock_site: MockSite, kind: str, bou
         return Request(mock_site.add(f"/{kind}/{i}", body), callback=CALLBACKS.get(kind))
 
     assert calls_a_response(mock_site, request) <= bound
+
+
+class Lines:
+    """Counts the lines that run in the package's code about items, each turn of a loop for one."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def __enter__(self) -> "Lines":
+        self._before = sys.gettrace()
+        sys.settrace(self._called)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+    def _called(self, frame: FrameType, event: str, _: Any) -> Any:
+        return self._seen if frame.f_code.co_filename.startswith(ITEMS) else None
+
+    def _seen(self, frame: FrameType, event: str, _: Any) -> Any:
+        self.n += event == "line"
+        return self._seen
+
+
+class DropsOdd:
+    """A pipeline behind ours that drops every second item."""
+
+    def process_item(self, item: Any) -> Any:
+        if item.get("n", 0) % 2:
+            raise DropItem("odd")
+        return item
+
+
+@pytest.mark.parametrize("item", [lambda n: {"size": "M"}], ids=["equal"])
+def test_an_item_costs_the_same_however_many_its_page_gives(
+    mock_site: MockSite, item: Callable[[int], dict[str, Any]]
+) -> None:
+    def lines(n_items: int) -> int:
+        def items(response: Response) -> Iterator[Any]:
+            yield from map(item, range(n_items))
+
+        request = Request(mock_site.add(f"/feed/{n_items}", page(prose(n_items))), callback=items)
+        with Lines() as counted:
+            crawl_requests(mock_site, request, settings={"ITEM_PIPELINES": {DropsOdd: 900}})
+        return counted.n
+
+    assert lines(600) < 2.2 * lines(300)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, OrderedDict
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -25,10 +25,11 @@ from scrapy_neardup.crawl.items.item_data import (
     item_data,
     without_layout,
 )
+from scrapy_neardup.crawl.items.offers import Offers
 from scrapy_neardup.crawl.items.source_page import CrawledPage, OfferedItem
 from scrapy_neardup.crawl.pages.extract import is_whole, shown_by
 from scrapy_neardup.crawl.pages.long_bodies import SHORT_BYTES
-from scrapy_neardup.detect.item_table import KeptItem, says_the_same
+from scrapy_neardup.detect.item_table import KeptItem
 from scrapy_neardup.errors import ItemTooLarge, ItemUnreadable
 from scrapy_neardup.factory import make_rules
 from scrapy_neardup.fleet.futures import answer_of
@@ -89,7 +90,7 @@ class ItemJudge:
         self._began = time.time()
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="neardup-items")
         self._n_ahead = 0  # items in the thread
-        self._offered: defaultdict[tuple[int, int], list[tuple[int, KeptItem]]] = defaultdict(list)
+        self._offers = Offers()
         self._fields: OrderedDict[int, list[dict[str, int]]] = OrderedDict()
         self._n_fields = 0  # items in it
         self._asked_for: OrderedDict[int, None] = OrderedDict()  # hashes of URLs, the oldest first
@@ -151,7 +152,7 @@ class ItemJudge:
                 page.gives_several, page.visit = True, None
         else:
             self._remember_fields(name, data.fields)
-        self._offered[kept[:2]].append((page.own_row, kept))
+        self._offers.add(page.own_row, kept)
         page.offered.append(OfferedItem(item, kept))
         return None
 
@@ -268,9 +269,8 @@ class ItemJudge:
         is_kept = self._state.items.has_near(item, within)
         if is_kept:
             return original
-        under_way = self._offered.get(item[:2], ())
-        row = next((row for row, one in under_way if says_the_same(one, item, within)), None)
-        if row is None and is_kept is None:
+        row = self._offers.row_of(item, within)
+        if row is None and (is_kept is None or self._offers.are_many(item, within)):
             self._count(stats.ITEMS_UNDECIDED)
         return row
 
@@ -280,23 +280,17 @@ class ItemJudge:
         """A later pipeline dropped an item, or raised."""
         for n, offered in enumerate(page.offered):
             if offered.item is item:
-                self._forget_offer(offered.data)
+                self._offers.remove(offered.data)
                 del page.offered[n]
                 return
 
     def keep(self, items: list[KeptItem]) -> None:
         """Items that were offered and not withdrawn are stored."""
         for item in items:
-            self._forget_offer(item)
+            self._offers.remove(item)
             self._state.keep_item(item)
             if self._fleet is not None:
                 self._fleet.pages.keep_item(item)
-
-    def _forget_offer(self, item: KeptItem) -> None:
-        offers = self._offered[item[:2]]
-        offers[:] = [one for one in offers if one[1] is not item]
-        if not offers:
-            del self._offered[item[:2]]
 
     # --- which field makes items differ
 
