@@ -129,7 +129,9 @@ class DropsOdd:
         return item
 
 
-@pytest.mark.parametrize("item", [lambda n: {"size": "M"}], ids=["equal"])
+@pytest.mark.parametrize(
+    "item", [lambda n: {"size": "M"}, lambda n: {"n": n}], ids=["equal", "odd"]
+)
 def test_an_item_costs_the_same_however_many_its_page_gives(
     mock_site: MockSite, item: Callable[[int], dict[str, Any]]
 ) -> None:

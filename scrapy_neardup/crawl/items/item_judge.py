@@ -153,7 +153,7 @@ class ItemJudge:
         else:
             self._remember_fields(name, data.fields)
         self._offers.add(page.own_row, kept)
-        page.offered.append(OfferedItem(item, kept))
+        page.offered.setdefault(id(item), OfferedItem(item, [])).data.append(kept)
         return None
 
     def was_kept(self, item: Any, page: CrawledPage, reading: ItemReading | None = None) -> bool:
@@ -278,11 +278,12 @@ class ItemJudge:
 
     def withdrawn(self, item: Any, page: CrawledPage) -> None:
         """A later pipeline dropped an item, or raised."""
-        for n, offered in enumerate(page.offered):
-            if offered.item is item:
-                self._offers.remove(offered.data)
-                del page.offered[n]
-                return
+        offered = page.offered.get(id(item))
+        if offered is None:
+            return
+        self._offers.remove(offered.data.pop())  # the last: those before it may have left
+        if not offered.data:
+            del page.offered[id(item)]
 
     def keep(self, items: list[KeptItem]) -> None:
         """Items that were offered and not withdrawn are stored."""

@@ -22,10 +22,13 @@ from scrapy_neardup.urls.key import UrlKeyRules, url_key
 
 
 class OfferedItem(NamedTuple):
-    """An item that our pipeline let through and that has not left the others."""
+    """An item that our pipeline let through and that has not left the others.
+
+    data  each time that it was: a spider may yield one object several times
+    """
 
     item: Any
-    data: KeptItem
+    data: list[KeptItem]
 
 
 @dataclass(eq=False, slots=True)
@@ -73,7 +76,7 @@ class CrawledPage:
     is_reread: bool = False  # whether an earlier run, which was cut off, put out what it says
     handed: list[int] = field(default_factory=list)  # id() of items the pipeline has not seen
     visit: Visit | None = None  # what its items may echo, made with the first of them
-    offered: list[OfferedItem] = field(default_factory=list)
+    offered: dict[int, OfferedItem] = field(default_factory=dict)  # by id() of the item
     leads_on: bool = False  # whether a request found on it is new, and of no kind
     leads_to: Counter[str] | None = None  # how many new URLs were found on it, by kind
     kind: str | None = None  # of its URL, once that was asked for; "" for none

@@ -292,7 +292,7 @@ class CrawledPages:
         if page is None:  # of an errback
             return
         del self._by_response[id(page.response)]
-        if kept := [offered.data for offered in page.offered]:
+        if kept := [data for offered in page.offered.values() for data in offered.data]:
             self._delivery.put(self._item_judge.keep, kept)
         if self._recrawl is not None and (page.is_beside or not failed):
             settlement = self._attempt("recrawl", self._recrawl.settled, page)
