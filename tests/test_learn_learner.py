@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scrapy_neardup.learn import learner as learner_module
 from scrapy_neardup.learn.changes import Change
 from scrapy_neardup.learn.learner import Judged, Learner
-from scrapy_neardup.learn.rule import Rule, Standing, error_bound, predictions_for
+from scrapy_neardup.learn.rule import MAX_PLACES, Rule, Standing, error_bound, predictions_for
 from scrapy_neardup.learn.url_parts import cut, value_class
 
 ERROR = 0.1
@@ -354,3 +354,16 @@ def test_words_and_digits_stand_for_themselves() -> None:
 @pytest.mark.parametrize("key", [b"a.example/ key=00", b"a.example/p#!x", b"\xff/x", b"no-path"])
 def test_what_is_no_plain_url_is_left_alone(key: bytes) -> None:
     assert cut(key) is None
+
+
+def test_a_rule_remembers_so_many_places_and_holds_for_no_others() -> None:
+    rule = Rule("a.example/p", Change("argument", "sid", "abc"))
+    urls = [cut(f"a.example/p?x{n}=1&sid=abc".encode()) for n in range(2 * MAX_PLACES)]
+    for url in urls:
+        assert url is not None
+        rule.also_holds_for(url, "abc")
+    assert len(rule.values) == MAX_PLACES
+    assert urls[0] is not None
+    assert rule.holds_for(urls[0])
+    assert urls[-1] is not None
+    assert not rule.holds_for(urls[-1])

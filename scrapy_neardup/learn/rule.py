@@ -24,6 +24,7 @@ CONFIDENCE = 0.95
 # A rule holds for values with which it was confirmed. With so many different ones, for all.
 MANY_VALUES = 20
 MANY_REMOVED = 5  # the same for what is taken out, where values are no words
+MAX_PLACES = 64  # of which values are remembered: a rule does not hold where there are others
 MAX_EXAMPLES = 3
 MAX_VALUE = 40  # characters that are remembered of a value as they are
 REMOVED = ""  # the place of what is taken out
@@ -132,6 +133,8 @@ class Rule:
     def also_holds_for(self, rest: UrlParts, removed: str) -> None:
         """A page confirmed it for URLs like this one."""
         for place, value in (*rest.values(), (REMOVED, removed)):
+            if place not in self.values and len(self.values) >= MAX_PLACES:
+                continue
             seen = self.values.setdefault(place, set())
             if len(seen) < MANY_VALUES + len(CLASSES):
                 seen.add(short(value))
