@@ -1,4 +1,4 @@
-"""What a site shows for paths that do not exist is nobody's original, and hides nothing."""
+"""What a site shows for paths that do not exist has a kind of its own, and hides nothing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +8,8 @@ import pytest
 from crawls import Outcome, crawl_requests
 from mock_site import MockSite, Reply, page, prose, running_site
 
+from scrapy_neardup.crawl.items.source_page import CrawledPage
+from scrapy_neardup.crawl.pages import soft_404
 from scrapy_neardup.learn.soft_404 import UnrelatedUrls, outline
 from scrapy_neardup.learn.url_parts import cut
 from scrapy_neardup.ledger.reader import LedgerReader
@@ -138,3 +140,21 @@ def test_an_outline_leaves_out_what_the_page_repeats_of_its_url() -> None:
     first = outline(b"sorry no page x y7 here 404", "http://a.example/x/y7")
     assert first == outline(b"sorry no page other here 405", "http://a.example/other")
     assert first != outline(b"red shoes no page here", "http://a.example/red-shoes")
+
+
+def test_no_more_originals_are_remembered_than_the_bound_where_hosts_are_probed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(soft_404, "MAX_ORIGINALS", 3)
+    remembered: list[int] = []
+    name = soft_404.SoftNotFound.name
+
+    def named(self: soft_404.SoftNotFound, page: CrawledPage) -> None:
+        name(self, page)
+        remembered.append(len(self._originals))
+
+    monkeypatch.setattr(soft_404.SoftNotFound, "name", named)
+    with running_site(SoftSite) as site:
+        outcome = crawl_requests(site, *DEAD, settings={"NEARDUP_SOFT_404_PROBE": True})
+    assert outcome.stat("pages/soft_404") == len(DEAD)
+    assert max(remembered) == 3

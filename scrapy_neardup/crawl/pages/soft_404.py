@@ -1,4 +1,4 @@
-"""Names pages that a site shows for paths that do not exist: they are nobody's original."""
+"""Names pages that a site shows for paths that do not exist: the ledger gives them no original."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class SoftNotFound:
         if judged is None or not (self._is_probed(page) or self._is_learnt(page, judged)):
             return
         if urlsplit(page.response.url).path not in ("", "/"):
-            self._originals[page.response.url] = True
+            self._remember(page.response.url, is_soft=True)
             page.judged = judged._replace(kind="soft-404")
             page.applied = page.applied and page.applied._replace(kind="soft-404")
             self._count(stats.PAGES_SOFT_404)
@@ -107,8 +107,6 @@ class SoftNotFound:
         original = judged.original
         if original is None or not judged.is_duplicate:
             return False
-        if len(self._originals) > MAX_ORIGINALS:
-            self._originals.clear()
         known = self._originals.get(original)
         if known is not None:
             return known
@@ -117,8 +115,13 @@ class SoftNotFound:
         if is_unrelated is None:
             return False
         is_soft = is_unrelated and not self._judge.has_own_content(page)
-        self._originals[original] = is_soft
+        self._remember(original, is_soft)
         return is_soft
+
+    def _remember(self, original: str, is_soft: bool) -> None:
+        if len(self._originals) >= MAX_ORIGINALS:
+            self._originals.clear()
+        self._originals[original] = is_soft
 
 
 def origin_of(url: str) -> str:
