@@ -509,7 +509,10 @@ def _moment(value: str) -> datetime | None:
 
 
 def _clock(moment: datetime) -> str:
-    """How a page writes a time within its hour, whatever its time zone."""
+    """How a page writes a time within its hour, in any time zone of whole hours.
+
+    One of half or quarter hours has other minutes: its times count as not said by the page.
+    """
     is_of_a_minute = not (moment.second or moment.microsecond)
     return f":{moment.minute:02}" if is_of_a_minute else f":{moment.minute:02}:{moment.second:02}"
 
