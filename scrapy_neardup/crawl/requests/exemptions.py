@@ -15,6 +15,7 @@ from scrapy_neardup.crawl.configured import (
 )
 from scrapy_neardup.crawl.requests.request_keys import RequestKeys
 from scrapy_neardup.crawl.requests.request_tracker import had_dont_filter, is_of_spider
+from scrapy_neardup.crawl.requests.run_notes import RunNotes
 from scrapy_neardup.crawl.requests.start_urls import StartUrls
 
 Name = Callable[[Request], bytes | None]
@@ -31,6 +32,7 @@ class Exemptions:
         self,
         crawler: Crawler,
         keys: RequestKeys,
+        notes: RunNotes,
         starts: StartUrls,
         is_of_job: bool,
     ) -> None:
@@ -42,7 +44,7 @@ class Exemptions:
         self._key = keys.key
         self._starts = starts
         self._is_of_job = is_of_job
-        self._is_queued = keys.is_queued
+        self._notes = notes
 
     def reason(self, request: Request) -> str | None:
         """Why a request passes; None for an ordinary one."""
@@ -77,7 +79,7 @@ class Exemptions:
     def _may_be_fetched_again(self, request: Request) -> bool:
         """Whether this run has fetched a request's URL, and its dupefilter let it pass again."""
         name = None if self.name_in_run is None else self.name_in_run(request)
-        return name is not None and self._is_queued(name)
+        return name is not None and self._notes.may_have(name)
 
     def _shows_more_now(self, request: Request) -> bool:
         """Whether a request leads back to a start URL for the first time, to something else."""

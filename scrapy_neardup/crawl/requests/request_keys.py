@@ -9,6 +9,7 @@ from scrapy.http import Request
 
 from scrapy_neardup import stats
 from scrapy_neardup.crawl.fail_open import Count, FailOpen
+from scrapy_neardup.crawl.requests.run_notes import RunNotes
 from scrapy_neardup.factory import make_rules
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
@@ -33,7 +34,7 @@ class RequestKeys:
         crawler: Crawler,
         settings: NearDupSettings,
         fetched: RotatingUrlFilter,
-        queued: RotatingUrlFilter,
+        notes: RunNotes,
         owner: bytes,
         attempt: FailOpen,
         count: Count,
@@ -45,7 +46,7 @@ class RequestKeys:
         self._rewrites = self._rules.rewrites  # else they leave out arguments and ids in paths
         self._fingerprinter = own_fingerprinter(crawler.request_fingerprinter)
         self._fetched = fetched
-        self._queued = queued
+        self._notes = notes
         self._owner = owner
         self._attempt = attempt
         self._count = count
@@ -79,17 +80,15 @@ class RequestKeys:
 
     def _note_longer(self, request: Request, key: bytes) -> None:
         if self.exact(request) != key:
-            self._attempt("filter", self._queued.add, key + BY_LONGER)
+            self._notes.note(key + BY_LONGER)
             self.has_any_longer = True
 
     def has_longer(self, key: bytes) -> bool:
         """Whether a page was asked for by a URL with more than its key, in this run or in an
-        earlier one of a job.
+        earlier one of a job, as far as is known.
         """
-        return self.is_queued(key + BY_LONGER) or bool(
-            self._attempt("filter", self._fetched.__contains__, key + BY_LONGER + self._owner)
-        )
-
-    def is_queued(self, name: bytes) -> bool:
-        """Whether the filter of queued URLs has a key, or another name of this run."""
-        return bool(self._attempt("filter", self._queued.__contains__, name))
+        name = key + BY_LONGER
+        if self._notes.may_have(name):
+            return True
+        found = self._attempt("filter", self._fetched.__contains__, name + self._owner)
+        return found is not False

@@ -28,9 +28,10 @@ from scrapy_neardup.crawl.requests.request_tracker import (
     had_dont_filter,
     is_of_spider,
 )
+from scrapy_neardup.crawl.requests.run_notes import RunNotes
 from scrapy_neardup.crawl.requests.senders import Senders, sender_of
 from scrapy_neardup.crawl.requests.start_urls import StartUrls
-from scrapy_neardup.factory import make_queued_urls
+from scrapy_neardup.factory import make_queued_urls, ttl_s
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.visit import key_of
@@ -94,8 +95,9 @@ class SeenUrls:
         spider = crawler.spidercls.name or ""
         owner = b"\0" + spider.encode("utf-8", "surrogatepass") if self._knows_others else b""
         self._owner = owner
+        self._notes = RunNotes(self._queued, ttl_s(settings), attempt)
         self._keys = RequestKeys(
-            crawler, settings, self._fetched, self._queued, owner, attempt, count
+            crawler, settings, self._fetched, self._notes, owner, attempt, count
         )
         self.key = self._keys.key
         compares = visits is not None and visits.is_shared
@@ -117,7 +119,7 @@ class SeenUrls:
         self._starts = StartUrls()
         self._senders = Senders(self._queued, attempt)
         is_job = folder is not None and not self._knows_others and fleet is None
-        self._exemptions = Exemptions(crawler, self._keys, self._starts, is_job)
+        self._exemptions = Exemptions(crawler, self._keys, self._notes, self._starts, is_job)
         self._minds_depth = minds_depth(crawler)
         self._read_at, self._queued_at = LeastDepths(), LeastDepths()  # empty unless it does
 
@@ -278,7 +280,7 @@ class SeenUrls:
         name = self._name_as_scrapy(request, key)
         if name is None or (self.seen(key) and not self._is_of_this_run(key)):
             return False
-        return bool(self._attempt("filter", self._queued.add, name))
+        return self._notes.is_first(name)
 
     def _is_let_in(self, request: Request, key: bytes) -> bool:
         """Whether a request for a known page leads behind a gate, or is less deep; counted."""
@@ -311,11 +313,10 @@ class SeenUrls:
             return False
         if self._keys.of_url(referer) != key or self._brought_item(referer):
             return False
-        add = self._queued.add
-        if self._attempt("filter", add, key + FROM_ITSELF):
-            self._attempt("filter", add, exact + FROM_ITSELF)
+        if self._notes.is_first(key + FROM_ITSELF):
+            self._notes.is_first(exact + FROM_ITSELF)
             return True
-        return not is_queued and self._keys.is_queued(exact + FROM_ITSELF)
+        return not is_queued and self._notes.has(exact + FROM_ITSELF)
 
     def _brought_item(self, url: str) -> bool:
         """Whether the page of a URL brought an item: only such pages are read."""
@@ -340,7 +341,7 @@ class SeenUrls:
             return True
         if key in self._under_way or key in self._undelivered:
             return True
-        return self._keys.is_queued(READ_NOW + key)
+        return self._notes.may_have(READ_NOW + key)
 
     def _name_as_scrapy(self, request: Request, key: bytes) -> bytes | None:
         """What a request that is more than a link has for a key under Scrapy's rules.
@@ -390,11 +391,11 @@ class SeenUrls:
         if self._minds_depth and key is not None:
             self._read_at.note(request, key)
         if self._knows_others and key is not None:
-            self._attempt("filter", self._queued.add, READ_NOW + key)
+            self._notes.note(READ_NOW + key)
         name_in_run = self._exemptions.name_in_run
         name = None if name_in_run is None else name_in_run(request)
         if name is not None:
-            self._attempt("filter", self._queued.add, name)
+            self._notes.note(name)
         if self._fleet is None or key is None:
             return key
         if may_carry_an_item(request) or sender_of(request):
@@ -422,10 +423,10 @@ class SeenUrls:
         self._undelivered.discard(key)
         if key in self._incomplete:
             return
-        layer = self._state.url_done(key + self._owner)
-        if self._keys.has_any_longer and self._keys.is_queued(key + BY_LONGER):
+        if self._keys.has_any_longer and self._notes.may_have(key + BY_LONGER):
             self._state.url_done(key + BY_LONGER + self._owner)
             names = *names, key + BY_LONGER
+        layer = self._state.url_done(key + self._owner)  # last: in a full filter it needs the other
         if self._visits is not None:
             self._visits.done(key_of(key))
         if self._fleet is not None:
