@@ -50,7 +50,7 @@ def make_state_factory(settings: NearDupSettings, url_memory: float = 1.0) -> St
     return StateFactory(
         identity=lambda key: make_identity(settings, key),
         new_urls=lambda: make_urls(settings, url_memory),
-        urls_from=load_filter(settings.url_filter).from_arrays,
+        urls_from=lambda arrays: restored_urls(settings, arrays, url_memory),
         new_detector=lambda key: make_detector(settings, key),
         detector_from=lambda key, arrays: restored_detector(settings, key, arrays),
     )
@@ -67,8 +67,7 @@ def make_urls(settings: NearDupSettings, memory: float = 1.0) -> UrlFilter:
     memory: its share of NEARDUP_URL_MAX_MB. It begins with room for fewer URLs where that for
     NEARDUP_URL_CAPACITY takes more. Raises SettingsError.
     """
-    n, max_mb = n_generations(settings), settings.url_max_mb
-    max_bytes = None if max_mb is None else int(max_mb * 2**20 * memory) // n
+    max_bytes = max_bytes_of_a_generation(settings, memory)
     capacity, _ = of_a_generation(settings)
     urls = _filter_for(settings, capacity, max_bytes)
     while max_bytes is not None and urls.nbytes > max_bytes and capacity > 1:
@@ -85,6 +84,19 @@ def _filter_for(settings: NearDupSettings, capacity: int, max_bytes: int | None)
         n = round(settings.url_error_rate / error_rate)
         takes = f"what {n} filters of {settings.url_filter!r} can keep, which share it"
         raise refuse("URL_ERROR_RATE", settings.url_error_rate, takes, str(error)) from error
+
+
+def restored_urls(settings: NearDupSettings, arrays: dict[str, Any], memory: float) -> UrlFilter:
+    """A generation of URLs of a snapshot; its limit is the one that is set now."""
+    urls = load_filter(settings.url_filter).from_arrays(arrays)
+    urls.max_bytes = max_bytes_of_a_generation(settings, memory)
+    return urls
+
+
+def max_bytes_of_a_generation(settings: NearDupSettings, memory: float) -> int | None:
+    """The share of NEARDUP_URL_MAX_MB of each of these filters."""
+    max_mb = settings.url_max_mb
+    return None if max_mb is None else int(max_mb * 2**20 * memory) // n_generations(settings)
 
 
 def n_generations(settings: NearDupSettings) -> int:

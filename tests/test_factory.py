@@ -1,6 +1,8 @@
 """scrapy_neardup/factory.py: settings become parts, and a state knows whose it is."""
 
+from contextlib import closing
 from dataclasses import replace
+from itertools import count, islice
 
 import pytest
 
@@ -11,6 +13,7 @@ from scrapy_neardup.index.permuted import PermutedIndex
 from scrapy_neardup.index.scan import ScanIndex
 from scrapy_neardup.index.slices import SliceIndex
 from scrapy_neardup.settings import NearDupSettings
+from scrapy_neardup.state import State
 from scrapy_neardup.urls.filters.exact import ExactUrlFilter
 from scrapy_neardup.urls.filters.layered import LayeredBloomFilter
 from tests.mock_site import prose
@@ -71,6 +74,25 @@ def test_two_filters_of_a_limited_memory_begin_within_it(name, ttl):
     assert urls.nbytes * factory.n_generations(settings) <= 2**19
     assert urls.add(b"http://a.example/") is False
     assert b"http://a.example/" in urls
+
+
+@pytest.mark.parametrize("name", ["layered", "bloom", "exact"])
+def test_a_full_filter_of_a_state_has_as_much_room_as_the_settings_say_now(name, tmp_path):
+    small = replace(DEFAULTS, url_filter=name, url_max_mb=1)
+    with closing(State.open(tmp_path, factory.make_state_factory(small, 0.5), key=0)) as state:
+        state.url_done(b"a.example/first")
+        (urls,) = state.urls.filters
+        keys = (b"a.example/%d" % n for n in count())
+        while not urls.saturated:
+            urls.add_many(list(islice(keys, 1000)))
+    for max_mb, is_full in ((2, False), (1, True), (None, False)):
+        settings = replace(small, url_max_mb=max_mb)
+        state = State.open(tmp_path, factory.make_state_factory(settings, 0.5), key=0)
+        assert state.urls.filters[0].saturated == is_full
+        state.urls.add(b"b.example/")
+        assert (b"b.example/" in state.urls) != is_full
+        assert b"a.example/first" in state.urls
+        state.release()
 
 
 def test_where_pages_decide_alone_a_brief_line_tells_them_apart():

@@ -20,6 +20,7 @@ class UrlFilter(Protocol):
 
     layers: int
     error_rate: float
+    max_bytes: int | None  # beyond which it does not grow; may be set at any time
     n_refused: int  # new keys that were not added, because the filter may not grow
 
     def __init__(
