@@ -184,6 +184,37 @@ def test_both_filters_together_keep_the_error_rate(rate: float) -> None:
     assert gauges["neardup/filter/expected_error_rate"] <= rate
 
 
+def warnings_of_kept_rate(
+    caplog: pytest.LogCaptureFixture, site: MockSite, **settings: Any
+) -> list[str]:
+    """What a crawl of one page says of the error rate of its state's filter."""
+    caplog.clear()
+    given = {f"NEARDUP_{name}": value for name, value in settings.items()}
+    crawl_requests(site, "/page/1", settings=given)
+    messages = [record.getMessage() for record in caplog.records]
+    return [text for text in messages if "NEARDUP_URL_ERROR_RATE" in text]
+
+
+def test_a_state_that_keeps_a_higher_error_rate_than_is_set_says_so_at_the_start(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = {"STATE_DIR": str(tmp_path)}
+    assert not warnings_of_kept_rate(caplog, mock_site, URL_ERROR_RATE=0.01, **where)
+    (warning,) = warnings_of_kept_rate(caplog, mock_site, URL_ERROR_RATE=1e-6, **where)
+    assert "NEARDUP_URL_ERROR_RATE=1e-06" in warning
+    assert "made with 0.01" in warning
+    for changed in ({"URL_ERROR_RATE": 0.1}, {"URL_ERROR_RATE": 0.01, "TTL": 7}):
+        assert not warnings_of_kept_rate(caplog, mock_site, **where, **changed)
+
+
+def test_an_exact_filter_keeps_a_lower_error_rate_and_says_nothing(
+    mock_site: MockSite, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = {"STATE_DIR": str(tmp_path), "URL_FILTER": "exact"}
+    for rate in (0.01, 1e-6):
+        assert not warnings_of_kept_rate(caplog, mock_site, URL_ERROR_RATE=rate, **where)
+
+
 def test_queued_urls_count_as_memory() -> None:
     session = opened(URL_FILTER="exact", URL_CAPACITY=100_000)
     session.urls.completed(b"site.example/1")

@@ -12,6 +12,7 @@ from scrapy_neardup.crawl.pages.page_lifecycle import PageLifecycle
 from scrapy_neardup.crawl.requests.seen_urls import SeenUrls
 from scrapy_neardup.detect.detector import Detector
 from scrapy_neardup.engines import Engine
+from scrapy_neardup.factory import url_error_rate_each
 from scrapy_neardup.index import Index
 from scrapy_neardup.ledger.writer import LedgerWriter
 from scrapy_neardup.settings import NearDupSettings
@@ -86,6 +87,20 @@ def warn_of_full_filter(urls: SeenUrls, max_mb: int | None) -> None:
                 len(one),
                 max_mb,
             )
+
+
+def warn_of_kept_error_rate(urls: SeenUrls, settings: NearDupSettings) -> None:
+    """Log a warning if the URL filter of a state was made with a higher error rate than is set."""
+    fetched, _ = urls.filters
+    kept, asked = sum(one.error_rate for one in fetched.filters), url_error_rate_each(settings)
+    if kept > asked * 1.001:  # of a sum of shares
+        logger.warning(
+            "neardup: NEARDUP_URL_ERROR_RATE=%g is not kept: the URL filter of the state was made "
+            "with %.2g, and up to that share of new URLs may be taken for seen. Begin a new state "
+            "folder, or set NEARDUP_TTL, under which the filter is replaced in time",
+            settings.url_error_rate,
+            settings.url_error_rate * kept / asked,
+        )
 
 
 def warn_of_hot_bucket(index: Index, scan_limit: int) -> None:

@@ -207,6 +207,7 @@ class CrawlSession:
         names = gauges.names(self.settings, detector)
         self._set_stats(names | self._gauges())
         logger.info("neardup: %s", ", ".join(f"{k.split('/', 1)[1]} {v}" for k, v in names.items()))
+        self.attempt("advice", gauges.warn_of_kept_error_rate, self.urls, self.settings)
         self._repeat(self._save, self.settings.snapshot_interval)
         if self.disk_queues is not None:
             self._repeat(self.disk_queues.commit, COMMIT_INTERVAL_S)

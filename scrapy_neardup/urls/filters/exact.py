@@ -29,7 +29,8 @@ class ExactUrlFilter(GrowingFilter):
     """A set of keys kept as 64-bit fingerprints under open addressing. A UrlFilter.
 
     capacity    keys for which the table has room at the start; it doubles when it is full
-    error_rate  the promise, 2**-32 or more; the table keeps 2**-32 up to 2**32 keys, 64 GB
+    error_rate  the promise, 2**-32 or more; whatever it is, the table keeps 2**-32, up to 2**32
+                keys, 64 GB
     seed        secret of 128 bits, drawn by default
     max_bytes   growth beyond it is refused; None: as far as memory goes
 
@@ -39,6 +40,7 @@ class ExactUrlFilter(GrowingFilter):
     """
 
     layers = 0
+    error_rate = BEST_RATE
 
     def __init__(
         self,
@@ -52,7 +54,6 @@ class ExactUrlFilter(GrowingFilter):
         if not BEST_RATE <= error_rate < 0.5:
             raise SettingsError(f"error_rate={error_rate}: take {BEST_RATE} or more, below 0.5")
         secret = randbits(128) if seed is None else seed
-        self.error_rate = error_rate
         self.max_bytes = max_bytes
         self.n_refused = 0
         self._seed = np.array([secret & (2**64 - 1), secret >> 64 & (2**64 - 1)], np.uint64)
@@ -189,7 +190,6 @@ class ExactUrlFilter(GrowingFilter):
             )
         filter_ = cls.__new__(cls)
         filter_.max_bytes = int(arrays["limits"][0]) or None
-        filter_.error_rate = float(arrays["error_rate"][0])
         filter_.n_refused = 0
         filter_._seed = np.array(arrays["seed"], np.uint64)
         filter_._n_keys = np.array(arrays["n_keys"], np.uint64)
