@@ -5,6 +5,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import mmh3
 import numpy as np
@@ -66,6 +67,57 @@ def test_a_full_filter_that_may_not_grow_calls_new_what_is_new() -> None:
     assert known.n_refused == 400
     assert all(key in known for key in keys)
     known.check()
+
+
+LIMITED: dict[str, Callable[[int], UrlFilter]] = {
+    "layered": lambda max_bytes: LayeredBloomFilter(20, 1e-3, seed=1, max_bytes=max_bytes),
+    "bloom": lambda max_bytes: BloomFilter(20, 1e-3, seed=1, max_bytes=max_bytes),
+    "exact": lambda max_bytes: ExactUrlFilter(700, seed=1, max_bytes=max_bytes),
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+@settings(max_examples=60, deadline=None)
+@given(
+    max_bytes=st.sampled_from([1, 2_000, 9_000, 17_000]),
+    bulks=st.lists(
+        st.lists(st.tuples(st.integers(0, 3), st.integers(0, 400)), max_size=300), max_size=6
+    ),
+    reopens=st.booleans(),
+)
+def test_many_keys_of_a_full_filter_are_answered_as_each_alone(
+    name: str, max_bytes: int, bulks: list[list[tuple[int, int]]], reopens: bool
+) -> None:
+    at_once, alone = LIMITED[name](max_bytes), LIMITED[name](max_bytes)
+    for bulk in [[(9, n) for n in range(800)], *bulks]:
+        keys = [b"h%d.example/%d/%d" % (host, n % 7, n) for host, n in bulk]
+        answers = at_once.add_many(keys).tolist()
+        assert answers == [alone.add_reporting(key) for key in keys]
+        assert (len(at_once), at_once.n_refused) == (len(alone), alone.n_refused)
+        if reopens:
+            at_once, alone = at_once.copy(), alone.copy()
+    for name_, array in at_once.arrays().items():
+        assert np.array_equal(array, alone.arrays()[name_])
+
+
+class Handed(list[bytes]):
+    """Counts the keys that are taken out of it, in parts or one by one."""
+
+    n = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        taken = super().__getitem__(at)
+        self.n += len(taken) if isinstance(at, slice) else 1
+        return taken
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_many_keys_that_find_no_room_are_each_handed_on_once_more(name: str) -> None:
+    known = LIMITED[name](1)
+    keys = Handed(urls(4_000))
+    known.add_many(keys)
+    assert known.n_refused > 2_000
+    assert keys.n <= len(keys)
 
 
 def test_a_reopened_filter_on_read_only_arrays_still_knows_its_urls() -> None:

@@ -44,7 +44,7 @@ class GrowingFilter(Protocol):
         answer: int = self._bits.add(key)
         while answer == FULL:
             if not self._make_room():
-                return self._find_only(key)
+                return int(self._find_only([key])[0])
             answer = self._bits.add(key)
         return answer
 
@@ -53,8 +53,9 @@ class GrowingFilter(Protocol):
         answers: I64Array = self._bits.add_many(keys)
         while len(rest := np.flatnonzero(answers == FULL)):
             start = int(rest[0])
-            answers[start] = self.add_reporting(keys[start])
-            answers[start + 1 :] = self._bits.add_many(keys[start + 1 :])
+            # Without room now there is none later, and asking key by key would be quadratic.
+            add = self._bits.add_many if self._make_room() else self._find_only
+            answers[start:] = add(keys[start:])
         return answers
 
     def __contains__(self, key: str | bytes) -> bool:
@@ -79,10 +80,10 @@ class GrowingFilter(Protocol):
                 f"merge: {mine} and {theirs} differ; make both with the same parameters and seed"
             )
 
-    def _find_only(self, key: str | bytes) -> int:
-        answer = int(self._bits.find_many([key])[0])
-        self.n_refused += answer > 0
-        return answer
+    def _find_only(self, keys: Sequence[str | bytes]) -> I64Array:
+        answers = self.find_many(keys)
+        self.n_refused += int(np.count_nonzero(answers))
+        return answers
 
 
 def described(known: GrowingFilter) -> str:
