@@ -2,6 +2,9 @@
 
 from collections.abc import Callable
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from scrapy_neardup.urls.filters.exact import ExactUrlFilter
 from scrapy_neardup.urls.filters.rotating import RotatingUrlFilter
 
@@ -79,3 +82,60 @@ def test_a_clock_that_was_ahead_without_a_time_to_live_makes_no_key_immortal() -
     assert b"key" in aging
     now[0] += 80
     assert b"key" not in aging
+
+
+def test_a_key_of_an_earlier_time_is_forgotten_when_it_is_as_old_as_the_time_to_live() -> None:
+    """As those that a guest recorded, and the next crawl merges."""
+    now = [5_000.0]
+    known = rotating(700, lambda: now[0])
+    known.add(b"own")
+    now[0] = 5_100.0
+    known.add_at([b"gone", b"guest"], [4_400.0, 4_500.0])
+    assert b"gone" not in known
+    for now[0] in (5_110.0, 5_199.0):
+        assert b"guest" in known
+    now[0] = 5_200.0
+    assert b"guest" not in known
+    assert b"own" in known
+
+
+def test_a_key_of_a_time_between_two_others_is_remembered_as_long_as_one_of_its_time() -> None:
+    now = [1_000.0]
+    known = rotating(800, lambda: now[0])
+    known.add(b"first")
+    now[0] = 1_500.0
+    known.add(b"last")
+    known.add_at([b"between"], [1_400.0])
+    now[0] = 2_090.0
+    assert b"between" in known, "for seven eighths of the time to live at least"
+    now[0] = 2_200.0
+    assert b"between" not in known
+    assert b"last" in known
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 300),  # by how much the clock goes on
+            st.lists(st.floats(0, 900), max_size=5),  # ages of what is added then
+        ),
+        max_size=8,
+    )
+)
+def test_a_key_added_as_of_any_time_lives_as_long_as_it_is_said(
+    steps: list[tuple[float, list[float]]],
+) -> None:
+    now = [10_000.0]
+    known = rotating(800, lambda: now[0])
+    added: dict[bytes, float] = {}
+    for passed, ages in steps:
+        now[0] += passed
+        keys = [b"%d" % (len(added) + i) for i in range(len(ages))]
+        times = [now[0] - age for age in ages]
+        known.add_at(keys, times)
+        added |= zip(keys, times, strict=True)
+        for key, time_ in added.items():
+            age = now[0] - time_
+            assert (key in known) == (age < 800) or 699 < age < 801
+        starts = [generation.start for generation in known._generations]
+        assert starts == sorted(starts)

@@ -6,8 +6,10 @@ No filter of bits can forget a single key, so keys age together.
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -55,14 +57,26 @@ class RotatingUrlFilter:
         return self._newest(self._clock()).add_reporting(key)
 
     def add_at(self, keys: Sequence[bytes], times: Sequence[float]) -> None:
-        """Add keys as of earlier times, the earliest first."""
+        """Add keys as of earlier times; those that are too old by now are left out."""
         now = self._clock()
         if self._ttl_s is None:
             if keys:
                 self._newest(min(max(times), now)).add_many(keys)
             return
-        for key, time_ in zip(keys, times, strict=True):
-            self._newest(min(time_, now)).add(key)
+        self.expire()
+        # By time: else each that is older than all would begin a filter.
+        for time_, key in sorted(zip(times, keys, strict=True)):
+            if time_ > now - self._ttl_s:
+                self._of_time(min(time_, now), self._ttl_s).add(key)
+
+    def _of_time(self, time_: float, ttl_s: float) -> UrlFilter:
+        """The filter for keys of a time; begun where the one before has had its time by then."""
+        generations = self._generations
+        n = bisect_right(generations, time_, key=attrgetter("start"))
+        if n and time_ < generations[n - 1].start + ttl_s / N_GENERATIONS:
+            return generations[n - 1].urls
+        generations.insert(n, Generation(time_, self._make()))
+        return generations[n].urls
 
     def _newest(self, now: float) -> UrlFilter:
         """The filter for keys added now; begun where the last one has had its time."""
