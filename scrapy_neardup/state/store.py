@@ -68,7 +68,7 @@ class Store:
     """Arrays and records of one crawl in one folder.
 
     Reading recovers what it can. Writing never raises: the first failure is logged, all are
-    counted in `errors`, and until the next snapshot succeeds nothing more is recorded.
+    counted in `errors`, and until the next journal is begun nothing more is recorded.
 
     id       a number that stays with the folder and that no other has
     crashed  whether the crawl before this one ended without close(cleanly=True)
