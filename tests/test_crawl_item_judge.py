@@ -314,7 +314,7 @@ def test_a_copy_whose_item_was_dropped_for_that_of_another_copy_is_read_again_if
         mock_site,
         *({"sku": 1}, {"sku": 2}, {"sku": 2}),
         STATE_DIR=str(tmp_path),
-        scrapy={"ITEM_PIPELINES": {LosesTheFirstOfTwo: 900}, "CONCURRENT_REQUESTS": 4},
+        scrapy={"ITEM_PIPELINES": {LosesTheFirstOfTwo: 900}, "CONCURRENT_REQUESTS": 1},
     )
     assert sorted(item["sku"] for item in outcome.items) == [1, 2]
     assert outcome.stat("pages/read_again") == 1
