@@ -40,8 +40,8 @@ SAME_IN_A_FLEET = (
 )
 
 
-def make_state_factory(settings: NearDupSettings, url_memory: float = 1.0) -> StateFactory:
-    """How to make or restore a state. url_memory: share of NEARDUP_URL_MAX_MB for URLs fetched.
+def make_state_factory(settings: NearDupSettings) -> StateFactory:
+    """How to make or restore a state.
 
     Raises SettingsError where no such filter can be made; a state makes its filter when it is
     first asked.
@@ -49,8 +49,8 @@ def make_state_factory(settings: NearDupSettings, url_memory: float = 1.0) -> St
     _filter_for(settings, 1, None)
     return StateFactory(
         identity=lambda key: make_identity(settings, key),
-        new_urls=lambda: make_urls(settings, url_memory),
-        urls_from=lambda arrays: restored_urls(settings, arrays, url_memory),
+        new_urls=lambda: make_urls(settings),
+        urls_from=lambda arrays: restored_urls(settings, arrays),
         new_detector=lambda key: make_detector(settings, key),
         detector_from=lambda key, arrays: restored_detector(settings, key, arrays),
     )
@@ -61,13 +61,13 @@ def make_rules(settings: NearDupSettings) -> UrlKeyRules:
     return UrlKeyRules(**{f.name: getattr(settings, f"url_{f.name}") for f in fields(UrlKeyRules)})
 
 
-def make_urls(settings: NearDupSettings, memory: float = 1.0) -> UrlFilter:
+def make_urls(settings: NearDupSettings) -> UrlFilter:
     """An empty filter for one generation of URLs, of those fetched or of those queued.
 
-    memory: its share of NEARDUP_URL_MAX_MB. It begins with room for fewer URLs where that for
-    NEARDUP_URL_CAPACITY takes more. Raises SettingsError.
+    It begins with room for fewer URLs where that for NEARDUP_URL_CAPACITY takes more than its
+    share of NEARDUP_URL_MAX_MB. Raises SettingsError.
     """
-    max_bytes = max_bytes_of_a_generation(settings, memory)
+    max_bytes = max_bytes_of_a_generation(settings)
     capacity, _ = of_a_generation(settings)
     urls = _filter_for(settings, capacity, max_bytes)
     while max_bytes is not None and urls.nbytes > max_bytes and capacity > 1:
@@ -86,17 +86,21 @@ def _filter_for(settings: NearDupSettings, capacity: int, max_bytes: int | None)
         raise refuse("URL_ERROR_RATE", settings.url_error_rate, takes, str(error)) from error
 
 
-def restored_urls(settings: NearDupSettings, arrays: dict[str, Any], memory: float) -> UrlFilter:
+def restored_urls(settings: NearDupSettings, arrays: dict[str, Any]) -> UrlFilter:
     """A generation of URLs of a snapshot; its limit is the one that is set now."""
     urls = load_filter(settings.url_filter).from_arrays(arrays)
-    urls.max_bytes = max_bytes_of_a_generation(settings, memory)
+    urls.max_bytes = max_bytes_of_a_generation(settings)
     return urls
 
 
-def max_bytes_of_a_generation(settings: NearDupSettings, memory: float) -> int | None:
-    """The share of NEARDUP_URL_MAX_MB of each of these filters."""
+def max_bytes_of_a_generation(settings: NearDupSettings) -> int | None:
+    """The share of NEARDUP_URL_MAX_MB of each of these filters: one half is for URLs queued, where
+    every crawl notes names of its own, too.
+    """
     max_mb = settings.url_max_mb
-    return None if max_mb is None else int(max_mb * 2**20 * memory) // n_generations(settings)
+    if max_mb is None:
+        return None
+    return int(max_mb * 2**20) // N_URL_FILTERS // n_generations(settings)
 
 
 def n_generations(settings: NearDupSettings) -> int:
@@ -120,7 +124,7 @@ def url_error_rate_each(settings: NearDupSettings) -> float:
 
 def make_queued_urls(settings: NearDupSettings) -> RotatingUrlFilter:
     """An empty filter for the URLs that a run queues, made as that of the URLs fetched."""
-    return RotatingUrlFilter(lambda: make_urls(settings, 1 / N_URL_FILTERS), ttl_s(settings))
+    return RotatingUrlFilter(lambda: make_urls(settings), ttl_s(settings))
 
 
 def ttl_s(settings: NearDupSettings) -> float | None:

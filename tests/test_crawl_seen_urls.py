@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.dupefilters import RFPDupeFilter
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
@@ -157,8 +158,9 @@ def opened(of_scrapy: dict[str, Any] | None = None, **settings: Any) -> CrawlSes
     return session
 
 
-def test_settings_of_the_filter_reach_the_queued_urls_too() -> None:
-    session = opened(URL_FILTER="exact", URL_MAX_MB=4, TTL=1)
+@pytest.mark.parametrize("of_scrapy", [OURS, {"DUPEFILTER_CLASS": RFPDupeFilter}])
+def test_settings_of_the_filter_reach_the_queued_urls_too(of_scrapy: dict[str, Any]) -> None:
+    session = opened(of_scrapy, URL_FILTER="exact", URL_MAX_MB=4, TTL=1)
     session.urls.is_not_to_be_queued(Request("http://site.example/1"))
     session.urls.completed(b"site.example/2")
     for each in session.urls.filters:

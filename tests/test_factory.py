@@ -70,7 +70,7 @@ def test_an_error_rate_that_no_share_of_can_be_kept_is_refused_at_the_start(chan
 @pytest.mark.parametrize("ttl", [None, 7.0])
 def test_two_filters_of_a_limited_memory_begin_within_it(name, ttl):
     settings = replace(DEFAULTS, url_filter=name, url_max_mb=1, ttl=ttl)
-    urls = factory.make_urls(settings, memory=0.5)
+    urls = factory.make_urls(settings)
     assert urls.nbytes * factory.n_generations(settings) <= 2**19
     assert urls.add(b"http://a.example/") is False
     assert b"http://a.example/" in urls
@@ -79,7 +79,7 @@ def test_two_filters_of_a_limited_memory_begin_within_it(name, ttl):
 @pytest.mark.parametrize("name", ["layered", "bloom", "exact"])
 def test_a_full_filter_of_a_state_has_as_much_room_as_the_settings_say_now(name, tmp_path):
     small = replace(DEFAULTS, url_filter=name, url_max_mb=1)
-    with closing(State.open(tmp_path, factory.make_state_factory(small, 0.5), key=0)) as state:
+    with closing(State.open(tmp_path, factory.make_state_factory(small), key=0)) as state:
         state.url_done(b"a.example/first")
         (urls,) = state.urls.filters
         keys = (b"a.example/%d" % n for n in count())
@@ -87,7 +87,7 @@ def test_a_full_filter_of_a_state_has_as_much_room_as_the_settings_say_now(name,
             urls.add_many(list(islice(keys, 1000)))
     for max_mb, is_full in ((2, False), (1, True), (None, False)):
         settings = replace(small, url_max_mb=max_mb)
-        state = State.open(tmp_path, factory.make_state_factory(settings, 0.5), key=0)
+        state = State.open(tmp_path, factory.make_state_factory(settings), key=0)
         assert state.urls.filters[0].saturated == is_full
         state.urls.add(b"b.example/")
         assert (b"b.example/" in state.urls) != is_full

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from scrapy.crawler import Crawler
 from scrapy.utils.job import job_dir
 
-from scrapy_neardup.crawl.configured import has_our_dupefilter, is_inspection, joins_fleet
+from scrapy_neardup.crawl.configured import is_inspection, joins_fleet
 from scrapy_neardup.crawl.fail_open import FailOpen
 from scrapy_neardup.crawl.jobdir import ForeignJob, is_of_job, open_frontier
 from scrapy_neardup.crawl.recorder import Recorder
 from scrapy_neardup.crawl.shared_state import StateHold, hold_state
 from scrapy_neardup.errors import SettingsError
-from scrapy_neardup.factory import N_URL_FILTERS, make_state_factory, ttl_s
+from scrapy_neardup.factory import make_state_factory, ttl_s
 from scrapy_neardup.settings import NearDupSettings
 from scrapy_neardup.state import State
 from scrapy_neardup.state.frontier import Frontier
@@ -86,20 +86,19 @@ class Resources:
     def _hold_state(
         self, settings: NearDupSettings, crawler: Crawler, folder: Path | None
     ) -> StateHold:
-        share = 1 / N_URL_FILTERS if has_our_dupefilter(crawler) else 1.0
         key = settings.key if self.fleet is None else self.fleet.key
         own = is_of_job(folder, crawler)
         open_state = partial(
             State.open,
             folder,
-            make_state_factory(settings, share),
+            make_state_factory(settings),
             key=key,
             fsync=settings.fsync,  # type: ignore[arg-type]
             ttl_s=ttl_s(settings),
             as_guest=not own,
         )
         # Two crawls cannot work off one queue: a job's own folder is shared with nobody.
-        like = object() if own else (settings, share, key)
+        like = object() if own else (settings, key)
         hold = hold_state(folder, like, open_state)
         self.on_close(hold.release)
         return hold

@@ -220,7 +220,7 @@ class NearDupSettings:
     url_max_mb: int | None = setting(
         None,
         optional(whole(1, 2**30, "MB")),
-        "Memory limit of the URL filter, in MB. Once it is full, new URLs are fetched but not "
+        "Memory limit of the URL filters, in MB. Once one is full, new URLs are fetched but not "
         "remembered. None: no limit.",
     )
     learn: str = setting(
