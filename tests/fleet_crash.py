@@ -50,7 +50,7 @@ from scrapy.http import Response
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fleets import PROGRAM, RunningServer, cluster_url, free_port, running_cluster
+from fleets import PROGRAM, RunningServer, cluster_url, free_port, running_cluster, running_server
 from mock_site import prose
 
 from scrapy_neardup.fleet.protocol import LEASE_S
@@ -457,11 +457,8 @@ def running_servers(folder: Path, is_cluster: bool) -> Iterator[list[RunningServ
         with running_cluster(cluster_require_full_coverage="no", **durable) as nodes:
             yield nodes
         return
-    server = RunningServer(PROGRAM, **durable, dir=str(folder))
-    try:
+    with running_server(**durable, dir=str(folder)) as server:
         yield [server]
-    finally:
-        server.kill()
 
 
 def say(*words: object) -> None:

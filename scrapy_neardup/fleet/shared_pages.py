@@ -284,7 +284,7 @@ class SharedPages:
         if row.url == reading.url and not at_once:
             return other.is_kept and row.digest == reading.digest
         if other.is_kept or other.worker == self._worker:
-            return other.is_kept  # our own pages were compared already
+            return other.is_kept  # our own page of this URL was compared already
         return await self._comes_to_be_kept(other, end)
 
     async def _comes_to_be_kept(self, other: SharedPage, end: float) -> bool:

@@ -30,10 +30,10 @@ SETTINGS = (
 )
 # Of meta; which session a request belongs to may be what its page depends on.
 OF_FETCHING = HOW_FETCHED - {"cookiejar"}
-# Headers of Scrapy, of browsers' look-alikes, of conditions and of logins.
-HEADERS_OF_FETCHING = re.compile(
-    rb"(?i)accept|accept-encoding|referer|user-agent|if-.*|.*(?:auth|cookie|token|session|api-?key).*"
-)
+# Headers by which a site knows who asks, until the next login.
+OF_LOGIN = re.compile(rb"auth|cookie|token|session|api-?key", re.IGNORECASE)
+# Headers of Scrapy, of browsers' look-alikes, and of conditions.
+HEADERS_OF_FETCHING = re.compile(rb"(?i)accept|accept-encoding|referer|user-agent|if-.*")
 NAMES_DEPTH = re.compile(rb"[\"']depth[\"']")
 OF_LIBRARIES = ("site-packages", "dist-packages", os.path.dirname(os.__file__))
 
@@ -101,8 +101,11 @@ def is_of_fetching(key: Any) -> bool:
 
 def headers_handed_on(headers: Headers) -> dict[bytes, list[bytes]]:
     """Headers by which a callback may tell its requests apart."""
-    names = (name for name in headers if not HEADERS_OF_FETCHING.fullmatch(name))
-    return {name: headers.getlist(name) for name in names}
+    return {
+        name: headers.getlist(name)
+        for name in headers
+        if not (HEADERS_OF_FETCHING.fullmatch(name) or OF_LOGIN.search(name))
+    }
 
 
 def _own_settings(settings: Settings) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from collections import defaultdict
 from typing import Any
@@ -18,7 +17,7 @@ from scrapy_neardup.crawl.queues.request_json import (
     plain,
     request_from_plain,
 )
-from scrapy_neardup.crawl.recrawl.program import headers_handed_on, is_of_fetching
+from scrapy_neardup.crawl.recrawl.program import OF_LOGIN, headers_handed_on, is_of_fetching
 
 MAX_STORED_BYTES = 64_000  # of a page; one that has more is always read
 MAX_JSON_BYTES = 1_000_000  # of those: packed and read in one call
@@ -27,8 +26,6 @@ OF_A_LINK = {
     *("url", "callback", "errback", "method", "body", "encoding", "priority", "dont_filter"),
     "_class",
 }
-# Headers by which a site knows who asks, until the next login.
-OF_LOGIN = re.compile(rb"auth|cookie|token|session|api-?key", re.IGNORECASE)
 
 
 class YieldedRequests:
